@@ -1,1 +1,48 @@
-//! nexus-core
+//! The seam of Nexus: what it means to run one turn of agent work, whoever runs it.
+//!
+//! A program hands a [`TurnRequest`] to an [`ExecutionBackend`] and gets [`TurnEvent`]s while the work
+//! goes on, then one [`TurnResult`] or one [`TurnError`]. Everything here is neutral: this crate names no
+//! vendor, opens no socket, spawns no process and reads no configuration file.
+//!
+//! | to | see |
+//! | --- | --- |
+//! | run a turn | [`ExecutionBackend`], [`ExecutionBackendExt`] |
+//! | say what the turn is | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`SessionMode`] |
+//! | watch it | [`TurnEvent`], [`EventSink`] |
+//! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
+//! | write a backend | the contract of [`ExecutionBackend`], [`Recorder`], [`Outbox`] |
+
+pub mod availability;
+pub mod backend;
+pub mod backend_ext;
+pub mod cancel;
+pub mod capabilities;
+pub mod error;
+pub mod id;
+pub mod registry;
+pub mod secret;
+pub mod tool;
+pub mod turn;
+
+pub use availability::Availability;
+pub use backend::{ExecutionBackend, TurnHost};
+pub use backend_ext::{ExecutionBackendExt, StreamItem, TurnStream};
+pub use cancel::CancelToken;
+pub use capabilities::{
+    AccessSupport, AccessTable, Capabilities, CostReport, Enforcement, Fence, LimitSupport, LoopMode,
+    OutputSupport, Support, TextGranularity,
+};
+pub use error::{
+    ErrorKind, Limit, Partial, Phase, ProcessExit, ProcessReport, Retry, Skipped, Survivor, TurnError,
+    TurnErrorReport,
+};
+pub use id::{BackendId, CallId, MessageId, ModelId, VendorId};
+pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
+pub use secret::Secret;
+pub use tool::{NoTools, ToolCall, ToolContent, ToolDefinition, ToolResult, ToolRouter};
+pub use turn::{
+    AppliedEffort, Cost, CostSource, Effects, Effort, EventEnvelope, EventSink, EventSinkExt, FinishReason,
+    IdleLimits, Limits, Message, OnLost, Outbox, OutputProblem, OutputSchema, PromptBlock, Provenance,
+    Recorder, ResumeHandle, SessionMode, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent, TurnRequest,
+    TurnResult, Usage, Usd,
+};

@@ -1,0 +1,106 @@
+//! The seam: who runs a turn.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+
+use crate::{
+    availability::Availability,
+    cancel::CancelToken,
+    capabilities::Capabilities,
+    error::TurnError,
+    id::BackendId,
+    tool::{NoTools, ToolRouter},
+    turn::{EventSink, TurnRequest, TurnResult},
+};
+
+/// Runs turns on one kind of agent.
+///
+/// # Contract
+///
+/// **Life.** Work begins when the future of [`run_turn`](Self::run_turn) is first polled and stops when it is
+/// dropped: when the drop returns, no process, task or connection of the turn is left, and its result is
+/// forfeit. A cancelled [`CancelToken`] stops the work politely, then by force, and the turn returns
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) with its partial; whatever could not be ended is
+/// named in the error. One value runs any number of turns at once, and no turn sees another.
+///
+/// **Before anything is spent.** A request that asks for what [`Capabilities`] do not offer is
+/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); a working directory that does not exist is
+/// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest). An access level is kept or refused, never
+/// run wider. Effort is clamped to what the vendor takes, and the clamp is reported.
+///
+/// **Events.** They keep the order in which they happened, and nothing follows the return. A message that a
+/// retry, a repair or a fallback replaces is taken back by
+/// [`TurnEvent::MessageVoided`](crate::TurnEvent::MessageVoided) and does not appear in the result; text that
+/// is not voided is delivered once. A slow [`EventSink`] costs display deltas at most, never a tool event,
+/// never the record, and it delays neither cancellation nor the deadline. What is not understood is
+/// [`TurnEvent::Unrecognized`](crate::TurnEvent::Unrecognized), never dropped.
+///
+/// **Outcome.** It is judged from the vendor's structured record, never from the model's words, and never from
+/// the exit code alone. An answer that breaks off, an error where the answer belongs, or no answer at all is
+/// an error. What was produced before a failure is inside the error.
+///
+/// **Secrets.** None appears in an event, a result, an error, a log or an argument list.
+///
+/// The trait has no default methods: a default is what a wrapper forgets to forward. Conveniences are in
+/// [`ExecutionBackendExt`](crate::ExecutionBackendExt).
+#[async_trait]
+pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
+    /// Names this backend in logs, in errors, and in `nexus.yaml`.
+    fn id(&self) -> &BackendId;
+
+    /// States what this backend supports. The answer never changes for a given value.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Says whether a turn could start now: no model call, no side effect.
+    async fn probe(&self) -> Availability;
+
+    /// Runs one turn to its end.
+    ///
+    /// # Errors
+    ///
+    /// Every [`ErrorKind`](crate::ErrorKind) but `Exhausted`, which only a router makes.
+    async fn run_turn(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError>;
+}
+
+/// What lives beside a request while its turn runs.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct TurnHost {
+    /// The caller's own tools.
+    pub tools: Arc<dyn ToolRouter>,
+    /// Stops the turn from outside.
+    pub cancel: CancelToken,
+}
+
+impl TurnHost {
+    /// No tools, and a token that nobody else holds.
+    pub fn new() -> Self {
+        Self { tools: Arc::new(NoTools), cancel: CancelToken::new() }
+    }
+
+    /// Offers tools to the agent.
+    #[must_use]
+    pub fn with_tools(mut self, tools: Arc<dyn ToolRouter>) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// Lets `cancel` stop the turn.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
+        self.cancel = cancel;
+        self
+    }
+}
+
+impl Default for TurnHost {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,49 @@
+//! Stopping a turn from outside.
+
+use std::future::Future;
+
+use tokio_util::sync::CancellationToken;
+
+/// Stops the turn it was given to: politely first, then by force.
+///
+/// Clones share one state. A cancelled token stays cancelled. Dropping a token cancels nothing; dropping the
+/// turn's future does stop the turn, at the price of its result.
+///
+/// ```
+/// use nexus_core::CancelToken;
+///
+/// let token = CancelToken::new();
+/// let seen_by_the_turn = token.clone();
+/// token.cancel();
+/// assert!(seen_by_the_turn.is_cancelled());
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CancelToken(CancellationToken);
+
+impl CancelToken {
+    /// A token that nobody has cancelled yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A token that is cancelled with this one, and can be cancelled alone.
+    pub fn child(&self) -> Self {
+        Self(self.0.child_token())
+    }
+
+    /// Cancels this token, its clones and its children. Calling it again changes nothing.
+    pub fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Whether [`CancelToken::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    /// Completes once the token is cancelled; at once if it already is.
+    pub fn cancelled(&self) -> impl Future<Output = ()> + Send + use<> {
+        let token = self.0.clone();
+        async move { token.cancelled().await }
+    }
+}

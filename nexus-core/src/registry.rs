@@ -1,0 +1,176 @@
+//! Which kinds of backend there are, and how one is built from its settings.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
+
+use serde_json::{Map, Value};
+
+use crate::{
+    backend::ExecutionBackend,
+    id::{BackendId, VendorId},
+};
+
+/// A kind of backend, as `nexus.yaml` names it.
+///
+/// The name of a kind is also the id of a backend of that kind with no settings of its own.
+pub trait BackendKind: fmt::Debug + Send + Sync + 'static {
+    /// The name of the kind.
+    fn name(&self) -> &str;
+
+    /// The company behind a backend with these settings.
+    fn vendor(&self, settings: &Map<String, Value>) -> VendorId;
+
+    /// JSON Schema of the settings: an object that allows no further properties. It completes the schema of
+    /// `nexus.yaml` for editors.
+    fn settings_schema(&self) -> Value;
+
+    /// Builds a backend: no process, no network, no file read but what the settings name.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`], which names the setting.
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError>;
+}
+
+/// What a backend is built into.
+#[non_exhaustive]
+#[derive(Clone)]
+pub struct BuildContext {
+    /// Where Nexus keeps what outlives a turn: sessions, the run ledger.
+    pub home: PathBuf,
+    /// What relative paths in settings are relative to: the folder of the configuration file.
+    pub base_directory: PathBuf,
+    /// The host's environment. Nothing of it reaches a child but by a rule.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl BuildContext {
+    /// A context of its own, for tests and for callers that keep their state elsewhere.
+    pub fn new(home: impl Into<PathBuf>, base_directory: impl Into<PathBuf>) -> Self {
+        Self { home: home.into(), base_directory: base_directory.into(), environment: BTreeMap::new() }
+    }
+
+    /// The context of this process: `$NEXUS_HOME` or `~/.nexus`, the current folder, the whole environment.
+    /// Variables that are not Unicode are left out.
+    pub fn from_process() -> Self {
+        let environment: BTreeMap<String, String> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let set = |name: &str| environment.get(name).filter(|value| !value.is_empty());
+        let home = match set("NEXUS_HOME") {
+            Some(home) => PathBuf::from(home),
+            None => set("HOME").map_or_else(std::env::temp_dir, PathBuf::from).join(".nexus"),
+        };
+        Self { home, base_directory: PathBuf::from("."), environment }
+    }
+
+    /// Replaces the environment.
+    #[must_use]
+    pub fn with_environment(mut self, environment: BTreeMap<String, String>) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Replaces what relative paths in settings are relative to.
+    #[must_use]
+    pub fn with_base_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.base_directory = directory.into();
+        self
+    }
+}
+
+impl fmt::Debug for BuildContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BuildContext")
+            .field("home", &self.home)
+            .field("base_directory", &self.base_directory)
+            .field("environment", &format_args!("{} variables", self.environment.len()))
+            .finish()
+    }
+}
+
+/// A setting that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsError {
+    /// The keys that lead to the setting; empty for the settings as a whole.
+    pub path: Vec<String>,
+    /// What is wrong with it, and what would be right.
+    pub reason: String,
+}
+
+impl SettingsError {
+    /// The setting `key` cannot be used.
+    pub fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { path: vec![key.into()], reason: reason.into() }
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            f.write_str(&self.reason)
+        } else {
+            write!(f, "{}: {}", self.path.join("."), self.reason)
+        }
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+/// The kinds of backend that a configuration may name.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    kinds: Vec<Arc<dyn BackendKind>>,
+    absent: BTreeMap<String, String>,
+}
+
+impl Registry {
+    /// No kinds.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a kind; one of the same name is replaced.
+    #[must_use]
+    pub fn with(mut self, kind: Arc<dyn BackendKind>) -> Self {
+        self.kinds.retain(|known| known.name() != kind.name());
+        self.absent.remove(kind.name());
+        self.kinds.push(kind);
+        self
+    }
+
+    /// Adds the name of a kind that exists and is not part of this build, and why: a configuration may name
+    /// it, and it is skipped with that reason.
+    #[must_use]
+    pub fn with_absent(mut self, name: impl Into<String>, reason: impl Into<String>) -> Self {
+        let name = name.into();
+        if self.kind(&name).is_none() {
+            self.absent.insert(name, reason.into());
+        }
+        self
+    }
+
+    /// The kind of this name.
+    pub fn kind(&self, name: &str) -> Option<&Arc<dyn BackendKind>> {
+        self.kinds.iter().find(|kind| kind.name() == name)
+    }
+
+    /// Why a kind that exists is not part of this build.
+    pub fn absence(&self, name: &str) -> Option<&str> {
+        self.absent.get(name).map(String::as_str)
+    }
+
+    /// The kinds of this build, in the order in which they were added.
+    pub fn kinds(&self) -> impl Iterator<Item = &Arc<dyn BackendKind>> {
+        self.kinds.iter()
+    }
+
+    /// Every name that a configuration may use.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.kinds.iter().map(|kind| kind.name()).chain(self.absent.keys().map(String::as_str))
+    }
+}

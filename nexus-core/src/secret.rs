@@ -1,0 +1,36 @@
+//! Text that never prints.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+/// A secret text. It prints as `[redacted]`, has no `Display` and no serialisation, and its memory is
+/// overwritten when it is dropped.
+///
+/// ```
+/// use nexus_core::Secret;
+///
+/// let token = Secret::new("very-private");
+/// assert_eq!(format!("{token:?}"), "[redacted]");
+/// assert_eq!(token.expose(), "very-private");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<String>);
+
+impl Secret {
+    /// Takes ownership of the text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Zeroizing::new(text.into()))
+    }
+
+    /// The text itself. Every call is a place to look at in a review.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}

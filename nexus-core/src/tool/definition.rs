@@ -1,0 +1,122 @@
+//! What a tool is, what a call of it carries, and what comes back.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{id::CallId, turn::Effects};
+
+/// A tool of the caller's, as the model is told about it.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolDefinition {
+    /// The name by which the model calls it.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of the arguments: an object.
+    pub input_schema: Value,
+    /// What a call may change.
+    pub effects: Effects,
+    /// Whether it hands in the answer. Such a tool is exempt from the tool budget, so that an agent can
+    /// always finish.
+    pub terminal: bool,
+}
+
+impl ToolDefinition {
+    /// A tool whose effects are [`Effects::Unknown`] and which is not terminal.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            input_schema,
+            effects: Effects::Unknown,
+            terminal: false,
+        }
+    }
+
+    /// States what a call may change.
+    #[must_use]
+    pub fn with_effects(mut self, effects: Effects) -> Self {
+        self.effects = effects;
+        self
+    }
+
+    /// Marks the tool as one that hands in the answer.
+    #[must_use]
+    pub fn terminal(mut self) -> Self {
+        self.terminal = true;
+        self
+    }
+}
+
+/// One call, as the model made it.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Pairs the call with its result.
+    pub call: CallId,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments, unchecked.
+    pub arguments: Value,
+}
+
+impl ToolCall {
+    /// A call of `name` with `arguments`.
+    pub fn new(call: impl Into<CallId>, name: impl Into<String>, arguments: Value) -> Self {
+        Self { call: call.into(), name: name.into(), arguments }
+    }
+}
+
+/// A piece of what a tool answered.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum ToolContent {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A JSON value.
+    Json {
+        /// The value.
+        value: Value,
+    },
+    /// A picture.
+    Image {
+        /// Such as `image/png`.
+        media_type: String,
+        /// Base64 of the bytes.
+        data: String,
+    },
+}
+
+impl ToolContent {
+    /// Text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+}
+
+/// What a tool answered: content that the model reads, and whether it is an error.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// What the model reads.
+    pub content: Vec<ToolContent>,
+    /// Whether the call failed. The model is told.
+    pub is_error: bool,
+}
+
+impl ToolResult {
+    /// A call that went well.
+    pub fn ok(content: Vec<ToolContent>) -> Self {
+        Self { content, is_error: false }
+    }
+
+    /// A call that failed, with what the model should know about it.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { content: vec![ToolContent::text(text)], is_error: true }
+    }
+}

@@ -1,0 +1,35 @@
+//! Who answers a tool call.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::{ToolCall, ToolDefinition, ToolResult};
+
+/// Lists the caller's tools and answers calls of them.
+///
+/// A call never fails the turn: what went wrong is a [`ToolResult::error`] that the model can read. Several
+/// calls may run at once. Dropping the future of [`ToolRouter::call`] gives the call up.
+#[async_trait]
+pub trait ToolRouter: fmt::Debug + Send + Sync + 'static {
+    /// The tools, in the order in which the model should see them.
+    fn definitions(&self) -> Vec<ToolDefinition>;
+
+    /// Answers one call.
+    async fn call(&self, call: ToolCall) -> ToolResult;
+}
+
+/// No tools at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTools;
+
+#[async_trait]
+impl ToolRouter for NoTools {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        Vec::new()
+    }
+
+    async fn call(&self, call: ToolCall) -> ToolResult {
+        ToolResult::error(format!("there is no tool named {:?}", call.name))
+    }
+}

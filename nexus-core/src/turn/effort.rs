@@ -1,0 +1,124 @@
+//! How hard the model is asked to think.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+/// How hard the model is asked to think: one ordered scale for every vendor.
+///
+/// ```
+/// use nexus_core::Effort;
+///
+/// assert!(Effort::Low < Effort::Max);
+/// let menu = [Effort::Low, Effort::Medium, Effort::High];
+/// let applied = Effort::Max.clamp_to(&menu).unwrap();
+/// assert_eq!(applied.applied, Effort::High);
+/// assert!(applied.is_clamped());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// As little as the model can.
+    Minimal,
+    /// Little.
+    Low,
+    /// The usual amount.
+    Medium,
+    /// Much.
+    High,
+    /// Very much.
+    XHigh,
+    /// As much as the model can.
+    Max,
+}
+
+impl Effort {
+    /// Every step, lowest first.
+    pub const ALL: [Self; 6] = [Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Max];
+
+    /// The step's name, as in `nexus.yaml`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::XHigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+
+    /// The step of `menu` nearest to this one; of two as near, the lower. `None` if the menu is empty.
+    pub fn clamp_to(self, menu: &[Self]) -> Option<AppliedEffort> {
+        let distance = |step: &Self| ((*step as i8 - self as i8).abs(), *step);
+        let applied = *menu.iter().min_by_key(|step| distance(step))?;
+        Some(AppliedEffort { requested: self, applied })
+    }
+}
+
+impl fmt::Display for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Effort {
+    type Err = UnknownEffort;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|step| step.as_str() == text).ok_or_else(|| UnknownEffort(text.to_owned()))
+    }
+}
+
+/// The text names no step of [`Effort`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownEffort(String);
+
+impl fmt::Display for UnknownEffort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no effort; one of minimal, low, medium, high, xhigh, max", self.0)
+    }
+}
+
+impl std::error::Error for UnknownEffort {}
+
+/// The effort that was asked for, and the one that the vendor was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppliedEffort {
+    /// What the request said.
+    pub requested: Effort,
+    /// What the vendor was asked for.
+    pub applied: Effort,
+}
+
+impl AppliedEffort {
+    /// Whether the vendor's range did not hold what was asked for.
+    pub fn is_clamped(self) -> bool {
+        self.requested != self.applied
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tie_goes_to_the_lower_step() {
+        let applied = Effort::Medium.clamp_to(&[Effort::High, Effort::Low]).unwrap();
+        assert_eq!(applied.applied, Effort::Low);
+    }
+
+    #[test]
+    fn an_empty_menu_offers_nothing() {
+        assert_eq!(Effort::High.clamp_to(&[]), None);
+    }
+
+    #[test]
+    fn names_are_the_same_in_text_and_on_the_wire() {
+        for effort in Effort::ALL {
+            assert_eq!(serde_json::to_value(effort).unwrap(), effort.as_str());
+            assert_eq!(effort.as_str().parse::<Effort>().unwrap(), effort);
+        }
+        assert!("hgih".parse::<Effort>().is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! What a turn may use before it is stopped.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Usd;
+use crate::error::Phase;
+
+/// What a turn may use before it is stopped with
+/// [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
+///
+/// `None` is "no limit". [`Capabilities::limits`](crate::Capabilities::limits) says who keeps each one on a
+/// given backend; one that the backend cannot keep is refused before the turn starts.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// The whole turn, from the first poll to the return.
+    pub deadline: Option<Duration>,
+    /// Silence, by phase.
+    pub idle: IdleLimits,
+    /// Tool calls started, terminal tools of the caller's excepted.
+    pub tool_calls: Option<u32>,
+    /// Requests to the model.
+    pub model_calls: Option<u32>,
+    /// Output tokens as the vendor counts them, reasoning included. Checked after each model call.
+    pub output_tokens: Option<u64>,
+    /// Cost. Checked after each model call, so a turn may overshoot by one.
+    pub cost: Option<Usd>,
+}
+
+/// How long each phase of a turn may be silent before it is stopped with
+/// [`ErrorKind::Starved`](crate::ErrorKind::Starved).
+///
+/// A tool that runs is not silence of the model: while one does, only [`IdleLimits::tool`] counts, and by
+/// default nothing but the deadline ends it.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IdleLimits {
+    /// From the start to the first sign of life of whoever runs the turn. Default: 60 seconds.
+    pub start: Option<Duration>,
+    /// From a model call to the first sign of an answer. Default: 300 seconds.
+    pub first_byte: Option<Duration>,
+    /// Between two signs of an answer. Default: 300 seconds.
+    pub model: Option<Duration>,
+    /// While a tool runs. Default: none.
+    pub tool: Option<Duration>,
+}
+
+impl Default for IdleLimits {
+    fn default() -> Self {
+        Self {
+            start: Some(Duration::from_secs(60)),
+            first_byte: Some(Duration::from_secs(300)),
+            model: Some(Duration::from_secs(300)),
+            tool: None,
+        }
+    }
+}
+
+impl IdleLimits {
+    /// No limit in any phase.
+    pub fn none() -> Self {
+        Self { start: None, first_byte: None, model: None, tool: None }
+    }
+
+    /// The limit of one phase.
+    pub fn of(&self, phase: Phase) -> Option<Duration> {
+        match phase {
+            Phase::Start => self.start,
+            Phase::FirstByte => self.first_byte,
+            Phase::Model => self.model,
+            Phase::Tool => self.tool,
+        }
+    }
+}
+
+impl Limits {
+    /// No limit but the default idle ones.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bounds the whole turn.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Replaces the idle limits.
+    #[must_use]
+    pub fn with_idle(mut self, idle: IdleLimits) -> Self {
+        self.idle = idle;
+        self
+    }
+
+    /// Bounds the number of tool calls.
+    #[must_use]
+    pub fn with_tool_calls(mut self, calls: u32) -> Self {
+        self.tool_calls = Some(calls);
+        self
+    }
+
+    /// Bounds the number of requests to the model.
+    #[must_use]
+    pub fn with_model_calls(mut self, calls: u32) -> Self {
+        self.model_calls = Some(calls);
+        self
+    }
+
+    /// Bounds the output tokens.
+    #[must_use]
+    pub fn with_output_tokens(mut self, tokens: u64) -> Self {
+        self.output_tokens = Some(tokens);
+        self
+    }
+
+    /// Bounds the cost.
+    #[must_use]
+    pub fn with_cost(mut self, cost: Usd) -> Self {
+        self.cost = Some(cost);
+        self
+    }
+}

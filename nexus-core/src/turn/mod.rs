@@ -1,0 +1,33 @@
+//! One turn: the request, what happens in it, and how it ends.
+
+mod cost;
+mod effects;
+mod effort;
+mod event;
+mod limits;
+mod outbox;
+mod output;
+mod recorder;
+mod request;
+mod result;
+mod session;
+mod sink;
+mod usage;
+
+pub use cost::{Cost, CostSource, Usd};
+pub use effects::Effects;
+pub use effort::{AppliedEffort, Effort, UnknownEffort};
+pub use event::{
+    EventEnvelope, Fallback, MessageEnded, MessageVoided, Queued, RateLimitNews, RateLimitStatus, Retrying,
+    Started, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin,
+    TurnEvent, Unrecognized, VoidCause, Warning,
+};
+pub use limits::{IdleLimits, Limits};
+pub use outbox::Outbox;
+pub use output::{InvalidSchema, OutputProblem, OutputSchema};
+pub use recorder::Recorder;
+pub use request::{PromptBlock, ToolAccess, TurnRequest};
+pub use result::{FinishReason, Message, Provenance, ToolCallRecord, ToolCallStatus, TurnResult};
+pub use session::{OnLost, ResumeHandle, SessionMode};
+pub use sink::{EventSink, EventSinkExt};
+pub use usage::Usage;

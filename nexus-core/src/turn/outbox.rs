@@ -1,0 +1,187 @@
+//! Events on their way to a sink that may be slow.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    task::{Context, Poll, ready},
+    time::Instant,
+};
+
+use super::{EventEnvelope, EventSink, TurnEvent};
+
+/// Largest piece that waiting deltas of one message are joined to, in bytes.
+const MAX_PIECE_BYTES: usize = 16 << 10;
+
+/// Numbers and times the events of one turn, and holds them while the sink is not ready.
+///
+/// It never waits and never grows without bound: while the sink is not ready, neighbouring deltas of one
+/// message are joined, and beyond the bound further deltas are dropped, with one warning. Other events are
+/// always kept, since they are the record.
+#[derive(Debug)]
+pub struct Outbox {
+    waiting: VecDeque<TurnEvent>,
+    waiting_delta_bytes: usize,
+    bound_bytes: usize,
+    warned: bool,
+    next_sequence: u64,
+    started: Instant,
+}
+
+impl Outbox {
+    /// Default bound on waiting deltas, in bytes.
+    pub const DEFAULT_BOUND_BYTES: usize = 1 << 20;
+
+    /// An empty outbox; `elapsed` counts from now.
+    pub fn new() -> Self {
+        Self::with_bound(Self::DEFAULT_BOUND_BYTES)
+    }
+
+    /// An empty outbox with another bound on waiting deltas, in bytes.
+    pub fn with_bound(bound_bytes: usize) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            waiting_delta_bytes: 0,
+            bound_bytes,
+            warned: false,
+            next_sequence: 0,
+            started: Instant::now(),
+        }
+    }
+
+    /// Adds an event. Never waits.
+    pub fn push(&mut self, event: impl Into<TurnEvent>) {
+        let event = event.into();
+        let bytes = delta_bytes(&event);
+        if bytes > 0 && self.waiting_delta_bytes + bytes > self.bound_bytes {
+            if !self.warned {
+                self.warned = true;
+                self.waiting.push_back(TurnEvent::warning(
+                    "the event sink is slow: some text deltas are left out of the events; the result is whole",
+                ));
+            }
+            return;
+        }
+        self.waiting_delta_bytes += bytes;
+        let event = match self.waiting.back_mut() {
+            Some(last) => match join(last, event) {
+                Ok(()) => return,
+                Err(event) => event,
+            },
+            None => event,
+        };
+        self.waiting.push_back(event);
+    }
+
+    /// Whether every event has been handed over.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Hands over what the sink takes now; `Ready` when nothing is left. Calling it again goes on where it
+    /// stopped.
+    pub fn poll_flush(&mut self, sink: &mut dyn EventSink, context: &mut Context<'_>) -> Poll<()> {
+        while !self.waiting.is_empty() {
+            ready!(sink.poll_ready(context));
+            if let Some(event) = self.waiting.pop_front() {
+                self.waiting_delta_bytes -= delta_bytes(&event);
+                sink.accept(EventEnvelope::new(self.next_sequence, self.started.elapsed(), event));
+                self.next_sequence += 1;
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Hands over everything, waiting for the sink. Dropping the future loses nothing.
+    pub async fn flush(&mut self, sink: &mut dyn EventSink) {
+        poll_fn(|context| self.poll_flush(sink, context)).await;
+    }
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn delta_bytes(event: &TurnEvent) -> usize {
+    match event {
+        TurnEvent::TextDelta(delta) => delta.text.len(),
+        TurnEvent::ThinkingDelta(delta) => delta.text.len(),
+        _ => 0,
+    }
+}
+
+/// Appends a delta to a waiting one of the same message, or gives it back.
+fn join(last: &mut TurnEvent, event: TurnEvent) -> Result<(), TurnEvent> {
+    let (text, more) = match (last, &event) {
+        (TurnEvent::TextDelta(last), TurnEvent::TextDelta(next)) if last.message == next.message => {
+            (&mut last.text, &next.text)
+        }
+        (TurnEvent::ThinkingDelta(last), TurnEvent::ThinkingDelta(next)) if last.message == next.message => {
+            (&mut last.text, &next.text)
+        }
+        _ => return Err(event),
+    };
+    if text.len() + more.len() > MAX_PIECE_BYTES {
+        return Err(event);
+    }
+    text.push_str(more);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turn::{MessageEnded, TextDelta};
+
+    struct Gate {
+        open: bool,
+        seen: Vec<EventEnvelope>,
+    }
+
+    impl EventSink for Gate {
+        fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+            if self.open { Poll::Ready(()) } else { Poll::Pending }
+        }
+
+        fn accept(&mut self, event: EventEnvelope) {
+            self.seen.push(event);
+        }
+    }
+
+    fn flush_now(outbox: &mut Outbox, gate: &mut Gate) {
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let _ = outbox.poll_flush(gate, &mut context);
+    }
+
+    #[test]
+    fn a_slow_sink_costs_deltas_and_nothing_else() {
+        let mut gate = Gate { open: false, seen: Vec::new() };
+        let mut outbox = Outbox::with_bound(100);
+        for _ in 0..50 {
+            outbox.push(TextDelta::new("m".into(), "0123456789"));
+            flush_now(&mut outbox, &mut gate);
+        }
+        outbox.push(MessageEnded::new("m".into(), "whole"));
+        gate.open = true;
+        flush_now(&mut outbox, &mut gate);
+
+        let events: Vec<_> = gate.seen.iter().map(|envelope| &envelope.event).collect();
+        assert!(matches!(events[0], TurnEvent::TextDelta(delta) if delta.text.len() == 100));
+        assert!(matches!(events[1], TurnEvent::Warning(_)));
+        assert!(matches!(events[2], TurnEvent::MessageEnded(ended) if ended.text == "whole"));
+        assert_eq!(events.len(), 3);
+        assert_eq!(gate.seen.iter().map(|envelope| envelope.sequence).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn room_comes_back_when_the_sink_does() {
+        let mut gate = Gate { open: true, seen: Vec::new() };
+        let mut outbox = Outbox::with_bound(10);
+        for _ in 0..5 {
+            outbox.push(TextDelta::new("m".into(), "0123456789"));
+            flush_now(&mut outbox, &mut gate);
+        }
+        assert_eq!(gate.seen.len(), 5);
+    }
+}

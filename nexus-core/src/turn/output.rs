@@ -1,0 +1,241 @@
+//! The shape an answer must have: one contract for every backend.
+//!
+//! Where the vendor can be given the schema, it is; where not, the model is told. Either way the answer is
+//! checked here, and an answer that does not fit is sent back to the model a bounded number of times.
+
+use std::{fmt, sync::Arc};
+
+use jsonschema::Validator;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A JSON Schema for the answer, checked when it is made.
+///
+/// ```
+/// use nexus_core::OutputSchema;
+/// use serde_json::json;
+///
+/// let schema = OutputSchema::new(json!({
+///     "type": "object",
+///     "properties": { "moons": { "type": "integer" } },
+///     "required": ["moons"],
+/// }))?;
+/// assert!(schema.read("{\"moons\": 146}").is_ok());
+/// assert!(schema.read("{\"moons\": \"many\"}").is_err());
+/// # Ok::<(), nexus_core::turn::InvalidSchema>(())
+/// ```
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub struct OutputSchema {
+    schema: Value,
+    repairs: u32,
+    validator: Arc<Validator>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    schema: Value,
+    #[serde(default = "default_repairs")]
+    repairs: u32,
+}
+
+fn default_repairs() -> u32 {
+    OutputSchema::DEFAULT_REPAIRS
+}
+
+impl OutputSchema {
+    /// How often an answer that does not fit is sent back, by default.
+    pub const DEFAULT_REPAIRS: u32 = 2;
+
+    /// Checks `schema` and keeps it. References to other documents are not followed.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSchema`] if it is not a JSON Schema.
+    pub fn new(schema: Value) -> Result<Self, InvalidSchema> {
+        let validator = jsonschema::validator_for(&schema).map_err(|error| InvalidSchema {
+            place: error.instance_path().to_string(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self { schema, repairs: Self::DEFAULT_REPAIRS, validator: Arc::new(validator) })
+    }
+
+    /// Sets how often an answer that does not fit is sent back.
+    #[must_use]
+    pub fn with_repairs(mut self, repairs: u32) -> Self {
+        self.repairs = repairs;
+        self
+    }
+
+    /// The schema itself.
+    pub fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// How often an answer that does not fit is sent back.
+    pub fn repairs(&self) -> u32 {
+        self.repairs
+    }
+
+    /// Reads an answer: one JSON value that fits the schema, alone or as the only fenced block of the text.
+    ///
+    /// # Errors
+    ///
+    /// [`OutputProblem`], which says what the model should mend.
+    pub fn read(&self, answer: &str) -> Result<Value, OutputProblem> {
+        let trimmed = answer.trim();
+        let value = serde_json::from_str(trimmed).or_else(|error| match fenced_block(trimmed) {
+            Some(block) => serde_json::from_str(block),
+            None => Err(error),
+        });
+        let value = value.map_err(|error| OutputProblem::NotJson { reason: error.to_string() })?;
+        self.check(&value)?;
+        Ok(value)
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    ///
+    /// [`OutputProblem::Violations`], at most twenty of them.
+    pub fn check(&self, value: &Value) -> Result<(), OutputProblem> {
+        let describe = |error: jsonschema::ValidationError<'_>| {
+            let place = error.instance_path().to_string();
+            if place.is_empty() { error.to_string() } else { format!("at {place}: {error}") }
+        };
+        let violations: Vec<_> = self.validator.iter_errors(value).take(20).map(describe).collect();
+        if violations.is_empty() { Ok(()) } else { Err(OutputProblem::Violations(violations)) }
+    }
+
+    /// What the model is told where the vendor cannot be given the schema.
+    pub fn instruction(&self) -> String {
+        format!(
+            "Your final answer must be one JSON value that satisfies this JSON Schema, \
+             with no other text before or after it:\n{}",
+            self.schema
+        )
+    }
+
+    /// What the model is told when its answer did not fit.
+    pub fn repair_instruction(&self, problem: &OutputProblem) -> String {
+        format!("Your last answer cannot be used: {problem}.\n{}", self.instruction())
+    }
+}
+
+/// The inside of the only fenced block of `text`.
+fn fenced_block(text: &str) -> Option<&str> {
+    let mut parts = text.split("```");
+    let (_, block, _) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    let (language, body) = block.split_once('\n')?;
+    language.trim().chars().all(char::is_alphanumeric).then_some(body)
+}
+
+impl fmt::Debug for OutputSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutputSchema").field("schema", &self.schema).field("repairs", &self.repairs).finish()
+    }
+}
+
+impl PartialEq for OutputSchema {
+    fn eq(&self, other: &Self) -> bool {
+        self.schema == other.schema && self.repairs == other.repairs
+    }
+}
+
+impl TryFrom<Written> for OutputSchema {
+    type Error = InvalidSchema;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        Ok(Self::new(written.schema)?.with_repairs(written.repairs))
+    }
+}
+
+impl From<OutputSchema> for Written {
+    fn from(schema: OutputSchema) -> Self {
+        Self { schema: schema.schema, repairs: schema.repairs }
+    }
+}
+
+/// What was given is not a JSON Schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidSchema {
+    place: String,
+    reason: String,
+}
+
+impl fmt::Display for InvalidSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.place.is_empty() { "its root" } else { &self.place };
+        write!(f, "not a JSON Schema: at {place}: {}", self.reason)
+    }
+}
+
+impl std::error::Error for InvalidSchema {}
+
+/// Why an answer cannot be used.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OutputProblem {
+    /// There is no JSON value.
+    NotJson {
+        /// What the reader said.
+        reason: String,
+    },
+    /// The value does not fit the schema.
+    Violations(Vec<String>),
+}
+
+impl fmt::Display for OutputProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJson { reason } => write!(f, "it is not one JSON value ({reason})"),
+            Self::Violations(list) => write!(f, "it does not fit the schema ({})", list.join("; ")),
+        }
+    }
+}
+
+impl std::error::Error for OutputProblem {}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> OutputSchema {
+        let schema =
+            json!({ "type": "object", "properties": { "n": { "type": "integer" } }, "required": ["n"] });
+        OutputSchema::new(schema).unwrap()
+    }
+
+    #[test]
+    fn a_fenced_answer_is_an_answer() {
+        assert_eq!(schema().read("```json\n{\"n\": 1}\n```").unwrap(), json!({ "n": 1 }));
+        assert_eq!(schema().read("Here it is:\n```\n{\"n\": 1}\n```\n").unwrap(), json!({ "n": 1 }));
+    }
+
+    #[test]
+    fn two_blocks_are_not_one_answer() {
+        assert!(schema().read("```\n{\"n\": 1}\n```\n```\n{\"n\": 2}\n```").is_err());
+    }
+
+    #[test]
+    fn a_violation_names_its_place() {
+        let problem = schema().read("{\"n\": \"x\"}").unwrap_err();
+        assert!(problem.to_string().contains("/n"), "{problem}");
+    }
+
+    #[test]
+    fn a_broken_schema_is_refused_when_it_is_made() {
+        assert!(OutputSchema::new(json!({ "type": "nonsense" })).is_err());
+        assert!(serde_json::from_value::<OutputSchema>(json!({ "schema": { "type": 3 } })).is_err());
+    }
+
+    #[test]
+    fn a_reference_to_another_document_is_not_followed() {
+        assert!(OutputSchema::new(json!({ "$ref": "http://127.0.0.1:1/schema.json" })).is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! The record of a turn, kept from its events.
+
+use super::{
+    Cost, Effects, FinishReason, Message, MessageVoided, Provenance, ResumeHandle, ToolCallRecord,
+    ToolCallStatus, TurnEvent, TurnResult, Usage,
+};
+use crate::{
+    error::Partial,
+    id::{CallId, MessageId},
+};
+
+/// Keeps the record of a turn from its events, so that a result and a partial say the same as what was seen.
+///
+/// A backend feeds it every event, also those that a slow sink never gets, and adds what events do not carry.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    messages: Vec<Message>,
+    tool_calls: Vec<ToolCallRecord>,
+    effects: Effects,
+    usage_by_message: Usage,
+    usage_of_turn: Option<Usage>,
+    /// What it cost, where that is known.
+    pub cost: Option<Cost>,
+    /// How to go on.
+    pub resume: Option<ResumeHandle>,
+    /// Who runs it.
+    pub provenance: Option<Provenance>,
+}
+
+impl Recorder {
+    /// An empty record.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes an event into the record.
+    pub fn observe(&mut self, event: &TurnEvent) {
+        match event {
+            TurnEvent::TextDelta(delta) => {
+                self.message(&delta.message, delta.parent.as_ref()).text.push_str(&delta.text);
+            }
+            TurnEvent::ThinkingDelta(delta) => {
+                self.message(&delta.message, delta.parent.as_ref()).thinking.push_str(&delta.text);
+            }
+            TurnEvent::MessageEnded(ended) => {
+                let message = self.message(&ended.message, ended.parent.as_ref());
+                message.text.clone_from(&ended.text);
+                message.complete = true;
+                if let Some(usage) = &ended.usage {
+                    self.usage_by_message = self.usage_by_message.plus(usage);
+                }
+            }
+            TurnEvent::MessageVoided(MessageVoided { message, .. }) => {
+                self.messages.retain(|kept| kept.id != *message);
+            }
+            TurnEvent::ToolCallStarted(started) => {
+                self.effects = self.effects.and(started.effects);
+                self.tool_calls.push(ToolCallRecord {
+                    call: started.call.clone(),
+                    parent: started.parent.clone(),
+                    name: started.name.clone(),
+                    origin: started.origin,
+                    arguments: None,
+                    status: ToolCallStatus::Unfinished,
+                    output: Vec::new(),
+                    effects: started.effects,
+                });
+            }
+            TurnEvent::ToolCallArguments(arguments) => {
+                if let Some(record) = self.call(&arguments.call) {
+                    record.arguments = Some(arguments.arguments.clone());
+                }
+            }
+            TurnEvent::ToolCallFinished(finished) => {
+                if let Some(record) = self.call(&finished.call) {
+                    record.status = finished.status;
+                    record.output.clone_from(&finished.output);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// States the usage of the whole turn, where the vendor reports it; it wins over the sum by message.
+    pub fn set_usage(&mut self, usage: Usage) {
+        self.usage_of_turn = Some(usage);
+    }
+
+    /// Adds to the effects what no tool call shows.
+    pub fn add_effects(&mut self, effects: Effects) {
+        self.effects = self.effects.and(effects);
+    }
+
+    /// Tokens used so far.
+    pub fn usage(&self) -> Usage {
+        self.usage_of_turn.unwrap_or(self.usage_by_message)
+    }
+
+    /// What the turn may have changed so far. A call that was not let through changed nothing.
+    pub fn effects(&self) -> Effects {
+        self.effects
+    }
+
+    /// The messages so far that were not voided.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The tool calls so far.
+    pub fn tool_calls(&self) -> &[ToolCallRecord] {
+        &self.tool_calls
+    }
+
+    /// The last message of the turn's own agent.
+    pub fn last_message(&self) -> Option<&Message> {
+        self.messages.iter().rev().find(|message| message.parent.is_none())
+    }
+
+    /// The record of a turn that failed.
+    pub fn into_partial(self) -> Partial {
+        let texts =
+            self.messages.iter().filter(|message| message.parent.is_none() && !message.text.is_empty());
+        Partial {
+            text: texts.map(|message| message.text.as_str()).collect::<Vec<_>>().join("\n\n"),
+            usage: self.usage(),
+            messages: self.messages,
+            tool_calls: self.tool_calls,
+            cost: self.cost,
+            effects: self.effects,
+            resume: self.resume,
+            provenance: self.provenance,
+        }
+    }
+
+    /// The record of a turn that ended well. Its text is that of the last message of the turn's own agent.
+    pub fn into_result(self, finish: FinishReason, provenance: Provenance) -> TurnResult {
+        TurnResult {
+            text: self.last_message().map(|message| message.text.clone()).unwrap_or_default(),
+            output: None,
+            usage: self.usage(),
+            messages: self.messages,
+            tool_calls: self.tool_calls,
+            cost: self.cost,
+            finish,
+            effects: self.effects,
+            resume: self.resume,
+            provenance,
+        }
+    }
+
+    fn message(&mut self, id: &MessageId, parent: Option<&CallId>) -> &mut Message {
+        let index = match self.messages.iter().rposition(|message| message.id == *id) {
+            Some(index) => index,
+            None => {
+                self.messages.push(Message::new(id.clone(), parent.cloned()));
+                self.messages.len() - 1
+            }
+        };
+        &mut self.messages[index]
+    }
+
+    fn call(&mut self, call: &CallId) -> Option<&mut ToolCallRecord> {
+        self.tool_calls.iter_mut().rev().find(|record| record.call == *call)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turn::{MessageEnded, TextDelta, ToolCallStarted, ToolOrigin, VoidCause};
+
+    fn record(events: Vec<TurnEvent>) -> Recorder {
+        let mut recorder = Recorder::new();
+        for event in &events {
+            recorder.observe(event);
+        }
+        recorder
+    }
+
+    #[test]
+    fn a_voided_message_is_gone() {
+        let recorder = record(vec![
+            TextDelta::new("a".into(), "first").into(),
+            MessageVoided::new("a".into(), VoidCause::Retry).into(),
+            TextDelta::new("b".into(), "second").into(),
+        ]);
+        assert_eq!(recorder.into_partial().text, "second");
+    }
+
+    #[test]
+    fn the_record_wins_over_the_deltas() {
+        let recorder = record(vec![
+            TextDelta::new("a".into(), "hal").into(),
+            MessageEnded::new("a".into(), "half and whole").into(),
+        ]);
+        assert_eq!(recorder.last_message().unwrap().text, "half and whole");
+    }
+
+    #[test]
+    fn a_sub_agent_never_gives_the_answer() {
+        let recorder = record(vec![
+            MessageEnded::new("a".into(), "mine").into(),
+            MessageEnded::new("b".into(), "its").with_parent(Some("call".into())).into(),
+        ]);
+        let result = recorder.into_result(FinishReason::Stop, Provenance::new("alpha".into()));
+        assert_eq!(result.text, "mine");
+        assert_eq!(result.messages.len(), 2);
+    }
+
+    #[test]
+    fn effects_are_the_greatest_of_the_calls() {
+        let start = |call: &str, effects| {
+            ToolCallStarted::new(call.into(), "tool", ToolOrigin::Harness, effects).into()
+        };
+        let recorder = record(vec![start("1", Effects::Wrote), start("2", Effects::Read)]);
+        assert_eq!(recorder.effects(), Effects::Wrote);
+    }
+}

@@ -1,0 +1,234 @@
+//! What a turn is asked to do.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effort, Limits, OutputSchema, SessionMode};
+use crate::id::ModelId;
+
+/// A piece of the prompt.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum PromptBlock {
+    /// Text, sent as it is: no slash command, no `@file` and no option is read out of it.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// Such as `image/png`.
+        media_type: String,
+        /// Base64 of the bytes.
+        data: String,
+    },
+}
+
+impl PromptBlock {
+    /// Text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+}
+
+/// Which tools a turn may use.
+///
+/// A backend that cannot keep a level answers [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); it
+/// never runs the turn with more than was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToolAccess {
+    /// The caller's tools and nothing else. Without any, the turn is pure text.
+    #[default]
+    ScopedOnly,
+    /// The harness's own tools as far as they only read, and the caller's.
+    ReadOnly,
+    /// The harness's own tools, writing inside the working directory and the extra roots, and the caller's.
+    WorkspaceWrite,
+    /// The harness's own tools without a fence, and the caller's.
+    Unrestricted,
+}
+
+impl ToolAccess {
+    /// Every level, narrowest first.
+    pub const ALL: [Self; 4] = [Self::ScopedOnly, Self::ReadOnly, Self::WorkspaceWrite, Self::Unrestricted];
+
+    /// The level's name, as on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ScopedOnly => "scoped-only",
+            Self::ReadOnly => "read-only",
+            Self::WorkspaceWrite => "workspace-write",
+            Self::Unrestricted => "unrestricted",
+        }
+    }
+}
+
+/// One turn of agent work. Data only: what lives, such as tools and cancellation, is in
+/// [`TurnHost`](crate::TurnHost).
+///
+/// ```
+/// use std::time::Duration;
+/// use nexus_core::{Effort, Limits, ToolAccess, TurnRequest};
+///
+/// let request = TurnRequest::new("Name the three largest moons of Saturn.")
+///     .with_system("Answer in one line.")
+///     .with_effort(Effort::Low)
+///     .with_limits(Limits::new().with_deadline(Duration::from_secs(120)));
+/// assert_eq!(request.tool_access, ToolAccess::ScopedOnly);
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TurnRequest {
+    /// What is asked, in order.
+    pub prompt: Vec<PromptBlock>,
+    /// Instructions that stand above the prompt.
+    pub system: Option<String>,
+    /// The model. `None` leaves the choice to the backend.
+    pub model: Option<ModelId>,
+    /// How hard the model is asked to think. `None` leaves it to the vendor.
+    pub effort: Option<Effort>,
+    /// Where the turn works. It must exist. `None`: an empty private folder, gone afterwards.
+    pub working_directory: Option<PathBuf>,
+    /// Further folders that the working directory's fence includes.
+    pub extra_roots: Vec<PathBuf>,
+    /// Names of environment variables of the host's that the agent's tools may see. Nothing else of the
+    /// host's environment reaches them, but what a shell cannot do without.
+    pub environment: Vec<String>,
+    /// Which tools the turn may use.
+    pub tool_access: ToolAccess,
+    /// What the turn may use before it is stopped.
+    pub limits: Limits,
+    /// The shape the answer must have.
+    pub output: Option<OutputSchema>,
+    /// Whether the conversation is kept.
+    pub session: SessionMode,
+    /// Labels of the caller's, for logs. No agent sees them.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl TurnRequest {
+    /// Asks `prompt`, with [`ToolAccess::ScopedOnly`] and nothing kept.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self { prompt: vec![PromptBlock::text(prompt)], ..Self::default() }
+    }
+
+    /// Adds a piece to the prompt.
+    #[must_use]
+    pub fn with_block(mut self, block: PromptBlock) -> Self {
+        self.prompt.push(block);
+        self
+    }
+
+    /// Sets the instructions that stand above the prompt.
+    #[must_use]
+    pub fn with_system(mut self, system: impl Into<String>) -> Self {
+        self.system = Some(system.into());
+        self
+    }
+
+    /// Sets the model.
+    #[must_use]
+    pub fn with_model(mut self, model: impl Into<ModelId>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// Sets the effort.
+    #[must_use]
+    pub fn with_effort(mut self, effort: Effort) -> Self {
+        self.effort = Some(effort);
+        self
+    }
+
+    /// Sets where the turn works.
+    #[must_use]
+    pub fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.working_directory = Some(directory.into());
+        self
+    }
+
+    /// Adds a folder to the working directory's fence.
+    #[must_use]
+    pub fn with_extra_root(mut self, root: impl Into<PathBuf>) -> Self {
+        self.extra_roots.push(root.into());
+        self
+    }
+
+    /// Lets the agent's tools see a variable of the host's environment.
+    #[must_use]
+    pub fn with_variable(mut self, name: impl Into<String>) -> Self {
+        self.environment.push(name.into());
+        self
+    }
+
+    /// Sets which tools the turn may use.
+    #[must_use]
+    pub fn with_tool_access(mut self, access: ToolAccess) -> Self {
+        self.tool_access = access;
+        self
+    }
+
+    /// Sets what the turn may use before it is stopped.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the shape the answer must have.
+    #[must_use]
+    pub fn with_output(mut self, output: OutputSchema) -> Self {
+        self.output = Some(output);
+        self
+    }
+
+    /// Sets whether the conversation is kept.
+    #[must_use]
+    pub fn with_session(mut self, session: SessionMode) -> Self {
+        self.session = session;
+        self
+    }
+
+    /// Adds a label.
+    #[must_use]
+    pub fn with_label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// The text blocks of the prompt, joined by a blank line.
+    pub fn prompt_text(&self) -> String {
+        let texts = self.prompt.iter().filter_map(|block| match block {
+            PromptBlock::Text { text } => Some(text.as_str()),
+            PromptBlock::Image { .. } => None,
+        });
+        texts.collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// Whether the prompt has anything in it to answer.
+    pub fn is_empty(&self) -> bool {
+        self.prompt.iter().all(|block| matches!(block, PromptBlock::Text { text } if text.trim().is_empty()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_request_survives_being_stored() {
+        let request = TurnRequest::new("hello")
+            .with_model("m")
+            .with_limits(Limits::new().with_deadline(Duration::from_millis(1500)))
+            .with_session(SessionMode::Keep)
+            .with_label("run", "7");
+        let stored = serde_json::to_string(&request).unwrap();
+        assert_eq!(serde_json::from_str::<TurnRequest>(&stored).unwrap(), request);
+    }
+}

@@ -1,0 +1,157 @@
+//! How a turn ended well.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{AppliedEffort, Cost, Effects, ResumeHandle, ToolOrigin, Usage};
+use crate::{
+    error::Skipped,
+    id::{BackendId, CallId, MessageId, ModelId},
+    tool::ToolContent,
+};
+
+/// What a turn produced.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnResult {
+    /// The answer: the text of the last message of the turn's own agent.
+    pub text: String,
+    /// The answer as a value, where the request set a schema. It satisfies the schema.
+    pub output: Option<Value>,
+    /// Every message that was not voided, in order; those of sub-agents name their call.
+    pub messages: Vec<Message>,
+    /// Every tool call, in the order in which they began.
+    pub tool_calls: Vec<ToolCallRecord>,
+    /// Tokens used.
+    pub usage: Usage,
+    /// What it cost, where that is known.
+    pub cost: Option<Cost>,
+    /// Why the model stopped.
+    pub finish: FinishReason,
+    /// What the turn may have changed.
+    pub effects: Effects,
+    /// How to go on, where the request asked to keep the conversation.
+    pub resume: Option<ResumeHandle>,
+    /// Who ran it. For logs; never shown to an agent.
+    pub provenance: Provenance,
+}
+
+/// One message.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Its name within the turn.
+    pub id: MessageId,
+    /// The call of the sub-agent that spoke; `None` is the turn's own agent.
+    pub parent: Option<CallId>,
+    /// Its text.
+    pub text: String,
+    /// Its thinking, as far as it was shown.
+    pub thinking: String,
+    /// Whether it was complete when the turn ended.
+    pub complete: bool,
+}
+
+impl Message {
+    /// A message without text yet.
+    pub fn new(id: MessageId, parent: Option<CallId>) -> Self {
+        Self { id, parent, text: String::new(), thinking: String::new(), complete: false }
+    }
+}
+
+/// How a tool call ended.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCallStatus {
+    /// It had not ended when the turn did.
+    Unfinished,
+    /// It went well.
+    Succeeded,
+    /// It failed, and the model was told.
+    Failed,
+    /// It was not let through, and the model was told.
+    Denied,
+}
+
+/// One line of the tool-call ledger.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCallRecord {
+    /// The call.
+    pub call: CallId,
+    /// The call of the sub-agent that called; `None` is the turn's own agent.
+    pub parent: Option<CallId>,
+    /// The tool's name.
+    pub name: String,
+    /// Whose tool it is.
+    pub origin: ToolOrigin,
+    /// The arguments, as far as the vendor shows them.
+    pub arguments: Option<Value>,
+    /// How it ended.
+    pub status: ToolCallStatus,
+    /// What came back, as far as the vendor shows it.
+    pub output: Vec<ToolContent>,
+    /// What it may have changed.
+    pub effects: Effects,
+}
+
+/// Why the model stopped.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It was done.
+    #[default]
+    Stop,
+    /// It met a stop sequence.
+    StopSequence,
+    /// It called tools.
+    ToolCalls,
+    /// It ran out of output tokens.
+    Length,
+    /// It paused, and may be asked to go on.
+    Paused,
+    /// Anything else, in the vendor's spelling.
+    Other(String),
+}
+
+impl fmt::Display for FinishReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stop => "stop",
+            Self::StopSequence => "stop sequence",
+            Self::ToolCalls => "tool calls",
+            Self::Length => "length",
+            Self::Paused => "paused",
+            Self::Other(word) => word,
+        })
+    }
+}
+
+/// Who ran a turn. For logs; never shown to an agent.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The backend.
+    pub backend: BackendId,
+    /// The model, as the vendor named it, else as it was asked for.
+    pub model: Option<ModelId>,
+    /// The effort asked for and the one given.
+    pub effort: Option<AppliedEffort>,
+    /// The version of the program or service.
+    pub version: Option<String>,
+    /// How often the backend was started for this turn: 1, and one more for each repair or respawn.
+    pub attempts: u32,
+    /// Who was asked before, or passed over, and why.
+    pub skipped: Vec<Skipped>,
+}
+
+impl Provenance {
+    /// One attempt by `backend`.
+    pub fn new(backend: BackendId) -> Self {
+        Self { backend, model: None, effort: None, version: None, attempts: 1, skipped: Vec::new() }
+    }
+}

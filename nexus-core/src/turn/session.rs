@@ -1,0 +1,77 @@
+//! Whether a turn is remembered, and how a later one goes on from it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::id::BackendId;
+
+/// Whether the conversation is kept.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "mode")]
+pub enum SessionMode {
+    /// Nothing is kept after the turn.
+    #[default]
+    Ephemeral,
+    /// The conversation is kept; the result carries the handle to go on with.
+    Keep,
+    /// Goes on from an earlier turn, and keeps the conversation.
+    Resume {
+        /// What the earlier turn's result carried.
+        handle: ResumeHandle,
+        /// What to do if the conversation is not there any more.
+        on_lost: OnLost,
+    },
+}
+
+impl SessionMode {
+    /// Goes on from an earlier turn; a lost conversation is an error.
+    pub fn resume(handle: ResumeHandle) -> Self {
+        Self::Resume { handle, on_lost: OnLost::Fail }
+    }
+
+    /// The handle of the turn this one goes on from.
+    pub fn handle(&self) -> Option<&ResumeHandle> {
+        match self {
+            Self::Resume { handle, .. } => Some(handle),
+            _ => None,
+        }
+    }
+}
+
+/// What to do when the conversation to resume is not there any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLost {
+    /// End the turn with [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost).
+    #[default]
+    Fail,
+    /// Start afresh, with a warning event.
+    Fresh,
+}
+
+/// Where a conversation can be taken up again. Only the backend that made it can use it.
+///
+/// It is plain data: it may be stored and used by another process on the same machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResumeHandle {
+    backend: BackendId,
+    state: Value,
+}
+
+impl ResumeHandle {
+    /// For backends: `state` is whatever the backend needs to find the conversation. It must hold no secret.
+    pub fn new(backend: BackendId, state: Value) -> Self {
+        Self { backend, state }
+    }
+
+    /// The backend that made the handle.
+    pub fn backend(&self) -> &BackendId {
+        &self.backend
+    }
+
+    /// What the backend put in.
+    pub fn state(&self) -> &Value {
+        &self.state
+    }
+}

@@ -1,0 +1,55 @@
+//! Where events go.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+};
+
+use async_trait::async_trait;
+
+use super::EventEnvelope;
+
+/// Takes the events of a turn.
+///
+/// A sink that needs time says so in [`EventSink::poll_ready`]; the turn goes on meanwhile. Any closure that
+/// takes an [`EventEnvelope`] is a sink that is always ready:
+///
+/// ```
+/// use nexus_core::{EventEnvelope, EventSink};
+///
+/// let mut seen = 0;
+/// let mut sink = |_event: EventEnvelope| seen += 1;
+/// let _: &mut dyn EventSink = &mut sink;
+/// ```
+pub trait EventSink: Send {
+    /// Whether one more event can be taken now. `Pending` must wake the task once it can.
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
+
+    /// Takes one event. Called only after [`EventSink::poll_ready`] said so; must not block.
+    fn accept(&mut self, event: EventEnvelope);
+}
+
+impl<F> EventSink for F
+where
+    F: FnMut(EventEnvelope) + Send,
+{
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    fn accept(&mut self, event: EventEnvelope) {
+        self(event);
+    }
+}
+
+/// Conveniences over [`EventSink`].
+#[async_trait]
+pub trait EventSinkExt: EventSink {
+    /// Waits until the sink is ready, then hands the event over.
+    async fn send(&mut self, event: EventEnvelope) {
+        poll_fn(|context| self.poll_ready(context)).await;
+        self.accept(event);
+    }
+}
+
+impl<S: EventSink + ?Sized> EventSinkExt for S {}
