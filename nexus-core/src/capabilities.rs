@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::turn::{Effort, ToolAccess};
+use crate::turn::{Effort, Limits, PromptBlock, SessionMode, ToolAccess, TurnRequest};
 
 /// What a backend supports. The answer never changes for a given value of a backend.
 ///
@@ -90,6 +90,31 @@ impl Capabilities {
             limits: LimitSupport::default(),
             cost: CostReport::Never,
         }
+    }
+}
+
+impl Capabilities {
+    /// What `request` needs and this backend does not have, in words for a person; `None` if nothing.
+    ///
+    /// Backends ask this before anything is spent, and routers before they choose.
+    pub fn unmet(&self, request: &TurnRequest, offers_tools: bool) -> Option<String> {
+        let has_image = request.prompt.iter().any(|block| matches!(block, PromptBlock::Image { .. }));
+        let keeps_session = !matches!(request.session, SessionMode::Ephemeral);
+        let needs = [
+            (has_image, self.images.is_yes(), "pictures in the prompt"),
+            (request.system.is_some(), self.system.is_yes(), "system instructions"),
+            (request.output.is_some(), self.output != OutputSupport::Unsupported, "an output schema"),
+            (keeps_session, self.resume.is_yes(), "keeping the conversation"),
+            (offers_tools, self.caller_tools.is_yes(), "tools of the caller's own"),
+            (!request.extra_roots.is_empty(), self.extra_roots.is_yes(), "extra roots"),
+        ];
+        if let Some((_, _, what)) = needs.iter().find(|(needed, has, _)| *needed && !has) {
+            return Some((*what).to_owned());
+        }
+        if self.access.of(request.tool_access) == AccessSupport::Unsupported {
+            return Some(format!("tool access {:?}", request.tool_access.as_str()));
+        }
+        self.limits.unmet(&request.limits).map(|limit| format!("a limit on {limit}"))
     }
 }
 
@@ -203,6 +228,20 @@ impl LimitSupport {
     }
 }
 
+impl LimitSupport {
+    /// The first limit that is set and that nobody keeps.
+    fn unmet(&self, limits: &Limits) -> Option<&'static str> {
+        let set = [
+            (limits.tool_calls.is_some(), self.tool_calls, "tool calls"),
+            (limits.model_calls.is_some(), self.model_calls, "model calls"),
+            (limits.output_tokens.is_some(), self.output_tokens, "output tokens"),
+            (limits.cost.is_some(), self.cost, "cost"),
+        ];
+        let unmet = set.iter().find(|(set, keeper, _)| *set && *keeper == Enforcement::Unsupported);
+        unmet.map(|(_, _, name)| *name)
+    }
+}
+
 /// Whether the cost of a turn is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -213,4 +252,29 @@ pub enum CostReport {
     Estimated,
     /// It is not known.
     Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backend_that_claims_nothing_meets_nothing() {
+        let nothing = Capabilities::new(LoopMode::Native);
+        assert_eq!(nothing.unmet(&TurnRequest::new("x"), false).unwrap(), "tool access \"scoped-only\"");
+        assert_eq!(
+            nothing.unmet(&TurnRequest::new("x").with_system("y"), false).unwrap(),
+            "system instructions"
+        );
+    }
+
+    #[test]
+    fn a_limit_that_nobody_keeps_is_unmet() {
+        let mut some = Capabilities::new(LoopMode::Native);
+        some.access.scoped_only = AccessSupport::Kept(Fence::None);
+        let request = TurnRequest::new("x");
+        assert_eq!(some.unmet(&request, false), None);
+        let limited = request.with_limits(Limits::new().with_tool_calls(3));
+        assert_eq!(some.unmet(&limited, false).unwrap(), "a limit on tool calls");
+    }
 }

@@ -1,0 +1,38 @@
+//! A secret and its expiry.
+
+use std::time::SystemTime;
+
+use nexus_core::Secret;
+
+/// What a backend is lent for one turn: an access token or a key, never anything that can make new ones.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct Credential {
+    /// The token.
+    pub token: Secret,
+    /// When it stops being accepted, where that is known.
+    pub expires_at: Option<SystemTime>,
+    /// The account it belongs to, where the vendor wants it named beside the token.
+    pub account: Option<String>,
+}
+
+impl Credential {
+    /// A token that is not known to expire.
+    pub fn new(token: Secret) -> Self {
+        Self { token, expires_at: None, account: None }
+    }
+
+    /// States when it stops being accepted.
+    #[must_use]
+    pub fn with_expiry(mut self, expires_at: SystemTime) -> Self {
+        self.expires_at = Some(expires_at);
+        self
+    }
+
+    /// Names the account.
+    #[must_use]
+    pub fn with_account(mut self, account: impl Into<String>) -> Self {
+        self.account = Some(account.into());
+        self
+    }
+}

@@ -1,0 +1,8 @@
+//! Credentials: where a backend asks for one, and the only code that opens a secret.
+
+mod credential;
+mod source;
+
+pub use credential::Credential;
+pub(crate) use source::TokenSetting;
+pub use source::{CredentialError, CredentialSource, StaticToken};

@@ -1,0 +1,251 @@
+//! Where a backend asks for a credential.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::Secret;
+use serde::Deserialize;
+
+use super::Credential;
+
+/// Largest credential file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 64 << 10;
+
+/// Lends credentials. Implementations own whatever it takes to keep them fresh; a borrower sees none of it.
+#[async_trait]
+pub trait CredentialSource: fmt::Debug + Send + Sync + 'static {
+    /// Where the credential comes from, for messages: never the credential.
+    fn describe(&self) -> String;
+
+    /// Lends a credential that lives at least `life` longer, if the source can tell.
+    ///
+    /// # Errors
+    ///
+    /// [`CredentialError::Missing`] if there is none, [`CredentialError::Unreadable`] if there is one that
+    /// cannot be read.
+    async fn credential(&self, life: Duration) -> Result<Credential, CredentialError>;
+}
+
+/// Why no credential could be lent.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialError {
+    /// There is none.
+    #[error("there is no credential in {place}: {remedy}")]
+    Missing {
+        /// Where it was looked for.
+        place: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// There is one that cannot be read.
+    #[error("the credential in {place} cannot be used: {reason}")]
+    Unreadable {
+        /// Where it is.
+        place: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// A token that somebody else keeps fresh: in a variable of the host's environment, or in a file.
+///
+/// The variable is looked up when the backend is built, since a process's environment does not change by
+/// itself. The file is read anew for each turn, so that its owner can replace it; it must belong to us alone.
+#[derive(Clone)]
+pub struct StaticToken {
+    place: Place,
+    account: Option<String>,
+}
+
+#[derive(Clone)]
+enum Place {
+    Variable { name: String, value: Option<Secret> },
+    File(PathBuf),
+}
+
+/// How `nexus.yaml` names a static token: `{ env: NAME }` or `{ file: PATH }`, with an optional `account`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TokenSetting {
+    env: Option<String>,
+    file: Option<PathBuf>,
+    account: Option<String>,
+}
+
+impl TokenSetting {
+    /// JSON Schema of the setting.
+    pub(crate) fn schema() -> serde_json::Value {
+        serde_json::json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "env": { "type": "string", "description": "Variable of the host's environment that holds the token." },
+                "file": { "type": "string", "description": "File, readable by its owner alone, that holds the token and nothing else." },
+                "account": { "type": "string", "description": "Account the token belongs to, where the vendor wants it named." },
+            },
+            "oneOf": [{ "required": ["env"] }, { "required": ["file"] }],
+        })
+    }
+
+    /// Looks the variable up, or remembers the file.
+    pub(crate) fn into_source(
+        self,
+        environment: &BTreeMap<String, String>,
+        base_directory: &std::path::Path,
+    ) -> Result<StaticToken, &'static str> {
+        let source = match (self.env, self.file) {
+            (Some(name), None) => StaticToken::from_environment(name, environment),
+            (None, Some(file)) => StaticToken::from_file(base_directory.join(file)),
+            _ => return Err("name either `env` or `file`"),
+        };
+        Ok(match self.account {
+            Some(account) => source.with_account(account),
+            None => source,
+        })
+    }
+}
+
+impl StaticToken {
+    /// The token in the variable `name` of `environment`.
+    pub fn from_environment(name: impl Into<String>, environment: &BTreeMap<String, String>) -> Self {
+        let name = name.into();
+        let value = environment.get(&name).map(|value| value.trim()).filter(|value| !value.is_empty());
+        let value = value.map(Secret::new);
+        Self { place: Place::Variable { name, value }, account: None }
+    }
+
+    /// The token that is the whole content of a file.
+    pub fn from_file(path: impl Into<PathBuf>) -> Self {
+        Self { place: Place::File(path.into()), account: None }
+    }
+
+    /// Names the account.
+    #[must_use]
+    pub fn with_account(mut self, account: impl Into<String>) -> Self {
+        self.account = Some(account.into());
+        self
+    }
+
+    fn token(&self) -> Result<Secret, CredentialError> {
+        match &self.place {
+            Place::Variable { value: Some(value), .. } => Ok(value.clone()),
+            Place::Variable { .. } => Err(CredentialError::Missing {
+                place: self.describe(),
+                remedy: "set it, or name another source in the configuration".into(),
+            }),
+            Place::File(path) => read_private_file(path).map_err(|problem| match problem {
+                Problem::Missing => CredentialError::Missing {
+                    place: self.describe(),
+                    remedy: "write the token there, readable by you alone".into(),
+                },
+                Problem::Unreadable(reason) => CredentialError::Unreadable { place: self.describe(), reason },
+            }),
+        }
+    }
+}
+
+enum Problem {
+    Missing,
+    Unreadable(String),
+}
+
+/// Reads a token file that nobody else may read.
+fn read_private_file(path: &std::path::Path) -> Result<Secret, Problem> {
+    use std::io::Read as _;
+
+    let unreadable = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => Problem::Missing,
+        _ => Problem::Unreadable(error.to_string()),
+    };
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(Problem::Unreadable("it is not a file".into()));
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = metadata.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(Problem::Unreadable(format!("others may read it (mode {mode:o}): make it 600")));
+        }
+    }
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(Problem::Unreadable(format!("it is larger than {MAX_FILE_BYTES} bytes")));
+    }
+    let mut text = String::new();
+    file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(unreadable)?;
+    let text = Secret::new(text);
+    let token = text.expose().trim();
+    if token.is_empty() {
+        return Err(Problem::Missing);
+    }
+    if token.contains(char::is_whitespace) {
+        return Err(Problem::Unreadable("it holds more than one word".into()));
+    }
+    Ok(Secret::new(token))
+}
+
+impl fmt::Debug for StaticToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StaticToken({})", self.describe())
+    }
+}
+
+#[async_trait]
+impl CredentialSource for StaticToken {
+    fn describe(&self) -> String {
+        match &self.place {
+            Place::Variable { name, .. } => format!("the variable {name}"),
+            Place::File(path) => format!("the file {}", path.display()),
+        }
+    }
+
+    async fn credential(&self, _life: Duration) -> Result<Credential, CredentialError> {
+        let mut credential = Credential::new(self.token()?);
+        credential.account.clone_from(&self.account);
+        Ok(credential)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn lend(source: &StaticToken) -> Result<Credential, CredentialError> {
+        source.credential(Duration::ZERO).await
+    }
+
+    #[tokio::test]
+    async fn a_variable_that_is_not_set_is_missing() {
+        let source = StaticToken::from_environment("TOKEN", &BTreeMap::new());
+        assert!(matches!(lend(&source).await, Err(CredentialError::Missing { .. })));
+    }
+
+    #[tokio::test]
+    async fn no_token_is_printed() {
+        let environment = BTreeMap::from([("TOKEN".to_owned(), "canary".to_owned())]);
+        let source = StaticToken::from_environment("TOKEN", &environment);
+        let credential = lend(&source).await.unwrap();
+        assert_eq!(credential.token.expose(), "canary");
+        assert!(!format!("{source:?} {credential:?}").contains("canary"));
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_file_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, "canary\n").unwrap();
+        let set_mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+
+        set_mode(0o644);
+        let error = lend(&StaticToken::from_file(&path)).await.unwrap_err();
+        assert!(matches!(error, CredentialError::Unreadable { .. }), "{error}");
+        set_mode(0o600);
+        assert_eq!(lend(&StaticToken::from_file(&path)).await.unwrap().token.expose(), "canary");
+    }
+}

@@ -1,0 +1,252 @@
+//! What each vendor's CLI supplies to the one driver of delegated turns: how it is started, and a state
+//! machine that reads its output. No conversation does input or output of its own while the process runs, so
+//! a transcript in and events out is its whole test.
+
+use std::{path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nexus_core::{
+    AppliedEffort, Availability, BackendId, Capabilities, Cost, ErrorKind, FinishReason, ModelId, Phase,
+    ProcessExit, ResumeHandle, Retry, Secret, TurnError, TurnEvent, TurnRequest, Usage,
+};
+use serde_json::Value;
+
+use super::{run_home::RunHome, spawn::Invocation};
+
+/// A vendor's CLI: what it can do, whether it is there, and how one process of it is prepared.
+#[async_trait]
+pub(crate) trait Cli: std::fmt::Debug + Send + Sync + 'static {
+    /// Reads the output of one process.
+    type Conversation: Conversation;
+
+    /// As [`ExecutionBackend::capabilities`](nexus_core::ExecutionBackend::capabilities).
+    fn capabilities(&self) -> Capabilities;
+
+    /// As [`ExecutionBackend::probe`](nexus_core::ExecutionBackend::probe).
+    async fn probe(&self) -> Availability;
+
+    /// Makes everything ready for one process: version checked, credential borrowed, home written, arguments
+    /// and environment built. Nothing is spent yet.
+    ///
+    /// The request has been held against [`Cli::capabilities`] and its working directory exists.
+    async fn prepare(&self, plan: &TurnPlan, attempt: Attempt) -> Result<Prepared<Self::Conversation>, Failure>;
+}
+
+/// A turn as the driver hands it to a CLI.
+#[derive(Debug)]
+pub(crate) struct TurnPlan {
+    /// The backend that runs it.
+    pub(crate) backend: BackendId,
+    /// Names the run in the ledger and in the marker of every process.
+    pub(crate) run: String,
+    /// What was asked.
+    pub(crate) request: Arc<TurnRequest>,
+    /// The effort asked for, clamped to the backend's range.
+    pub(crate) effort: Option<AppliedEffort>,
+    /// Where the process works: the request's directory made absolute, or an empty private one.
+    pub(crate) working_directory: std::path::PathBuf,
+    /// Whether the working directory is a private one that the request did not name.
+    pub(crate) is_private_directory: bool,
+    /// The folder of everything that Nexus keeps: `sessions` in it outlives a turn.
+    pub(crate) nexus_home: std::path::PathBuf,
+}
+
+/// Which process of the turn is prepared.
+#[derive(Clone, Debug)]
+pub(crate) enum Attempt {
+    /// The first.
+    First,
+    /// The conversation to resume was lost, and the request says to start afresh.
+    Fresh,
+    /// One that asks again, because the answer did not have the shape asked for.
+    Repair {
+        /// What the model is told.
+        instruction: String,
+        /// Where the conversation goes on, as [`Step::resume`] named it.
+        resume: ResumeHandle,
+        /// The home of the process before, with its session in it.
+        home: Option<RunHome>,
+    },
+}
+
+/// Everything that one process needs.
+#[derive(Debug)]
+pub(crate) struct Prepared<C> {
+    /// The process to be.
+    pub(crate) invocation: Invocation,
+    /// Reads its output.
+    pub(crate) conversation: C,
+    /// Its hermetic home; lives until the conversation has ended and its record was read.
+    pub(crate) home: Option<RunHome>,
+    /// What the output is redacted of.
+    pub(crate) secrets: Vec<Secret>,
+    /// The version of the program, if it is known before it runs.
+    pub(crate) version: Option<String>,
+    /// What the caller should know before the turn starts, such as an untested version.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads the output of one process and says what to do about it.
+pub(crate) trait Conversation: std::fmt::Debug + Send {
+    /// The process runs: what to write first, beyond what the invocation feeds it anyway.
+    fn open(&mut self, step: &mut Step);
+
+    /// A whole line of standard output, without its end of line.
+    fn line(&mut self, line: &[u8], step: &mut Step);
+
+    /// The turn is to stop. Says how the process is asked politely.
+    fn interrupt(&mut self, step: &mut Step) -> Polite;
+
+    /// The answer does not have the shape asked for. Says who asks again; with [`Repair::SameProcess`], the
+    /// question is in `step`.
+    fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair;
+
+    /// The phase the turn is in, which chooses the idle limit.
+    fn phase(&self) -> Phase;
+
+    /// The process is gone and its output was read to the end. Reads the vendor's record where it keeps one,
+    /// and gives the verdict if no line did.
+    fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step);
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) struct ProcessEnd<'a> {
+    /// The exit status.
+    pub(crate) exit: Option<ProcessExit>,
+    /// The end of standard error, redacted.
+    pub(crate) stderr_tail: &'a str,
+    /// The home of the process, with the vendor's record in it.
+    pub(crate) home: Option<&'a Path>,
+    /// Whether the process was stopped by us.
+    pub(crate) was_stopped: bool,
+}
+
+/// How a process is asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Polite {
+    /// By what the conversation wrote to its standard input.
+    Written,
+    /// By SIGINT.
+    Interrupt,
+    /// Not at all: go on to the signals that every process gets.
+    No,
+}
+
+/// Who asks the model again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repair {
+    /// The running process.
+    SameProcess,
+    /// A new one, that resumes the conversation.
+    NewProcess,
+}
+
+/// What follows from a line: the conversation fills it, the driver carries it out and empties it.
+#[derive(Debug, Default)]
+pub(crate) struct Step {
+    /// What happened.
+    pub(crate) events: Vec<TurnEvent>,
+    /// What to write to standard input, in order.
+    pub(crate) writes: Vec<Bytes>,
+    /// Close standard input, after the writes.
+    pub(crate) close_stdin: bool,
+    /// The turn's usage so far, as the vendor reports it for the whole turn.
+    pub(crate) usage: Option<Usage>,
+    /// The turn's cost so far.
+    pub(crate) cost: Option<Cost>,
+    /// Where the conversation can be taken up again.
+    pub(crate) resume: Option<ResumeHandle>,
+    /// The model, as the vendor names it.
+    pub(crate) model: Option<ModelId>,
+    /// The version, as the program names it.
+    pub(crate) version: Option<String>,
+    /// Model calls so far, where the vendor shows them.
+    pub(crate) model_calls: Option<u32>,
+    /// How the turn ended.
+    pub(crate) verdict: Option<Verdict>,
+}
+
+impl Step {
+    /// Adds an event.
+    pub(crate) fn event(&mut self, event: impl Into<TurnEvent>) {
+        self.events.push(event.into());
+    }
+
+    /// Adds something to write.
+    pub(crate) fn write(&mut self, bytes: impl Into<Bytes>) {
+        self.writes.push(bytes.into());
+    }
+
+    /// The turn ended with an answer.
+    pub(crate) fn answered(&mut self, finish: FinishReason) {
+        self.verdict = Some(Verdict::Answered { finish, output: None });
+    }
+
+    /// The turn failed.
+    pub(crate) fn failed(&mut self, failure: Failure) {
+        self.verdict = Some(Verdict::Failed(failure));
+    }
+}
+
+/// How a turn ended, by the vendor's structured record.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// The last message is the answer.
+    Answered {
+        /// Why the model stopped.
+        finish: FinishReason,
+        /// The value that the vendor says fits the schema, if it names one apart from the text. It is
+        /// checked again.
+        output: Option<Value>,
+    },
+    /// There is none.
+    Failed(Failure),
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// Named for what the caller can do.
+    pub(crate) kind: ErrorKind,
+    /// When the same request may be tried again.
+    pub(crate) retry: Retry,
+    /// What happened, in the vendor's words or ours.
+    pub(crate) message: Option<String>,
+    /// The cause.
+    pub(crate) source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Failure {
+    /// A failure that no retry mends.
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, retry: Retry::Never, message: Some(message.into()), source: None }
+    }
+
+    /// States when the same request may be tried again.
+    #[must_use]
+    pub(crate) fn with_retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Adds the cause.
+    #[must_use]
+    pub(crate) fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// As an error of `backend`.
+    pub(crate) fn into_error(self, backend: BackendId) -> TurnError {
+        let mut error = TurnError::new(self.kind, backend).with_retry(self.retry);
+        if let Some(message) = self.message {
+            error = error.with_message(message);
+        }
+        if let Some(source) = self.source {
+            error = error.with_source(source);
+        }
+        error
+    }
+}
