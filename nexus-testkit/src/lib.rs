@@ -1,1 +1,6 @@
-//! nexus-testkit
+//! What Nexus is tested with, for its own tests and for those of its users.
+//!
+//! [`sim`] is the vendors' side of the wire: loopback model servers that speak each vendor's API and
+//! fail on request.
+
+pub mod sim;

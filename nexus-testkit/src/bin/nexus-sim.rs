@@ -1,0 +1,153 @@
+//! `nexus-sim`: the vendor simulator as a program, to point a real client at by hand.
+
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use nexus_testkit::sim::{Dialect, GALLERY, Scenario, Sim};
+
+/// Serves simulated model APIs on 127.0.0.1, prints how to point each vendor's program at them, and
+/// logs every request.
+///
+/// Every model call is answered from a scenario: one with a name (see --list), or a JSON file such as
+///
+///   {"replies": [{"parts": [{"part": "call", "call": "shell", "command": "date"}]},
+///                {"parts": [{"part": "text", "text": "It is late."}], "pace": {"gap_ms": 50}},
+///                {"fault": {"kind": "torn", "cut": "reset"}, "parts": [{"part": "text", "text": "Hal"}]}]}
+///
+/// The last reply repeats.
+#[derive(Debug, Parser)]
+#[command(name = "nexus-sim", verbatim_doc_comment)]
+struct Arguments {
+    /// Whose API to speak.
+    #[arg(long, value_enum, default_value_t = Speaks::All)]
+    dialect: Speaks,
+
+    /// A scenario's name, or a JSON file.
+    #[arg(long, value_name = "NAME|FILE", default_value = "text")]
+    scenario: String,
+
+    /// The port of 127.0.0.1 to listen on; 0 takes a free one.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    port: u16,
+
+    /// Lists the scenarios that have a name.
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Speaks {
+    /// All of them on one port.
+    All,
+    /// Anthropic Messages, for Claude Code.
+    Anthropic,
+    /// OpenAI Responses, for Codex and any other client.
+    Responses,
+    /// xAI's Responses, for Grok.
+    Xai,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.list {
+        for known in GALLERY {
+            println!("{:<18} {}", known.name, known.summary);
+        }
+        return ExitCode::SUCCESS;
+    }
+    match serve(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("nexus-sim: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(arguments: &Arguments) -> io::Result<()> {
+    let scenario = scenario(&arguments.scenario)?;
+    let dialect = match arguments.dialect {
+        Speaks::All => Dialect::All,
+        Speaks::Anthropic => Dialect::Anthropic,
+        Speaks::Responses => Dialect::Responses,
+        Speaks::Xai => Dialect::Xai,
+    };
+    let sim = Sim::builder(dialect, scenario).port(arguments.port).log().start()?;
+    println!("{}", directions(&sim.root_url(), arguments.dialect));
+    println!("Serving scenario `{}`. Stop with Ctrl-C.\n", arguments.scenario);
+    loop {
+        std::thread::park();
+    }
+}
+
+fn scenario(wanted: &str) -> io::Result<Scenario> {
+    if let Some(scenario) = Scenario::named(wanted) {
+        return Ok(scenario);
+    }
+    if !Path::new(wanted).exists() {
+        return Err(io::Error::other(format!(
+            "`{wanted}` is neither a scenario's name (see --list) nor a file"
+        )));
+    }
+    let text = std::fs::read_to_string(wanted)?;
+    serde_json::from_str(&text).map_err(|error| io::Error::other(format!("{wanted}: {error}")))
+}
+
+/// The lines that point each vendor's program at `root`.
+fn directions(root: &str, speaks: Speaks) -> String {
+    let wants = |one: Speaks| speaks == Speaks::All || speaks == one;
+    let mut text = String::new();
+    if wants(Speaks::Anthropic) {
+        text.push_str(&format!(
+            "\
+# Claude Code
+export ANTHROPIC_BASE_URL={root} ANTHROPIC_API_KEY=simulated CLAUDE_CODE_MAX_RETRIES=1
+export CLAUDE_CONFIG_DIR=$(mktemp -d) CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+claude -p --model sonnet 'Say hello'
+
+"
+        ));
+    }
+    if wants(Speaks::Responses) {
+        text.push_str(&format!(
+            "\
+# Codex
+export CODEX_HOME=$(mktemp -d) NEXUS_CODEX_TOKEN=simulated
+cat > $CODEX_HOME/config.toml <<'END'
+model = \"gpt-5.5\"
+model_provider = \"simulated\"
+[features]
+apps = false
+plugins = false
+unbounded_connection_retries = false
+[analytics]
+enabled = false
+[model_providers.simulated]
+name = \"simulated\"
+base_url = \"{root}/v1\"
+wire_api = \"responses\"
+env_key = \"NEXUS_CODEX_TOKEN\"
+supports_websockets = false
+request_max_retries = 1
+stream_max_retries = 1
+END
+codex exec --json --skip-git-repo-check 'Say hello' < /dev/null
+
+"
+        ));
+    }
+    if wants(Speaks::Xai) {
+        text.push_str(&format!(
+            "\
+# Grok
+export GROK_HOME=$(mktemp -d) XAI_API_KEY=simulated GROK_XAI_API_BASE_URL={root}/v1
+export GROK_CLI_CHAT_PROXY_BASE_URL={root}/v1 GROK_DISABLE_AUTOUPDATER=1 GROK_TELEMETRY_ENABLED=0
+grok --single='Say hello' --output-format streaming-json --always-approve
+
+"
+        ));
+    }
+    text
+}

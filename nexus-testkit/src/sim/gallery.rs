@@ -1,0 +1,145 @@
+//! Scenarios with a name, for a person at a terminal and for suites that want the usual weather.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use super::fault::{Cut, Fault};
+use super::reply::{Finish, Odd, Reply};
+use super::scenario::Scenario;
+use super::tool_call::ToolCall;
+
+/// A scenario with a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What happens in it.
+    pub summary: &'static str,
+    build: fn() -> Scenario,
+}
+
+impl Named {
+    /// The script itself.
+    pub fn scenario(&self) -> Scenario {
+        (self.build)()
+    }
+}
+
+/// The text before a fault strikes, and the text after it was survived.
+const HALF: &str = "This answer breaks off in the middle of a";
+const WHOLE: &str = "This answer came whole.";
+
+/// All scenarios with a name.
+pub const GALLERY: &[Named] = &[
+    named("text", "one short answer", || Scenario::text("Hello from the simulator.")),
+    named("thinking", "thinking, then an answer", || {
+        Reply::thinking("Let me think about it.").and_text("I have thought.").into()
+    }),
+    named("shell", "a shell command, then an answer", || {
+        Scenario::tool_then_text(ToolCall::shell("echo from-the-shell"), "The shell answered.")
+            .per_conversation()
+    }),
+    named("write", "a file is written, then an answer", || {
+        Scenario::tool_then_text(
+            ToolCall::write_file("simulated.txt", "written by the simulated model\n"),
+            "The file is there.",
+        )
+        .per_conversation()
+    }),
+    named("parallel", "two shell commands at once, then an answer", || {
+        Scenario::new([
+            Reply::calls([ToolCall::shell("echo one"), ToolCall::shell("echo two")]),
+            Reply::text("Both answered."),
+        ])
+        .per_conversation()
+    }),
+    named("json", "an answer that is a JSON object", || {
+        Reply::json(&json!({"verdict": "approve", "reasons": ["it is simulated"]})).into()
+    }),
+    named("long", "an answer of 1 MiB", || Reply::long(1 << 20).into()),
+    named("slow", "an answer of 6 s, a word now and then", || {
+        Reply::text("Good things come to those who wait for them.")
+            .paced(3, Duration::from_millis(400))
+            .into()
+    }),
+    named("refusal", "the model refuses", || {
+        Reply::text("I cannot help with that.").finish(Finish::Refusal).into()
+    }),
+    named("filtered", "the vendor's filter stops the answer", || {
+        Reply::text(HALF).finish(Finish::ContentFilter).into()
+    }),
+    named("max-tokens", "the answer reaches the bound on output", || {
+        Reply::text(HALF).finish(Finish::MaxTokens).into()
+    }),
+    named("context", "the conversation exceeds the window", || {
+        Reply::empty().finish(Finish::ContextExceeded).into()
+    }),
+    named("empty", "the model says nothing", || Reply::empty().into()),
+    named("odd", "an unknown event and a comment beside the answer", || {
+        Reply::empty().and_odd(Odd::Comment).and_odd(Odd::Event).and_text(WHOLE).into()
+    }),
+    named("stall", "nothing, not even headers", || Reply::fault(Fault::StallBeforeHeaders).into()),
+    named("stall-headers", "headers, then nothing", || Reply::fault(Fault::Stall { pings: false }).into()),
+    named("stall-text", "half an answer, then nothing", || Reply::text(HALF).stalled().into()),
+    named("stall-pings", "half an answer, then keep-alive only", || {
+        Reply::text(HALF).stalled_with_pings().into()
+    }),
+    named("torn", "half an answer, then the connection closes; always", || {
+        Reply::text(HALF).torn(Cut::Fin).into()
+    }),
+    named("torn-once", "half an answer, then the connection closes; whole at the second try", || {
+        Scenario::new([Reply::text(HALF).torn(Cut::Fin), Reply::text(WHOLE)])
+    }),
+    named("torn-clean", "half an answer, then an end in good order without the last event", || {
+        Reply::text(HALF).torn(Cut::CleanEnd).into()
+    }),
+    named("torn-reset", "half an answer, then the connection is reset", || {
+        Reply::text(HALF).torn(Cut::Reset).into()
+    }),
+    named("reset", "the connection is reset before any header", || {
+        Reply::fault(Fault::ResetBeforeHeaders).into()
+    }),
+    named("stream-error", "half an answer, then the stream reports an error", || {
+        Reply::text(HALF).broken("server", "Simulated error in the stream.").into()
+    }),
+    named("stream-overloaded", "half an answer, then the stream reports overload", || {
+        Reply::text(HALF).broken("overloaded", "Overloaded").into()
+    }),
+    named("invalid", "400", || Reply::status(400).into()),
+    named("unauthorized", "401", || Reply::status(401).into()),
+    named("forbidden", "403", || Reply::status(403).into()),
+    named("missing", "404", || Reply::status(404).into()),
+    named("too-large", "413", || Reply::status(413).into()),
+    named("limited", "429 without a word about when", || Reply::status(429).into()),
+    named("limited-2s", "429 with Retry-After of 2 s, once; then an answer", || {
+        Scenario::new([Reply::fault(Fault::rate_limited(2)), Reply::text(WHOLE)])
+    }),
+    named("usage-limit", "429, the plan is used up for an hour", || {
+        Reply::fault(Fault::usage_limit(in_an_hour())).into()
+    }),
+    named("server-error", "500", || Reply::status(500).into()),
+    named("bad-gateway", "502 with a page of HTML", || Reply::fault(Fault::bad_gateway()).into()),
+    named("unavailable", "503", || Reply::status(503).into()),
+    named("overloaded", "the vendor's own way to say that it is overloaded", || {
+        Reply::fault(Fault::overloaded()).into()
+    }),
+    named("html", "200 with a page of HTML", || Reply::fault(Fault::Html200).into()),
+    named("garbage", "200 with events that are not JSON", || Reply::fault(Fault::Garbage).into()),
+];
+
+impl Scenario {
+    /// The scenario called `name` in the [`GALLERY`].
+    pub fn named(name: &str) -> Option<Self> {
+        GALLERY.iter().find(|known| known.name == name).map(Named::scenario)
+    }
+}
+
+const fn named(name: &'static str, summary: &'static str, build: fn() -> Scenario) -> Named {
+    Named { name, summary, build }
+}
+
+fn in_an_hour() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs()) + 3600
+}

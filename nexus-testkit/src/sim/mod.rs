@@ -1,0 +1,251 @@
+//! The vendor simulator: loopback servers that answer as the vendors' model APIs do, from a script.
+//!
+//! A [`Scenario`] says in neutral words what the model answers and what goes wrong; a [`Dialect`] says it
+//! as Anthropic Messages, as OpenAI Responses the way Codex uses it, or as xAI's variant. The same script
+//! serves all three. Everything the clients send is recorded.
+//!
+//! ```
+//! use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
+//!
+//! let sim = Sim::start(
+//!     Dialect::Anthropic,
+//!     Scenario::tool_then_text(ToolCall::shell("date"), "It is late."),
+//! )?;
+//! println!("ANTHROPIC_BASE_URL={}", sim.base_url());
+//! assert!(sim.main_calls().is_empty());
+//! # std::io::Result::Ok(())
+//! ```
+//!
+//! A simulator runs on a thread of its own, so it answers also when the caller's runtime is busy or
+//! absent; dropping it stops the thread and closes every connection. What a real service would decide by
+//! itself (whether a model exists, whether a token is good) is left to the script.
+
+mod anthropic;
+mod conversation;
+mod fault;
+mod gallery;
+mod recording;
+mod reply;
+mod responses;
+mod scenario;
+mod server;
+#[cfg(feature = "tls")]
+mod tls;
+mod tool_call;
+mod wire;
+mod xai;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use conversation::{Conversation, Item, OfferedTool};
+pub use fault::{Cut, Fault, RateLimit, Standing, StatusFault};
+pub use gallery::{GALLERY, Named};
+pub use recording::{Ended, Purpose, RecordedRequest, Scripted};
+pub use reply::{Finish, Odd, Pace, Part, Reply, Usage, long_text};
+pub use scenario::{Count, Rule, Scenario};
+pub use tool_call::ToolCall;
+
+use server::{Core, Running};
+
+/// Whose model API is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// Anthropic Messages, as Claude Code uses it. Base URL: the server's root.
+    Anthropic,
+    /// OpenAI Responses, as Codex uses it, in its classic and its lite shape. Base URL: `/v1`.
+    Responses,
+    /// xAI's Responses, as Grok uses it. Base URL: `/v1`.
+    Xai,
+    /// All of them on one port: each request is told by its path and headers.
+    All,
+}
+
+/// A running simulator. Dropping it stops it.
+#[derive(Debug)]
+pub struct Sim {
+    core: Arc<Core>,
+    running: Running,
+}
+
+impl Sim {
+    /// Serves `scenario` in `dialect` on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    ///
+    /// When no port or no thread can be had.
+    pub fn start(dialect: Dialect, scenario: impl Into<Scenario>) -> io::Result<Self> {
+        Self::builder(dialect, scenario).start()
+    }
+
+    /// Sets a simulator up in more detail.
+    pub fn builder(dialect: Dialect, scenario: impl Into<Scenario>) -> SimBuilder {
+        SimBuilder {
+            dialect,
+            scenario: scenario.into(),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            log: false,
+            #[cfg(feature = "tls")]
+            host: None,
+        }
+    }
+
+    /// What a client takes as its base URL: with `/v1` where the dialect's clients expect it.
+    pub fn base_url(&self) -> String {
+        match self.core.dialect {
+            Dialect::Anthropic | Dialect::All => self.root_url(),
+            Dialect::Responses | Dialect::Xai => format!("{}/v1", self.root_url()),
+        }
+    }
+
+    /// The server's root, without a slash at the end. Over TLS it names the host of the certificate.
+    pub fn root_url(&self) -> String {
+        self.running.root_url()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.running.address()
+    }
+
+    /// The certificate authority that signed the server's certificate, in PEM; `None` without TLS.
+    #[cfg(feature = "tls")]
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.running.ca_pem()
+    }
+
+    /// Every request so far, in order.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.core.recording.requests()
+    }
+
+    /// The main model calls so far, in order.
+    pub fn main_calls(&self) -> Vec<RecordedRequest> {
+        let mut requests = self.requests();
+        requests.retain(RecordedRequest::is_main_call);
+        requests
+    }
+
+    /// How many connections are open now.
+    pub fn open_connections(&self) -> usize {
+        self.core.open_connections()
+    }
+
+    /// Replaces the script; counts begin anew, what was recorded stays.
+    pub fn set_scenario(&self, scenario: impl Into<Scenario>) {
+        self.core.set_scenario(scenario.into());
+    }
+
+    /// Waits until `ready` holds, looking again at everything that happens, for at most `timeout`.
+    /// Returns whether it held.
+    ///
+    /// Needs a Tokio runtime with its timer; [`wait_until_blocking`](Self::wait_until_blocking) needs none.
+    pub async fn wait_until(&self, timeout: Duration, ready: impl Fn(&Self) -> bool) -> bool {
+        let mut changes = self.core.recording.subscribe();
+        let waiting = async {
+            while !ready(self) {
+                // The sender lives in `self`, so this ends only with a change.
+                if changes.changed().await.is_err() {
+                    break;
+                }
+            }
+        };
+        tokio::time::timeout(timeout, waiting).await.is_ok() || ready(self)
+    }
+
+    /// As [`wait_until`](Self::wait_until), blocking the calling thread.
+    pub fn wait_until_blocking(&self, timeout: Duration, ready: impl Fn(&Self) -> bool) -> bool {
+        let deadline = std::time::Instant::now() + timeout;
+        while !ready(self) {
+            if std::time::Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+}
+
+/// How a simulator is set up.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct SimBuilder {
+    dialect: Dialect,
+    scenario: Scenario,
+    address: SocketAddr,
+    log: bool,
+    #[cfg(feature = "tls")]
+    host: Option<String>,
+}
+
+impl SimBuilder {
+    /// Listens on `port` instead of a free one.
+    pub fn port(mut self, port: u16) -> Self {
+        self.address.set_port(port);
+        self
+    }
+
+    /// Prints one line per request to stdout.
+    pub fn log(mut self) -> Self {
+        self.log = true;
+        self
+    }
+
+    /// Serves TLS, under a certificate for `host` that an authority made for this run signs.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, host: impl Into<String>) -> Self {
+        self.host = Some(host.into());
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    ///
+    /// When the port is taken, or no thread can be had.
+    pub fn start(self) -> io::Result<Sim> {
+        let core = Arc::new(Core::new(self.dialect, self.scenario, self.log));
+        #[cfg(feature = "tls")]
+        let identity = match &self.host {
+            Some(host) => Some(tls::Identity::for_host(host)?),
+            None => None,
+        };
+        let running = Running::start(
+            Arc::clone(&core),
+            self.address,
+            #[cfg(feature = "tls")]
+            identity,
+        )?;
+        Ok(Sim { core, running })
+    }
+}
+
+/// A port of 127.0.0.1 at which connections are refused, kept from others for as long as this lives.
+#[derive(Debug)]
+pub struct RefusedPort {
+    address: SocketAddr,
+    _socket: tokio::net::TcpSocket,
+}
+
+impl RefusedPort {
+    /// Takes a free port and does not listen on it.
+    ///
+    /// # Errors
+    ///
+    /// When no port can be had.
+    pub fn bind() -> io::Result<Self> {
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        Ok(Self { address: socket.local_addr()?, _socket: socket })
+    }
+
+    /// The URL at which nobody answers.
+    pub fn root_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}

@@ -1,0 +1,186 @@
+//! What the simulator saw, in order, with everything a test may want to compare.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::Dialect;
+use super::conversation::Conversation;
+
+/// One request as it came in, and what became of its answer. Cheap to clone.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RecordedRequest {
+    /// Its place among all requests, from zero.
+    pub number: usize,
+    /// When it was read in full, counted from the start of the simulator.
+    pub at: Duration,
+    /// The HTTP method.
+    pub method: String,
+    /// The path, without the query.
+    pub path: String,
+    /// The query, if any.
+    pub query: Option<String>,
+    /// All headers, names in lower case, `authorization` as sent.
+    pub headers: Arc<[(String, String)]>,
+    /// The body, byte for byte.
+    pub body: Bytes,
+    /// The body as JSON; null if it is none.
+    pub json: Arc<Value>,
+    /// The dialect it was taken for.
+    pub dialect: Dialect,
+    /// What it was for.
+    pub purpose: Purpose,
+    /// The model request in neutral words; empty for other requests.
+    pub conversation: Arc<Conversation>,
+    /// For a main call: which rule took it, if any, and which of its replies was given.
+    pub scripted: Option<Scripted>,
+    /// The status it was answered with, once it was.
+    pub status: Option<u16>,
+    /// How the answer ended, once it did.
+    pub ended: Option<Ended>,
+}
+
+/// What a request was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A model call of a turn: it consumes a reply of the scenario.
+    MainCall,
+    /// A model call beside the turn, such as a title or a summary; answered, not scripted.
+    SideCall,
+    /// A known endpoint that is not the model's.
+    Housekeeping,
+    /// A path that the dialect does not know, answered with 404.
+    Unknown,
+}
+
+/// The place of a main call in the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scripted {
+    /// The rule that took it; `None` for the scenario's own replies.
+    pub rule: Option<usize>,
+    /// How many calls the same script had taken before.
+    pub index: usize,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Everything was handed to the connection.
+    Sent,
+    /// The simulator cut it, as scripted.
+    Cut,
+    /// The client was gone before the end, or in the middle of a stall.
+    HungUp,
+}
+
+impl RecordedRequest {
+    /// The value of the header `name`.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(header, _)| header.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The token of `Authorization: Bearer`.
+    pub fn bearer(&self) -> Option<&str> {
+        self.header("authorization")?.strip_prefix("Bearer ")
+    }
+
+    /// Whether this was a main model call.
+    pub fn is_main_call(&self) -> bool {
+        self.purpose == Purpose::MainCall
+    }
+}
+
+/// Everything the simulator saw.
+#[derive(Debug)]
+pub(super) struct Recording {
+    started: Instant,
+    requests: Mutex<Vec<RecordedRequest>>,
+    changes: watch::Sender<u64>,
+    log: bool,
+}
+
+impl Recording {
+    pub(super) fn new(log: bool) -> Self {
+        Self { started: Instant::now(), requests: Mutex::default(), changes: watch::Sender::new(0), log }
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Adds a request; returns its number.
+    pub(super) fn add(&self, mut request: RecordedRequest) -> usize {
+        let number = {
+            let mut requests = self.lock();
+            request.number = requests.len();
+            requests.push(request.clone());
+            request.number
+        };
+        if self.log {
+            println!("{}", line(&request));
+        }
+        self.changed();
+        number
+    }
+
+    pub(super) fn answered(&self, number: usize, status: u16) {
+        if let Some(request) = self.lock().get_mut(number) {
+            request.status = Some(status);
+        }
+        self.changed();
+    }
+
+    pub(super) fn ended(&self, number: usize, ended: Ended) {
+        if let Some(request) = self.lock().get_mut(number) {
+            request.ended.get_or_insert(ended);
+        }
+        self.changed();
+    }
+
+    pub(super) fn requests(&self) -> Vec<RecordedRequest> {
+        self.lock().clone()
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Tells those who wait that something happened.
+    pub(super) fn changed(&self) {
+        self.changes.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<RecordedRequest>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One line about a request, for a person who watches.
+fn line(request: &RecordedRequest) -> String {
+    let seconds = request.at.as_secs_f64();
+    let mut line = format!(
+        "{seconds:9.3} s  {:?}  {} {}  {:?}",
+        request.dialect, request.method, request.path, request.purpose
+    );
+    if let Some(model) = &request.conversation.model {
+        line.push_str(&format!(
+            "  model {model}, {} tools, {} items",
+            request.conversation.tools.len(),
+            request.conversation.items.len()
+        ));
+    }
+    if let Some(scripted) = request.scripted {
+        match scripted.rule {
+            Some(rule) => line.push_str(&format!("  → rule {rule}, reply {}", scripted.index)),
+            None => line.push_str(&format!("  → reply {}", scripted.index)),
+        }
+    }
+    line
+}

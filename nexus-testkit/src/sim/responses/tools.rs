@@ -1,0 +1,109 @@
+//! Names and arguments that Codex gives its tools, classic and in code mode.
+
+use serde_json::{Value, json};
+
+use super::stream::WireCall;
+use crate::sim::conversation::Conversation;
+use crate::sim::tool_call::ToolCall;
+
+/// A tool call in Codex's words, for the tools that the request offered.
+pub(super) fn render(call: &ToolCall, offered: &Conversation) -> WireCall {
+    match code_mode(offered) {
+        Some(namespace) if is_neutral(call, offered) => WireCall::Custom {
+            namespace: namespace.map(str::to_owned),
+            name: "exec".into(),
+            input: script(call),
+        },
+        _ => classic(call, offered),
+    }
+}
+
+/// The namespace of the code-mode tool, if the request offers one.
+fn code_mode(offered: &Conversation) -> Option<Option<&str>> {
+    let tool = offered.tool("exec").filter(|tool| tool.kind == "custom")?;
+    Some(tool.namespace.as_deref())
+}
+
+/// Whether a call means a tool that hides inside code mode.
+fn is_neutral(call: &ToolCall, offered: &Conversation) -> bool {
+    match call {
+        ToolCall::Shell { .. } | ToolCall::WriteFile { .. } | ToolCall::ReadFile { .. } => true,
+        ToolCall::Mcp { server, tool, .. } => !offered
+            .tools
+            .iter()
+            .any(|known| known.name == *tool && known.namespace == Some(mcp_namespace(server))),
+        _ => false,
+    }
+}
+
+/// The JavaScript for a neutral call; its value is shown to the model.
+fn script(call: &ToolCall) -> String {
+    let expression = match call {
+        ToolCall::WriteFile { path, text } => {
+            format!("tools.apply_patch({})", Value::from(patch(path, text)))
+        }
+        ToolCall::Mcp { server, tool, arguments } => {
+            format!("tools.{}__{tool}({arguments})", mcp_namespace(server))
+        }
+        other => format!("tools.exec_command({})", json!({ "cmd": command(other) })),
+    };
+    format!("const result = await {expression};\ntext(JSON.stringify(result));\n")
+}
+
+fn classic(call: &ToolCall, offered: &Conversation) -> WireCall {
+    let function = |namespace: Option<String>, name: &str, arguments: String| WireCall::Function {
+        namespace,
+        name: name.to_owned(),
+        arguments,
+    };
+    match call {
+        ToolCall::WriteFile { path, text } if offered.tool("apply_patch").is_some() => {
+            WireCall::Custom { namespace: None, name: "apply_patch".into(), input: patch(path, text) }
+        }
+        ToolCall::Shell { .. } | ToolCall::WriteFile { .. } | ToolCall::ReadFile { .. } => {
+            let arguments = json!({ "cmd": command(call) }).to_string();
+            function(None, "exec_command", arguments)
+        }
+        ToolCall::Mcp { server, tool, arguments } => {
+            function(Some(mcp_namespace(server)), tool, arguments.to_string())
+        }
+        ToolCall::Function { namespace, name, arguments } => {
+            function(namespace.clone(), name, arguments.to_string())
+        }
+        ToolCall::RawFunction { name, arguments } => function(None, name, arguments.clone()),
+        ToolCall::Custom { namespace, name, input } => {
+            WireCall::Custom { namespace: namespace.clone(), name: name.clone(), input: input.clone() }
+        }
+    }
+}
+
+/// The shell command that does the same; only neutral calls have one.
+fn command(call: &ToolCall) -> String {
+    match call {
+        ToolCall::Shell { command } => command.clone(),
+        ToolCall::ReadFile { path } => format!("cat -- {}", quoted(path)),
+        ToolCall::WriteFile { path, text } => {
+            format!("printf %s {} > {}", quoted(text), quoted(path))
+        }
+        _ => String::new(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn patch(path: &str, text: &str) -> String {
+    let mut patch = format!("*** Begin Patch\n*** Add File: {path}\n");
+    for line in text.lines() {
+        patch.push('+');
+        patch.push_str(line);
+        patch.push('\n');
+    }
+    patch.push_str("*** End Patch\n");
+    patch
+}
+
+fn mcp_namespace(server: &str) -> String {
+    format!("mcp__{}", server.replace(['-', '.'], "_"))
+}

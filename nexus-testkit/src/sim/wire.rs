@@ -1,0 +1,203 @@
+//! An answer on its way to the client: HTTP head, then steps. The dialects make answers, the server
+//! plays them.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::fault::Cut;
+use super::reply::Pace;
+
+/// What happens next on the connection.
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    /// Bytes of the body.
+    Send(Bytes),
+    /// Nothing, for a while.
+    Wait(Duration),
+    /// Nothing for ever, but for these bytes once a second.
+    Stall(Option<Bytes>),
+    /// The end, not as the body promised.
+    Cut(Cut),
+}
+
+/// What happens before the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// Nothing but a wait, which may be zero.
+    Wait(Duration),
+    /// Nothing at all: the request is never answered.
+    Stall,
+    /// The connection is reset.
+    Reset,
+}
+
+/// One answer, ready to be played.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub(super) before: Before,
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) steps: VecDeque<Step>,
+}
+
+impl Answer {
+    /// A whole body at once.
+    pub(super) fn whole(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
+        let body = body.into();
+        let mut answer = Self {
+            before: Before::Wait(Duration::ZERO),
+            status,
+            headers: Vec::new(),
+            steps: VecDeque::new(),
+        };
+        answer = answer.header("content-type", content_type).header("content-length", body.len());
+        if !body.is_empty() {
+            answer.steps.push_back(Step::Send(body));
+        }
+        answer
+    }
+
+    /// A JSON body.
+    pub(super) fn json(status: u16, body: &Value) -> Self {
+        Self::whole(status, "application/json", body.to_string())
+    }
+
+    /// An event stream.
+    pub(super) fn events(steps: impl IntoIterator<Item = Step>) -> Self {
+        Self {
+            before: Before::Wait(Duration::ZERO),
+            status: 200,
+            headers: vec![
+                ("content-type".into(), "text/event-stream".into()),
+                ("cache-control".into(), "no-cache".into()),
+            ],
+            steps: steps.into_iter().collect(),
+        }
+    }
+
+    /// A page of HTML with status 200.
+    pub(super) fn html() -> Self {
+        let page = "<!doctype html><html><body><h1>Sign in to the network</h1></body></html>";
+        Self::whole(200, "text/html; charset=utf-8", page)
+    }
+
+    /// An event stream whose data is not JSON.
+    pub(super) fn garbage() -> Self {
+        Self::events([
+            Step::Send(Bytes::from_static(b"event: message\ndata: {{{ not json\n\n")),
+            Step::Send(Bytes::from_static(b"data: \xff\xfe\x00 neither\n\n")),
+        ])
+    }
+
+    /// Adds a header.
+    pub(super) fn header(mut self, name: &str, value: impl ToString) -> Self {
+        self.headers.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Ends the body with `step`, after the first `bytes` of it.
+    pub(super) fn broken_off(mut self, bytes: usize, step: Step) -> Self {
+        let mut left = bytes;
+        let mut kept = VecDeque::new();
+        for earlier in std::mem::take(&mut self.steps) {
+            match earlier {
+                Step::Send(mut body) => {
+                    body.truncate(left);
+                    left -= body.len();
+                    kept.push_back(Step::Send(body));
+                }
+                other => kept.push_back(other),
+            }
+        }
+        kept.push_back(step);
+        self.steps = kept;
+        self
+    }
+}
+
+/// The steps of an event stream, as a dialect writes them down.
+#[derive(Debug)]
+pub(super) struct EventWriter {
+    steps: Vec<Step>,
+    gap: Duration,
+    piece_chars: usize,
+}
+
+impl EventWriter {
+    pub(super) fn new(pace: Pace) -> Self {
+        Self {
+            steps: Vec::new(),
+            gap: Duration::from_millis(pace.gap_ms),
+            piece_chars: pace.piece_chars.max(1),
+        }
+    }
+
+    /// Writes one named event.
+    pub(super) fn event(&mut self, name: &str, data: &Value) {
+        self.raw(format!("event: {name}\ndata: {data}\n\n"));
+    }
+
+    /// Writes bytes of the stream verbatim.
+    pub(super) fn raw(&mut self, bytes: impl Into<Bytes>) {
+        self.push(Step::Send(bytes.into()));
+    }
+
+    /// Writes one event per piece of `text`, with the pace of the reply between them.
+    pub(super) fn pieces(&mut self, name: &str, text: &str, mut data: impl FnMut(&str) -> Value) {
+        for (index, piece) in pieces(text, self.piece_chars).enumerate() {
+            if index > 0 && !self.gap.is_zero() {
+                self.push(Step::Wait(self.gap));
+            }
+            let data = data(piece);
+            self.event(name, &data);
+        }
+    }
+
+    pub(super) fn push(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
+    pub(super) fn into_steps(self) -> Vec<Step> {
+        self.steps
+    }
+}
+
+/// `text` in pieces of at most `chars` characters.
+fn pieces(text: &str, chars: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest.char_indices().nth(chars).map_or(rest.len(), |(index, _)| index);
+        let (piece, after) = rest.split_at(end);
+        rest = after;
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_join_to_the_text_and_keep_characters_whole() {
+        let text = "aé水🦀b";
+        for chars in 1..8 {
+            let joined: String = pieces(text, chars).collect();
+            assert_eq!(joined, text);
+            assert!(pieces(text, chars).all(|piece| piece.chars().count() <= chars));
+        }
+        assert_eq!(pieces("", 4).count(), 0);
+    }
+
+    #[test]
+    fn a_body_is_broken_off_where_asked() {
+        let answer = Answer::json(200, &serde_json::json!({"a": 1})).broken_off(3, Step::Cut(Cut::Fin));
+        assert!(matches!(&answer.steps[0], Step::Send(body) if body.as_ref() == b"{\"a"));
+        assert!(matches!(answer.steps[1], Step::Cut(Cut::Fin)));
+    }
+}

@@ -1,0 +1,141 @@
+//! xAI's variant of Responses, as Grok uses it, with the endpoints beside it.
+//!
+//! Source: observed with grok 1.0.41.
+
+use serde_json::{Value, json};
+
+use super::conversation::Conversation;
+use super::fault::{Fault, StatusFault};
+use super::reply::Reply;
+use super::responses::stream::{Flavour, WireCall};
+use super::responses::{self, request};
+use super::server::{Arrival, ModelCall, Route};
+use super::tool_call::ToolCall;
+use super::wire::Answer;
+
+/// Sorts a request.
+pub(super) fn route(arrival: &Arrival<'_>) -> Route {
+    match (arrival.method, arrival.path) {
+        ("POST", path) if path.ends_with("/responses") => {
+            let conversation = request::read(arrival);
+            if is_side_call(arrival) {
+                let answer = answer_side_call(&conversation);
+                Route::Side(conversation, answer)
+            } else {
+                Route::Main(conversation)
+            }
+        }
+        ("GET", path) if path.ends_with("/models") => {
+            Route::Housekeeping(responses::catalogue(arrival.models))
+        }
+        ("GET", path) if path.ends_with("/user") => Route::Housekeeping(Answer::json(
+            200,
+            &json!({"user_id": "user-sim", "email": "someone@example.test"}),
+        )),
+        ("GET", path) if path.ends_with("/settings") || path.ends_with("/feedback/config") => {
+            Route::Housekeeping(Answer::json(200, &json!({})))
+        }
+        // A server without bundles, and without a page for the key: the program goes on without.
+        ("GET", path)
+            if path.ends_with("/api-key")
+                || path.ends_with("/bundle/archive")
+                || path.ends_with("/subagents/bundle") =>
+        {
+            Route::Housekeeping(Answer::json(404, &json!({"code": "not-found", "error": "Not found"})))
+        }
+        ("HEAD" | "GET", "/") => Route::Housekeeping(Answer::whole(200, "text/plain", "")),
+        _ => Route::Unknown,
+    }
+}
+
+/// Says `reply` to `call`.
+pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
+    let answer = match &reply.fault {
+        Some(Fault::Status(fault)) => refuse(fault),
+        _ => responses::common_answer(call, reply, Flavour::Xai),
+    };
+    responses::finish(answer.header("x-grok-context-window", 500_000), reply)
+}
+
+/// A tool call in Grok's words, for the tools that the request offered.
+pub(super) fn render_call(call: &ToolCall, offered: &Conversation) -> WireCall {
+    let (name, arguments): (String, Value) = match call {
+        ToolCall::Shell { command } => {
+            ("run_terminal_command".into(), json!({"command": command, "description": "Run a command"}))
+        }
+        ToolCall::WriteFile { path, text }
+            if offered.tool("write").is_none() && offered.tool("search_replace").is_some() =>
+        {
+            ("search_replace".into(), json!({"file_path": path, "old_string": "", "new_string": text}))
+        }
+        ToolCall::WriteFile { path, text } => ("write".into(), json!({"file_path": path, "content": text})),
+        ToolCall::ReadFile { path } => ("read_file".into(), json!({ "target_file": path })),
+        ToolCall::Mcp { server, tool, arguments } => {
+            ("use_tool".into(), json!({"tool_name": format!("{server}__{tool}"), "tool_input": arguments}))
+        }
+        ToolCall::Function { name, arguments, .. } => (name.clone(), arguments.clone()),
+        ToolCall::RawFunction { name, arguments } => {
+            return WireCall::Function { namespace: None, name: name.clone(), arguments: arguments.clone() };
+        }
+        ToolCall::Custom { name, input, .. } => {
+            return WireCall::Custom { namespace: None, name: name.clone(), input: input.clone() };
+        }
+    };
+    WireCall::Function { namespace: None, name, arguments: arguments.to_string() }
+}
+
+/// A call that Grok's program makes beside the turn: the title and the summary carry no turn index.
+/// Other clients make none.
+fn is_side_call(arrival: &Arrival<'_>) -> bool {
+    let from_the_program = arrival.header("user-agent").is_some_and(|agent| agent.starts_with("grok-shell"));
+    from_the_program && arrival.header("x-grok-turn-idx").is_none()
+}
+
+fn answer_side_call(conversation: &Conversation) -> Answer {
+    let call = ModelCall { number: 0, conversation };
+    let reply = match conversation.tool("session_title") {
+        Some(_) => {
+            Reply::call(ToolCall::function("session_title", json!({"session_title": "Simulated session"})))
+        }
+        None => Reply::text("Simulated summary"),
+    };
+    responses::common_answer(&call, &reply, Flavour::Xai)
+}
+
+/// xAI's refusal: two flat fields.
+fn refuse(fault: &StatusFault) -> Answer {
+    let status = fault.status;
+    let (code, message) = match (status, &fault.limit) {
+        (_, Some(_)) => {
+            ("subscription:free-usage-exhausted", "You have used all of your included usage for now.")
+        }
+        _ if fault.overloaded => ("The service is currently unavailable", "The model is at capacity."),
+        (400, _) => ("invalid-argument", "Simulated invalid request."),
+        (401, _) => ("unauthenticated:bad-credentials", "Simulated refusal of the access token."),
+        (402, _) => ("personal-team-blocked:spending-limit", "Simulated spending limit."),
+        (403, _) => ("permission-denied", "Simulated lack of permission."),
+        (404, _) => ("not-found", "Simulated unknown model."),
+        (413, _) => ("payload-too-large", "Simulated request too large."),
+        (429, _) => ("resource-exhausted", "Too many requests, please slow down."),
+        _ => ("internal", "Simulated server error."),
+    };
+    let mut answer = match &fault.body {
+        Some(body) => {
+            Answer::whole(status, fault.content_type.as_deref().unwrap_or("application/json"), body.clone())
+        }
+        None => Answer::json(
+            status,
+            &json!({
+                "code": fault.code.as_deref().unwrap_or(code),
+                "error": fault.message.as_deref().unwrap_or(message),
+            }),
+        ),
+    };
+    if let Some(seconds) = fault.retry_after {
+        answer = answer.header("retry-after", seconds);
+    }
+    if let Some(should_retry) = fault.should_retry {
+        answer = answer.header("x-should-retry", should_retry);
+    }
+    answer
+}
