@@ -1,1 +1,3 @@
-//! nexus-backends
+//! The backends of Nexus: one folder per vendor behind the seam.
+
+pub mod delegated;

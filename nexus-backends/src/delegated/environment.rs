@@ -1,0 +1,222 @@
+//! The environment of a child: built from an allow-list, never inherited whole.
+//!
+//! The host's environment comes in as a map, so that a stray key in it has no way to a child and a
+//! test needs no process-wide state. Which further variables a CLI needs is left to its vendor's
+//! folder.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+
+use thiserror::Error;
+
+/// Taken over from the host whenever they are set.
+const ALWAYS: [&str; 4] = ["PATH", "LANG", "LANGUAGE", "TZ"];
+
+/// Taken over when [`EnvironmentBuilder::network`] says so; the first four in lower case as well.
+const NETWORK: [&str; 7] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+];
+
+/// The variables one child gets. `Debug` shows their names only.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+}
+
+/// Chooses what of the host's environment reaches a child.
+#[derive(Debug)]
+pub struct EnvironmentBuilder {
+    host: Environment,
+    chosen: Environment,
+    refused: Option<EnvironmentError>,
+}
+
+/// Whether the host's proxy and certificate settings reach the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkSettings {
+    /// The child sees none of them.
+    Hide,
+    /// The child sees `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, `ALL_PROXY` (and lower case),
+    /// `SSL_CERT_FILE`, `SSL_CERT_DIR` and `NODE_EXTRA_CA_CERTS` as the host has them.
+    Pass,
+}
+
+/// Why a variable cannot be given to a child. It never shows a value.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EnvironmentError {
+    /// The name is empty or holds `=` or a NUL byte.
+    #[error("{name:?} cannot name an environment variable")]
+    Name {
+        /// The name as given.
+        name: OsString,
+    },
+    /// The value holds a NUL byte.
+    #[error("the value of environment variable {name:?} holds a NUL byte")]
+    Value {
+        /// Whose value it is.
+        name: OsString,
+    },
+}
+
+impl Environment {
+    /// An environment without a single variable.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// Starts from the host's variables (`std::env::vars_os()` outside of tests), of which `PATH`,
+    /// `LANG`, `LANGUAGE`, `LC_*` and `TZ` are taken over at once and no other.
+    pub fn from_host(host: impl IntoIterator<Item = (OsString, OsString)>) -> EnvironmentBuilder {
+        let host = Self { variables: host.into_iter().collect() };
+        let variables = host
+            .iter()
+            .filter(|(name, _)| {
+                name.to_str().is_some_and(|name| ALWAYS.contains(&name) || name.starts_with("LC_"))
+            })
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        EnvironmentBuilder { host, chosen: Self { variables }, refused: None }
+    }
+
+    /// Adds or replaces one variable.
+    ///
+    /// # Errors
+    ///
+    /// An [`EnvironmentError`] if an environment cannot hold the name or the value.
+    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Result<(), EnvironmentError> {
+        let (name, value) = (name.into(), value.into());
+        let bytes = name.as_bytes();
+        if bytes.is_empty() || bytes.contains(&b'=') || bytes.contains(&0) {
+            return Err(EnvironmentError::Name { name });
+        }
+        if value.as_bytes().contains(&0) {
+            return Err(EnvironmentError::Value { name });
+        }
+        self.variables.insert(name, value);
+        Ok(())
+    }
+
+    /// The value of `name`, if it is set.
+    #[must_use]
+    pub fn value(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
+        self.variables.get(name.as_ref()).map(OsString::as_os_str)
+    }
+
+    /// Every name and value, ordered by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+
+    /// Every name, in order.
+    pub fn names(&self) -> impl Iterator<Item = &OsStr> {
+        self.variables.keys().map(OsString::as_os_str)
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_set().entries(self.variables.keys()).finish()
+    }
+}
+
+impl EnvironmentBuilder {
+    /// Adds or replaces one variable. `HOME` is set this way, to whichever home the turn may see.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        if let Err(error) = self.chosen.set(name, value) {
+            self.refused.get_or_insert(error);
+        }
+        self
+    }
+
+    /// Takes over the named variables, as far as the host has them.
+    #[must_use]
+    pub fn pass(mut self, names: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        for name in names {
+            if let Some(value) = self.host.value(&name).map(OsStr::to_owned) {
+                self = self.with(name.as_ref(), value);
+            }
+        }
+        self
+    }
+
+    /// Decides about the host's proxy and certificate settings.
+    #[must_use]
+    pub fn network(self, settings: NetworkSettings) -> Self {
+        match settings {
+            NetworkSettings::Hide => self,
+            NetworkSettings::Pass => {
+                let lower = NETWORK.iter().take(4).map(|name| name.to_ascii_lowercase());
+                self.pass(NETWORK).pass(lower)
+            }
+        }
+    }
+
+    /// The finished environment.
+    ///
+    /// # Errors
+    ///
+    /// The first [`EnvironmentError`] among everything that was asked for.
+    pub fn build(self) -> Result<Environment, EnvironmentError> {
+        self.refused.map_or(Ok(self.chosen), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Vec<(OsString, OsString)> {
+        ["PATH=/bin", "LC_ALL=C", "HOME=/home/a", "VENDOR_API_KEY=canary", "https_proxy=http://p", "SSL_CERT_FILE=/ca", "CI=1"]
+            .iter()
+            .filter_map(|entry| entry.split_once('='))
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
+    }
+
+    fn names(environment: &Environment) -> Vec<&str> {
+        environment.names().filter_map(OsStr::to_str).collect()
+    }
+
+    #[test]
+    fn only_the_allow_list_reaches_a_child() {
+        let environment = Environment::from_host(host()).build().unwrap();
+        assert_eq!(names(&environment), ["LC_ALL", "PATH"]);
+    }
+
+    #[test]
+    fn network_settings_pass_when_asked_for() {
+        let environment =
+            Environment::from_host(host()).network(NetworkSettings::Pass).pass(["CI", "ABSENT"]).build().unwrap();
+        assert_eq!(names(&environment), ["CI", "LC_ALL", "PATH", "SSL_CERT_FILE", "https_proxy"]);
+    }
+
+    #[test]
+    fn debug_shows_names_and_no_value() {
+        let environment = Environment::from_host(host()).with("TOKEN", "canary").build().unwrap();
+        let shown = format!("{environment:?}");
+        assert!(shown.contains("TOKEN") && !shown.contains("canary"), "{shown}");
+        let shown = format!("{:?}", Environment::from_host(host()));
+        assert!(shown.contains("VENDOR_API_KEY") && !shown.contains("canary"), "{shown}");
+    }
+
+    #[test]
+    fn a_name_that_no_environment_can_hold_is_refused() {
+        for name in ["", "A=B", "A\0"] {
+            let error = Environment::from_host([]).with(name, "x").build().unwrap_err();
+            assert_eq!(error, EnvironmentError::Name { name: name.into() });
+        }
+        let error = Environment::from_host([]).with("A", "x\0y").build().unwrap_err();
+        assert_eq!(error, EnvironmentError::Value { name: "A".into() });
+    }
+}

@@ -1,0 +1,246 @@
+//! Bytes into bounded lines.
+//!
+//! A [`LineSplitter`] takes bytes as they come from a pipe and yields [`Line`]s. It splits on `\n`
+//! alone, because JSON text may hold any other line separator raw. What a line means is left to
+//! its reader.
+
+use std::mem;
+
+use bytes::Bytes;
+use memchr::memchr;
+
+/// Space offered to one read, in bytes: what a Linux pipe holds.
+const READ_BYTES: usize = 64 << 10;
+
+/// What is kept of a line longer than the bound, in bytes.
+const TRUNCATED_HEAD_BYTES: usize = 64 << 10;
+
+/// One line of a child's output, without its line ending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The line without `\n` and without one `\r` before it. It may share a block of up to 64 KiB
+    /// with its neighbours, so whoever keeps a short line for long copies it.
+    pub bytes: Bytes,
+    /// How the line ended.
+    pub ending: LineEnding,
+}
+
+/// How a [`Line`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineEnding {
+    /// With a newline, as it should.
+    Newline,
+    /// With the output itself: the last line, cut off or merely unterminated.
+    EndOfOutput,
+    /// It outgrew the bound. [`Line::bytes`] is its head; the rest was read and thrown away.
+    Truncated {
+        /// Length of the whole line, in bytes.
+        total_bytes: u64,
+    },
+}
+
+/// Cuts bytes into [`Line`]s, none longer than a bound.
+#[derive(Debug)]
+pub struct LineSplitter {
+    limit_bytes: usize,
+    buffer: Vec<u8>,
+    /// How much of `buffer` is known to hold no newline.
+    searched: usize,
+    overlong: Option<Overlong>,
+}
+
+#[derive(Debug)]
+struct Overlong {
+    head: Bytes,
+    total_bytes: u64,
+}
+
+impl LineSplitter {
+    /// Accepts lines of up to `limit_bytes` bytes.
+    #[must_use]
+    pub fn new(limit_bytes: usize) -> Self {
+        Self { limit_bytes, buffer: Vec::new(), searched: 0, overlong: None }
+    }
+
+    /// The buffer to append the next bytes to. It has room for at least one full pipe.
+    pub fn space(&mut self) -> &mut Vec<u8> {
+        self.buffer.reserve(READ_BYTES);
+        &mut self.buffer
+    }
+
+    /// The bytes appended since the last call of [`split`](Self::split).
+    #[must_use]
+    pub fn unsplit(&self) -> &[u8] {
+        self.buffer.get(self.searched..).unwrap_or_default()
+    }
+
+    /// Moves every line that is now complete to the end of `lines`.
+    pub fn split(&mut self, lines: &mut Vec<Line>) {
+        let mut start = 0;
+        if let Some(overlong) = &mut self.overlong {
+            match memchr(b'\n', &self.buffer) {
+                Some(end) => {
+                    overlong.total_bytes += end as u64;
+                    start = end + 1;
+                    lines.extend(self.overlong.take().map(Overlong::into_line));
+                }
+                None => {
+                    overlong.total_bytes += self.buffer.len() as u64;
+                    self.buffer.clear();
+                    self.searched = 0;
+                    return;
+                }
+            }
+        }
+        self.searched = self.searched.max(start);
+        match memchr::memrchr(b'\n', &self.buffer[self.searched..]) {
+            Some(last) => self.cut(start, self.searched + last + 1, lines),
+            None => {
+                self.buffer.drain(..start);
+                self.searched = self.buffer.len();
+            }
+        }
+        if self.buffer.len() > self.limit_bytes {
+            let buffer = mem::take(&mut self.buffer);
+            self.searched = 0;
+            self.overlong = Some(Overlong {
+                head: Bytes::copy_from_slice(head(&buffer, self.limit_bytes)),
+                total_bytes: buffer.len() as u64,
+            });
+        }
+    }
+
+    /// Ends the output: what is left becomes the last line.
+    pub fn finish(&mut self, lines: &mut Vec<Line>) {
+        self.split(lines);
+        if let Some(overlong) = self.overlong.take() {
+            lines.push(overlong.into_line());
+        } else if !self.buffer.is_empty() {
+            lines.push(Line {
+                bytes: Bytes::from(mem::take(&mut self.buffer)),
+                ending: LineEnding::EndOfOutput,
+            });
+        }
+        self.searched = 0;
+    }
+
+    /// Cuts `buffer[start..end]`, which ends in a newline, and keeps what follows it.
+    fn cut(&mut self, start: usize, end: usize, lines: &mut Vec<Line>) {
+        // A block that is mostly lines is handed over whole and never copied; a few lines in a
+        // large block are copied out, so that a slow consumer does not hold 64 KiB for each.
+        let block = if end >= self.buffer.capacity() / 2 {
+            let rest = self.buffer[end..].to_vec();
+            let mut block = mem::replace(&mut self.buffer, rest);
+            block.truncate(end);
+            Bytes::from(block).slice(start..)
+        } else {
+            let block = Bytes::copy_from_slice(&self.buffer[start..end]);
+            self.buffer.drain(..end);
+            block
+        };
+        self.searched = self.buffer.len();
+        let mut from = 0;
+        for newline in memchr::memchr_iter(b'\n', &block) {
+            lines.push(self.line(&block, from, newline));
+            from = newline + 1;
+        }
+    }
+
+    fn line(&self, block: &Bytes, from: usize, newline: usize) -> Line {
+        let length = newline - from;
+        if length > self.limit_bytes {
+            return Overlong {
+                head: Bytes::copy_from_slice(head(&block[from..newline], self.limit_bytes)),
+                total_bytes: length as u64,
+            }
+            .into_line();
+        }
+        let end = if block[from..newline].ends_with(b"\r") { newline - 1 } else { newline };
+        Line { bytes: block.slice(from..end), ending: LineEnding::Newline }
+    }
+}
+
+impl Overlong {
+    fn into_line(self) -> Line {
+        Line { bytes: self.head, ending: LineEnding::Truncated { total_bytes: self.total_bytes } }
+    }
+}
+
+fn head(bytes: &[u8], limit_bytes: usize) -> &[u8] {
+    &bytes[..bytes.len().min(limit_bytes).min(TRUNCATED_HEAD_BYTES)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split_in_pieces(input: &[u8], piece: usize, limit: usize) -> Vec<Line> {
+        let mut splitter = LineSplitter::new(limit);
+        let mut lines = Vec::new();
+        for part in input.chunks(piece) {
+            splitter.space().extend_from_slice(part);
+            splitter.split(&mut lines);
+        }
+        splitter.finish(&mut lines);
+        lines
+    }
+
+    fn newline(text: &[u8]) -> Line {
+        Line { bytes: Bytes::copy_from_slice(text), ending: LineEnding::Newline }
+    }
+
+    #[test]
+    fn every_split_of_the_input_gives_the_same_lines() {
+        let input = "{\"a\":1}\r\n\n\u{2028}x\rmiddle\n0123456789abcdef\nlonger than the bound is\ntail".as_bytes();
+        let expected = vec![
+            newline(b"{\"a\":1}"),
+            newline(b""),
+            newline("\u{2028}x\rmiddle".as_bytes()),
+            newline(b"0123456789abcdef"),
+            Line {
+                bytes: Bytes::from_static(b"longer than the b"),
+                ending: LineEnding::Truncated { total_bytes: 24 },
+            },
+            Line { bytes: Bytes::from_static(b"tail"), ending: LineEnding::EndOfOutput },
+        ];
+        for piece in 1..=input.len() {
+            assert_eq!(split_in_pieces(input, piece, 17), expected, "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn blocks_that_are_mostly_lines_are_cut_like_small_ones() {
+        let line = [b'x'; 999];
+        let mut input = Vec::new();
+        for _ in 0..1000 {
+            input.extend_from_slice(&line);
+            input.push(b'\n');
+        }
+        for piece in [100, 4096, 65_536, 1_000_000] {
+            let lines = split_in_pieces(&input, piece, 1 << 20);
+            assert_eq!(lines.len(), 1000, "pieces of {piece}");
+            assert!(lines.iter().all(|found| found.bytes == line[..]));
+        }
+    }
+
+    #[test]
+    fn an_endless_line_does_not_grow_memory() {
+        let mut splitter = LineSplitter::new(1 << 20);
+        let mut lines = Vec::new();
+        for _ in 0..1000 {
+            splitter.space().resize(64 << 10, b'x');
+            splitter.split(&mut lines);
+            assert!(splitter.buffer.capacity() <= 4 << 20);
+        }
+        splitter.finish(&mut lines);
+        assert_eq!(lines.len(), 1);
+        assert!(matches!(lines[0].ending, LineEnding::Truncated { .. }));
+        assert_eq!(lines[0].bytes.len(), 64 << 10);
+    }
+
+    #[test]
+    fn output_that_ends_in_a_newline_has_no_further_line() {
+        assert_eq!(split_in_pieces(b"one\n", 2, 10), vec![newline(b"one")]);
+        assert_eq!(split_in_pieces(b"", 2, 10), vec![]);
+    }
+}

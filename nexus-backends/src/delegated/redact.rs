@@ -1,0 +1,305 @@
+//! Takes secrets out of text that a child wrote, before anybody reads it.
+//!
+//! Given secrets are found wherever they stand, as they are and as JSON writes them. Beside them,
+//! what looks like a token is taken out: bearer values, `sk-…`, `xai-…` and the like, and JWTs.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use memchr::memmem;
+use zeroize::Zeroizing;
+
+const REDACTED: &[u8] = b"[redacted]";
+
+/// What begins a token, and how many token characters must follow.
+const SHAPES: [(&[u8], usize); 10] = [
+    (b"Bearer ", 8),
+    (b"bearer ", 8),
+    (b"sk-", 16),
+    (b"xai-", 16),
+    (b"eyJ", 24),
+    (b"ghp_", 16),
+    (b"gho_", 16),
+    (b"ghs_", 16),
+    (b"github_pat_", 16),
+    (b"AKIA", 16),
+];
+
+/// Longest stretch of token characters taken for one token, in bytes. Beyond it, the rest of the
+/// stretch is taken out as it comes.
+const LONGEST_TOKEN_BYTES: usize = 16 << 10;
+
+/// Longest beginning of a token that is not yet told apart from other text.
+const UNDECIDED_BYTES: usize = 40;
+
+/// Finds secrets in bytes. `Debug` shows how many it was given.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    secrets: Arc<Vec<Zeroizing<Vec<u8>>>>,
+}
+
+impl Redactor {
+    /// Looks for these secrets, and for what looks like a token. An empty secret is ignored.
+    pub fn new(secrets: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
+        let mut found: Vec<Zeroizing<Vec<u8>>> = Vec::new();
+        for secret in secrets {
+            let secret = secret.as_ref();
+            if secret.is_empty() {
+                continue;
+            }
+            if let Ok(text) = std::str::from_utf8(secret) {
+                let quoted = Zeroizing::new(serde_json::to_string(text).unwrap_or_default());
+                if let Some(inner) = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+                    if inner.as_bytes() != secret && !inner.is_empty() {
+                        found.push(Zeroizing::new(inner.as_bytes().to_vec()));
+                    }
+                }
+            }
+            found.push(Zeroizing::new(secret.to_vec()));
+        }
+        Self { secrets: Arc::new(found) }
+    }
+
+    /// `bytes` with every secret replaced.
+    #[must_use]
+    pub fn redact(&self, bytes: &[u8]) -> Vec<u8> {
+        self.render(bytes, 0..bytes.len(), &self.matches(bytes))
+    }
+
+    fn longest(&self) -> usize {
+        self.secrets.iter().map(|secret| secret.len()).max().unwrap_or(0)
+    }
+
+    /// Where secrets stand, in order and without overlap.
+    fn matches(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for secret in self.secrets.iter() {
+            ranges.extend(memmem::find_iter(bytes, secret.as_slice()).map(|start| start..start + secret.len()));
+        }
+        for (prefix, least) in SHAPES {
+            let mut until = 0;
+            for start in memmem::find_iter(bytes, prefix) {
+                if start < until {
+                    continue;
+                }
+                let word = start == 0 || !is_word(bytes[start - 1]);
+                let body = start + prefix.len();
+                let length = bytes[body..].iter().take_while(|byte| is_token(**byte)).count();
+                if word && length >= least {
+                    until = body + length;
+                    ranges.push(start..until);
+                }
+            }
+        }
+        ranges.sort_by_key(|range| range.start);
+        let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            match merged.last_mut() {
+                Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+                _ => merged.push(range),
+            }
+        }
+        merged
+    }
+
+    /// The part `within` of `bytes`; a match that reaches into it from before counts as in it.
+    fn render(&self, bytes: &[u8], within: Range<usize>, matches: &[Range<usize>]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(within.len());
+        let mut at = within.start;
+        for found in matches.iter().filter(|found| found.end > within.start && found.start < within.end) {
+            out.extend_from_slice(bytes.get(at..found.start).unwrap_or_default());
+            out.extend_from_slice(REDACTED);
+            at = found.end.min(within.end);
+        }
+        out.extend_from_slice(bytes.get(at..within.end).unwrap_or_default());
+        out
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Redactor({} patterns)", self.secrets.len())
+    }
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'+' | b'/' | b'=')
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Redacts a stream whose pieces may end anywhere.
+#[derive(Debug)]
+pub(super) struct StreamRedactor {
+    redactor: Redactor,
+    held: Vec<u8>,
+    /// Inside a token too long to hold.
+    swallowing: bool,
+}
+
+impl StreamRedactor {
+    pub(super) fn new(redactor: Redactor) -> Self {
+        Self { redactor, held: Vec::new(), swallowing: false }
+    }
+
+    /// What may be shown after `bytes` came.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.held.extend_from_slice(bytes);
+        self.skip_token();
+        let matches = self.redactor.matches(&self.held);
+        let undecided = UNDECIDED_BYTES.max(self.redactor.longest().saturating_sub(1));
+        let mut cut = self.held.len().saturating_sub(undecided);
+        if let Some(found) = matches.iter().find(|found| found.start < cut && cut < found.end) {
+            cut = found.start;
+        }
+        if let Some(open) = matches.last().filter(|found| found.end == self.held.len()) {
+            if open.len() > LONGEST_TOKEN_BYTES.max(self.redactor.longest()) {
+                self.swallowing = true;
+                let out = self.redactor.render(&self.held, 0..self.held.len(), &matches);
+                self.held.clear();
+                return out;
+            }
+            cut = cut.min(open.start);
+        }
+        let out = self.redactor.render(&self.held, 0..cut, &matches);
+        self.held.drain(..cut);
+        out
+    }
+
+    /// What was still held back.
+    pub(super) fn finish(&mut self) -> Vec<u8> {
+        self.skip_token();
+        let held = std::mem::take(&mut self.held);
+        self.redactor.redact(&held)
+    }
+
+    fn skip_token(&mut self) {
+        if self.swallowing {
+            let rest = self.held.iter().take_while(|byte| is_token(**byte)).count();
+            self.swallowing = rest == self.held.len();
+            self.held.drain(..rest);
+        }
+    }
+}
+
+/// The last bytes of a stream.
+#[derive(Clone)]
+pub(super) struct Tail {
+    bytes: VecDeque<u8>,
+    bound: usize,
+}
+
+/// Kept beyond the bound, so that a secret cut by the bound is still recognised.
+const TAIL_MARGIN_BYTES: usize = 4 << 10;
+
+impl Tail {
+    pub(super) fn new(bound: usize) -> Self {
+        Self { bytes: VecDeque::new(), bound }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let keep = self.bound + TAIL_MARGIN_BYTES;
+        let bytes = bytes.get(bytes.len().saturating_sub(keep)..).unwrap_or_default();
+        let excess = (self.bytes.len() + bytes.len()).saturating_sub(keep);
+        if excess > 0 {
+            self.bytes.drain(..excess.min(self.bytes.len()));
+        }
+        self.bytes.extend(bytes);
+    }
+
+    /// The tail as text, without secrets. Its first line may be cut.
+    pub(super) fn redacted(mut self, redactor: &Redactor) -> String {
+        let start = self.bytes.len().saturating_sub(self.bound);
+        let bytes = self.bytes.make_contiguous();
+        let matches = redactor.matches(bytes);
+        let shown = redactor.render(bytes, start..bytes.len(), &matches);
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+}
+
+impl fmt::Debug for Tail {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Tail({} bytes)", self.bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JWT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abcDEF-_123";
+
+    fn text(bytes: Vec<u8>) -> String {
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn given_secrets_and_token_shapes_go_and_prose_stays() {
+        let redactor = Redactor::new(["hunter2", "with \"quotes\"", ""]);
+        let input = format!(
+            "pass=hunter2, {{\"a\":\"with \\\"quotes\\\"\"}} Authorization: Bearer abcdef0123456789 \
+             key sk-ant-api03-AAAAAAAAAAAAAAAA jwt {JWT}! ask-me about sk-8 and task-abcdefghijklmnopqrstuv"
+        );
+        assert_eq!(
+            text(redactor.redact(input.as_bytes())),
+            "pass=[redacted], {\"a\":\"[redacted]\"} Authorization: [redacted] key [redacted] jwt [redacted]! \
+             ask-me about sk-8 and task-abcdefghijklmnopqrstuv"
+        );
+    }
+
+    #[test]
+    fn a_stream_is_redacted_however_it_is_cut() {
+        let redactor = Redactor::new(["swordfish"]);
+        let input = format!("a swordfish b Bearer 0123456789abcdef\nsk-live-0123456789abcdef {JWT}\nswordfis end swordfish");
+        let whole = redactor.redact(input.as_bytes());
+        assert!(!text(whole.clone()).contains("swordfish"));
+        for piece in 1..input.len() {
+            let mut stream = StreamRedactor::new(redactor.clone());
+            let mut out = Vec::new();
+            for part in input.as_bytes().chunks(piece) {
+                out.extend(stream.push(part));
+            }
+            out.extend(stream.finish());
+            assert_eq!(text(out), text(whole.clone()), "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn an_endless_token_is_neither_kept_nor_shown() {
+        let mut stream = StreamRedactor::new(Redactor::default());
+        let mut out = stream.push(b"x sk-");
+        for _ in 0..1000 {
+            out.extend(stream.push(&[b'A'; 1000]));
+            assert!(stream.held.len() <= 32 << 10);
+        }
+        out.extend(stream.push(b" y"));
+        out.extend(stream.finish());
+        assert_eq!(text(out), "x [redacted] y");
+    }
+
+    #[test]
+    fn a_tail_keeps_the_end_and_shows_no_half_secret() {
+        let redactor = Redactor::new(["swordfish-swordfish"]);
+        for shift in 0..40 {
+            let mut tail = Tail::new(100);
+            tail.push(&vec![b'.'; 10_000]);
+            tail.push(b"swordfish-swordfish");
+            tail.push(&vec![b'-'; 70 + shift]);
+            let shown = tail.redacted(&redactor);
+            assert!(!shown.contains("sh") && !shown.contains("fi"), "{shown}");
+            assert!(shown.ends_with("-----"));
+        }
+    }
+
+    #[test]
+    fn hostile_text_takes_no_quadratic_time() {
+        let started = std::time::Instant::now();
+        let hostile = b"sk-".repeat(300_000);
+        assert_eq!(text(Redactor::default().redact(&hostile)), "[redacted]");
+        assert!(started.elapsed() < std::time::Duration::from_secs(5));
+    }
+}

@@ -1,0 +1,69 @@
+//! The name of one run: what marks its processes, its folders and its ledger entry.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Names one run on this machine. Letters, digits and `-` only, so that it may stand in a file name
+/// and in a variable.
+///
+/// Whatever carries a run's name ends when a process of that run ends, so two processes that live
+/// at the same time have two names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunId(String);
+
+impl RunId {
+    /// A name that no other run has: the time, the process, and a count. It is not a secret.
+    #[must_use]
+    pub fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self(format!("{:x}-{:x}-{count:x}", time.as_nanos(), std::process::id()))
+    }
+
+    /// Takes back a name from where it was written down; `None` if it cannot be one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = (1..=64).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for RunId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_and_survive_being_written_down() {
+        let (first, second) = (RunId::new(), RunId::new());
+        assert_ne!(first, second);
+        assert_eq!(RunId::parse(first.as_str()), Some(first));
+    }
+
+    #[test]
+    fn what_could_leave_a_folder_is_no_name() {
+        for text in ["", "..", "a/b", "a\0b", "a b", &"x".repeat(65)] {
+            assert_eq!(RunId::parse(text), None);
+        }
+    }
+}

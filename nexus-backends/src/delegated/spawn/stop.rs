@@ -1,0 +1,64 @@
+//! The order in which a process is asked, told, and forced to end.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+/// How to stop a process: the vendor's polite steps, then SIGTERM to every descendant, then
+/// SIGKILL to every descendant until none is left.
+///
+/// Lines go on arriving meanwhile, and are worth reading: some CLIs write their last record when
+/// asked politely.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    pub(super) polite: Vec<(Polite, Duration)>,
+    pub(super) terminate: Duration,
+    pub(super) kill: Duration,
+}
+
+/// One polite way to ask a CLI to end. Which one leaves nothing behind is the vendor's matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Polite {
+    /// SIGINT to the child, and to the child alone.
+    Interrupt,
+    /// Bytes on its standard input, such as a control message.
+    Write(Bytes),
+    /// The end of its standard input.
+    CloseStdin,
+}
+
+impl Stop {
+    /// No polite step; half a second for SIGTERM to work, and one for SIGKILL.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { polite: Vec::new(), terminate: Duration::from_millis(500), kill: Duration::from_secs(1) }
+    }
+
+    /// Adds a polite step, and how long the child may take to end after it.
+    #[must_use]
+    pub fn politely(mut self, step: Polite, grace: Duration) -> Self {
+        self.polite.push((step, grace));
+        self
+    }
+
+    /// How long the descendants may take to end after SIGTERM. Zero goes straight to SIGKILL.
+    #[must_use]
+    pub fn terminate_grace(mut self, grace: Duration) -> Self {
+        self.terminate = grace;
+        self
+    }
+
+    /// How long to go on killing before whoever is left is named a survivor.
+    #[must_use]
+    pub fn kill_grace(mut self, grace: Duration) -> Self {
+        self.kill = grace;
+        self
+    }
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self::new()
+    }
+}
