@@ -1,3 +1,4 @@
 //! The backends of Nexus: one folder per vendor behind the seam.
 
+pub mod auth;
 pub mod delegated;

@@ -4,5 +4,6 @@ mod credential;
 mod source;
 
 pub use credential::Credential;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 pub(crate) use source::TokenSetting;
 pub use source::{CredentialError, CredentialSource, StaticToken};

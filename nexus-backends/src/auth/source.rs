@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::Secret;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 use serde::Deserialize;
 
 use super::Credential;
@@ -64,6 +65,7 @@ enum Place {
     File(PathBuf),
 }
 
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 /// How `nexus.yaml` names a static token: `{ env: NAME }` or `{ file: PATH }`, with an optional `account`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,6 +75,7 @@ pub(crate) struct TokenSetting {
     account: Option<String>,
 }
 
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 impl TokenSetting {
     /// JSON Schema of the setting.
     pub(crate) fn schema() -> serde_json::Value {

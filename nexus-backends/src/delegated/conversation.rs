@@ -12,7 +12,7 @@ use nexus_core::{
 };
 use serde_json::Value;
 
-use super::{run_home::RunHome, spawn::Invocation};
+use super::{ledger::LedgerEntry, run_home::RunHome, spawn::Invocation};
 
 /// A vendor's CLI: what it can do, whether it is there, and how one process of it is prepared.
 #[async_trait]
@@ -30,7 +30,11 @@ pub(crate) trait Cli: std::fmt::Debug + Send + Sync + 'static {
     /// and environment built. Nothing is spent yet.
     ///
     /// The request has been held against [`Cli::capabilities`] and its working directory exists.
-    async fn prepare(&self, plan: &TurnPlan, attempt: Attempt) -> Result<Prepared<Self::Conversation>, Failure>;
+    async fn prepare(
+        &self,
+        plan: &TurnPlan,
+        attempt: Attempt,
+    ) -> Result<Prepared<Self::Conversation>, Failure>;
 }
 
 /// A turn as the driver hands it to a CLI.
@@ -38,8 +42,8 @@ pub(crate) trait Cli: std::fmt::Debug + Send + Sync + 'static {
 pub(crate) struct TurnPlan {
     /// The backend that runs it.
     pub(crate) backend: BackendId,
-    /// Names the run in the ledger and in the marker of every process.
-    pub(crate) run: String,
+    /// The run: its homes are made here, so that a crash leaves nothing; its name marks every process.
+    pub(crate) ledger: LedgerEntry,
     /// What was asked.
     pub(crate) request: Arc<TurnRequest>,
     /// The effort asked for, clamped to the backend's range.
@@ -53,7 +57,7 @@ pub(crate) struct TurnPlan {
 }
 
 /// Which process of the turn is prepared.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Attempt {
     /// The first.
     First,
@@ -73,7 +77,7 @@ pub(crate) enum Attempt {
 /// Everything that one process needs.
 #[derive(Debug)]
 pub(crate) struct Prepared<C> {
-    /// The process to be.
+    /// The process to be. The driver adds the ledger entry, the redactor, the record and the line bound.
     pub(crate) invocation: Invocation,
     /// Reads its output.
     pub(crate) conversation: C,

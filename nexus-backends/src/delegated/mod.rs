@@ -4,6 +4,12 @@
 //! process itself with all that it starts, and the ledger that outlives a crash. Each vendor's
 //! folder adds its arguments, its wire types, and their translation.
 
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod backend;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod conversation;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod drive;
 pub mod environment;
 pub mod executable;
 pub mod ledger;
@@ -13,4 +19,12 @@ mod record;
 pub mod redact;
 pub mod run;
 pub mod run_home;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod settings;
 pub mod spawn;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod turn;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod turn_log;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod watch;

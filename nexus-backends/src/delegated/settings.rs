@@ -63,7 +63,8 @@ impl Settings {
     pub(crate) fn read(settings: &Map<String, Value>, context: &BuildContext) -> Result<Self, SettingsError> {
         for (key, value) in settings {
             let alone = Value::Object(Map::from_iter([(key.clone(), value.clone())]));
-            serde_json::from_value::<Self>(alone).map_err(|error| SettingsError::new(key, error.to_string()))?;
+            serde_json::from_value::<Self>(alone)
+                .map_err(|error| SettingsError::new(key, error.to_string()))?;
         }
         let mut read: Self = serde_json::from_value(Value::Object(settings.clone()))
             .map_err(|error| SettingsError { path: Vec::new(), reason: error.to_string() })?;
@@ -84,7 +85,10 @@ impl Settings {
     }
 
     /// The credential source that the settings name.
-    pub(crate) fn credential_source(&self, context: &BuildContext) -> Result<Option<StaticToken>, SettingsError> {
+    pub(crate) fn credential_source(
+        &self,
+        context: &BuildContext,
+    ) -> Result<Option<StaticToken>, SettingsError> {
         let Some(setting) = self.credential.clone() else { return Ok(None) };
         setting
             .into_source(&context.environment, &context.base_directory)

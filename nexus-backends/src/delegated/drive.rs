@@ -1,0 +1,355 @@
+//! One process of a turn: its lines carried to the conversation, its events to the sink, and its end.
+
+use std::{path::Path, time::Duration};
+
+use futures::FutureExt as _;
+use nexus_core::{
+    CancelToken, ErrorKind, EventSink, FinishReason, Limit, Limits, ProcessExit, ProcessReport, Survivor,
+    turn::{ToolOrigin, Unrecognized},
+};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{
+    conversation::{Conversation, Failure, Polite as AskedBy, ProcessEnd, Step, Verdict},
+    lines::{Line, LineEnding},
+    spawn::{Exit, ExitStatus, Polite, Process, Stop},
+    turn::{AnswerCheck, Checked},
+    turn_log::TurnLog,
+    watch::{Watch, sleep_until},
+};
+
+/// How long a process may take to say its last words once it was asked to stop.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How long a process may take to end by itself once it has answered. Some wait for background work.
+const EXIT_GRACE: Duration = Duration::from_secs(10);
+
+/// Lines read before events, limits and cancellation get their turn.
+const LINES_PER_ROUND: usize = 64;
+
+/// What is kept of a line that nobody can read, in bytes.
+const UNREADABLE_HEAD_BYTES: usize = 4 << 10;
+
+/// Drives one process to its end.
+pub(super) struct Drive<'a> {
+    pub(super) process: &'a Process,
+    pub(super) conversation: &'a mut dyn Conversation,
+    pub(super) home: Option<&'a Path>,
+    pub(super) cancel: &'a CancelToken,
+    pub(super) watch: &'a mut Watch,
+    pub(super) log: &'a mut TurnLog,
+    pub(super) limits: &'a Limits,
+    pub(super) answer: &'a mut AnswerCheck,
+    pub(super) events: &'a mut dyn EventSink,
+}
+
+/// How a process ended that did not fail.
+pub(super) enum Ended {
+    /// With an answer that can be used.
+    Answered {
+        /// Why the model stopped.
+        finish: FinishReason,
+        /// The value, if a schema was set.
+        output: Option<Value>,
+    },
+    /// With one that cannot; a new process is to ask again.
+    AskAgain {
+        /// What the model is told.
+        instruction: String,
+    },
+}
+
+/// What a process is doing.
+enum State {
+    /// Its turn.
+    Running,
+    /// It has answered, or given up, and ends by itself.
+    Finishing { decision: Result<Ended, Failure>, until: Instant },
+    /// It was asked to stop, and may say its last words.
+    Stopping { cause: Failure, asked: AskedBy, until: Instant },
+}
+
+impl Drive<'_> {
+    /// Drives the process to its end. When this returns, no process of the tree is left but those that the
+    /// report names.
+    pub(super) async fn run(mut self) -> Result<Ended, Failure> {
+        let mut step = Step::default();
+        self.conversation.open(&mut step);
+        let mut state = self.apply(&mut step, State::Running);
+        loop {
+            let wake = match &state {
+                State::Running => self.watch.next(),
+                State::Finishing { until, .. } | State::Stopping { until, .. } => Some(*until),
+            };
+            let is_running = matches!(state, State::Running);
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled(), if !matches!(state, State::Stopping { .. }) => {
+                    // An answer that is already there is not taken back.
+                    if let State::Finishing { .. } = state {
+                        break;
+                    }
+                    state = self.interrupt(Failure::new(ErrorKind::Cancelled, "by the caller"));
+                }
+                () = sleep_until(wake) => {
+                    if !is_running {
+                        break;
+                    }
+                    if let Some(kind) = self.watch.ran_out() {
+                        state = self.interrupt(out_of_time(kind, self.watch.elapsed()));
+                    }
+                }
+                () = self.log.outbox.flush(self.events), if !self.log.outbox.is_empty() => {}
+                line = self.process.next_line() => match line {
+                    Some(line) => state = self.lines(line, state),
+                    None => break,
+                },
+            }
+        }
+        self.finish(state).await
+    }
+
+    /// Reads a line, and those that wait behind it.
+    fn lines(&mut self, first: Line, mut state: State) -> State {
+        let mut step = Step::default();
+        let mut next = Some(first);
+        for _ in 0..LINES_PER_ROUND {
+            let Some(line) = next else { break };
+            self.line(&line, &mut step);
+            self.watch.heard(self.conversation.phase());
+            state = self.apply(&mut step, state);
+            next = match state {
+                State::Running => self.process.ready_line(),
+                _ => return state,
+            };
+        }
+        if let Some(line) = next {
+            self.line(&line, &mut step);
+            state = self.apply(&mut step, state);
+        }
+        state
+    }
+
+    fn line(&mut self, line: &Line, step: &mut Step) {
+        let is_whole = match line.ending {
+            LineEnding::Newline => true,
+            LineEnding::EndOfOutput => serde_json::from_slice::<IgnoredAny>(&line.bytes).is_ok(),
+            LineEnding::Truncated { .. } => false,
+        };
+        if is_whole {
+            return self.conversation.line(&line.bytes, step);
+        }
+        let total = match line.ending {
+            LineEnding::Truncated { total_bytes } => total_bytes,
+            _ => line.bytes.len() as u64,
+        };
+        let head = line.bytes.get(..UNREADABLE_HEAD_BYTES).unwrap_or(&line.bytes);
+        let raw = Value::String(String::from_utf8_lossy(head).into_owned());
+        step.event(Unrecognized::new(None, raw).truncated_from(total));
+    }
+
+    /// Carries a step out.
+    fn apply(&mut self, step: &mut Step, state: State) -> State {
+        self.log.absorb(step);
+        self.write(step);
+        if matches!(state, State::Finishing { .. }) {
+            return state;
+        }
+        let verdict = step.verdict.take();
+        if let State::Stopping { cause, asked, until } = state {
+            // With a verdict it has had its last words.
+            let until = if verdict.is_some() { Instant::now() } else { until };
+            return State::Stopping { cause, asked, until };
+        }
+        if let Some(failure) = self.over_limit() {
+            return match verdict {
+                Some(_) => self.finishing(Err(failure)),
+                None => self.interrupt(failure),
+            };
+        }
+        match verdict {
+            None => State::Running,
+            Some(Verdict::Failed(failure)) => self.finishing(Err(failure)),
+            Some(Verdict::Answered { finish, output }) => self.answered(finish, output, step),
+        }
+    }
+
+    fn answered(&mut self, finish: FinishReason, output: Option<Value>, step: &mut Step) -> State {
+        match self.answer.check(output, self.log, self.conversation, step) {
+            Checked::Fits(output) => self.finishing(Ok(Ended::Answered { finish, output })),
+            Checked::AskAgain(instruction) => self.finishing(Ok(Ended::AskAgain { instruction })),
+            Checked::Useless(failure) => self.finishing(Err(failure)),
+            Checked::AskedAgain => {
+                self.log.provenance.attempts += 1;
+                self.write(step);
+                self.watch.heard(self.conversation.phase());
+                State::Running
+            }
+        }
+    }
+
+    fn finishing(&self, decision: Result<Ended, Failure>) -> State {
+        self.process.stdin().close();
+        State::Finishing { decision, until: Instant::now() + EXIT_GRACE }
+    }
+
+    fn write(&self, step: &mut Step) {
+        let stdin = self.process.stdin();
+        for bytes in step.writes.drain(..) {
+            // The first poll hands the bytes over; a child that no longer reads shows in its end.
+            let _ = stdin.write(bytes).now_or_never();
+        }
+        if std::mem::take(&mut step.close_stdin) {
+            stdin.close();
+        }
+    }
+
+    /// Asks the process to stop, for `cause`.
+    fn interrupt(&mut self, cause: Failure) -> State {
+        let mut step = Step::default();
+        let asked = self.conversation.interrupt(&mut step);
+        self.log.absorb(&mut step);
+        self.write(&mut step);
+        let patience = if asked == AskedBy::Written { LAST_WORDS } else { Duration::ZERO };
+        State::Stopping { cause, asked, until: Instant::now() + patience }
+    }
+
+    /// The first limit of the request that is exceeded.
+    fn over_limit(&self) -> Option<Failure> {
+        let recorder = &self.log.recorder;
+        let calls = recorder.tool_calls().iter().filter(|call| call.origin != ToolOrigin::Hosted).count();
+        let output_tokens = recorder.usage().all_output_tokens().unwrap_or(0);
+        let cost = recorder.cost.map(|cost| cost.usd);
+        let limits = self.limits;
+        let limit = if limits.tool_calls.is_some_and(|limit| calls > limit as usize) {
+            Limit::ToolCalls
+        } else if limits.model_calls.is_some_and(|limit| self.log.model_calls > limit) {
+            Limit::ModelCalls
+        } else if limits.output_tokens.is_some_and(|limit| output_tokens > limit) {
+            Limit::OutputTokens
+        } else if limits.cost.is_some_and(|limit| cost.is_some_and(|cost| cost > limit)) {
+            Limit::Cost
+        } else {
+            return None;
+        };
+        let reason = match limit {
+            Limit::ToolCalls => format!("{calls} calls"),
+            Limit::ModelCalls => format!("{} calls", self.log.model_calls),
+            Limit::OutputTokens => format!("{output_tokens} tokens"),
+            _ => cost.map(|cost| cost.to_string()).unwrap_or_default(),
+        };
+        Some(Failure::new(ErrorKind::LimitReached(limit), reason))
+    }
+
+    /// Ends the process and judges its end.
+    async fn finish(mut self, state: State) -> Result<Ended, Failure> {
+        let (exit, was_stopped) = self.end_process(&state).await;
+        while let Some(line) = self.process.next_line().now_or_never().flatten() {
+            self.last_line(&line);
+        }
+        let status = match exit.status {
+            ExitStatus::Code(code) => ProcessExit::Code(code),
+            ExitStatus::Signal(signal) => ProcessExit::Signal(signal),
+            ExitStatus::Unknown => ProcessExit::Unknown,
+        };
+        let stderr_tail = self.process.stderr_tail();
+        let mut step = Step::default();
+        let end = ProcessEnd { exit: Some(status), stderr_tail: &stderr_tail, home: self.home, was_stopped };
+        self.conversation.ended(&end, &mut step);
+        let verdict = step.verdict.take();
+        self.log.absorb(&mut step);
+        let survivors =
+            exit.survivors.iter().map(|one| Survivor::new(one.identity.pid, &*one.name)).collect();
+        self.log.process = Some(ProcessReport::new(Some(status), stderr_tail).with_survivors(survivors));
+
+        let lost = self.process.dropped().lost_lines;
+        match state {
+            State::Stopping { cause, .. } => Err(cause),
+            _ if lost > 0 => Err(Failure::new(
+                ErrorKind::Protocol,
+                format!("it wrote more than can be held; {lost} lines are lost"),
+            )),
+            State::Finishing { decision, .. } => decision,
+            State::Running => self.judge(verdict, status),
+        }
+    }
+
+    /// Waits for the end of a process that is on its way, and stops any other.
+    async fn end_process(&mut self, state: &State) -> (Exit, bool) {
+        let process = self.process;
+        let stop = match state {
+            State::Stopping { asked: AskedBy::Written, .. } => {
+                Stop::new().politely(Polite::CloseStdin, Duration::from_secs(1))
+            }
+            State::Stopping { asked: AskedBy::Interrupt, .. } => {
+                Stop::new().politely(Polite::Interrupt, LAST_WORDS)
+            }
+            State::Stopping { asked: AskedBy::No, .. } => Stop::new(),
+            State::Running | State::Finishing { .. } => {
+                let grace = match state {
+                    State::Finishing { until, .. } => until.saturating_duration_since(Instant::now()),
+                    _ => EXIT_GRACE,
+                };
+                tokio::select! {
+                    exit = process.wait() => return (exit, false),
+                    () = tokio::time::sleep(grace.max(Duration::from_millis(200))) => {}
+                    () = self.cancel.cancelled() => {}
+                }
+                Stop::new().politely(Polite::Interrupt, Duration::from_secs(1))
+            }
+        };
+        let mut stopping = std::pin::pin!(process.stop(stop));
+        let mut has_more = true;
+        loop {
+            // What it says meanwhile is read, so that its last words count.
+            tokio::select! {
+                biased;
+                exit = &mut stopping => return (exit, true),
+                line = process.next_line(), if has_more => match line {
+                    Some(line) => self.last_line(&line),
+                    None => has_more = false,
+                },
+            }
+        }
+    }
+
+    /// Reads a line for the record alone: the outcome is decided.
+    fn last_line(&mut self, line: &Line) {
+        let mut step = Step::default();
+        self.line(line, &mut step);
+        self.log.absorb(&mut step);
+    }
+
+    /// The process ended by itself, and no line gave a verdict.
+    fn judge(&mut self, verdict: Option<Verdict>, status: ProcessExit) -> Result<Ended, Failure> {
+        if let Some(failure) = self.over_limit() {
+            return Err(failure);
+        }
+        match verdict {
+            Some(Verdict::Failed(failure)) => Err(failure),
+            Some(Verdict::Answered { finish, output }) => {
+                let mut step = Step::default();
+                match self.answer.check(output, self.log, self.conversation, &mut step) {
+                    Checked::Fits(output) => Ok(Ended::Answered { finish, output }),
+                    Checked::AskAgain(instruction) => Ok(Ended::AskAgain { instruction }),
+                    Checked::Useless(failure) => Err(failure),
+                    Checked::AskedAgain => Err(Failure::new(
+                        ErrorKind::OutputInvalid,
+                        "the process that would ask again has ended",
+                    )),
+                }
+            }
+            None => Err(Failure::new(ErrorKind::Crashed, status.to_string())),
+        }
+    }
+}
+
+fn out_of_time(kind: ErrorKind, elapsed: Duration) -> Failure {
+    let after = format!("after {:.1} s", elapsed.as_secs_f64());
+    match kind {
+        ErrorKind::Starved(phase) => Failure::new(ErrorKind::Starved(phase), after),
+        kind => Failure::new(kind, after),
+    }
+}

@@ -1,0 +1,107 @@
+//! Time limits of a turn: the deadline, and silence by phase.
+
+use std::time::Duration;
+
+use nexus_core::{ErrorKind, IdleLimits, Limit, Limits, Phase};
+use tokio::time::Instant;
+
+/// Says when a turn has taken too long, and as what.
+#[derive(Debug)]
+pub(super) struct Watch {
+    started: Instant,
+    deadline: Option<Instant>,
+    idle: IdleLimits,
+    heard: Instant,
+    phase: Phase,
+}
+
+impl Watch {
+    /// Counts from now, in the phase [`Phase::Start`].
+    pub(super) fn new(limits: &Limits) -> Self {
+        let started = Instant::now();
+        Self {
+            started,
+            deadline: limits.deadline.and_then(|deadline| started.checked_add(deadline)),
+            idle: limits.idle.clone(),
+            heard: started,
+            phase: Phase::Start,
+        }
+    }
+
+    /// A new process begins: silence counts from now, in the phase [`Phase::Start`].
+    pub(super) fn restart(&mut self) {
+        self.heard(Phase::Start);
+    }
+
+    /// Something was heard, and the turn is in `phase` now.
+    pub(super) fn heard(&mut self, phase: Phase) {
+        self.heard = Instant::now();
+        self.phase = phase;
+    }
+
+    /// What has run out by now, if anything.
+    pub(super) fn ran_out(&self) -> Option<ErrorKind> {
+        let now = Instant::now();
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            return Some(ErrorKind::LimitReached(Limit::Deadline));
+        }
+        self.idle_until().filter(|until| *until <= now).map(|_| ErrorKind::Starved(self.phase))
+    }
+
+    /// When to ask [`Watch::ran_out`] again, if nothing is heard until then.
+    pub(super) fn next(&self) -> Option<Instant> {
+        [self.deadline, self.idle_until()].into_iter().flatten().min()
+    }
+
+    /// What is left until the deadline.
+    pub(super) fn remaining(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Since the turn started.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn idle_until(&self) -> Option<Instant> {
+        self.idle.of(self.phase).and_then(|limit| self.heard.checked_add(limit))
+    }
+}
+
+/// Completes at `at`; never, if there is no such time.
+pub(super) async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        let idle = IdleLimits { model: Some(Duration::from_secs(5)), ..IdleLimits::none() };
+        Limits::new().with_deadline(Duration::from_secs(60)).with_idle(idle)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_counts_in_the_phase_it_falls_in() {
+        let mut watch = Watch::new(&limits());
+        watch.heard(Phase::Model);
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert_eq!(watch.ran_out(), Some(ErrorKind::Starved(Phase::Model)));
+        watch.heard(Phase::Model);
+        assert_eq!(watch.ran_out(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_tool_is_left_alone_until_the_deadline() {
+        let mut watch = Watch::new(&limits());
+        watch.heard(Phase::Tool);
+        tokio::time::advance(Duration::from_secs(50)).await;
+        assert_eq!(watch.ran_out(), None);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!(watch.ran_out(), Some(ErrorKind::LimitReached(Limit::Deadline)));
+    }
+}
