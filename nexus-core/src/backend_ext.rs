@@ -9,7 +9,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use futures::stream::{FusedStream, Stream};
+use futures::{
+    future::BoxFuture,
+    stream::{FusedStream, Stream},
+};
 
 use crate::{
     backend::{ExecutionBackend, TurnHost},
@@ -59,7 +62,7 @@ pub enum StreamItem {
 
 /// The events of a running turn, then its outcome. The turn advances only while the stream is polled.
 pub struct TurnStream {
-    turn: Option<Pin<Box<dyn Future<Output = Result<TurnResult, TurnError>> + Send>>>,
+    turn: Option<BoxFuture<'static, Result<TurnResult, TurnError>>>,
     shared: Arc<Mutex<Shared>>,
     outcome: Option<Result<TurnResult, TurnError>>,
 }

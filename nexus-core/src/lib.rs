@@ -19,6 +19,7 @@ pub mod cancel;
 pub mod capabilities;
 pub mod error;
 pub mod id;
+pub mod printer;
 pub mod registry;
 pub mod secret;
 pub mod tool;
@@ -37,6 +38,7 @@ pub use error::{
     TurnErrorReport,
 };
 pub use id::{BackendId, CallId, MessageId, ModelId, VendorId};
+pub use printer::{PrintStyle, TurnPrinter};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
 pub use secret::Secret;
 pub use tool::{NoTools, ToolCall, ToolContent, ToolDefinition, ToolResult, ToolRouter};

@@ -62,14 +62,10 @@ impl Outbox {
             return;
         }
         self.waiting_delta_bytes += bytes;
-        let event = match self.waiting.back_mut() {
-            Some(last) => match join(last, event) {
-                Ok(()) => return,
-                Err(event) => event,
-            },
-            None => event,
-        };
-        self.waiting.push_back(event);
+        let is_joined = self.waiting.back_mut().is_some_and(|last| join(last, &event));
+        if !is_joined {
+            self.waiting.push_back(event);
+        }
     }
 
     /// Whether every event has been handed over.
@@ -111,22 +107,22 @@ fn delta_bytes(event: &TurnEvent) -> usize {
     }
 }
 
-/// Appends a delta to a waiting one of the same message, or gives it back.
-fn join(last: &mut TurnEvent, event: TurnEvent) -> Result<(), TurnEvent> {
-    let (text, more) = match (last, &event) {
+/// Appends a delta to a waiting one of the same message; says whether it could.
+fn join(last: &mut TurnEvent, event: &TurnEvent) -> bool {
+    let (text, more) = match (last, event) {
         (TurnEvent::TextDelta(last), TurnEvent::TextDelta(next)) if last.message == next.message => {
             (&mut last.text, &next.text)
         }
         (TurnEvent::ThinkingDelta(last), TurnEvent::ThinkingDelta(next)) if last.message == next.message => {
             (&mut last.text, &next.text)
         }
-        _ => return Err(event),
+        _ => return false,
     };
-    if text.len() + more.len() > MAX_PIECE_BYTES {
-        return Err(event);
+    let fits = text.len() + more.len() <= MAX_PIECE_BYTES;
+    if fits {
+        text.push_str(more);
     }
-    text.push_str(more);
-    Ok(())
+    fits
 }
 
 #[cfg(test)]

@@ -1,0 +1,306 @@
+//! A turn shown to a person, as it happens.
+
+use std::{
+    io::{self, Write},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use crate::{
+    error::TurnError,
+    id::MessageId,
+    tool::ToolContent,
+    turn::{EventEnvelope, EventSink, ToolCallStatus, TurnEvent, TurnResult, Usage},
+};
+
+/// Longest line shown of a tool's arguments or output, in characters.
+const MAX_DETAIL_CHARS: usize = 96;
+
+/// An [`EventSink`] that writes a turn for a person to watch: text as it comes, tool calls, warnings, and the
+/// usage at the end.
+///
+/// A writer that fails is not written to again; the turn goes on.
+///
+/// ```
+/// use nexus_core::{EventEnvelope, EventSink, TurnPrinter, turn::TextDelta};
+///
+/// let mut printer = TurnPrinter::new(Vec::new());
+/// printer.accept(EventEnvelope::new(0, Default::default(), TextDelta::new("m".into(), "Hello").into()));
+/// assert_eq!(printer.into_inner(), b"Hello");
+/// ```
+#[derive(Debug)]
+pub struct TurnPrinter<W> {
+    out: W,
+    style: PrintStyle,
+    shows_thinking: bool,
+    is_at_line_start: bool,
+    open: Option<(MessageId, Mode)>,
+    has_failed: bool,
+}
+
+/// Whether the terminal's colours are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrintStyle {
+    /// Plain text.
+    #[default]
+    Plain,
+    /// ANSI escape codes: what is not the answer is dimmed.
+    Ansi,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Text,
+    Thinking,
+}
+
+impl<W: Write + Send> TurnPrinter<W> {
+    /// Writes to `out`, plain.
+    pub fn new(out: W) -> Self {
+        Self {
+            out,
+            style: PrintStyle::Plain,
+            shows_thinking: true,
+            is_at_line_start: true,
+            open: None,
+            has_failed: false,
+        }
+    }
+
+    /// Sets whether colours are used.
+    #[must_use]
+    pub fn with_style(mut self, style: PrintStyle) -> Self {
+        self.style = style;
+        self
+    }
+
+    /// Leaves the model's thinking out.
+    #[must_use]
+    pub fn without_thinking(mut self) -> Self {
+        self.shows_thinking = false;
+        self
+    }
+
+    /// Writes how the turn ended: usage, cost and time of a good end, the error chain of a bad one.
+    pub fn outcome(&mut self, outcome: &Result<TurnResult, TurnError>, elapsed: Duration) {
+        match outcome {
+            Ok(result) => {
+                let mut parts = vec![format!("{}", result.finish)];
+                parts.extend(usage_parts(&result.usage));
+                if let Some(cost) = result.cost {
+                    let source = match cost.source {
+                        crate::turn::CostSource::Reported => "reported",
+                        crate::turn::CostSource::Estimated => "estimated",
+                    };
+                    parts.push(format!("{} ({source})", cost.usd));
+                }
+                if !result.tool_calls.is_empty() {
+                    parts.push(format!("{} tool calls", result.tool_calls.len()));
+                }
+                parts.push(format!("{:.1} s", elapsed.as_secs_f64()));
+                self.note("=", &parts.join(" · "));
+            }
+            Err(error) => {
+                self.note("x", &format!("{error}"));
+                for cause in error.report().causes {
+                    self.note(" ", &cause);
+                }
+                let partial = error.partial();
+                if !partial.text.is_empty() {
+                    self.note(" ", &format!("{} characters of text were kept", partial.text.chars().count()));
+                }
+            }
+        }
+        self.try_write(|out| out.flush());
+    }
+
+    /// Gives the writer back.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+
+    fn try_write(&mut self, write: impl FnOnce(&mut W) -> io::Result<()>) {
+        if !self.has_failed {
+            self.has_failed = write(&mut self.out).is_err();
+        }
+    }
+
+    /// A line beside the answer.
+    fn note(&mut self, mark: &str, text: &str) {
+        self.end_line();
+        let (dim, plain) = match self.style {
+            PrintStyle::Plain => ("", ""),
+            PrintStyle::Ansi => ("\u{1b}[2m", "\u{1b}[0m"),
+        };
+        let text = printable(text);
+        self.try_write(|out| writeln!(out, "{dim}{mark} {text}{plain}"));
+    }
+
+    fn end_line(&mut self) {
+        if let Some((_, Mode::Thinking)) = self.open.take()
+            && self.style == PrintStyle::Ansi
+        {
+            self.try_write(|out| out.write_all(b"\x1b[0m"));
+        }
+        if !std::mem::replace(&mut self.is_at_line_start, true) {
+            self.try_write(|out| out.write_all(b"\n"));
+        }
+    }
+
+    fn piece(&mut self, message: &MessageId, mode: Mode, text: &str) {
+        let goes_on = matches!(&self.open, Some((open, open_mode)) if open == message && *open_mode == mode);
+        if !goes_on {
+            self.end_line();
+            if mode == Mode::Thinking && self.style == PrintStyle::Ansi {
+                self.try_write(|out| out.write_all(b"\x1b[2;3m"));
+            }
+            self.open = Some((message.clone(), mode));
+        }
+        let text = printable(text);
+        self.try_write(|out| out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+        if let Some(last) = text.chars().last() {
+            self.is_at_line_start = last == '\n';
+        }
+    }
+}
+
+impl<W: Write + Send> EventSink for TurnPrinter<W> {
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    fn accept(&mut self, event: EventEnvelope) {
+        match event.event {
+            TurnEvent::Queued(queued) => {
+                self.note("~", &format!("{} runs {} turns at once; waiting", queued.backend, queued.places));
+            }
+            TurnEvent::Started(started) => {
+                let mut parts = vec![started.backend.to_string()];
+                parts.extend(started.model.map(|model| model.to_string()));
+                parts.extend(started.effort.map(|effort| format!("effort {}", effort.applied)));
+                parts.extend(started.version);
+                self.note(">", &parts.join(" · "));
+            }
+            TurnEvent::TextDelta(delta) if delta.parent.is_none() => {
+                self.piece(&delta.message, Mode::Text, &delta.text);
+            }
+            TurnEvent::ThinkingDelta(delta) if delta.parent.is_none() && self.shows_thinking => {
+                self.piece(&delta.message, Mode::Thinking, &delta.text);
+            }
+            TurnEvent::ToolCallStarted(call) => self.note("*", &call.name),
+            TurnEvent::ToolCallArguments(call) => self.note(" ", &shorten(&arguments_text(&call.arguments))),
+            TurnEvent::ToolCallFinished(call) => {
+                let mark = if call.status == ToolCallStatus::Succeeded { "  ->" } else { "  !!" };
+                self.note(mark, &shorten(&content_text(&call.output)));
+            }
+            TurnEvent::MessageEnded(_) => self.end_line(),
+            TurnEvent::MessageVoided(_) => self.note("<", "the message above is taken back"),
+            TurnEvent::RateLimit(news) => {
+                let used =
+                    news.used_percent.map(|percent| format!(", {percent:.0} % used")).unwrap_or_default();
+                let window = news.window.unwrap_or_else(|| "rate limit".to_owned());
+                self.note("%", &format!("{window}: {:?}{used}", news.status).to_lowercase());
+            }
+            TurnEvent::Retrying(retry) => {
+                self.note("~", &format!("attempt {}: {}", retry.attempt, retry.reason));
+            }
+            TurnEvent::Fallback(fallback) => {
+                let skipped = &fallback.skipped;
+                self.note(
+                    "~",
+                    &format!("{}: {}; {} takes over", skipped.backend, skipped.reason, fallback.to),
+                );
+            }
+            TurnEvent::Warning(warning) => self.note("!", &warning.text),
+            TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) | TurnEvent::Unrecognized(_) => {}
+        }
+    }
+}
+
+fn usage_parts(usage: &Usage) -> Vec<String> {
+    let cached = usage.cache_read_tokens.filter(|tokens| *tokens > 0);
+    [
+        usage.input_tokens.map(|tokens| format!("{tokens} tokens in")),
+        cached.map(|tokens| format!("{tokens} cached")),
+        usage.output_tokens.map(|tokens| format!("{tokens} out")),
+        usage.reasoning_tokens.map(|tokens| format!("{tokens} reasoning")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn arguments_text(arguments: &Value) -> String {
+    // The usual call has one argument that says it all.
+    match arguments {
+        Value::Object(map) if map.len() == 1 => {
+            map.values().next().and_then(Value::as_str).map_or_else(|| arguments.to_string(), str::to_owned)
+        }
+        other => other.to_string(),
+    }
+}
+
+fn content_text(content: &[ToolContent]) -> String {
+    let texts = content.iter().map(|piece| match piece {
+        ToolContent::Text { text } => text.clone(),
+        ToolContent::Json { value } => value.to_string(),
+        ToolContent::Image { media_type, .. } => format!("[{media_type}]"),
+    });
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+/// One line, cut to a length that fits beside others.
+fn shorten(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_DETAIL_CHARS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// A model's words may hold escape codes; a terminal must not obey them.
+fn printable(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turn::{Effects, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallStarted, ToolOrigin};
+
+    fn print(events: Vec<TurnEvent>) -> String {
+        let mut printer = TurnPrinter::new(Vec::new());
+        for (sequence, event) in events.into_iter().enumerate() {
+            printer.accept(EventEnvelope::new(sequence as u64, Duration::ZERO, event));
+        }
+        String::from_utf8(printer.into_inner()).unwrap()
+    }
+
+    #[test]
+    fn text_comes_as_it_is_and_notes_get_lines_of_their_own() {
+        let shown = print(vec![
+            TextDelta::new("m".into(), "Hel").into(),
+            TextDelta::new("m".into(), "lo").into(),
+            ToolCallStarted::new("c".into(), "shell", ToolOrigin::Harness, Effects::Wrote).into(),
+            ToolCallArguments::new("c".into(), serde_json::json!({ "command": "ls\n-l" })).into(),
+            TextDelta::new("n".into(), "Done").into(),
+        ]);
+        assert_eq!(shown, "Hello\n* shell\n  ls -l\nDone");
+    }
+
+    #[test]
+    fn thinking_and_text_do_not_run_together() {
+        let shown = print(vec![
+            ThinkingDelta::new("m".into(), "hm").into(),
+            TextDelta::new("m".into(), "yes").into(),
+        ]);
+        assert_eq!(shown, "hm\nyes");
+    }
+
+    #[test]
+    fn no_escape_code_of_the_model_reaches_the_terminal() {
+        assert_eq!(print(vec![TextDelta::new("m".into(), "a\u{1b}[2Jb\u{9b}c").into()]), "a[2Jbc");
+    }
+}
