@@ -169,9 +169,9 @@ mod tests {
     use super::*;
     use crate::turn::{MessageEnded, TextDelta, ToolCallStarted, ToolOrigin, VoidCause};
 
-    fn record<const N: usize>(events: [TurnEvent; N]) -> Recorder {
+    fn record(events: &[TurnEvent]) -> Recorder {
         let mut recorder = Recorder::new();
-        for event in &events {
+        for event in events {
             recorder.observe(event);
         }
         recorder
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_voided_message_is_gone() {
-        let recorder = record([
+        let recorder = record(&[
             TextDelta::new("a".into(), "first").into(),
             MessageVoided::new("a".into(), VoidCause::Retry).into(),
             TextDelta::new("b".into(), "second").into(),
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_record_wins_over_the_deltas() {
-        let recorder = record([
+        let recorder = record(&[
             TextDelta::new("a".into(), "hal").into(),
             MessageEnded::new("a".into(), "half and whole").into(),
         ]);
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_sub_agent_never_gives_the_answer() {
-        let recorder = record([
+        let recorder = record(&[
             MessageEnded::new("a".into(), "mine").into(),
             MessageEnded::new("b".into(), "its").with_parent(Some("call".into())).into(),
         ]);
@@ -212,7 +212,7 @@ mod tests {
         let start = |call: &str, effects| {
             ToolCallStarted::new(call.into(), "tool", ToolOrigin::Harness, effects).into()
         };
-        let recorder = record([start("1", Effects::Wrote), start("2", Effects::Read)]);
+        let recorder = record(&[start("1", Effects::Wrote), start("2", Effects::Read)]);
         assert_eq!(recorder.effects(), Effects::Wrote);
     }
 }
