@@ -66,6 +66,19 @@ impl IdleLimits {
         Self { start: None, first_byte: None, model: None, tool: None }
     }
 
+    /// Sets the limit of one phase.
+    #[must_use]
+    pub fn with(mut self, phase: Phase, limit: impl Into<Option<Duration>>) -> Self {
+        let limit = limit.into();
+        match phase {
+            Phase::Start => self.start = limit,
+            Phase::FirstByte => self.first_byte = limit,
+            Phase::Model => self.model = limit,
+            Phase::Tool => self.tool = limit,
+        }
+        self
+    }
+
     /// The limit of one phase.
     pub fn of(&self, phase: Phase) -> Option<Duration> {
         match phase {
