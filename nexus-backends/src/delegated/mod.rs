@@ -10,6 +10,8 @@ mod backend;
 mod conversation;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod drive;
+#[cfg(all(test, any(feature = "claude", feature = "codex", feature = "grok")))]
+mod driver_tests;
 pub mod environment;
 pub mod executable;
 pub mod ledger;
@@ -22,6 +24,7 @@ pub mod run_home;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod settings;
 pub mod spawn;
+pub mod version;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod turn;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn limits() -> Limits {
-        let idle = IdleLimits { model: Some(Duration::from_secs(5)), ..IdleLimits::none() };
+        let idle = IdleLimits::none().with(Phase::Model, Duration::from_secs(5));
         Limits::new().with_deadline(Duration::from_secs(60)).with_idle(idle)
     }
 
