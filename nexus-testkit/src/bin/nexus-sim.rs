@@ -32,6 +32,16 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
 
+    /// Serves TLS as the host NAME, for a client that cannot be given another URL; needs --ca-file.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "NAME", requires = "ca_file")]
+    tls_host: Option<String>,
+
+    /// Where to write the certificate authority that the client has to trust.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "tls_host")]
+    ca_file: Option<std::path::PathBuf>,
+
     /// Lists the scenarios that have a name.
     #[arg(long)]
     list: bool,
@@ -74,8 +84,25 @@ fn serve(arguments: &Arguments) -> io::Result<()> {
         Speaks::Responses => Dialect::Responses,
         Speaks::Xai => Dialect::Xai,
     };
-    let sim = Sim::builder(dialect, scenario).port(arguments.port).log().start()?;
-    println!("{}", directions(&sim.root_url(), arguments.dialect));
+    let builder = Sim::builder(dialect, scenario).port(arguments.port).log();
+    #[cfg(feature = "tls")]
+    let builder = match &arguments.tls_host {
+        Some(host) => builder.tls(host),
+        None => builder,
+    };
+    let sim = builder.start()?;
+    #[cfg(feature = "tls")]
+    if let (Some(file), Some(pem)) = (&arguments.ca_file, sim.ca_pem()) {
+        std::fs::write(file, pem)?;
+    }
+    #[cfg(feature = "tls")]
+    let hidden = match (&arguments.tls_host, &arguments.ca_file) {
+        (Some(host), Some(file)) => Some(first_party_directions(host, file)),
+        _ => None,
+    };
+    #[cfg(not(feature = "tls"))]
+    let hidden: Option<String> = None;
+    println!("{}", hidden.unwrap_or_else(|| directions(&sim.root_url(), arguments.dialect)));
     println!("Serving scenario `{}`. Stop with Ctrl-C.\n", arguments.scenario);
     loop {
         std::thread::park();
@@ -93,6 +120,21 @@ fn scenario(wanted: &str) -> io::Result<Scenario> {
     }
     let text = std::fs::read_to_string(wanted)?;
     serde_json::from_str(&text).map_err(|error| io::Error::other(format!("{wanted}: {error}")))
+}
+
+/// The lines for Claude Code when it believes to speak to its own vendor.
+#[cfg(feature = "tls")]
+fn first_party_directions(host: &str, ca_file: &Path) -> String {
+    format!(
+        "\
+# Claude Code, where {host} resolves to 127.0.0.1 (real-clis/in-namespace --host) and the port is 443
+unset ANTHROPIC_BASE_URL ANTHROPIC_API_KEY
+export NODE_EXTRA_CA_CERTS={} CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-simulated
+export CLAUDE_CONFIG_DIR=$(mktemp -d) CLAUDE_CODE_MAX_RETRIES=1
+claude -p --model sonnet 'Say hello'
+",
+        ca_file.display()
+    )
 }
 
 /// The lines that point each vendor's program at `root`.

@@ -24,11 +24,14 @@ mod anthropic;
 mod conversation;
 mod fault;
 mod gallery;
+mod playing;
 mod recording;
 mod reply;
 mod responses;
+mod running;
 mod scenario;
 mod server;
+mod socket;
 #[cfg(feature = "tls")]
 mod tls;
 mod tool_call;
@@ -50,7 +53,8 @@ pub use reply::{Finish, Odd, Pace, Part, Reply, Usage, long_text};
 pub use scenario::{Count, Rule, Scenario};
 pub use tool_call::ToolCall;
 
-use server::{Core, Running};
+use running::Running;
+use server::Core;
 
 /// Whose model API is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

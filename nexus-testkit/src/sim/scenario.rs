@@ -103,7 +103,7 @@ impl Scenario {
     }
 
     /// The rule that takes a call with these user texts, oldest first: the newest text decides.
-    pub(super) fn rule_for(&self, user_texts: &[String]) -> Option<usize> {
+    pub(crate) fn rule_for(&self, user_texts: &[String]) -> Option<usize> {
         user_texts
             .iter()
             .rev()
@@ -111,7 +111,7 @@ impl Scenario {
     }
 
     /// The `index`-th reply of `rule`, or of the scenario itself.
-    pub(super) fn reply(&self, rule: Option<usize>, index: usize) -> Reply {
+    pub(crate) fn reply(&self, rule: Option<usize>, index: usize) -> Reply {
         let (replies, then) = match rule.and_then(|rule| self.rules.get(rule)) {
             Some(rule) => (&rule.replies, &rule.then),
             None => (&self.replies, &self.then),

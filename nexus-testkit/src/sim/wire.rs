@@ -2,6 +2,7 @@
 //! plays them.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -93,8 +94,8 @@ impl Answer {
     }
 
     /// Adds a header.
-    pub(super) fn header(mut self, name: &str, value: impl ToString) -> Self {
-        self.headers.push((name.into(), value.to_string()));
+    pub(super) fn header(mut self, name: &str, value: impl fmt::Display) -> Self {
+        self.headers.push((name.into(), format!("{value}")));
         self
     }
 
@@ -137,7 +138,7 @@ impl EventWriter {
 
     /// Writes one named event.
     pub(super) fn event(&mut self, name: &str, data: &Value) {
-        self.raw(format!("event: {name}\ndata: {data}\n\n"));
+        self.raw(format!("event: {name}\ndata: {}\n\n", TypeFirst(data)));
     }
 
     /// Writes bytes of the stream verbatim.
@@ -162,6 +163,37 @@ impl EventWriter {
 
     pub(super) fn into_steps(self) -> Vec<Step> {
         self.steps
+    }
+}
+
+/// JSON with the key `type` before the others, as the vendors write it: a decoder that relies on that
+/// order must be told by other means, and one that profits from it is measured fairly.
+struct TypeFirst<'a>(&'a Value);
+
+impl fmt::Display for TypeFirst<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::Object(fields) => {
+                let typed = fields.get_key_value("type");
+                let others = fields.iter().filter(|(key, _)| *key != "type");
+                formatter.write_str("{")?;
+                for (index, (key, value)) in typed.into_iter().chain(others).enumerate() {
+                    let comma = if index > 0 { "," } else { "" };
+                    let key = Value::from(key.as_str());
+                    write!(formatter, "{comma}{key}:{}", TypeFirst(value))?;
+                }
+                formatter.write_str("}")
+            }
+            Value::Array(values) => {
+                formatter.write_str("[")?;
+                for (index, value) in values.iter().enumerate() {
+                    let comma = if index > 0 { "," } else { "" };
+                    write!(formatter, "{comma}{}", TypeFirst(value))?;
+                }
+                formatter.write_str("]")
+            }
+            scalar => write!(formatter, "{scalar}"),
+        }
     }
 }
 
@@ -192,6 +224,14 @@ mod tests {
             assert!(pieces(text, chars).all(|piece| piece.chars().count() <= chars));
         }
         assert_eq!(pieces("", 4).count(), 0);
+    }
+
+    #[test]
+    fn type_first_is_the_same_value() {
+        let value = serde_json::json!({"a": [1, {"b": "\"é\n", "type": "t"}], "type": "u", "z": null});
+        let text = TypeFirst(&value).to_string();
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        assert!(text.starts_with(r#"{"type":"u","a":[1,{"type":"t","b":"#));
     }
 
     #[test]

@@ -41,8 +41,11 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
                 .collect();
             Route::Housekeeping(Answer::json(200, &json!({"data": models, "has_more": false})))
         }
+        ("HEAD" | "GET", "/api/hello") => {
+            Route::Housekeeping(Answer::json(200, &json!({"message": "hello"})))
+        }
         // No managed settings, no policy, no feature flags: what an account without any gets.
-        ("GET", "/api/claude_code/settings" | "/api/claude_code/policy_limits") => {
+        (_, path) if path.starts_with("/api/claude_") || path.starts_with("/api/eval/") => {
             Route::Housekeeping(Answer::json(
                 404,
                 &json!({"type": "error", "error": {"type": "not_found_error", "message": "Not found"}}),

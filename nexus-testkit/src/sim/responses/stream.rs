@@ -105,7 +105,7 @@ impl Stream<'_> {
             }
             Part::Odd { odd: Odd::Item } => {
                 let item = json!({"type": "simulated_item", "id": self.id("sim"), "status": "completed"});
-                self.add(item.clone());
+                self.add(&item);
                 self.done(item);
             }
             Part::Odd { odd: Odd::Garbage } => {
@@ -134,8 +134,7 @@ impl Stream<'_> {
             }
         };
         let place = json!({"item_id": id, "output_index": index, "content_index": 0});
-        self.add(
-            json!({"type": "message", "id": id, "role": "assistant", "status": "in_progress", "content": []}),
+        self.add(&json!({"type": "message", "id": id, "role": "assistant", "status": "in_progress", "content": []}),
         );
         self.event("response.content_part.added", with(&place, "part", content("")));
         let delta = format!("response.{kind}.delta");
@@ -152,7 +151,7 @@ impl Stream<'_> {
         let id = self.id("rs");
         let place = json!({"item_id": id, "output_index": self.output.len(), "summary_index": 0});
         let part = |text: &str| json!({"type": "summary_text", "text": text});
-        self.add(json!({"type": "reasoning", "id": id, "summary": []}));
+        self.add(&json!({"type": "reasoning", "id": id, "summary": []}));
         self.event("response.reasoning_summary_part.added", with(&place, "part", part("")));
         self.pieces("response.reasoning_summary_text.delta", text, &place);
         if left_open {
@@ -166,7 +165,7 @@ impl Stream<'_> {
     fn raw_thinking(&mut self, text: &str, left_open: bool) {
         let id = self.id("rs");
         let place = json!({"item_id": id, "output_index": self.output.len(), "content_index": 0});
-        self.add(json!({"type": "reasoning", "id": id, "summary": []}));
+        self.add(&json!({"type": "reasoning", "id": id, "summary": []}));
         self.pieces("response.reasoning_text.delta", text, &place);
         if left_open {
             return;
@@ -203,7 +202,7 @@ impl Stream<'_> {
         if let Some(namespace) = namespace {
             item["namespace"] = json!(namespace);
         }
-        self.add(item.clone());
+        self.add(&item);
         self.pieces(&format!("{events}.delta"), body, &place);
         self.event(&format!("{events}.done"), with(&place, key, json!(body)));
         item[key] = json!(body);
@@ -278,7 +277,7 @@ impl Stream<'_> {
         written
     }
 
-    fn add(&mut self, item: Value) {
+    fn add(&mut self, item: &Value) {
         let index = self.output.len();
         self.event("response.output_item.added", json!({"output_index": index, "item": item}));
     }

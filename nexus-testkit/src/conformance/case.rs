@@ -1,0 +1,23 @@
+//! A case: one promise of the seam, and how it is tried.
+
+use futures::future::BoxFuture;
+
+use super::{feature::Feature, finding::Verdict, trial::Trial};
+
+/// One promise of the seam, and how it is tried.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// The family it belongs to.
+    pub family: &'static str,
+    /// The promise, as a name.
+    pub name: &'static str,
+    /// What a backend must declare for the case to apply. Where it declares all of it, the case shows it.
+    pub needs: &'static [Feature],
+    pub(super) run: for<'t> fn(&'t Trial<'t>) -> BoxFuture<'t, Verdict>,
+}
+
+impl std::fmt::Debug for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}::{}", self.family, self.name)
+    }
+}

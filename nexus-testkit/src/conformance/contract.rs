@@ -1,0 +1,230 @@
+//! What holds for the events and the outcome of every turn, whatever it is about.
+//!
+//! That nothing follows the return needs no check: the sink is borrowed by the turn.
+
+use std::collections::BTreeMap;
+
+use nexus_core::{
+    CallId, Capabilities, CostReport, CostSource, Effects, ErrorKind, EventEnvelope, Message, MessageId,
+    ToolCallRecord, ToolCallStatus, TurnEvent, TurnResult,
+};
+
+use super::{
+    finding::{Finding, Verdict, ensure, same, same_text, short},
+    trial::Observed,
+};
+
+/// Holds a turn against the contract of events and outcome.
+pub(super) fn check(observed: &Observed, capabilities: &Capabilities) -> Verdict {
+    order(&observed.events)?;
+    let ledger = calls(&observed.events)?;
+    let messages = messages(&observed.events, observed.is_whole)?;
+    honesty(observed, capabilities)?;
+    secrecy(observed)?;
+    match &observed.outcome {
+        Ok(result) => outcome_of_result(observed, result, &messages, &ledger),
+        Err(error) => {
+            same("error names its backend", error.backend(), &observed.backend)?;
+            ensure(error.kind() != ErrorKind::Exhausted, "error kind", || "only a router is Exhausted".into())?;
+            if !observed.is_whole {
+                return Ok(());
+            }
+            let partial = error.partial();
+            same_text("partial text", &partial.text, &joined(&messages))?;
+            same_ledger("partial ledger", &partial.tool_calls, &ledger)?;
+            effects("partial effects", partial.effects, &partial.tool_calls)
+        }
+    }
+}
+
+fn outcome_of_result(
+    observed: &Observed,
+    result: &TurnResult,
+    messages: &[Message],
+    ledger: &BTreeMap<CallId, Call>,
+) -> Verdict {
+    ensure(
+        observed.events.iter().any(|envelope| matches!(envelope.event, TurnEvent::Started(_))) || !observed.is_whole,
+        "started event",
+        || "the turn ended well and was never started".into(),
+    )?;
+    same("provenance names the backend", &result.provenance.backend, &observed.backend)?;
+    ensure(result.provenance.attempts >= 1, "provenance counts attempts", || "zero attempts".into())?;
+    effects("effects are those of the ledger", result.effects, &result.tool_calls)?;
+    let last = result.messages.iter().rev().find(|message| message.parent.is_none());
+    let last = last.map(|message| message.text.as_str()).unwrap_or_default();
+    if result.output.is_none() {
+        same_text("result text is the last message", &result.text, last)?;
+    }
+    if !observed.is_whole {
+        return Ok(());
+    }
+    same_ledger("ledger is what was seen", &result.tool_calls, ledger)?;
+    let ids = |list: &[Message]| list.iter().map(|message| message.id.clone()).collect::<Vec<_>>();
+    same("messages are what was seen", &ids(&result.messages), &ids(messages))?;
+    for (kept, seen) in result.messages.iter().zip(messages) {
+        same_text("messages are what was seen", &kept.text, &seen.text)?;
+    }
+    Ok(())
+}
+
+/// Sequence, time, and who comes first.
+fn order(events: &[EventEnvelope]) -> Verdict {
+    for (place, envelope) in (0_u64..).zip(events) {
+        ensure(envelope.sequence == place, "sequence has no gaps", || {
+            format!("event {place} has sequence {}", envelope.sequence)
+        })?;
+    }
+    for pair in events.windows(2) {
+        if let [before, after] = pair {
+            ensure(before.elapsed <= after.elapsed, "time does not run backwards", || {
+                format!("{:?} comes after {:?}", after.elapsed, before.elapsed)
+            })?;
+        }
+    }
+    let first = events.iter().find(|envelope| !matches!(envelope.event, TurnEvent::Queued(_)));
+    match first.map(|envelope| &envelope.event) {
+        None | Some(TurnEvent::Started(_)) => Ok(()),
+        Some(other) => Err(Finding::new("started comes first", format!("the first event is {}", short(other)))),
+    }
+}
+
+struct Call {
+    status: ToolCallStatus,
+    has_arguments: bool,
+}
+
+/// Started, arguments, finished: each at most once and in this order.
+fn calls(events: &[EventEnvelope]) -> Result<BTreeMap<CallId, Call>, Finding> {
+    let mut calls = BTreeMap::<CallId, Call>::new();
+    let wrong = |call: &CallId, what: &str| Err(Finding::new("tool events keep their order", format!("{call}: {what}")));
+    for envelope in events {
+        match &envelope.event {
+            TurnEvent::ToolCallStarted(started) => {
+                let fresh = Call { status: ToolCallStatus::Unfinished, has_arguments: false };
+                if calls.insert(started.call.clone(), fresh).is_some() {
+                    return wrong(&started.call, "started twice");
+                }
+            }
+            TurnEvent::ToolCallArguments(arguments) => match calls.get_mut(&arguments.call) {
+                None => return wrong(&arguments.call, "arguments before the start"),
+                Some(call) if call.has_arguments => return wrong(&arguments.call, "arguments twice"),
+                Some(call) if call.status != ToolCallStatus::Unfinished => {
+                    return wrong(&arguments.call, "arguments after the end");
+                }
+                Some(call) => call.has_arguments = true,
+            },
+            TurnEvent::ToolCallFinished(finished) => match calls.get_mut(&finished.call) {
+                None => return wrong(&finished.call, "finished before the start"),
+                Some(call) if call.status != ToolCallStatus::Unfinished => {
+                    return wrong(&finished.call, "finished twice");
+                }
+                Some(call) => call.status = finished.status,
+            },
+            _ => {}
+        }
+    }
+    Ok(calls)
+}
+
+fn same_ledger(check: &'static str, kept: &[ToolCallRecord], seen: &BTreeMap<CallId, Call>) -> Verdict {
+    let kept: BTreeMap<_, _> = kept.iter().map(|record| (record.call.clone(), record.status)).collect();
+    let seen: BTreeMap<_, _> = seen.iter().map(|(id, call)| (id.clone(), call.status)).collect();
+    same(check, &kept, &seen)
+}
+
+/// The messages that were not voided, rebuilt from the events.
+fn messages(events: &[EventEnvelope], is_whole: bool) -> Result<Vec<Message>, Finding> {
+    let mut messages = Vec::<Message>::new();
+    let mut voided = Vec::<MessageId>::new();
+    for envelope in events {
+        match &envelope.event {
+            TurnEvent::TextDelta(delta) => {
+                let message = open(&mut messages, &voided, &delta.message, delta.parent.as_ref())?;
+                message.text.push_str(&delta.text);
+            }
+            TurnEvent::ThinkingDelta(delta) => {
+                open(&mut messages, &voided, &delta.message, delta.parent.as_ref())?;
+            }
+            TurnEvent::MessageEnded(ended) => {
+                let message = open(&mut messages, &voided, &ended.message, ended.parent.as_ref())?;
+                if is_whole && !message.text.is_empty() {
+                    same_text("deltas add up to the message", &message.text, &ended.text)?;
+                }
+                message.text.clone_from(&ended.text);
+                message.complete = true;
+            }
+            TurnEvent::MessageVoided(gone) => {
+                ensure(!voided.contains(&gone.message), "a message is voided once", || gone.message.to_string())?;
+                messages.retain(|message| message.id != gone.message);
+                voided.push(gone.message.clone());
+            }
+            _ => {}
+        }
+    }
+    Ok(messages)
+}
+
+fn open<'a>(
+    messages: &'a mut Vec<Message>,
+    voided: &[MessageId],
+    id: &MessageId,
+    parent: Option<&CallId>,
+) -> Result<&'a mut Message, Finding> {
+    if voided.contains(id) {
+        return Err(Finding::new("nothing comes of a voided message", id.to_string()));
+    }
+    let index = match messages.iter().position(|message| message.id == *id) {
+        Some(index) => index,
+        None => {
+            messages.push(Message::new(id.clone(), parent.cloned()));
+            messages.len() - 1
+        }
+    };
+    match messages.get_mut(index) {
+        Some(message) if !message.complete => Ok(message),
+        _ => Err(Finding::new("nothing comes after the end of a message", id.to_string())),
+    }
+}
+
+fn joined(messages: &[Message]) -> String {
+    let own = messages.iter().filter(|message| message.parent.is_none() && !message.text.is_empty());
+    own.map(|message| message.text.as_str()).collect::<Vec<_>>().join("\n\n")
+}
+
+/// A call that was not let through may count or not; every other one counts.
+fn effects(check: &'static str, stated: Effects, ledger: &[ToolCallRecord]) -> Verdict {
+    let let_through = ledger.iter().filter(|record| record.status != ToolCallStatus::Denied);
+    let least = let_through.map(|record| record.effects).fold(Effects::None, Effects::and);
+    ensure(stated >= least, check, || format!("stated {stated:?}, the ledger has {least:?}"))
+}
+
+/// What is shown was declared.
+fn honesty(observed: &Observed, capabilities: &Capabilities) -> Verdict {
+    let thinks = observed.events.iter().any(|envelope| matches!(envelope.event, TurnEvent::ThinkingDelta(_)));
+    ensure(!thinks || capabilities.thinking.is_yes(), "thinking was declared", || "it was not, and is shown".into())?;
+    let cost = match &observed.outcome {
+        Ok(result) => result.cost,
+        Err(error) => error.partial().cost,
+    };
+    let declared = match cost.map(|cost| cost.source) {
+        None => true,
+        Some(CostSource::Reported) => capabilities.cost == CostReport::Reported,
+        Some(CostSource::Estimated) => capabilities.cost != CostReport::Never,
+    };
+    ensure(declared, "cost was declared", || format!("declared {:?}, saw {cost:?}", capabilities.cost))
+}
+
+/// The credential is in nothing that comes back.
+fn secrecy(observed: &Observed) -> Verdict {
+    let mut text = observed.events.iter().map(|envelope| short_free(&envelope.event)).collect::<String>();
+    text.push_str(&match &observed.outcome {
+        Ok(result) => short_free(result),
+        Err(error) => format!("{error} {}", short_free(&error.report())),
+    });
+    ensure(!text.contains(&observed.token), "no secret comes back", || "the credential is in an event or the outcome".into())
+}
+
+fn short_free(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}

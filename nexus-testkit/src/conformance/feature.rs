@@ -1,0 +1,167 @@
+//! What a backend may declare, one name for each thing: so that a skip can be held against the declaration,
+//! and the declaration against what has run.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AccessSupport, Capabilities, CostReport, Enforcement, Limits, LoopMode, OutputSchema, OutputSupport,
+    PromptBlock, SessionMode, TextGranularity, ToolAccess, ToolCall, ToolDefinition, ToolResult, ToolRouter,
+    TurnHost, TurnRequest, Usd,
+};
+use serde_json::json;
+
+/// One thing that [`Capabilities`] may declare.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Feature {
+    /// Text arrives in pieces.
+    Deltas,
+    /// Thinking is shown.
+    Thinking,
+    /// Prompts may hold pictures.
+    Images,
+    /// Instructions stand above the prompt.
+    System,
+    /// Answers have the shape asked for.
+    Output,
+    /// A conversation can be kept and taken up again.
+    Resume,
+    /// The caller's own tools reach the agent.
+    CallerTools,
+    /// The harness brings tools of its own.
+    HarnessTools,
+    /// Folders beside the working directory can be opened.
+    ExtraRoots,
+    /// The effort can be chosen.
+    Efforts,
+    /// [`ToolAccess::ScopedOnly`] is kept.
+    ScopedOnly,
+    /// [`ToolAccess::ReadOnly`] is kept.
+    ReadOnly,
+    /// [`ToolAccess::WorkspaceWrite`] is kept.
+    WorkspaceWrite,
+    /// [`ToolAccess::Unrestricted`] is offered.
+    Unrestricted,
+    /// Tool calls can be limited.
+    ToolCallLimit,
+    /// Model calls can be limited.
+    ModelCallLimit,
+    /// Output tokens can be limited.
+    OutputTokenLimit,
+    /// Cost can be limited.
+    CostLimit,
+    /// The cost is known.
+    Cost,
+    /// Somebody else's program runs the loop, so that there is a process to end.
+    Process,
+}
+
+impl Feature {
+    /// Every feature.
+    pub const ALL: &[Self] = &[
+        Self::Deltas,
+        Self::Thinking,
+        Self::Images,
+        Self::System,
+        Self::Output,
+        Self::Resume,
+        Self::CallerTools,
+        Self::HarnessTools,
+        Self::ExtraRoots,
+        Self::Efforts,
+        Self::ScopedOnly,
+        Self::ReadOnly,
+        Self::WorkspaceWrite,
+        Self::Unrestricted,
+        Self::ToolCallLimit,
+        Self::ModelCallLimit,
+        Self::OutputTokenLimit,
+        Self::CostLimit,
+        Self::Cost,
+        Self::Process,
+    ];
+
+    /// Whether `capabilities` declare it.
+    pub fn is_declared(self, capabilities: &Capabilities) -> bool {
+        let kept = |access| capabilities.access.of(access) != AccessSupport::Unsupported;
+        let limited = |keeper| keeper != Enforcement::Unsupported;
+        match self {
+            Self::Deltas => capabilities.text == TextGranularity::Deltas,
+            Self::Thinking => capabilities.thinking.is_yes(),
+            Self::Images => capabilities.images.is_yes(),
+            Self::System => capabilities.system.is_yes(),
+            Self::Output => capabilities.output != OutputSupport::Unsupported,
+            Self::Resume => capabilities.resume.is_yes(),
+            Self::CallerTools => capabilities.caller_tools.is_yes(),
+            Self::HarnessTools => capabilities.harness_tools.is_yes(),
+            Self::ExtraRoots => capabilities.extra_roots.is_yes(),
+            Self::Efforts => !capabilities.efforts.is_empty(),
+            Self::ScopedOnly => kept(ToolAccess::ScopedOnly),
+            Self::ReadOnly => kept(ToolAccess::ReadOnly),
+            Self::WorkspaceWrite => kept(ToolAccess::WorkspaceWrite),
+            Self::Unrestricted => kept(ToolAccess::Unrestricted),
+            Self::ToolCallLimit => limited(capabilities.limits.tool_calls),
+            Self::ModelCallLimit => limited(capabilities.limits.model_calls),
+            Self::OutputTokenLimit => limited(capabilities.limits.output_tokens),
+            Self::CostLimit => limited(capabilities.limits.cost),
+            Self::Cost => capabilities.cost != CostReport::Never,
+            Self::Process => capabilities.mode == LoopMode::Delegated,
+        }
+    }
+
+    /// What of `request` would need this feature, so that a backend without it has to refuse. `None` where a
+    /// request cannot ask for it.
+    pub(super) fn demand(self, request: TurnRequest) -> Option<(TurnRequest, TurnHost)> {
+        let limits = Limits::new();
+        let demanding = match self {
+            Self::Images => request.with_block(PromptBlock::Image {
+                media_type: "image/png".into(),
+                data: super::cases::ONE_PIXEL_PNG.into(),
+            }),
+            Self::System => request.with_system("Be brief."),
+            Self::Output => request.with_output(OutputSchema::new(json!({ "type": "object" })).ok()?),
+            Self::Resume => request.with_session(SessionMode::Keep),
+            Self::ExtraRoots => request.with_extra_root(std::env::temp_dir()),
+            Self::ScopedOnly => request.with_tool_access(ToolAccess::ScopedOnly),
+            Self::ReadOnly => request.with_tool_access(ToolAccess::ReadOnly),
+            Self::WorkspaceWrite => request.with_tool_access(ToolAccess::WorkspaceWrite),
+            Self::Unrestricted => request.with_tool_access(ToolAccess::Unrestricted),
+            Self::ToolCallLimit => request.with_limits(limits.with_tool_calls(1)),
+            Self::ModelCallLimit => request.with_limits(limits.with_model_calls(1)),
+            Self::OutputTokenLimit => request.with_limits(limits.with_output_tokens(100)),
+            Self::CostLimit => request.with_limits(limits.with_cost(Usd(1.0))),
+            Self::CallerTools => {
+                return Some((request, TurnHost::new().with_tools(Arc::new(OneTool))));
+            }
+            Self::Deltas
+            | Self::Thinking
+            | Self::HarnessTools
+            | Self::Efforts
+            | Self::Cost
+            | Self::Process => return None,
+        };
+        Some((demanding, TurnHost::new()))
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A router whose only use is that it lists a tool.
+#[derive(Debug)]
+struct OneTool;
+
+#[async_trait]
+impl ToolRouter for OneTool {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        vec![ToolDefinition::new("lookup", "Looks a word up.", json!({ "type": "object" }))]
+    }
+
+    async fn call(&self, _call: ToolCall) -> ToolResult {
+        ToolResult::error("nobody was to call this")
+    }
+}

@@ -1,0 +1,124 @@
+//! The reference backend, and the model that it reads from a script.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AccessSupport, Availability, BackendId, Capabilities, CostReport, Effort, Enforcement, EventSink,
+    ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, Support, TextGranularity, TurnError,
+    TurnHost, TurnRequest, TurnResult,
+};
+
+use super::turn::Turn;
+use crate::{
+    conformance::{Line, ModelCall, Witness},
+    sim::{Reply, Scenario},
+};
+
+/// A model that says what a script says, and remembers what it was asked.
+#[derive(Debug)]
+pub struct ReferenceModel {
+    script: Scenario,
+    line: Line,
+    asked: Mutex<Asked>,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    calls: Vec<ModelCall>,
+    by_rule: BTreeMap<Option<usize>, usize>,
+}
+
+impl ReferenceModel {
+    /// A model that says what `script` says, if it can be reached.
+    pub fn new(script: Scenario, line: Line) -> Self {
+        Self { script, line, asked: Mutex::default() }
+    }
+
+    /// The answer to `call`; `None` if nobody is there.
+    pub(super) fn answer(&self, call: ModelCall) -> Option<Reply> {
+        if self.line == Line::Refused {
+            return None;
+        }
+        let mut asked = self.lock();
+        let rule = self.script.rule_for(&call.user_texts);
+        let count = asked.by_rule.entry(rule).or_default();
+        let index = *count;
+        *count += 1;
+        asked.calls.push(call);
+        Some(self.script.reply(rule, index))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Witness for ReferenceModel {
+    fn model_calls(&self) -> Vec<ModelCall> {
+        self.lock().calls.clone()
+    }
+}
+
+/// A backend that keeps every promise of the seam.
+#[derive(Debug)]
+pub struct ReferenceBackend {
+    pub(super) id: BackendId,
+    pub(super) model: Arc<ReferenceModel>,
+    pub(super) home: PathBuf,
+    pub(super) environment: BTreeMap<String, String>,
+}
+
+impl ReferenceBackend {
+    /// A backend that asks `model`, keeps conversations in `home`, and lends tools what requests name of
+    /// `environment`.
+    pub fn new(model: Arc<ReferenceModel>, home: PathBuf, environment: BTreeMap<String, String>) -> Self {
+        Self { id: "reference".into(), model, home, environment }
+    }
+}
+
+#[async_trait]
+impl ExecutionBackend for ReferenceBackend {
+    fn id(&self) -> &BackendId {
+        &self.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new(LoopMode::Native);
+        capabilities.text = TextGranularity::Deltas;
+        capabilities.thinking = Support::Yes;
+        capabilities.images = Support::Yes;
+        capabilities.system = Support::Yes;
+        capabilities.output = OutputSupport::Instructed;
+        capabilities.resume = Support::Yes;
+        capabilities.caller_tools = Support::Yes;
+        capabilities.harness_tools = Support::Yes;
+        capabilities.extra_roots = Support::Yes;
+        capabilities.efforts = vec![Effort::Low, Effort::Medium, Effort::High];
+        capabilities.access.scoped_only = AccessSupport::Kept(Fence::Vendor);
+        capabilities.access.read_only = AccessSupport::Kept(Fence::Vendor);
+        capabilities.access.workspace_write = AccessSupport::Kept(Fence::Vendor);
+        capabilities.access.unrestricted = AccessSupport::Kept(Fence::None);
+        capabilities.limits =
+            LimitSupport::new(Enforcement::Ours, Enforcement::Ours, Enforcement::Ours, Enforcement::Ours);
+        capabilities.cost = CostReport::Estimated;
+        capabilities
+    }
+
+    async fn probe(&self) -> Availability {
+        Availability::ready(None)
+    }
+
+    async fn run_turn(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        Turn::new(self, request, host).run(events).await
+    }
+}

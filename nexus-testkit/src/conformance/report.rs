@@ -1,0 +1,89 @@
+//! What came of a run of the suite.
+
+use std::fmt;
+
+use nexus_core::Capabilities;
+
+use super::{feature::Feature, finding::Finding};
+
+/// What came of one case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It holds.
+    Passed,
+    /// It does not.
+    Failed(Finding),
+    /// The backend does not declare what the case is about.
+    NotDeclared(Feature),
+    /// The subject cannot make the weather, for this reason.
+    NotStaged(String),
+}
+
+/// One line of a report.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The case.
+    pub case: &'static str,
+    /// What the case shows.
+    pub shows: &'static [Feature],
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a run of the suite.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The subject.
+    pub subject: String,
+    /// What its backend declares.
+    pub capabilities: Capabilities,
+    /// One entry for each case that was asked for.
+    pub entries: Vec<Entry>,
+}
+
+impl Report {
+    /// The cases that failed.
+    pub fn failures(&self) -> impl Iterator<Item = (&'static str, &Finding)> {
+        self.entries.iter().filter_map(|entry| match &entry.outcome {
+            Outcome::Failed(finding) => Some((entry.case, finding)),
+            _ => None,
+        })
+    }
+
+    /// The features that are declared and that no case has shown. Means something for a whole run only.
+    pub fn unproven(&self) -> Vec<Feature> {
+        let shown = |feature: &Feature| {
+            self.entries.iter().any(|entry| entry.outcome == Outcome::Passed && entry.shows.contains(feature))
+        };
+        Feature::ALL
+            .iter()
+            .filter(|feature| feature.is_declared(&self.capabilities) && !shown(feature))
+            .copied()
+            .collect()
+    }
+
+    /// Whether every case that applies holds and everything declared was shown.
+    pub fn is_conformant(&self) -> bool {
+        self.failures().next().is_none() && self.unproven().is_empty()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.subject)?;
+        for entry in &self.entries {
+            match &entry.outcome {
+                Outcome::Passed => writeln!(f, "  holds         {}", entry.case)?,
+                Outcome::Failed(finding) => writeln!(f, "  FAILS         {}: {finding}", entry.case)?,
+                Outcome::NotDeclared(feature) => {
+                    writeln!(f, "  not declared  {}: {feature}", entry.case)?;
+                }
+                Outcome::NotStaged(reason) => writeln!(f, "  not staged    {}: {reason}", entry.case)?,
+            }
+        }
+        for feature in self.unproven() {
+            writeln!(f, "  UNPROVEN      {feature} is declared, and no case has shown it")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,240 @@
+//! What a backend's author brings to the suite: how his backend is set before a scripted model.
+
+use std::{any::Any, collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::{ErrorKind, ExecutionBackend, ModelId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::sim::{Conversation, Item, Scenario, Sim, ToolCall};
+
+/// Name of the variable in [`Setting::environment`] that holds the credential to use.
+pub const TOKEN_VARIABLE: &str = "NEXUS_CONFORMANCE_TOKEN";
+
+/// Name of the variable in [`Setting::environment`] whose value marks the processes of one case. Requests name
+/// it in [`TurnRequest::environment`](nexus_core::TurnRequest::environment), so it reaches the agent's tools.
+pub const MARK_VARIABLE: &str = "NEXUS_CONFORMANCE_MARK";
+
+/// A backend under test: how it is set before a scripted model, and what has to be known about it.
+///
+/// Each case stages a backend of its own and may stage several. What the backend talks to is the subject's
+/// choice: a [`Sim`], a fake CLI, or the script read directly.
+#[async_trait]
+pub trait Subject: fmt::Debug + Send + Sync {
+    /// Names it in reports, as in `codex-cli with its real program`.
+    fn name(&self) -> &str;
+
+    /// Sets a fresh backend before a model that plays `setting.script`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept it from being staged. The case fails with it.
+    async fn stage(&self, setting: Setting) -> Result<Stage, StageError>;
+
+    /// The model that requests name; `None` leaves it to the backend.
+    fn model(&self) -> Option<ModelId> {
+        None
+    }
+
+    /// How long things take here.
+    fn timing(&self) -> Timing {
+        Timing::default()
+    }
+
+    /// How the scripted model calls the caller's tool `name`: by the name that this backend gives it.
+    fn caller_tool(&self, name: &str, arguments: Value) -> ToolCall {
+        ToolCall::function(name, arguments)
+    }
+
+    /// Why the case `case` cannot be staged, if it cannot: a weather that the counterpart is not able to make,
+    /// never a promise that the backend does not keep. Each is listed in the report, and a declared capability
+    /// that no case is left to show fails the suite.
+    fn cannot_stage(&self, case: &str) -> Option<String> {
+        let _ = case;
+        None
+    }
+
+    /// Where this backend rightly ends a case with another kind of error than most, and why.
+    fn departures(&self) -> &[Departure] {
+        &[]
+    }
+}
+
+/// What a case asks to be staged.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// What the model answers.
+    pub script: Scenario,
+    /// Whether there is anyone to answer.
+    pub line: Line,
+    /// The folder for what Nexus keeps: [`BuildContext::home`](nexus_core::BuildContext::home).
+    pub home: PathBuf,
+    /// The host's environment: [`BuildContext::environment`](nexus_core::BuildContext::environment). It holds
+    /// [`TOKEN_VARIABLE`], [`MARK_VARIABLE`], a private `HOME` and the host's `PATH`.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Setting {
+    /// A model that plays `script`, and a place of its own.
+    pub fn new(script: Scenario, home: PathBuf, environment: BTreeMap<String, String>) -> Self {
+        Self { script, line: Line::Open, home, environment }
+    }
+}
+
+/// Whether the model can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// It can.
+    Open,
+    /// Connections are refused.
+    Refused,
+}
+
+/// A staged backend. Dropping it takes the stage down.
+#[non_exhaustive]
+pub struct Stage {
+    /// The backend.
+    pub backend: Arc<dyn ExecutionBackend>,
+    /// Says what reached the model.
+    pub witness: Arc<dyn Witness>,
+    /// Folders of the stage itself, such as the fake CLI's notes: what is in them is not the backend's.
+    pub own_folders: Vec<PathBuf>,
+    kept: Vec<Box<dyn Any + Send + Sync>>,
+}
+
+impl Stage {
+    /// A stage for `backend`, on which `witness` saw what reached the model.
+    pub fn new(backend: Arc<dyn ExecutionBackend>, witness: Arc<dyn Witness>) -> Self {
+        Self { backend, witness, own_folders: Vec::new(), kept: Vec::new() }
+    }
+
+    /// Names a folder of the stage itself.
+    #[must_use]
+    pub fn with_own_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.own_folders.push(folder.into());
+        self
+    }
+
+    /// Keeps `thing` alive as long as the stage, such as a server or a folder.
+    #[must_use]
+    pub fn keeping(mut self, thing: impl Any + Send + Sync) -> Self {
+        self.kept.push(Box::new(thing));
+        self
+    }
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stage").field("backend", &self.backend).finish_non_exhaustive()
+    }
+}
+
+/// Why a backend could not be staged.
+#[derive(Debug)]
+pub struct StageError(String);
+
+impl StageError {
+    /// A reason.
+    pub fn new(reason: impl fmt::Display) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+impl fmt::Display for StageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StageError {}
+
+impl From<std::io::Error> for StageError {
+    fn from(error: std::io::Error) -> Self {
+        Self::new(error)
+    }
+}
+
+/// Saw what reached the model.
+pub trait Witness: Send + Sync {
+    /// The main model calls so far, oldest first.
+    fn model_calls(&self) -> Vec<ModelCall>;
+}
+
+/// One request to the model, in neutral words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelCall {
+    /// The model asked for.
+    pub model: Option<String>,
+    /// The effort asked for, in the vendor's spelling.
+    pub effort: Option<String>,
+    /// All system text.
+    pub system: String,
+    /// The user's words, oldest first.
+    pub user_texts: Vec<String>,
+    /// The model's own words that were sent back, oldest first.
+    pub assistant_texts: Vec<String>,
+    /// What tools answered, oldest first.
+    pub tool_results: Vec<String>,
+    /// How many pictures were sent.
+    pub images: usize,
+    /// Names of the tools offered.
+    pub tools: Vec<String>,
+}
+
+impl From<&Conversation> for ModelCall {
+    fn from(conversation: &Conversation) -> Self {
+        let mut call = Self {
+            model: conversation.model.clone(),
+            effort: conversation.effort.clone(),
+            system: conversation.system.clone(),
+            tools: conversation.tool_names(),
+            ..Self::default()
+        };
+        for item in &conversation.items {
+            match item {
+                Item::User(text) => call.user_texts.push(text.clone()),
+                Item::Assistant(text) => call.assistant_texts.push(text.clone()),
+                Item::ToolResult { text, .. } => call.tool_results.push(text.clone()),
+                Item::Image { .. } => call.images += 1,
+                _ => {}
+            }
+        }
+        call
+    }
+}
+
+impl Witness for Sim {
+    fn model_calls(&self) -> Vec<ModelCall> {
+        self.main_calls().iter().map(|request| ModelCall::from(&*request.conversation)).collect()
+    }
+}
+
+/// How long things take with one subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Long enough for a turn to start and for a model that answers to be heard; short enough to wait for.
+    /// Cases that prove a time limit set it to this.
+    pub short: Duration,
+    /// No healthy turn of the suite takes longer, and no failure takes longer to be told.
+    pub bound: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { short: Duration::from_secs(4), bound: Duration::from_secs(60) }
+    }
+}
+
+/// Where a backend rightly ends a case with another kind of error than most.
+#[derive(Clone, Debug)]
+pub struct Departure {
+    /// The case.
+    pub case: &'static str,
+    /// The kinds that are right here.
+    pub kinds: Vec<ErrorKind>,
+    /// Why.
+    pub because: &'static str,
+}

@@ -1,0 +1,317 @@
+//! One case, tried on one subject: a place of its own, staged backends, and turns that are watched.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use nexus_core::{
+    BackendId, Capabilities, ErrorKind, EventEnvelope, ExecutionBackend, ToolAccess, TurnError, TurnEvent,
+    TurnHost, TurnRequest, TurnResult,
+};
+
+use super::{
+    contract,
+    feature::Feature,
+    finding::{Finding, Verdict, ensure, short},
+    subject::{Line, MARK_VARIABLE, ModelCall, Setting, Stage, Subject, TOKEN_VARIABLE, Timing},
+    watch::{Keeper, Seen, SinkPace},
+};
+use crate::sim::Scenario;
+
+/// One case, tried on one subject.
+#[derive(Debug)]
+pub struct Trial<'a> {
+    subject: &'a dyn Subject,
+    case: &'static str,
+    folder: tempfile::TempDir,
+    unique: String,
+}
+
+impl<'a> Trial<'a> {
+    /// A place of its own for `case`.
+    pub(super) fn new(subject: &'a dyn Subject, case: &'static str) -> Result<Self, Finding> {
+        let folder = tempfile::Builder::new().prefix("nexus-conformance-").tempdir();
+        let folder = folder.map_err(|error| Finding::new("a temporary folder", error.to_string()))?;
+        let unique = folder.path().file_name().map(|name| name.to_string_lossy().into_owned());
+        let trial = Self { subject, case, folder, unique: unique.unwrap_or_default() };
+        for name in ["workspace", "user", "nexus"] {
+            trial.new_folder(name)?;
+        }
+        Ok(trial)
+    }
+
+    /// How long things take here.
+    pub(super) fn timing(&self) -> Timing {
+        self.subject.timing()
+    }
+
+    /// The subject.
+    pub(super) fn subject(&self) -> &dyn Subject {
+        self.subject
+    }
+
+    /// A text that no other trial has: `what` and something unique.
+    pub(super) fn canary(&self, what: &str) -> String {
+        format!("canary-{what}-{}", self.unique)
+    }
+
+    /// What marks the processes of this trial.
+    pub(super) fn mark(&self) -> &str {
+        &self.unique
+    }
+
+    /// Where turns work.
+    pub(super) fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace")
+    }
+
+    /// The folder that everything of this trial is in.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Makes a folder in the trial's own.
+    pub(super) fn new_folder(&self, name: &str) -> Result<PathBuf, Finding> {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(&path).map_err(|error| Finding::new("a temporary folder", error.to_string()))?;
+        Ok(path)
+    }
+
+    /// The setting for a script, with the trial's own home.
+    pub(super) fn setting(&self, script: impl Into<Scenario>) -> Setting {
+        self.setting_at("nexus", script)
+    }
+
+    /// The setting for a script, with the home `name`.
+    pub(super) fn setting_at(&self, name: &str, script: impl Into<Scenario>) -> Setting {
+        let mut environment = BTreeMap::from([
+            (TOKEN_VARIABLE.to_owned(), self.canary("token")),
+            (MARK_VARIABLE.to_owned(), self.unique.clone()),
+            ("HOME".to_owned(), self.folder.path().join("user").to_string_lossy().into_owned()),
+        ]);
+        environment.extend(std::env::var("PATH").map(|path| ("PATH".to_owned(), path)));
+        Setting::new(script.into(), self.folder.path().join(name), environment)
+    }
+
+    /// Sets a backend before a model that plays `script`.
+    pub(super) async fn stage(&self, script: impl Into<Scenario>) -> Result<Staged<'_>, Finding> {
+        self.stage_setting(self.setting(script)).await
+    }
+
+    /// Sets a backend before nobody.
+    pub(super) async fn stage_refused(&self) -> Result<Staged<'_>, Finding> {
+        let mut setting = self.setting(Scenario::default());
+        setting.line = Line::Refused;
+        self.stage_setting(setting).await
+    }
+
+    /// Stages `setting`.
+    pub(super) async fn stage_setting(&self, setting: Setting) -> Result<Staged<'_>, Finding> {
+        let stage = self.subject.stage(setting).await;
+        let stage = stage.map_err(|error| Finding::new("staging", error.to_string()))?;
+        Ok(Staged { trial: self, stage })
+    }
+
+    /// Fails unless `error` is of one of `kinds`, or of those that the subject states for this case.
+    pub(super) fn expect_kind(&self, error: &TurnError, kinds: &[ErrorKind]) -> Verdict {
+        let departure = self.subject.departures().iter().find(|departure| departure.case == self.case);
+        let kinds = departure.map_or(kinds, |departure| &departure.kinds);
+        ensure(kinds.contains(&error.kind()), "error kind", || {
+            format!("wanted {kinds:?}, saw {}", short(error))
+        })
+    }
+}
+
+/// A staged backend.
+#[derive(Debug)]
+pub(super) struct Staged<'t> {
+    trial: &'t Trial<'t>,
+    pub(super) stage: Stage,
+}
+
+impl<'t> Staged<'t> {
+    /// The backend.
+    pub(super) fn backend(&self) -> &Arc<dyn ExecutionBackend> {
+        &self.stage.backend
+    }
+
+    /// What it declares.
+    pub(super) fn capabilities(&self) -> Capabilities {
+        self.stage.backend.capabilities()
+    }
+
+    /// The calls that reached the model.
+    pub(super) fn model_calls(&self) -> Vec<ModelCall> {
+        self.stage.witness.model_calls()
+    }
+
+    /// A request at the narrowest level that the backend keeps, for the subject's model.
+    pub(super) fn request(&self, prompt: impl Into<String>) -> TurnRequest {
+        let capabilities = self.capabilities();
+        let kept = [
+            (Feature::ScopedOnly, ToolAccess::ScopedOnly),
+            (Feature::ReadOnly, ToolAccess::ReadOnly),
+            (Feature::WorkspaceWrite, ToolAccess::WorkspaceWrite),
+            (Feature::Unrestricted, ToolAccess::Unrestricted),
+        ];
+        let level = kept.iter().find(|(feature, _)| feature.is_declared(&capabilities));
+        let mut request = TurnRequest::new(prompt)
+            .with_tool_access(level.map_or(ToolAccess::ScopedOnly, |(_, level)| *level))
+            .with_variable(MARK_VARIABLE);
+        request.model = self.trial.subject.model();
+        request
+    }
+
+    /// A request to work in the trial's workspace at `access`.
+    pub(super) fn work(&self, prompt: impl Into<String>, access: ToolAccess) -> TurnRequest {
+        self.request(prompt).with_tool_access(access).in_directory(self.trial.workspace())
+    }
+
+    /// Runs a turn to its end and holds it against the contract.
+    pub(super) async fn run(&self, request: TurnRequest) -> Result<Observed, Finding> {
+        self.run_with(request, TurnHost::new(), SinkPace::Ready).await
+    }
+
+    /// Runs a turn to its end, with a host and a sink of the case's choice.
+    pub(super) async fn run_with(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        pace: SinkPace,
+    ) -> Result<Observed, Finding> {
+        let seen = Seen::default();
+        let began = Instant::now();
+        let mut sink = Keeper::new(seen.clone(), pace);
+        let turn = self.stage.backend.run_turn(request, host, &mut sink);
+        let outcome = tokio::time::timeout(self.trial.timing().bound, turn).await;
+        let outcome = outcome.map_err(|_elapsed| self.overdue(&seen))?;
+        self.observe(&seen, outcome, began.elapsed(), pace == SinkPace::Ready)
+    }
+
+    /// Runs a turn, does `act` once `is_time` says so, and then waits for the end.
+    pub(super) async fn run_until(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        pace: SinkPace,
+        is_time: impl Fn(&Seen, &Self) -> bool,
+        act: impl FnOnce(),
+    ) -> Result<(Observed, Duration), Finding> {
+        let seen = Seen::default();
+        let began = Instant::now();
+        let mut sink = Keeper::new(seen.clone(), pace);
+        let mut turn = self.stage.backend.run_turn(request, host, &mut sink);
+        let bound = self.trial.timing().bound;
+        tokio::select! {
+            outcome = &mut turn => {
+                return Err(Finding::new("the turn was still running", short(&outcome)));
+            }
+            in_time = tokio::time::timeout(bound, self.until(&seen, is_time)) => {
+                in_time.map_err(|_elapsed| self.overdue(&seen))?;
+            }
+        }
+        act();
+        let acted = Instant::now();
+        let outcome = tokio::time::timeout(bound, turn).await.map_err(|_elapsed| self.overdue(&seen))?;
+        let took = acted.elapsed();
+        Ok((self.observe(&seen, outcome, began.elapsed(), pace == SinkPace::Ready)?, took))
+    }
+
+    /// Runs a turn and drops it once `is_time` says so. Returns how long the drop took.
+    pub(super) async fn drop_when(
+        &self,
+        request: TurnRequest,
+        is_time: impl Fn(&Seen, &Self) -> bool,
+    ) -> Result<Duration, Finding> {
+        let seen = Seen::default();
+        let mut sink = Keeper::new(seen.clone(), SinkPace::Ready);
+        let mut turn = self.stage.backend.run_turn(request, TurnHost::new(), &mut sink);
+        let bound = self.trial.timing().bound;
+        tokio::select! {
+            outcome = &mut turn => {
+                return Err(Finding::new("the turn was still running", short(&outcome)));
+            }
+            in_time = tokio::time::timeout(bound, self.until(&seen, is_time)) => {
+                in_time.map_err(|_elapsed| self.overdue(&seen))?;
+            }
+        }
+        let began = Instant::now();
+        drop(turn);
+        Ok(began.elapsed())
+    }
+
+    async fn until(&self, seen: &Seen, is_time: impl Fn(&Seen, &Self) -> bool) {
+        while !is_time(seen, self) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn overdue(&self, seen: &Seen) -> Finding {
+        let events = seen.events();
+        let last = events.last().map(|envelope| &envelope.event);
+        let bound = self.trial.timing().bound;
+        Finding::new(
+            "bounded time",
+            format!("not over after {bound:?}; {} events, the last {}", events.len(), short(&last)),
+        )
+    }
+
+    fn observe(
+        &self,
+        seen: &Seen,
+        outcome: Result<TurnResult, TurnError>,
+        took: Duration,
+        is_whole: bool,
+    ) -> Result<Observed, Finding> {
+        let observed = Observed {
+            backend: self.stage.backend.id().clone(),
+            token: self.trial.canary("token"),
+            events: seen.events(),
+            outcome,
+            took,
+            is_whole,
+        };
+        contract::check(&observed, &self.capabilities())?;
+        Ok(observed)
+    }
+}
+
+/// A turn that is over.
+#[derive(Debug)]
+pub(super) struct Observed {
+    /// Who ran it.
+    pub(super) backend: BackendId,
+    /// The credential that must not come back.
+    pub(super) token: String,
+    /// What the sink was given.
+    pub(super) events: Vec<EventEnvelope>,
+    /// How it ended.
+    pub(super) outcome: Result<TurnResult, TurnError>,
+    /// How long it took.
+    pub(super) took: Duration,
+    /// Whether the sink was always ready, so that no delta may be missing.
+    pub(super) is_whole: bool,
+}
+
+impl Observed {
+    /// The result; a failure is a finding.
+    pub(super) fn result(&self) -> Result<&TurnResult, Finding> {
+        self.outcome.as_ref().map_err(|error| Finding::new("the turn ends well", short(error)))
+    }
+
+    /// The error; a result is a finding.
+    pub(super) fn error(&self) -> Result<&TurnError, Finding> {
+        match &self.outcome {
+            Err(error) => Ok(error),
+            Ok(result) => Err(Finding::new("the turn fails", format!("it ended well: {}", short(result)))),
+        }
+    }
+
+    /// Whether one of the events is such.
+    pub(super) fn saw(&self, is_such: impl Fn(&TurnEvent) -> bool) -> bool {
+        self.events.iter().any(|envelope| is_such(&envelope.event))
+    }
+}

@@ -1,0 +1,74 @@
+//! Sinks of the suite: they keep what they are given, as fast as the case wants.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use nexus_core::{EventEnvelope, EventSink, TurnEvent};
+use tokio::time::Sleep;
+
+/// How fast a sink takes events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SinkPace {
+    /// At once.
+    Ready,
+    /// One event in this time.
+    Slow(Duration),
+    /// None, ever.
+    Never,
+}
+
+/// What a sink was given so far. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen(Arc<Mutex<Vec<EventEnvelope>>>);
+
+impl Seen {
+    /// The events so far.
+    pub(super) fn events(&self) -> Vec<EventEnvelope> {
+        self.lock().clone()
+    }
+
+    /// Whether one of the events so far is such.
+    pub(super) fn any(&self, is_such: impl Fn(&TurnEvent) -> bool) -> bool {
+        self.lock().iter().any(|envelope| is_such(&envelope.event))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<EventEnvelope>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A sink that keeps everything in a [`Seen`].
+#[derive(Debug)]
+pub(super) struct Keeper {
+    seen: Seen,
+    pace: SinkPace,
+    rest: Option<Pin<Box<Sleep>>>,
+}
+
+impl Keeper {
+    pub(super) fn new(seen: Seen, pace: SinkPace) -> Self {
+        Self { seen, pace, rest: None }
+    }
+}
+
+impl EventSink for Keeper {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self.pace {
+            SinkPace::Ready => Poll::Ready(()),
+            SinkPace::Never => Poll::Pending,
+            SinkPace::Slow(each) => {
+                let rest = self.rest.get_or_insert_with(|| Box::pin(tokio::time::sleep(each)));
+                rest.as_mut().poll(context)
+            }
+        }
+    }
+
+    fn accept(&mut self, event: EventEnvelope) {
+        self.rest = None;
+        self.seen.lock().push(event);
+    }
+}

@@ -1,0 +1,118 @@
+//! Plays an [`Answer`] to the client, step by step, and notes how it ended.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt as _};
+use http_body_util::StreamBody;
+use hyper::Response;
+use hyper::body::Frame;
+
+use super::fault::Cut;
+use super::recording::Ended;
+use super::server::Core;
+use super::wire::{Answer, Before, Step};
+
+/// How long bytes already written get to reach the client before a cut.
+const FLUSH: Duration = Duration::from_millis(50);
+
+/// The body of every answer.
+pub(super) type Body = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Broken>>>;
+
+/// The connection ends here, as the script wants it.
+#[derive(Debug)]
+pub(super) struct Broken;
+
+impl fmt::Display for Broken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the script cuts the connection")
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// An answer in progress; when dropped before its end, the client has left.
+pub(super) struct Playing {
+    core: Arc<Core>,
+    number: usize,
+    reset: Arc<AtomicBool>,
+    done: bool,
+}
+
+impl Playing {
+    /// Begins the answer to request `number`; `reset` decides how the connection closes.
+    pub(super) fn new(core: Arc<Core>, number: usize, reset: Arc<AtomicBool>) -> Self {
+        Self { core, number, reset, done: false }
+    }
+
+    fn end(&mut self, ended: Ended) {
+        self.done = true;
+        self.core.recording.ended(self.number, ended);
+    }
+}
+
+impl Drop for Playing {
+    fn drop(&mut self) {
+        if !self.done {
+            self.core.recording.ended(self.number, Ended::HungUp);
+        }
+    }
+}
+
+/// Sends `answer`, step by step.
+pub(super) async fn play(mut playing: Playing, answer: Answer) -> Result<Response<Body>, Broken> {
+    match answer.before {
+        Before::Wait(delay) if delay.is_zero() => {}
+        Before::Wait(delay) => tokio::time::sleep(delay).await,
+        // hyper drops this future when the client closes the connection.
+        Before::Stall => std::future::pending().await,
+        Before::Reset => {
+            playing.reset.store(true, Ordering::SeqCst);
+            playing.end(Ended::Cut);
+            return Err(Broken);
+        }
+    }
+    playing.core.recording.answered(playing.number, answer.status);
+    let mut head = Response::builder().status(answer.status);
+    for (name, value) in &answer.headers {
+        head = head.header(name, value);
+    }
+    let steps = futures::stream::unfold((playing, answer.steps), |(mut playing, mut steps)| async {
+        let frame = loop {
+            match steps.pop_front() {
+                None => {
+                    playing.end(Ended::Sent);
+                    return None;
+                }
+                Some(Step::Send(bytes)) => {
+                    if steps.is_empty() {
+                        playing.end(Ended::Sent);
+                    }
+                    break Ok(Frame::data(bytes));
+                }
+                Some(Step::Wait(gap)) => tokio::time::sleep(gap).await,
+                Some(Step::Stall(None)) => std::future::pending().await,
+                Some(Step::Stall(Some(ping))) => {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    steps.push_front(Step::Stall(Some(ping.clone())));
+                    break Ok(Frame::data(ping));
+                }
+                Some(Step::Cut(Cut::CleanEnd)) => {
+                    playing.end(Ended::Cut);
+                    return None;
+                }
+                Some(Step::Cut(cut)) => {
+                    tokio::time::sleep(FLUSH).await;
+                    playing.reset.store(cut == Cut::Reset, Ordering::SeqCst);
+                    playing.end(Ended::Cut);
+                    break Err(Broken);
+                }
+            }
+        };
+        Some((frame, (playing, steps)))
+    });
+    head.body(StreamBody::new(steps.boxed())).map_err(|_| Broken)
+}

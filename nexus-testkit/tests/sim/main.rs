@@ -1,0 +1,12 @@
+//! The simulator as its clients see it, byte by byte, with a client that knows nothing of it.
+
+mod anthropic;
+mod client;
+mod faults;
+mod gallery;
+mod recording;
+mod responses;
+mod script;
+#[cfg(feature = "tls")]
+mod tls;
+mod xai;
