@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 
 use super::{Effort, Limits, OutputSchema, SessionMode};
@@ -30,6 +31,20 @@ impl PromptBlock {
     /// Text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
+    }
+
+    /// A picture, whose kind is told by its first bytes. `None` if they are not those of PNG, JPEG, GIF or
+    /// WebP, which every vendor that takes pictures takes.
+    pub fn image(bytes: &[u8]) -> Option<Self> {
+        let media_type = match bytes {
+            [0x89, b'P', b'N', b'G', ..] => "image/png",
+            [0xff, 0xd8, 0xff, ..] => "image/jpeg",
+            [b'G', b'I', b'F', b'8', ..] => "image/gif",
+            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
+            _ => return None,
+        };
+        let data = base64::engine::general_purpose::STANDARD.encode(bytes);
+        Some(Self::Image { media_type: media_type.to_owned(), data })
     }
 }
 
@@ -220,6 +235,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_picture_is_told_by_its_first_bytes() {
+        let PromptBlock::Image { media_type, data } = PromptBlock::image(b"\x89PNG\r\n").unwrap() else {
+            panic!("not a picture");
+        };
+        assert_eq!((media_type.as_str(), data.as_str()), ("image/png", "iVBORw0K"));
+        assert_eq!(PromptBlock::image(b"<svg/>"), None);
+    }
 
     #[test]
     fn a_request_survives_being_stored() {
