@@ -10,11 +10,18 @@ use nexus_testkit::sim::{Dialect, GALLERY, Scenario, Sim};
 /// Serves simulated model APIs on 127.0.0.1, prints how to point each vendor's program at them, and
 /// logs every request.
 ///
-/// Every model call is answered from a scenario: one with a name (see --list), or a JSON file such as
+/// Every model call is answered from a scenario: one with a name (see --list), or a YAML or JSON file:
 ///
-///   {"replies": [{"parts": [{"part": "call", "call": "shell", "command": "date"}]},
-///                {"parts": [{"part": "text", "text": "It is late."}], "pace": {"gap_ms": 50}},
-///                {"fault": {"kind": "torn", "cut": "reset"}, "parts": [{"part": "text", "text": "Hal"}]}]}
+///   replies:                                  # one per model call
+///     - parts: [{ part: call, call: shell, command: date }]
+///     - parts: [{ part: text, text: It is late. }]
+///       pace: { piece_chars: 3, gap_ms: 200 }
+///   rules:                                    # calls whose prompt holds these words
+///     - when_prompt_contains: tear
+///       replies:
+///         - parts: [{ part: text, text: Hal }]
+///           fault: { kind: torn, cut: reset } # or fin, clean_end
+///         - fault: { kind: status, status: 429, retry_after: 2 }
 ///
 /// The last reply repeats.
 #[derive(Debug, Parser)]
@@ -24,7 +31,7 @@ struct Arguments {
     #[arg(long, value_enum, default_value_t = Speaks::All)]
     dialect: Speaks,
 
-    /// A scenario's name, or a JSON file.
+    /// A scenario's name, or a YAML or JSON file.
     #[arg(long, value_name = "NAME|FILE", default_value = "text")]
     scenario: String,
 
@@ -119,7 +126,7 @@ fn scenario(wanted: &str) -> io::Result<Scenario> {
         )));
     }
     let text = std::fs::read_to_string(wanted)?;
-    serde_json::from_str(&text).map_err(|error| io::Error::other(format!("{wanted}: {error}")))
+    serde_yaml::from_str(&text).map_err(|error| io::Error::other(format!("{wanted}: {error}")))
 }
 
 /// The lines for Claude Code when it believes to speak to its own vendor.

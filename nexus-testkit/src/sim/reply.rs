@@ -20,7 +20,7 @@ use super::tool_call::ToolCall;
 /// assert_eq!(call.parts.len(), 2);
 /// assert!(half.fault.is_some());
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reply {
     /// What the model says and asks for, in order.
@@ -35,14 +35,22 @@ pub struct Reply {
     pub pace: Pace,
     /// The news about the account's limit that comes with the answer.
     pub rate_limit: Option<RateLimit>,
-    /// Headers added to the answer, verbatim.
+    /// Headers added to the answer, verbatim; one that HTTP cannot carry breaks the connection.
     pub headers: Vec<(String, String)>,
 }
 
 impl Reply {
-    /// An answer with no parts: the model ends its turn without a word.
+    /// An answer with no parts and the usual usage: the model ends its turn without a word.
     pub fn empty() -> Self {
-        Self { usage: Some(Usage::default()), ..Self::default() }
+        Self {
+            parts: Vec::new(),
+            finish: Finish::default(),
+            usage: Some(Usage::default()),
+            fault: None,
+            pace: Pace::default(),
+            rate_limit: None,
+            headers: Vec::new(),
+        }
     }
 
     /// An answer of text alone.
@@ -194,6 +202,13 @@ impl Reply {
     /// Whether the model asks for a tool.
     pub fn calls_a_tool(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Call(_)))
+    }
+}
+
+impl Default for Reply {
+    /// [`Reply::empty`], so that what a file leaves out is as usual.
+    fn default() -> Self {
+        Self::empty()
     }
 }
 

@@ -36,6 +36,7 @@ fn a_scenario_can_be_written_by_hand() {
             "rules": [{"when_prompt_contains": "no", "replies": [{"fault": {"kind": "status", "status": 403}}]}]}"#,
     )
     .expect("a scenario");
+    assert!(scenario.replies[0].usage.is_some());
     let sim = Sim::start(Dialect::Anthropic, scenario).expect("a simulator");
     assert_eq!(
         messages(sim.address(), "hi").events_of("content_block_start")[0]["content_block"]["name"],
