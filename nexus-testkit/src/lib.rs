@@ -1,6 +1,7 @@
 //! What Nexus is tested with, for its own tests and for those of its users.
 //!
 //! [`sim`] is the vendors' side of the wire: loopback model servers that speak each vendor's API and
-//! fail on request.
+//! fail on request. [`conformance`] is the suite that every backend is held against.
 
+pub mod conformance;
 pub mod sim;

@@ -1,0 +1,46 @@
+//! The conformance suite: one set of promises, held against every backend.
+//!
+//! A backend's author writes a [`Subject`], which sets the backend before a scripted model, and makes one
+//! test of each case:
+//!
+//! ```no_run
+//! mod my_backend {
+//!     nexus_testkit::conformance_tests!(nexus_testkit::conformance::reference::ReferenceSubject);
+//! }
+//! ```
+//!
+//! or calls [`run`] for a [`Report`]. Each case has a neutral script for the model, a request, and checks; on
+//! top, every turn of every case is held against what is true of all turns: sequence and time of events,
+//! deltas that add up to their message, the order of tool events, a ledger and effects that agree, nothing
+//! shown that was not declared, no credential in anything that comes back.
+//!
+//! A case about something that the backend does not declare is skipped, and another case proves that a request
+//! for it is refused. Everything that is declared must be shown by a case that ran.
+//!
+//! [`mod@reference`] is a backend that passes.
+
+mod case;
+mod cases;
+mod catalogue;
+mod contract;
+mod feature;
+mod finding;
+mod processes;
+pub mod reference;
+mod report;
+mod run;
+mod subject;
+mod trial;
+mod watch;
+
+pub use case::Case;
+pub use catalogue::CASES;
+pub use feature::Feature;
+pub use finding::{Finding, Verdict};
+pub use report::{Entry, Outcome, Report};
+pub use run::{hold, hold_declarations, run, run_case};
+pub use subject::{
+    Departure, Line, MARK_VARIABLE, ModelCall, Setting, Stage, StageError, Subject, TOKEN_VARIABLE, Timing,
+    Witness,
+};
+pub use trial::Trial;

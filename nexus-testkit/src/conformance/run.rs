@@ -1,0 +1,106 @@
+//! Running cases.
+
+use nexus_core::Capabilities;
+
+use super::{
+    case::Case,
+    catalogue::CASES,
+    feature::Feature,
+    finding::Finding,
+    report::{Entry, Outcome, Report},
+    subject::Subject,
+    trial::Trial,
+};
+use crate::sim::Scenario;
+
+/// Runs every case whose name `filter` takes, one after the other.
+///
+/// # Errors
+///
+/// When no backend can be staged at all.
+pub async fn run(subject: &dyn Subject, filter: impl Fn(&Case) -> bool) -> Result<Report, Finding> {
+    let capabilities = declared(subject).await?;
+    let mut entries = Vec::new();
+    for case in CASES.iter().filter(|case| filter(case)) {
+        let outcome = try_case(subject, case, &capabilities).await;
+        entries.push(Entry { case: case.name, shows: case.needs, outcome });
+    }
+    Ok(Report { subject: subject.name().to_owned(), capabilities, entries })
+}
+
+/// Runs the case `name`.
+///
+/// # Errors
+///
+/// When there is no such case, or no backend can be staged at all.
+pub async fn run_case(subject: &dyn Subject, name: &str) -> Result<Outcome, Finding> {
+    let case = CASES.iter().find(|case| case.name == name);
+    let case = case.ok_or_else(|| Finding::new("the case exists", name))?;
+    let capabilities = declared(subject).await?;
+    Ok(try_case(subject, case, &capabilities).await)
+}
+
+/// As a test: runs the case `name` and panics unless it holds or does not apply.
+///
+/// # Panics
+///
+/// With the finding, if the case fails.
+pub fn hold(subject: &dyn Subject, name: &str) {
+    match block_on(run_case(subject, name)) {
+        Ok(Outcome::Passed) => {}
+        Ok(Outcome::NotDeclared(feature)) => println!("skipped: {feature} is not declared"),
+        Ok(Outcome::NotStaged(reason)) => println!("skipped: {reason}"),
+        Ok(Outcome::Failed(finding)) | Err(finding) => panic!("{}: {name}: {finding}", subject.name()),
+    }
+}
+
+/// As a test: panics unless each capability that the backend declares has a case that the subject can stage.
+/// Since every case is a test of its own, that case runs.
+///
+/// # Panics
+///
+/// With the names of the capabilities that would go unproven.
+pub fn hold_declarations(subject: &dyn Subject) {
+    let capabilities = match block_on(declared(subject)) {
+        Ok(capabilities) => capabilities,
+        Err(finding) => panic!("{}: {finding}", subject.name()),
+    };
+    let runs = |case: &&Case| {
+        subject.cannot_stage(case.name).is_none()
+            && case.needs.iter().all(|feature| feature.is_declared(&capabilities))
+    };
+    let shown: Vec<Feature> = CASES.iter().filter(runs).flat_map(|case| case.needs).copied().collect();
+    let unproven: Vec<_> = Feature::ALL
+        .iter()
+        .filter(|feature| feature.is_declared(&capabilities) && !shown.contains(feature))
+        .collect();
+    assert!(unproven.is_empty(), "{}: declared and shown by no case: {unproven:?}", subject.name());
+}
+
+async fn declared(subject: &dyn Subject) -> Result<Capabilities, Finding> {
+    let trial = Trial::new(subject, "capabilities")?;
+    let staged = trial.stage(Scenario::text("unused")).await?;
+    Ok(staged.capabilities())
+}
+
+async fn try_case(subject: &dyn Subject, case: &Case, capabilities: &Capabilities) -> Outcome {
+    if let Some(missing) = case.needs.iter().find(|feature| !feature.is_declared(capabilities)) {
+        return Outcome::NotDeclared(*missing);
+    }
+    if let Some(reason) = subject.cannot_stage(case.name) {
+        return Outcome::NotStaged(reason);
+    }
+    let trial = match Trial::new(subject, case.name) {
+        Ok(trial) => trial,
+        Err(finding) => return Outcome::Failed(finding),
+    };
+    match (case.run)(&trial).await {
+        Ok(()) => Outcome::Passed,
+        Err(finding) => Outcome::Failed(finding),
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = Result<T, Finding>>) -> Result<T, Finding> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.map_err(|error| Finding::new("a runtime", error.to_string()))?.block_on(future)
+}
