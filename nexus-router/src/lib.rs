@@ -1,1 +1,42 @@
-//! nexus-router
+//! Configuration and choice: from what a turn is for to who runs it.
+//!
+//! A program says *what a turn is for*, a [`WorkKind`]; `nexus.yaml` says who runs it. The [`Router`] turns
+//! the one into the other, tries the backends of a chain in order, and passes over those that are parked,
+//! missing or held. It knows backends by the trait of `nexus-core` alone, and kinds by the
+//! [`Registry`](nexus_core::Registry) that it is given.
+//!
+//! | to | see |
+//! | --- | --- |
+//! | load a configuration | [`Router::from_file`], [`Router::from_str`], [`ConfigError`] |
+//! | run a turn | [`Router::run_turn`], [`Router::backend`] |
+//! | know when another backend takes over | [`fallback`] |
+//! | know who is set aside, and until when | [`Router::holds`], [`hold`] |
+//! | see who would run a turn, and why | [`Router::explain`] |
+//! | ask several vendors at once | [`Router::run_panel`], [`panel`] |
+//! | bring a backend of your own | [`Router::builder`] |
+
+mod attempt;
+mod binding;
+mod clock;
+mod config;
+mod explain;
+pub mod fallback;
+pub mod hold;
+mod needs;
+pub mod panel;
+mod queue;
+mod routed;
+mod router;
+mod run;
+mod telemetry;
+mod work_kind;
+
+pub use binding::Binding;
+pub use clock::{Clock, SystemClock};
+pub use config::{ConfigError, FallbackRule, MAX_FILE_BYTES, Position, Problem, json_schema};
+pub use explain::{ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation, Verdict};
+pub use hold::Hold;
+pub use panel::{PanelOutcome, PanelSink, Seat, SeatEvent, SeatOutcome, Vote};
+pub use routed::RoutedBackend;
+pub use router::{Router, RouterBuilder};
+pub use work_kind::{KindError, UnknownKind, WorkKind};

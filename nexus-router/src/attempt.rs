@@ -1,0 +1,160 @@
+//! One backend's share of a turn: its events, renumbered into the turn's, and a record of what it showed.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    mem,
+    task::{Context, Poll, ready},
+};
+
+use nexus_core::{
+    CallId, EventEnvelope, EventSink, Message, MessageId, ToolCallRecord, TurnEvent,
+    turn::{MessageVoided, VoidCause},
+};
+use tokio::time::Instant;
+
+/// The events of a whole turn, on their way to the caller's sink through any number of attempts.
+///
+/// Sequence numbers and times are the turn's. Names of messages and calls stay unique: one that an earlier
+/// attempt had used is marked with the attempt's number.
+pub(crate) struct TurnEvents<'a> {
+    sink: &'a mut dyn EventSink,
+    started: Instant,
+    next_sequence: u64,
+    waiting: VecDeque<TurnEvent>,
+    attempt: u32,
+    names_before: BTreeSet<String>,
+    names_now: BTreeSet<String>,
+    shown: Vec<MessageId>,
+}
+
+impl<'a> TurnEvents<'a> {
+    pub(crate) fn new(sink: &'a mut dyn EventSink, started: Instant) -> Self {
+        Self {
+            sink,
+            started,
+            next_sequence: 0,
+            waiting: VecDeque::new(),
+            attempt: 0,
+            names_before: BTreeSet::new(),
+            names_now: BTreeSet::new(),
+            shown: Vec::new(),
+        }
+    }
+
+    /// Another backend begins.
+    pub(crate) fn begin_attempt(&mut self) {
+        self.attempt += 1;
+        self.names_before.append(&mut self.names_now);
+        self.shown.clear();
+    }
+
+    /// Takes back every message of the attempt that is still there.
+    pub(crate) fn void_attempt(&mut self) {
+        for message in mem::take(&mut self.shown) {
+            self.push(MessageVoided::new(message, VoidCause::Fallback));
+        }
+    }
+
+    /// Adds an event of the router's own. Never waits.
+    pub(crate) fn push(&mut self, event: impl Into<TurnEvent>) {
+        self.waiting.push_back(event.into());
+    }
+
+    /// Hands over the router's own events as far as the sink takes them now.
+    pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        while !self.waiting.is_empty() {
+            ready!(self.sink.poll_ready(context));
+            if let Some(event) = self.waiting.pop_front() {
+                self.hand_over(event);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// The turn's name for a message of this attempt.
+    pub(crate) fn rename_message(&self, message: &mut Message) {
+        self.rename(&mut message.id);
+        if let Some(parent) = &mut message.parent {
+            self.rename(parent);
+        }
+    }
+
+    /// The turn's name for a call of this attempt.
+    pub(crate) fn rename_call(&self, record: &mut ToolCallRecord) {
+        self.rename(&mut record.call);
+        if let Some(parent) = &mut record.parent {
+            self.rename(parent);
+        }
+    }
+
+    fn hand_over(&mut self, event: TurnEvent) {
+        self.sink.accept(EventEnvelope::new(self.next_sequence, self.started.elapsed(), event));
+        self.next_sequence += 1;
+    }
+
+    fn rename<N: AsRef<str> + From<String>>(&self, name: &mut N) {
+        if self.names_before.contains(name.as_ref()) {
+            *name = N::from(format!("{}~{}", name.as_ref(), self.attempt));
+        }
+    }
+
+    fn rename_parent(&self, parent: &mut Option<CallId>) {
+        if let Some(parent) = parent {
+            self.rename(parent);
+        }
+    }
+
+    /// Gives the names in an event their turn's form, and notes which messages are shown.
+    fn take_in(&mut self, event: &mut TurnEvent) {
+        match event {
+            TurnEvent::TextDelta(delta) => {
+                self.rename(&mut delta.message);
+                self.rename_parent(&mut delta.parent);
+                self.show(&delta.message);
+            }
+            TurnEvent::ThinkingDelta(delta) => {
+                self.rename(&mut delta.message);
+                self.rename_parent(&mut delta.parent);
+                self.show(&delta.message);
+            }
+            TurnEvent::MessageEnded(ended) => {
+                self.rename(&mut ended.message);
+                self.rename_parent(&mut ended.parent);
+                self.show(&ended.message);
+            }
+            TurnEvent::MessageVoided(voided) => {
+                self.rename(&mut voided.message);
+                self.shown.retain(|shown| *shown != voided.message);
+            }
+            TurnEvent::ToolCallStarted(started) => {
+                self.rename(&mut started.call);
+                self.rename_parent(&mut started.parent);
+                self.names_now.insert(started.call.as_str().to_owned());
+            }
+            TurnEvent::ToolCallArguments(arguments) => self.rename(&mut arguments.call),
+            TurnEvent::ToolCallFinished(finished) => self.rename(&mut finished.call),
+            _ => {}
+        }
+    }
+
+    fn show(&mut self, message: &MessageId) {
+        if self.shown.last() != Some(message) && !self.shown.contains(message) {
+            self.shown.push(message.clone());
+            self.names_now.insert(message.as_str().to_owned());
+        }
+    }
+}
+
+impl EventSink for TurnEvents<'_> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        ready!(self.poll_flush(context));
+        self.sink.poll_ready(context)
+    }
+
+    fn accept(&mut self, envelope: EventEnvelope) {
+        let mut event = envelope.event;
+        self.take_in(&mut event);
+        // A backend that did not ask whether the sink is ready must not overtake what waits for it.
+        if self.waiting.is_empty() { self.hand_over(event) } else { self.waiting.push_back(event) }
+    }
+}

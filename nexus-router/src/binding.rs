@@ -1,0 +1,61 @@
+//! What is chosen for a work-kind, and how the choice gets into a request.
+
+use nexus_core::{BackendId, Effort, ModelId, TurnRequest};
+use serde::{Deserialize, Serialize};
+
+/// The backends, model and effort chosen for a work-kind.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    /// The group.
+    pub group: String,
+    /// Its backends, in the order in which they are tried.
+    pub chain: Vec<BackendId>,
+    /// The model, as the group calls it. `None` leaves the choice to the backend.
+    pub model: Option<ModelId>,
+    /// The effort. `None` leaves it to the vendor.
+    pub effort: Option<Effort>,
+}
+
+impl Binding {
+    /// The request with the binding's model and effort. What the request itself says wins.
+    pub(crate) fn apply(&self, mut request: TurnRequest) -> TurnRequest {
+        request.model = request.model.or_else(|| self.model.clone());
+        request.effort = request.effort.or(self.effort);
+        request
+    }
+}
+
+/// The request with the text of a lens after its own system text.
+pub(crate) fn with_lens(mut request: TurnRequest, lens: &str) -> TurnRequest {
+    request.system = Some(match request.system {
+        Some(system) if !system.trim().is_empty() => format!("{system}\n\n{lens}"),
+        _ => lens.to_owned(),
+    });
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_requests_own_choice_wins() {
+        let binding = Binding {
+            group: "g".into(),
+            chain: vec![],
+            model: Some("bound".into()),
+            effort: Some(Effort::High),
+        };
+        let request = binding.apply(TurnRequest::new("x").with_model("own"));
+        assert_eq!(request.model, Some("own".into()));
+        assert_eq!(request.effort, Some(Effort::High));
+    }
+
+    #[test]
+    fn a_lens_stands_after_the_system_text() {
+        let request = with_lens(TurnRequest::new("x").with_system("Be brief."), "Look at the edges.");
+        assert_eq!(request.system.as_deref(), Some("Be brief.\n\nLook at the edges."));
+        assert_eq!(with_lens(TurnRequest::new("x"), "L").system.as_deref(), Some("L"));
+    }
+}

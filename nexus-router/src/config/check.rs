@@ -1,0 +1,427 @@
+//! Looks up every name that a file uses, builds its backends, and says what does not fit.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use nexus_core::{BackendId, BackendKind, ModelId, SettingsError, VendorId};
+use serde_json::{Map, Value};
+
+use super::{
+    configuration::{BuiltFrom, Configuration, Entry, EntryState, PanelSeat, Target, WorkType},
+    load::Sources,
+    node::{Content, Key, Position},
+    report::{Placed, Report, quoted},
+    schema::{BACKEND_KEYS, BackendWritten, BindingWritten, ModelWritten, TypeWritten, Written},
+};
+use crate::binding::Binding;
+
+pub(crate) fn check(
+    written: &Written,
+    sources: &Sources,
+    before: Option<&Configuration>,
+    report: &mut Report,
+) -> Configuration {
+    let mut check = Check { written, sources, before, report, backends: BTreeMap::new() };
+    check.backends();
+    check.groups();
+    check.models();
+    let panels = check.panels();
+    let types = check.types();
+    Configuration { backends: check.backends, types, panels }
+}
+
+struct Check<'a> {
+    written: &'a Written,
+    sources: &'a Sources,
+    before: Option<&'a Configuration>,
+    report: &'a mut Report,
+    backends: BTreeMap<BackendId, Arc<Entry>>,
+}
+
+impl<'a> Check<'a> {
+    fn backends(&mut self) {
+        for custom in &self.sources.custom {
+            self.backends.insert(custom.id.clone(), Arc::clone(custom));
+        }
+        for (key, backend) in &self.written.backends {
+            if let Some(entry) = self.configured(key, backend) {
+                self.backends.insert(entry.id.clone(), Arc::new(entry));
+            }
+        }
+    }
+
+    /// A backend that the file says something about.
+    fn configured(&mut self, key: &Key, written: &BackendWritten) -> Option<Entry> {
+        let id = BackendId::new(key.text.as_str());
+        let custom = self.sources.custom.iter().find(|custom| custom.id == id);
+        let mut entry = match custom {
+            Some(custom) => self.configured_custom(custom, written),
+            None => {
+                let kind = self.kind_of(key, written)?;
+                self.build(&id, &kind, &written.settings, Some((key, written)))?
+            }
+        };
+        entry.parked.clone_from(&written.parked);
+        entry.max_turns_at_once = written.max_turns_at_once;
+        Some(entry)
+    }
+
+    /// What the file says about a backend that was registered from Rust: nothing but when it runs.
+    fn configured_custom(&mut self, custom: &Entry, written: &BackendWritten) -> Entry {
+        if let Some(kind) = &written.kind {
+            self.report
+                .add(kind.position, "this backend is registered by the program and has no `kind` here");
+        }
+        for (key, _) in mapping(written) {
+            if !BACKEND_KEYS.contains(&key.text.as_str()) {
+                let what = "key of a backend that the program registered";
+                self.report.unknown(key.position, what, &key.text, ["parked", "max_turns_at_once"]);
+            }
+        }
+        Entry {
+            id: custom.id.clone(),
+            state: match &custom.state {
+                EntryState::Built(backend) => EntryState::Built(Arc::clone(backend)),
+                EntryState::Absent(reason) => EntryState::Absent(reason.clone()),
+            },
+            vendor: custom.vendor.clone(),
+            parked: None,
+            max_turns_at_once: None,
+            built_from: None,
+        }
+    }
+
+    /// The kind of a configured backend: the one that it names, else the one whose name it bears.
+    fn kind_of(&mut self, key: &Key, written: &BackendWritten) -> Option<String> {
+        let registry = &self.sources.registry;
+        let is_kind = |name: &str| registry.kind(name).is_some() || registry.absence(name).is_some();
+        match &written.kind {
+            None if is_kind(&key.text) => Some(key.text.clone()),
+            None if matches!(&written.node.content, Content::Mapping(entries) if entries.iter().any(|(key, _)| key.text == "kind")) => {
+                None
+            }
+            None => {
+                self.report.unknown(key.position, "backend", &key.text, self.known_backends());
+                None
+            }
+            Some(kind) if is_kind(&kind.value) => {
+                if is_kind(&key.text) && kind.value != key.text {
+                    let message = format!(
+                        "{} is itself the name of a kind: give this backend a name of its own",
+                        quoted(&key.text)
+                    );
+                    self.report.add(key.position, message);
+                    return None;
+                }
+                Some(kind.value.clone())
+            }
+            Some(kind) if self.written.backends.iter().any(|(other, _)| other.text == kind.value) => {
+                let message = format!(
+                    "`kind` names a kind of backend, and {} is a backend of this file",
+                    quoted(&kind.value)
+                );
+                self.report.add(kind.position, message);
+                None
+            }
+            Some(kind) => {
+                self.report.unknown(kind.position, "kind of backend", &kind.value, registry.names());
+                None
+            }
+        }
+    }
+
+    /// Builds a backend of a kind that exists, or takes it over from before.
+    fn build(
+        &mut self,
+        id: &BackendId,
+        kind_name: &str,
+        settings: &Map<String, Value>,
+        written: Option<(&Key, &BackendWritten)>,
+    ) -> Option<Entry> {
+        let entry = |state, vendor, built_from| Entry {
+            id: id.clone(),
+            state,
+            vendor,
+            parked: None,
+            max_turns_at_once: None,
+            built_from,
+        };
+        let Some(kind) = self.sources.registry.kind(kind_name) else {
+            let reason = self.sources.registry.absence(kind_name).unwrap_or_default();
+            return Some(entry(EntryState::Absent(reason.to_owned()), None, None));
+        };
+        if let Some((_, written)) = written
+            && !self.settings_are_known(&**kind, written)
+        {
+            return None;
+        }
+        let context = &self.sources.context;
+        let built_from = BuiltFrom {
+            kind: kind_name.to_owned(),
+            settings: settings.clone(),
+            base_directory: context.base_directory.clone(),
+        };
+        let vendor = Some(kind.vendor(settings));
+        let unchanged = self
+            .before
+            .and_then(|before| before.backends.get(id))
+            .filter(|before| before.built_from.as_ref() == Some(&built_from))
+            .and_then(|before| before.backend());
+        let built = match unchanged {
+            Some(backend) => Ok(Arc::clone(backend)),
+            None => kind.build(id.clone(), settings, context),
+        };
+        match built {
+            Ok(backend) => Some(entry(EntryState::Built(backend), vendor, Some(built_from))),
+            Err(error) => {
+                self.refused_settings(id, written, &error);
+                None
+            }
+        }
+    }
+
+    /// Reports the settings that a kind does not have.
+    fn settings_are_known(&mut self, kind: &dyn BackendKind, written: &BackendWritten) -> bool {
+        let schema = kind.settings_schema();
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+            return true;
+        };
+        let known = |name: &str| BACKEND_KEYS.contains(&name) || properties.contains_key(name);
+        let mut all_known = true;
+        for (key, _) in mapping(written) {
+            if !known(&key.text) {
+                let valid = properties.keys().map(String::as_str).chain(BACKEND_KEYS.iter().copied());
+                let what = format!("setting of {}", kind.name());
+                self.report.unknown(key.position, &what, &key.text, valid);
+                all_known = false;
+            }
+        }
+        all_known
+    }
+
+    fn refused_settings(
+        &mut self,
+        id: &BackendId,
+        written: Option<(&Key, &BackendWritten)>,
+        error: &SettingsError,
+    ) {
+        let position = match written {
+            Some((key, _)) if error.path.is_empty() => key.position,
+            Some((key, written)) => match written.node.content {
+                Content::Mapping(_) => written.node.position_of(&error.path),
+                _ => key.position,
+            },
+            None => self.first_use(id),
+        };
+        let message = if error.path.is_empty() {
+            format!("{id}: {}", error.reason)
+        } else {
+            format!("`{}` of {id}: {}", error.path.join("."), error.reason)
+        };
+        self.report.add(position, message);
+    }
+
+    /// Where a backend that has no entry of its own is named first.
+    fn first_use(&self, id: &BackendId) -> Position {
+        let named = |chain: &'a [Placed<String>]| chain.iter().find(|name| name.value == id.as_str());
+        let first = self.written.groups.iter().find_map(|(_, group)| named(&group.chain));
+        first.map_or(Position::START, |name| name.position)
+    }
+
+    fn known_backends(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let configured = self.written.backends.iter().map(|(key, _)| key.text.as_str());
+        let custom = self.sources.custom.iter().map(|custom| custom.id.as_str());
+        configured.chain(custom).chain(self.sources.registry.names())
+    }
+
+    fn groups(&mut self) {
+        for (key, group) in &self.written.groups {
+            let mut seen = BTreeSet::new();
+            for name in &group.chain {
+                if !seen.insert(name.value.as_str()) {
+                    let message = format!("{} is in this chain already", quoted(&name.value));
+                    self.report.add(name.position, message);
+                    continue;
+                }
+                self.member(key, name);
+            }
+        }
+    }
+
+    /// One backend of a chain; built with no settings if the file says nothing about it.
+    fn member(&mut self, group: &Key, name: &Placed<String>) {
+        let id = BackendId::new(name.value.as_str());
+        let is_configured = self.written.backends.iter().any(|(key, _)| key.text == name.value);
+        if is_configured || self.backends.contains_key(&id) {
+            return;
+        }
+        let registry = &self.sources.registry;
+        if registry.kind(&name.value).is_some() || registry.absence(&name.value).is_some() {
+            if let Some(entry) = self.build(&id, &name.value, &Map::new(), None) {
+                self.backends.insert(id, Arc::new(entry));
+            }
+            return;
+        }
+        let is_group = self.written.groups.iter().any(|(key, _)| key.text == name.value);
+        if is_group {
+            let itself = if group.text == name.value { ", and this very one" } else { "" };
+            let message =
+                format!("{} is a group{itself}: a chain lists backends, not groups", quoted(&name.value));
+            self.report.add(name.position, message);
+        } else {
+            self.report.unknown(name.position, "backend", &name.value, self.known_backends());
+        }
+    }
+
+    fn models(&mut self) {
+        for (_, names) in &self.written.models {
+            for (group, _) in names {
+                if !self.written.groups.iter().any(|(key, _)| key.text == group.text) {
+                    let groups = self.written.groups.iter().map(|(key, _)| key.text.as_str());
+                    self.report.unknown(group.position, "group", &group.text, groups);
+                }
+            }
+        }
+    }
+
+    /// A binding, if its group exists.
+    fn binding(&mut self, written: &BindingWritten) -> Option<Binding> {
+        let name = written.group.as_ref()?;
+        let Some((_, group)) = self.written.groups.iter().find(|(key, _)| key.text == name.value) else {
+            let groups = self.written.groups.iter().map(|(key, _)| key.text.as_str());
+            self.report.unknown(name.position, "group", &name.value, groups);
+            return None;
+        };
+        Some(Binding {
+            group: name.value.clone(),
+            chain: group.chain.iter().map(|name| BackendId::new(name.value.as_str())).collect(),
+            model: written.model.as_ref().and_then(|model| self.model(model, &name.value)),
+            effort: written.effort,
+        })
+    }
+
+    /// What a group calls a model.
+    fn model(&mut self, written: &ModelWritten, group: &str) -> Option<ModelId> {
+        let name = match written {
+            ModelWritten::Exact(name) => return Some(ModelId::new(name.as_str())),
+            ModelWritten::Portable(name) => name,
+        };
+        let Some((_, names)) = self.written.models.iter().find(|(key, _)| key.text == name.value) else {
+            let models = self.written.models.iter().map(|(key, _)| key.text.as_str());
+            self.report.unknown(name.position, "model", &name.value, models);
+            return None;
+        };
+        let entry = names.iter().find(|(key, _)| key.text == group);
+        if entry.is_none() {
+            let message = format!(
+                "the model {} has no name in the group {}: add it under `models`",
+                quoted(&name.value),
+                quoted(group)
+            );
+            self.report.add(name.position, message);
+        }
+        entry.map(|(_, name)| ModelId::new(name.value.as_str()))
+    }
+
+    fn panels(&mut self) -> BTreeMap<String, Vec<PanelSeat>> {
+        let mut panels = BTreeMap::new();
+        for (key, panel) in &self.written.panels {
+            let mut seats = Vec::new();
+            for seat in &panel.seats {
+                let lens = seat.lens.as_ref().and_then(|lens| self.lens(lens));
+                if let Some(binding) = self.binding(&seat.binding) {
+                    seats.push(PanelSeat { binding, lens });
+                }
+            }
+            if seats.len() == panel.seats.len() {
+                self.spread(key, &seats);
+            }
+            panels.insert(key.text.clone(), seats);
+        }
+        panels
+    }
+
+    fn lens(&mut self, name: &Placed<String>) -> Option<(String, String)> {
+        let Some((key, text)) = self.written.lenses.iter().find(|(key, _)| key.text == name.value) else {
+            let lenses = self.written.lenses.iter().map(|(key, _)| key.text.as_str());
+            self.report.unknown(name.position, "lens", &name.value, lenses);
+            return None;
+        };
+        Some((key.text.clone(), text.clone()))
+    }
+
+    /// A panel whose seats would all be filled by one vendor is one opinion, not several.
+    fn spread(&mut self, key: &Key, seats: &[PanelSeat]) {
+        let vendors: Option<BTreeSet<VendorId>> =
+            seats.iter().map(|seat| self.vendor_of(&seat.binding)).collect();
+        let Some(vendors) = vendors else {
+            return;
+        };
+        if let [vendor] = vendors.iter().collect::<Vec<_>>().as_slice() {
+            let message = format!(
+                "every seat of the panel {} would be filled by {vendor}: let at least one go to another vendor",
+                quoted(&key.text)
+            );
+            self.report.add(key.position, message);
+        }
+    }
+
+    /// The vendor of the first backend of a chain that could run; where none could, of the first known.
+    fn vendor_of(&self, binding: &Binding) -> Option<VendorId> {
+        let entries = || binding.chain.iter().filter_map(|id| self.backends.get(id));
+        let entry = entries().find(|entry| entry.is_runnable());
+        entry.or_else(|| entries().find(|entry| entry.vendor.is_some()))?.vendor.clone()
+    }
+
+    fn types(&mut self) -> Vec<WorkType> {
+        let mut types = Vec::new();
+        let mut pairs: BTreeMap<(String, String), String> = BTreeMap::new();
+        for (key, written) in &self.written.types {
+            let tier_and_phase = match (&written.tier, &written.phase) {
+                (Some(tier), Some(phase)) => Some((tier.value.clone(), phase.value.clone())),
+                _ => None,
+            };
+            if let (Some(pair), Some(tier)) = (&tier_and_phase, &written.tier)
+                && let Some(other) = pairs.insert(pair.clone(), key.text.clone())
+            {
+                let message = format!(
+                    "the tier {} and the phase {} are those of {} already",
+                    quoted(&pair.0),
+                    quoted(&pair.1),
+                    quoted(&other)
+                );
+                self.report.add(tier.position, message);
+            }
+            if let Some(target) = self.target(written) {
+                types.push(WorkType {
+                    name: key.text.clone(),
+                    tier_and_phase,
+                    fallback: written.fallback,
+                    target,
+                });
+            }
+        }
+        types
+    }
+
+    fn target(&mut self, written: &TypeWritten) -> Option<Target> {
+        let Some(panel) = &written.panel else {
+            return self.binding(&written.binding).map(Target::Binding);
+        };
+        if !self.written.panels.iter().any(|(key, _)| key.text == panel.value) {
+            let panels = self.written.panels.iter().map(|(key, _)| key.text.as_str());
+            self.report.unknown(panel.position, "panel", &panel.value, panels);
+            return None;
+        }
+        Some(Target::Panel(panel.value.clone()))
+    }
+}
+
+fn mapping(written: &BackendWritten) -> &[(Key, super::node::Node)] {
+    match &written.node.content {
+        Content::Mapping(entries) => entries,
+        _ => &[],
+    }
+}

@@ -1,0 +1,126 @@
+//! A checked configuration: every name found, every backend built.
+
+use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
+
+use nexus_core::{BackendId, ExecutionBackend, VendorId};
+use serde_json::{Map, Value};
+
+use super::{nearest, schema::FallbackRule};
+use crate::{
+    binding::Binding,
+    work_kind::{UnknownKind, WorkKind},
+};
+
+/// What the router works with until the next reload.
+#[derive(Debug)]
+pub(crate) struct Configuration {
+    pub(crate) backends: BTreeMap<BackendId, Arc<Entry>>,
+    pub(crate) types: Vec<WorkType>,
+    pub(crate) panels: BTreeMap<String, Vec<PanelSeat>>,
+}
+
+/// One backend, and what the configuration says about it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: BackendId,
+    pub(crate) state: EntryState,
+    /// `None` for a backend that is not part of this build.
+    pub(crate) vendor: Option<VendorId>,
+    pub(crate) parked: Option<String>,
+    pub(crate) max_turns_at_once: Option<NonZeroUsize>,
+    /// What it was built from, so that a reload builds again only what changed.
+    pub(crate) built_from: Option<BuiltFrom>,
+}
+
+/// What a backend was built from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BuiltFrom {
+    pub(crate) kind: String,
+    pub(crate) settings: Map<String, Value>,
+    pub(crate) base_directory: PathBuf,
+}
+
+/// Whether a backend is there.
+#[derive(Debug)]
+pub(crate) enum EntryState {
+    Built(Arc<dyn ExecutionBackend>),
+    /// Its kind is not part of this build, for this reason.
+    Absent(String),
+}
+
+impl Entry {
+    /// Whether the configuration lets it run.
+    pub(crate) fn is_runnable(&self) -> bool {
+        self.parked.is_none() && matches!(self.state, EntryState::Built(_))
+    }
+
+    /// The backend, if it is part of this build.
+    pub(crate) fn backend(&self) -> Option<&Arc<dyn ExecutionBackend>> {
+        match &self.state {
+            EntryState::Built(backend) => Some(backend),
+            EntryState::Absent(_) => None,
+        }
+    }
+}
+
+/// A work-kind and what it is bound to.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkType {
+    pub(crate) name: String,
+    pub(crate) tier_and_phase: Option<(String, String)>,
+    pub(crate) fallback: FallbackRule,
+    pub(crate) target: Target,
+}
+
+/// What a work-kind is bound to.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Binding(Binding),
+    Panel(String),
+}
+
+/// One seat of a panel.
+#[derive(Clone, Debug)]
+pub(crate) struct PanelSeat {
+    pub(crate) binding: Binding,
+    pub(crate) lens: Option<(String, String)>,
+}
+
+impl Configuration {
+    /// The type that a work-kind names.
+    pub(crate) fn work_type(&self, kind: &WorkKind) -> Result<&WorkType, UnknownKind> {
+        let found = self.types.iter().find(|known| match kind {
+            WorkKind::Named(name) => known.name == *name,
+            WorkKind::TierAndPhase { tier, phase } => {
+                known.tier_and_phase.as_ref().is_some_and(|(t, p)| t == tier && p == phase)
+            }
+        });
+        found.ok_or_else(|| {
+            let suggestion = match kind {
+                WorkKind::Named(name) => nearest(name, self.types.iter().map(|known| known.name.as_str())),
+                WorkKind::TierAndPhase { .. } => {
+                    let pairs: Vec<String> = self.types.iter().filter_map(WorkType::pair).collect();
+                    nearest(&kind.to_string(), pairs.iter().map(String::as_str))
+                }
+            };
+            UnknownKind { kind: kind.clone(), suggestion }
+        })
+    }
+
+    /// The entries of a chain, in order. Every id of a checked chain is there.
+    pub(crate) fn chain<'a>(&'a self, binding: &'a Binding) -> impl Iterator<Item = &'a Arc<Entry>> {
+        binding.chain.iter().filter_map(|id| self.backends.get(id))
+    }
+
+    /// The company behind a backend.
+    pub(crate) fn vendor(&self, backend: &BackendId) -> Option<&VendorId> {
+        self.backends.get(backend)?.vendor.as_ref()
+    }
+}
+
+impl WorkType {
+    fn pair(&self) -> Option<String> {
+        let (tier, phase) = self.tier_and_phase.as_ref()?;
+        Some(format!("{tier}/{phase}"))
+    }
+}

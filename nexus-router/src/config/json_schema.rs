@@ -1,0 +1,181 @@
+//! JSON Schema of `nexus.yaml`, for editors: completion, and errors while typing.
+//!
+//! It says what the shape is. That names refer to something is checked when the file is loaded.
+
+use nexus_core::{Effort, Registry};
+use serde_json::{Map, Value, json};
+
+use super::schema::FallbackRule;
+
+/// JSON Schema (draft 2020-12) of `nexus.yaml`, with the settings of every kind of the registry.
+pub fn json_schema(registry: &Registry) -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "nexus.yaml",
+        "description": "Who runs a turn: groups of backends, what they call a model, and what each kind of work is bound to.",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "groups": section("Ordered fallback chains: what is listed is what runs.", &json!({
+                "type": "array",
+                "minItems": 1,
+                "uniqueItems": true,
+                "items": name("A backend: the name of a kind, or one from `backends`."),
+            })),
+            "backends": backends(registry),
+            "models": section("One portable name, and what each group calls it.", &json!({
+                "type": "object",
+                "additionalProperties": name("What this group calls the model."),
+            })),
+            "types": section("What a turn is for, and who runs it.", &work_type()),
+            "panels": section("Rosters of seats that get the same request at once.", &json!({
+                "type": "array",
+                "minItems": 1,
+                "items": seat(),
+            })),
+            "lenses": section("The focus that a seat is given, as text after the system text.", &json!({
+                "type": "string",
+                "minLength": 1,
+            })),
+        },
+    })
+}
+
+fn section(description: &str, values: &Value) -> Value {
+    json!({ "description": description, "type": ["object", "null"], "additionalProperties": values })
+}
+
+fn name(description: &str) -> Value {
+    json!({ "description": description, "type": "string", "minLength": 1 })
+}
+
+fn work_type() -> Value {
+    let mut properties = binding_properties();
+    properties.insert("tier".into(), name("The level at which the work stands. Goes with `phase`."));
+    properties.insert("phase".into(), name("The step of the work. Goes with `tier`."));
+    properties.insert("panel".into(), name("A name from `panels`, in place of `group`."));
+    let rules = FallbackRule::ALL.map(FallbackRule::as_str);
+    properties.insert(
+        "fallback".into(),
+        json!({
+            "description": "When another backend may take a turn over.",
+            "enum": rules,
+            "default": FallbackRule::default().as_str(),
+        }),
+    );
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+        "dependentRequired": { "tier": ["phase"], "phase": ["tier"] },
+        "oneOf": [
+            { "required": ["group"] },
+            { "required": ["panel"], "properties": { "model": false, "effort": false } },
+        ],
+    })
+}
+
+fn seat() -> Value {
+    let mut properties = binding_properties();
+    properties.insert("lens".into(), name("A name from `lenses`."));
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+        "required": ["group"],
+    })
+}
+
+fn binding_properties() -> Map<String, Value> {
+    let mut properties = Map::new();
+    properties.insert("group".into(), name("A name from `groups`."));
+    properties.insert(
+        "model".into(),
+        json!({
+            "description": "A name from `models`, or the vendor's own name as `{ exact: name }`. Default: the backend's choice.",
+            "oneOf": [
+                { "type": "string", "minLength": 1 },
+                {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": { "exact": name("The model, as the vendor names it.") },
+                    "required": ["exact"],
+                },
+            ],
+        }),
+    );
+    properties.insert(
+        "effort".into(),
+        json!({
+            "description": "How hard the model is asked to think. Default: the vendor's choice.",
+            "enum": Effort::ALL.map(Effort::as_str),
+        }),
+    );
+    properties
+}
+
+/// Entries whose name is a kind have that kind's settings; others name their kind.
+fn backends(registry: &Registry) -> Value {
+    let mut named = Map::new();
+    let mut by_kind = Vec::new();
+    for kind in registry.kinds() {
+        let settings = kind.settings_schema();
+        named.insert(kind.name().to_owned(), backend(&settings, kind.name(), false));
+        by_kind.push(backend(&settings, kind.name(), true));
+    }
+    let described: Vec<&str> = registry.kinds().map(|kind| kind.name()).collect();
+    for absent in registry.names().filter(|name| !described.contains(name)) {
+        named.insert(absent.to_owned(), json!({ "type": ["object", "null"] }));
+        by_kind.push(json!({
+            "type": "object",
+            "properties": { "kind": { "const": absent } },
+            "required": ["kind"],
+        }));
+    }
+    // The last is a backend that the program registers: it has no kind.
+    by_kind.push(json!({
+        "type": ["object", "null"],
+        "additionalProperties": false,
+        "properties": common_properties(),
+    }));
+    json!({
+        "description": "Settings of backends, and new instances of a kind. What needs no settings needs no entry.",
+        "type": ["object", "null"],
+        "properties": named,
+        "additionalProperties": { "anyOf": by_kind },
+    })
+}
+
+fn backend(settings: &Value, kind: &str, kind_is_required: bool) -> Value {
+    let mut properties = settings.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    properties.append(&mut common_properties());
+    properties.insert("kind".into(), json!({ "const": kind }));
+    let mut required: Vec<Value> =
+        settings.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut types = vec!["object"];
+    if kind_is_required {
+        required.push(json!("kind"));
+    } else if required.is_empty() {
+        types.push("null");
+    }
+    let mut schema = Map::new();
+    // Whatever else a kind says about its settings, such as definitions, holds here too.
+    for (key, value) in settings.as_object().into_iter().flatten() {
+        schema.insert(key.clone(), value.clone());
+    }
+    schema.insert("type".into(), json!(types));
+    schema.insert("properties".into(), Value::Object(properties));
+    schema.insert("required".into(), Value::Array(required));
+    schema.insert("additionalProperties".into(), json!(false));
+    Value::Object(schema)
+}
+
+fn common_properties() -> Map<String, Value> {
+    let mut properties = Map::new();
+    properties.insert("parked".into(), name("Why it is not to be used for now."));
+    properties.insert(
+        "max_turns_at_once".into(),
+        json!({ "description": "Turns it runs at once; others wait. Default: no bound.", "type": "integer", "minimum": 1 }),
+    );
+    properties
+}

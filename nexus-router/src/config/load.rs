@@ -1,0 +1,116 @@
+//! Reads a configuration: a file or a text, in; a checked configuration or everything that is wrong, out.
+
+use std::{
+    fs::{self, File},
+    io::{ErrorKind, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nexus_core::{BuildContext, Registry};
+
+use super::{
+    check,
+    configuration::{Configuration, Entry},
+    error::ConfigError,
+    node::{Content, Node, Position},
+    report::Report,
+    schema::Written,
+};
+
+/// Largest configuration that is read, in bytes.
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// What a configuration is checked against.
+#[derive(Clone, Debug)]
+pub(crate) struct Sources {
+    pub(crate) registry: Registry,
+    pub(crate) context: BuildContext,
+    /// Backends that were registered from Rust.
+    pub(crate) custom: Vec<Arc<Entry>>,
+}
+
+/// Loads a file. Relative paths in it are relative to its folder.
+pub(crate) fn load_file(
+    path: &Path,
+    sources: &Sources,
+    before: Option<&Configuration>,
+) -> Result<Configuration, ConfigError> {
+    let mut sources = sources.clone();
+    sources.context.base_directory = folder_of(path);
+    read_file(path)
+        .and_then(|bytes| load_bytes(&bytes, &sources, before))
+        .map_err(|error| error.in_file(path))
+}
+
+/// Loads a text.
+pub(crate) fn load_text(
+    text: &str,
+    sources: &Sources,
+    before: Option<&Configuration>,
+) -> Result<Configuration, ConfigError> {
+    load_bytes(text.as_bytes(), sources, before)
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_owned(),
+        None => PathBuf::from("."),
+    }
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    let unreadable = |error: std::io::Error| {
+        let reason = match error.kind() {
+            ErrorKind::NotFound => "there is no such file",
+            ErrorKind::PermissionDenied => "the file may not be read",
+            _ => "the file cannot be read",
+        };
+        ConfigError::unreadable(reason, Some(error))
+    };
+    let kind = fs::metadata(path).map_err(unreadable)?.file_type();
+    if kind.is_dir() {
+        return Err(ConfigError::unreadable("this is a folder; name the file in it", None));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
+}
+
+fn load_bytes(
+    bytes: &[u8],
+    sources: &Sources,
+    before: Option<&Configuration>,
+) -> Result<Configuration, ConfigError> {
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let reason = format!("larger than {MAX_FILE_BYTES} bytes, which no configuration needs");
+        return Err(ConfigError::unreadable(reason, None));
+    }
+    let mut report = Report::default();
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+        Err(error) => {
+            let readable = String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default());
+            let line = readable.matches('\n').count() + 1;
+            let column = readable.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            report.add(Position { line, column }, "the file is not UTF-8: this byte is no character");
+            return Err(report.into_error(&String::from_utf8_lossy(bytes)));
+        }
+    };
+    let node = match Node::parse(text) {
+        Ok(node) => node,
+        Err(error) => {
+            report.add(error.position, error.message);
+            return Err(report.into_error(text));
+        }
+    };
+    if matches!(node.content, Content::Null) {
+        report.add(Position::START, "the file is empty: it needs at least `groups` and `types`");
+        return Err(report.into_error(text));
+    }
+    let written = Written::read(&node, &mut report);
+    let configuration = check::check(&written, sources, before, &mut report);
+    if report.is_empty() { Ok(configuration) } else { Err(report.into_error(text)) }
+}

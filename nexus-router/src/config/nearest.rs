@@ -1,0 +1,33 @@
+//! The valid name nearest to one that is not.
+
+/// Longest word that a correction is looked for, in bytes.
+const MAX_WORD_BYTES: usize = 100;
+
+/// The name of `valid` that `word` was probably meant to be: as few edits away as any, and not more than a
+/// third of its length.
+pub(crate) fn nearest<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    if word.len() > MAX_WORD_BYTES {
+        return None;
+    }
+    let folded = word.to_lowercase();
+    let bound = (folded.chars().count() / 3).max(1);
+    valid
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&folded, &name.to_lowercase()), name))
+        .filter(|(distance, name)| *distance <= bound && *name != word)
+        .min()
+        .map(|(_, name)| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_finds_its_name_and_a_stranger_does_not() {
+        let valid = ["group", "model", "effort"];
+        assert_eq!(nearest("gruop", valid).as_deref(), Some("group"));
+        assert_eq!(nearest("Model", valid).as_deref(), Some("model"));
+        assert_eq!(nearest("colour", valid), None);
+    }
+}

@@ -1,0 +1,312 @@
+//! `nexus.yaml` as it is written: every key, its type and its place.
+//!
+//! Names are not looked up here; `check.rs` does that, once all of them are known.
+
+use std::num::NonZeroUsize;
+
+use nexus_core::Effort;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    node::{Content, Key, Node},
+    report::{Fields, Placed, Report},
+};
+
+/// The keys of the file.
+pub(crate) const ROOT_KEYS: &[&str] = &["groups", "backends", "models", "types", "panels", "lenses"];
+/// The keys of a backend that the router reads; all others are settings of its kind.
+pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "parked", "max_turns_at_once"];
+/// The keys of a type.
+pub(crate) const TYPE_KEYS: &[&str] = &["tier", "phase", "group", "panel", "model", "effort", "fallback"];
+/// The keys of a seat.
+pub(crate) const SEAT_KEYS: &[&str] = &["group", "model", "effort", "lens"];
+/// The keys of a model that is named exactly.
+pub(crate) const EXACT_KEYS: &[&str] = &["exact"];
+
+/// How far a turn may have gone for another backend to take it over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FallbackRule {
+    /// Only while nothing was written. The default.
+    #[default]
+    BeforeWrites,
+    /// Also after something was written: the work must bear being done twice.
+    AfterWrites,
+    /// Never: the first backend of the chain that could be tried decides.
+    Never,
+}
+
+impl FallbackRule {
+    /// Every rule.
+    pub const ALL: [Self; 3] = [Self::BeforeWrites, Self::AfterWrites, Self::Never];
+
+    /// The rule's name in `nexus.yaml`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeWrites => "before-writes",
+            Self::AfterWrites => "after-writes",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// A whole file.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) groups: Vec<(Key, GroupWritten)>,
+    pub(crate) backends: Vec<(Key, BackendWritten)>,
+    pub(crate) models: Vec<(Key, ModelNames)>,
+    pub(crate) types: Vec<(Key, TypeWritten)>,
+    pub(crate) panels: Vec<(Key, PanelWritten)>,
+    pub(crate) lenses: Vec<(Key, String)>,
+}
+
+/// What each group calls one model.
+pub(crate) type ModelNames = Vec<(Key, Placed<String>)>;
+
+/// An ordered fallback chain.
+#[derive(Debug)]
+pub(crate) struct GroupWritten {
+    pub(crate) chain: Vec<Placed<String>>,
+}
+
+/// What is said about one backend.
+#[derive(Debug)]
+pub(crate) struct BackendWritten {
+    pub(crate) kind: Option<Placed<String>>,
+    pub(crate) parked: Option<String>,
+    pub(crate) max_turns_at_once: Option<NonZeroUsize>,
+    pub(crate) settings: Map<String, Value>,
+    pub(crate) node: Node,
+}
+
+/// A model, by its portable name or by the vendor's own.
+#[derive(Clone, Debug)]
+pub(crate) enum ModelWritten {
+    Portable(Placed<String>),
+    Exact(String),
+}
+
+/// What a work-kind is bound to.
+#[derive(Debug)]
+pub(crate) struct TypeWritten {
+    pub(crate) tier: Option<Placed<String>>,
+    pub(crate) phase: Option<Placed<String>>,
+    pub(crate) panel: Option<Placed<String>>,
+    pub(crate) binding: BindingWritten,
+    pub(crate) fallback: FallbackRule,
+}
+
+/// A group, and what is asked of it.
+#[derive(Debug)]
+pub(crate) struct BindingWritten {
+    pub(crate) group: Option<Placed<String>>,
+    pub(crate) model: Option<ModelWritten>,
+    pub(crate) effort: Option<Effort>,
+}
+
+/// A roster of seats.
+#[derive(Debug)]
+pub(crate) struct PanelWritten {
+    pub(crate) seats: Vec<SeatWritten>,
+}
+
+/// One seat.
+#[derive(Debug)]
+pub(crate) struct SeatWritten {
+    pub(crate) binding: BindingWritten,
+    pub(crate) lens: Option<Placed<String>>,
+}
+
+impl Written {
+    pub(crate) fn read(node: &Node, report: &mut Report) -> Self {
+        let mut written = Self::default();
+        let Some(fields) = Fields::of(node, "the file", ROOT_KEYS, report) else {
+            return written;
+        };
+        let section = |name: &str, report: &mut Report| match fields.value(name) {
+            None | Some(Node { content: Content::Null, .. }) => Vec::new(),
+            Some(node) => node.entries(&format!("`{name}`"), report).unwrap_or_default().to_vec(),
+        };
+        for (key, node) in section("groups", report) {
+            let group = GroupWritten::read(&node, report);
+            written.groups.push((key, group));
+        }
+        for (key, node) in section("backends", report) {
+            let backend = BackendWritten::read(node, report);
+            written.backends.push((key, backend));
+        }
+        for (key, node) in section("models", report) {
+            let names = node.entries("a model", report).unwrap_or_default();
+            let name = |(group, node): &(Key, Node), report: &mut Report| {
+                Some((group.clone(), node.text("the model's name in a group", report)?))
+            };
+            let names = names.iter().filter_map(|entry| name(entry, report)).collect();
+            written.models.push((key, names));
+        }
+        for (key, node) in section("types", report) {
+            if let Some(kind) = TypeWritten::read(&node, report) {
+                written.types.push((key, kind));
+            }
+        }
+        for (key, node) in section("panels", report) {
+            let panel = PanelWritten::read(&node, report);
+            written.panels.push((key, panel));
+        }
+        for (key, node) in section("lenses", report) {
+            let text = node.text("a lens", report).map(|text| text.value).unwrap_or_default();
+            written.lenses.push((key, text));
+        }
+        written
+    }
+}
+
+impl GroupWritten {
+    fn read(node: &Node, report: &mut Report) -> Self {
+        let items = node.items("a group", report).unwrap_or_default();
+        if matches!(&node.content, Content::Sequence(items) if items.is_empty()) {
+            report.add(node.position, "the chain is empty: name at least one backend");
+        }
+        let chain = items.iter().filter_map(|item| item.text("a backend's name", report)).collect();
+        Self { chain }
+    }
+}
+
+impl BackendWritten {
+    fn read(node: Node, report: &mut Report) -> Self {
+        let mut backend =
+            Self { kind: None, parked: None, max_turns_at_once: None, settings: Map::new(), node };
+        if matches!(backend.node.content, Content::Null) {
+            return backend;
+        }
+        for (key, value) in backend.node.entries("a backend", report).unwrap_or_default() {
+            match key.text.as_str() {
+                "kind" => backend.kind = value.text("`kind`", report),
+                "parked" => backend.parked = parked(value, report),
+                "max_turns_at_once" => backend.max_turns_at_once = count(value, &key.text, report),
+                _ => {
+                    backend.settings.insert(key.text.clone(), value.to_value());
+                }
+            }
+        }
+        backend
+    }
+}
+
+fn parked(node: &Node, report: &mut Report) -> Option<String> {
+    if matches!(node.content, Content::Bool(_)) {
+        report.add(node.position, "`parked` is the reason, as text; leave the key out to unpark the backend");
+        return None;
+    }
+    node.text("`parked`", report).map(|reason| reason.value)
+}
+
+fn count(node: &Node, name: &str, report: &mut Report) -> Option<NonZeroUsize> {
+    let number = match &node.content {
+        Content::Number(number) => number.as_u64().and_then(|number| usize::try_from(number).ok()),
+        _ => None,
+    };
+    let count = number.and_then(NonZeroUsize::new);
+    if count.is_none() {
+        report.add(node.position, format!("`{name}` is a whole number, 1 or more"));
+    }
+    count
+}
+
+impl TypeWritten {
+    fn read(node: &Node, report: &mut Report) -> Option<Self> {
+        let fields = Fields::of(node, "a type", TYPE_KEYS, report)?;
+        let written = Self {
+            tier: fields.text("tier", report),
+            phase: fields.text("phase", report),
+            panel: fields.text("panel", report),
+            binding: BindingWritten::read(&fields, report),
+            fallback: match fields.text("fallback", report) {
+                Some(text) => {
+                    choice(&text, "rule of `fallback`", &FallbackRule::ALL, FallbackRule::as_str, report)
+                        .unwrap_or_default()
+                }
+                None => FallbackRule::default(),
+            },
+        };
+        match (fields.key_position("tier"), fields.key_position("phase")) {
+            (Some(position), None) => report.add(position, "a type that has a `tier` needs a `phase`"),
+            (None, Some(position)) => report.add(position, "a type that has a `phase` needs a `tier`"),
+            _ => {}
+        }
+        match (fields.key_position("group"), fields.key_position("panel")) {
+            (None, None) => report.add(node.position, "a type needs a `group` or a `panel`"),
+            (Some(_), Some(position)) => report.add(position, "a type has a `group` or a `panel`, not both"),
+            (None, Some(_)) => {
+                for name in ["model", "effort"] {
+                    if let Some(position) = fields.key_position(name) {
+                        report.add(position, format!("each seat of the panel has its own `{name}`"));
+                    }
+                }
+            }
+            (Some(_), None) => {}
+        }
+        Some(written)
+    }
+}
+
+impl BindingWritten {
+    fn read(fields: &Fields<'_>, report: &mut Report) -> Self {
+        let effort = fields
+            .text("effort", report)
+            .and_then(|text| choice(&text, "effort", &Effort::ALL, Effort::as_str, report));
+        Self {
+            group: fields.text("group", report),
+            model: fields.value("model").and_then(|node| model(node, report)),
+            effort,
+        }
+    }
+}
+
+fn model(node: &Node, report: &mut Report) -> Option<ModelWritten> {
+    if !matches!(node.content, Content::Mapping(_)) {
+        return node.text("`model`", report).map(ModelWritten::Portable);
+    }
+    let fields = Fields::of(node, "`model`", EXACT_KEYS, report)?;
+    if fields.key_position("exact").is_none() {
+        report.add(node.position, "write `model: name`, or `model: { exact: \"the vendor's name\" }`");
+    }
+    fields.text("exact", report).map(|name| ModelWritten::Exact(name.value))
+}
+
+fn choice<T: Copy>(
+    text: &Placed<String>,
+    what: &str,
+    all: &[T],
+    name: fn(T) -> &'static str,
+    report: &mut Report,
+) -> Option<T> {
+    let found = all.iter().copied().find(|one| name(*one) == text.value);
+    if found.is_none() {
+        report.unknown(text.position, what, &text.value, all.iter().map(|one| name(*one)));
+    }
+    found
+}
+
+impl PanelWritten {
+    fn read(node: &Node, report: &mut Report) -> Self {
+        let items = node.items("a panel", report).unwrap_or_default();
+        if matches!(&node.content, Content::Sequence(items) if items.is_empty()) {
+            report.add(node.position, "the panel is empty: give it at least two seats");
+        }
+        let seats = items.iter().filter_map(|item| SeatWritten::read(item, report)).collect();
+        Self { seats }
+    }
+}
+
+impl SeatWritten {
+    fn read(node: &Node, report: &mut Report) -> Option<Self> {
+        let fields = Fields::of(node, "a seat", SEAT_KEYS, report)?;
+        if fields.key_position("group").is_none() {
+            report.add(node.position, "a seat needs a `group`");
+        }
+        let binding = BindingWritten::read(&fields, report);
+        Some(Self { binding, lens: fields.text("lens", report) })
+    }
+}

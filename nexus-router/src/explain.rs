@@ -1,0 +1,365 @@
+//! Who would run a turn, and why: no process, no network, no model call.
+//!
+//! It says what the router knows: the configuration and the holds of this process. Whether a program is
+//! installed or logged in it does not know; that is what
+//! [`probe`](nexus_core::ExecutionBackend::probe) is for.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{BackendId, Effort, ModelId, TurnHost, TurnRequest, VendorId};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    binding::{Binding, with_lens},
+    config::{Configuration, Entry, EntryState, FallbackRule, Target},
+    needs,
+    router::Router,
+    work_kind::{KindError, WorkKind},
+};
+
+/// Who would run a turn of one work-kind, and why.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The type's name.
+    pub kind: String,
+    /// What it is for, where the file says so.
+    pub tier: Option<String>,
+    /// What it is for, where the file says so.
+    pub phase: Option<String>,
+    /// When another backend may take a turn over.
+    pub fallback: FallbackRule,
+    /// What it is bound to.
+    pub target: ExplainedTarget,
+    /// When this was true.
+    pub as_of: SystemTime,
+}
+
+/// What a work-kind is bound to.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExplainedTarget {
+    /// One chain.
+    Chain(ExplainedChain),
+    /// A panel.
+    Panel {
+        /// Its name.
+        name: String,
+        /// Its seats, in order.
+        seats: Vec<ExplainedSeat>,
+    },
+}
+
+/// One seat of a panel.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedSeat {
+    /// The name of its lens.
+    pub lens: Option<String>,
+    /// Who fills it.
+    pub chain: ExplainedChain,
+}
+
+/// One chain.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedChain {
+    /// The group.
+    pub group: String,
+    /// The model, as the group calls it.
+    pub model: Option<ModelId>,
+    /// The effort.
+    pub effort: Option<Effort>,
+    /// Its backends, in order.
+    pub entries: Vec<ExplainedEntry>,
+}
+
+/// One backend of a chain.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedEntry {
+    /// The backend.
+    pub backend: BackendId,
+    /// The company behind it, where it is part of this build.
+    pub vendor: Option<VendorId>,
+    /// Turns that it may run at once.
+    pub max_turns_at_once: Option<usize>,
+    /// What would become of it.
+    pub verdict: Verdict,
+}
+
+/// What would become of one backend of a chain.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is tried first.
+    First,
+    /// It is tried if none before it could run.
+    Next,
+    /// It is tried to find out whether its hold is over.
+    Probe {
+        /// The refusal that caused the hold.
+        reason: String,
+    },
+    /// It is set aside.
+    Held {
+        /// The refusal that caused the hold, in the vendor's words where there are any.
+        reason: String,
+        /// Until when.
+        until: SystemTime,
+        /// Whether the time is our guess.
+        guessed: bool,
+    },
+    /// The file parks it.
+    Parked {
+        /// Why.
+        reason: String,
+    },
+    /// It is not part of this build.
+    Absent {
+        /// Why.
+        reason: String,
+    },
+    /// It does not have what the request needs.
+    Unsupported {
+        /// What that is.
+        need: String,
+    },
+}
+
+impl Verdict {
+    /// Whether a turn would reach it, if none before it could run.
+    pub fn is_tried(&self) -> bool {
+        matches!(self, Self::First | Self::Next | Self::Probe { .. })
+    }
+}
+
+impl Router {
+    /// Says who would run a turn of this work-kind, and why.
+    ///
+    /// # Errors
+    ///
+    /// [`KindError`], if there is no such work-kind.
+    pub fn explain(&self, kind: impl Into<WorkKind>) -> Result<Explanation, KindError> {
+        self.explain_for(kind, None)
+    }
+
+    /// Says who would run this very request, whose needs not every backend may meet.
+    ///
+    /// # Errors
+    ///
+    /// [`KindError`], if there is no such work-kind.
+    pub fn explain_request(
+        &self,
+        kind: impl Into<WorkKind>,
+        request: &TurnRequest,
+        host: &TurnHost,
+    ) -> Result<Explanation, KindError> {
+        self.explain_for(kind, Some((request, host)))
+    }
+
+    fn explain_for(
+        &self,
+        kind: impl Into<WorkKind>,
+        request: Option<(&TurnRequest, &TurnHost)>,
+    ) -> Result<Explanation, KindError> {
+        let configuration = self.configuration();
+        let work_type = configuration.work_type(&kind.into())?;
+        let target = match &work_type.target {
+            Target::Binding(binding) => {
+                ExplainedTarget::Chain(self.explain_chain(&configuration, binding, request))
+            }
+            Target::Panel(name) => {
+                let seats = configuration.panels.get(name).map(Vec::as_slice).unwrap_or_default();
+                let seats = seats.iter().map(|seat| {
+                    let lensed = match (&seat.lens, request) {
+                        (Some((_, text)), Some((request, _))) => Some(with_lens(request.clone(), text)),
+                        _ => None,
+                    };
+                    let request = request.map(|(request, host)| (lensed.as_ref().unwrap_or(request), host));
+                    ExplainedSeat {
+                        lens: seat.lens.as_ref().map(|(name, _)| name.clone()),
+                        chain: self.explain_chain(&configuration, &seat.binding, request),
+                    }
+                });
+                ExplainedTarget::Panel { name: name.clone(), seats: seats.collect() }
+            }
+        };
+        let (tier, phase) = work_type.tier_and_phase.clone().unzip();
+        Ok(Explanation {
+            kind: work_type.name.clone(),
+            tier,
+            phase,
+            fallback: work_type.fallback,
+            target,
+            as_of: self.holds_state().now(),
+        })
+    }
+
+    fn explain_chain(
+        &self,
+        configuration: &Configuration,
+        binding: &Binding,
+        request: Option<(&TurnRequest, &TurnHost)>,
+    ) -> ExplainedChain {
+        let mut is_first = true;
+        let entries = configuration.chain(binding).map(|entry| {
+            let mut verdict = self.verdict(entry, request);
+            if verdict.is_tried() {
+                if !is_first && verdict == Verdict::First {
+                    verdict = Verdict::Next;
+                }
+                is_first = false;
+            }
+            ExplainedEntry {
+                backend: entry.id.clone(),
+                vendor: entry.vendor.clone(),
+                max_turns_at_once: entry.max_turns_at_once.map(Into::into),
+                verdict,
+            }
+        });
+        let entries = entries.collect();
+        let own = |request: &TurnRequest| (request.model.clone(), request.effort);
+        let (model, effort) = request.map_or((None, None), |(request, _)| own(request));
+        ExplainedChain {
+            group: binding.group.clone(),
+            model: model.or_else(|| binding.model.clone()),
+            effort: effort.or(binding.effort),
+            entries,
+        }
+    }
+
+    /// What would become of an entry that is reached; [`Verdict::First`] if it would be tried.
+    fn verdict(&self, entry: &Entry, request: Option<(&TurnRequest, &TurnHost)>) -> Verdict {
+        if let Some(reason) = &entry.parked {
+            return Verdict::Parked { reason: reason.clone() };
+        }
+        let backend = match &entry.state {
+            EntryState::Built(backend) => backend,
+            EntryState::Absent(reason) => return Verdict::Absent { reason: reason.clone() },
+        };
+        let hold = self.holds_state().peek(&entry.id);
+        if let Some(hold) = &hold
+            && (hold.probing || self.holds_state().now() < hold.until)
+        {
+            return Verdict::Held { reason: hold.reason.clone(), until: hold.until, guessed: hold.guessed };
+        }
+        if let Some((request, host)) = request
+            && let Some(need) = needs::unmet(request, host, &backend.capabilities())
+        {
+            return Verdict::Unsupported { need };
+        }
+        match hold {
+            Some(hold) => Verdict::Probe { reason: hold.reason },
+            None => Verdict::First,
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kind)?;
+        if let (Some(tier), Some(phase)) = (&self.tier, &self.phase) {
+            write!(f, " ({tier}/{phase})")?;
+        }
+        if self.fallback != FallbackRule::default() {
+            write!(f, ", fallback {}", self.fallback.as_str())?;
+        }
+        match &self.target {
+            ExplainedTarget::Chain(chain) => {
+                f.write_str(" → ")?;
+                chain.write(f, "  ", self.as_of)
+            }
+            ExplainedTarget::Panel { name, seats } => {
+                write!(f, " → panel {name}")?;
+                for (index, seat) in seats.iter().enumerate() {
+                    write!(f, "\n  seat {index}")?;
+                    if let Some(lens) = &seat.lens {
+                        write!(f, " ({lens})")?;
+                    }
+                    f.write_str(" → ")?;
+                    seat.chain.write(f, "    ", self.as_of)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl ExplainedChain {
+    fn write(&self, f: &mut fmt::Formatter<'_>, indent: &str, as_of: SystemTime) -> fmt::Result {
+        write!(f, "{}", self.group)?;
+        if let Some(model) = &self.model {
+            write!(f, ", model {model}")?;
+        }
+        if let Some(effort) = self.effort {
+            write!(f, ", effort {effort}")?;
+        }
+        let width =
+            self.entries.iter().map(|entry| entry.backend.as_str().chars().count()).max().unwrap_or(0);
+        for (index, entry) in self.entries.iter().enumerate() {
+            write!(f, "\n{indent}{}. {:width$}  ", index + 1, entry.backend.as_str())?;
+            entry.verdict.write(f, as_of)?;
+            if let Some(places) = entry.max_turns_at_once {
+                write!(f, " (at most {places} at once)")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Verdict {
+    fn write(&self, f: &mut fmt::Formatter<'_>, as_of: SystemTime) -> fmt::Result {
+        match self {
+            Self::First => f.write_str("tried first"),
+            Self::Next => f.write_str("tried if none before it could run"),
+            Self::Probe { reason } => write!(f, "tried to find out whether this is over: {reason}"),
+            Self::Held { reason, until, guessed } => {
+                let left = until.duration_since(as_of).unwrap_or_default();
+                if left.is_zero() {
+                    return write!(f, "skipped: a turn is finding out whether this is over: {reason}");
+                }
+                let about = if *guessed { "about " } else { "" };
+                write!(f, "skipped: held for {about}{}: {reason}", Spoken(left))
+            }
+            Self::Parked { reason } => write!(f, "skipped: parked: {reason}"),
+            Self::Absent { reason } => write!(f, "skipped: {reason}"),
+            Self::Unsupported { need } => write!(f, "skipped: does not support {need}"),
+        }
+    }
+}
+
+/// A time span with its two greatest units.
+struct Spoken(Duration);
+
+impl fmt::Display for Spoken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs() + u64::from(self.0.subsec_nanos() > 0);
+        let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+        match (days, hours, minutes) {
+            (0, 0, 0) => write!(f, "{seconds}s"),
+            (0, 0, _) => write!(f, "{minutes}m {}s", seconds % 60),
+            (0, ..) => write!(f, "{hours}h {minutes}m"),
+            _ => write!(f, "{days}d {hours}h"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_span_is_said_in_its_two_greatest_units() {
+        let spoken = |seconds| Spoken(Duration::from_secs(seconds)).to_string();
+        assert_eq!(spoken(59), "59s");
+        assert_eq!(spoken(61), "1m 1s");
+        assert_eq!(spoken(3_600 * 5 + 60 * 7 + 8), "5h 7m");
+        assert_eq!(spoken(86_400 * 6 + 3_600), "6d 1h");
+    }
+}

@@ -1,0 +1,263 @@
+//! Backends set aside until a time, each with the refusal that caused it.
+//!
+//! Only a vendor's refusal arms a hold: [`RateLimited`](ErrorKind::RateLimited),
+//! [`UsageLimit`](ErrorKind::UsageLimit) and [`Overloaded`](ErrorKind::Overloaded). Whatever the model says,
+//! and whatever else goes wrong, does not. Any success clears it. When its time is over, one turn is let
+//! through to find out; the others are still passed over until that one has ended.
+//!
+//! Holds live in this process, and outlive a reload.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{BackendId, ErrorKind, Retry, TurnError};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Clock;
+
+/// How long a rate limit is guessed to last where the vendor does not say.
+pub const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);
+/// How long a used-up plan is guessed to stay so where the vendor does not say. Plans are reset after hours;
+/// one turn in this time is what it costs to find out.
+pub const USAGE_LIMIT_GUESS: Duration = Duration::from_secs(15 * 60);
+/// How long an overload is guessed to last where the vendor does not say.
+pub const OVERLOAD_GUESS: Duration = Duration::from_secs(30);
+
+/// A backend set aside until a time.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// The backend.
+    pub backend: BackendId,
+    /// Until when.
+    pub until: SystemTime,
+    /// Whether `until` is our guess, because the vendor named no time.
+    pub guessed: bool,
+    /// What the refusal was.
+    pub kind: ErrorKind,
+    /// The refusal, in the vendor's words where there are any.
+    pub reason: String,
+    /// Whether a turn is finding out just now whether it is over.
+    pub probing: bool,
+}
+
+/// The holds of one process.
+#[derive(Debug)]
+pub(crate) struct Holds {
+    clock: Arc<dyn Clock>,
+    held: Mutex<BTreeMap<BackendId, Hold>>,
+}
+
+/// Whether a turn may go to a backend.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// It may; what becomes of it is to be told to the pass.
+    Open(Pass),
+    /// It may not.
+    Held(Hold),
+}
+
+/// Lets one turn through, and waits to hear how it ended. Dropped unheard, it changes nothing, but lets the
+/// next one find out.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    holds: Arc<Holds>,
+    backend: BackendId,
+    probing: bool,
+}
+
+impl Holds {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { clock, held: Mutex::default() })
+    }
+
+    pub(crate) fn now(&self) -> SystemTime {
+        self.clock.now()
+    }
+
+    /// Whether a turn may go to `backend`. One turn at most is let through to find out.
+    pub(crate) fn admit(self: &Arc<Self>, backend: &BackendId) -> Admission {
+        let now = self.now();
+        let mut held = self.lock();
+        let probing = match held.get_mut(backend) {
+            None => false,
+            Some(hold) if hold.probing || now < hold.until => return Admission::Held(hold.clone()),
+            Some(hold) => {
+                hold.probing = true;
+                true
+            }
+        };
+        Admission::Open(Pass { holds: Arc::clone(self), backend: backend.clone(), probing })
+    }
+
+    /// The hold on `backend`, without asking to be let through.
+    pub(crate) fn peek(&self, backend: &BackendId) -> Option<Hold> {
+        self.lock().get(backend).cloned()
+    }
+
+    /// Every hold, by backend.
+    pub(crate) fn list(&self) -> Vec<Hold> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// Lets go of a backend.
+    pub(crate) fn release(&self, backend: &BackendId) -> bool {
+        self.lock().remove(backend).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<BackendId, Hold>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pass {
+    /// The turn went well.
+    pub(crate) fn succeeded(mut self) {
+        self.probing = false;
+        self.holds.release(&self.backend);
+    }
+
+    /// The turn failed. Arms a hold if the vendor refused it.
+    pub(crate) fn failed(mut self, error: &TurnError) {
+        let Some((until, guessed)) = hold_of(error, self.holds.now()) else {
+            return;
+        };
+        self.probing = false;
+        let hold = Hold {
+            backend: self.backend.clone(),
+            until,
+            guessed,
+            kind: error.kind(),
+            reason: words_of(error),
+            probing: false,
+        };
+        self.holds.lock().insert(self.backend.clone(), hold);
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        if self.probing
+            && let Some(hold) = self.holds.lock().get_mut(&self.backend)
+        {
+            hold.probing = false;
+        }
+    }
+}
+
+/// Until when an error sets its backend aside, and whether that is a guess.
+fn hold_of(error: &TurnError, now: SystemTime) -> Option<(SystemTime, bool)> {
+    let guess = match error.kind() {
+        ErrorKind::RateLimited => RATE_LIMIT_GUESS,
+        ErrorKind::UsageLimit => USAGE_LIMIT_GUESS,
+        ErrorKind::Overloaded => OVERLOAD_GUESS,
+        _ => return None,
+    };
+    match error.retry() {
+        Retry::Now => None,
+        Retry::At(until) => (until > now).then_some((until, false)),
+        Retry::After(wait) => Some((later(now, wait), false)),
+        Retry::Never => Some((later(now, guess), true)),
+    }
+}
+
+/// `now` and `wait` together; a wait beyond all time is a year.
+pub(crate) fn later(now: SystemTime, wait: Duration) -> SystemTime {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+    now.checked_add(wait).or_else(|| now.checked_add(YEAR)).unwrap_or(now)
+}
+
+/// What an error says, in the vendor's words where there are any.
+pub(crate) fn words_of(error: &TurnError) -> String {
+    match error.message() {
+        Some(message) if !message.trim().is_empty() => message.to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct ManualClock(Mutex<Duration>);
+
+    impl ManualClock {
+        fn advance(&self, by: Duration) {
+            *self.0.lock().unwrap() += by;
+        }
+    }
+
+    impl Clock for ManualClock {
+        fn now(&self) -> SystemTime {
+            SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000) + *self.0.lock().unwrap()
+        }
+    }
+
+    fn refusal(kind: ErrorKind, retry: Retry) -> TurnError {
+        TurnError::new(kind, "alpha".into()).with_retry(retry).with_message("come back later")
+    }
+
+    fn pass(holds: &Arc<Holds>) -> Pass {
+        match holds.admit(&"alpha".into()) {
+            Admission::Open(pass) => pass,
+            Admission::Held(hold) => panic!("{hold:?}"),
+        }
+    }
+
+    fn is_held(holds: &Arc<Holds>) -> bool {
+        matches!(holds.admit(&"alpha".into()), Admission::Held(_))
+    }
+
+    #[test]
+    fn the_vendors_time_counts_and_one_turn_finds_out() {
+        let clock = Arc::new(ManualClock::default());
+        let holds = Holds::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        pass(&holds).failed(&refusal(ErrorKind::RateLimited, Retry::After(Duration::from_secs(20))));
+        assert!(is_held(&holds));
+        assert!(!holds.list()[0].guessed);
+
+        clock.advance(Duration::from_secs(20));
+        let probe = pass(&holds);
+        assert!(is_held(&holds), "a second turn got through");
+        drop(probe);
+        pass(&holds).succeeded();
+        assert!(holds.list().is_empty());
+    }
+
+    #[test]
+    fn a_probe_that_is_refused_arms_the_hold_again() {
+        let clock = Arc::new(ManualClock::default());
+        let holds = Holds::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        pass(&holds).failed(&refusal(ErrorKind::Overloaded, Retry::Never));
+        assert!(holds.list()[0].guessed);
+        clock.advance(OVERLOAD_GUESS);
+        pass(&holds).failed(&refusal(ErrorKind::Overloaded, Retry::Never));
+        assert!(is_held(&holds));
+        clock.advance(OVERLOAD_GUESS);
+        pass(&holds).failed(&TurnError::new(ErrorKind::Transport, "alpha".into()));
+        assert!(!is_held(&holds), "a broken wire is no refusal: the next may find out");
+    }
+
+    #[test]
+    fn only_a_refusal_arms_it() {
+        let holds = Holds::new(Arc::new(ManualClock::default()));
+        for kind in [ErrorKind::Crashed, ErrorKind::Unauthenticated, ErrorKind::Refused, ErrorKind::Cancelled]
+        {
+            pass(&holds).failed(&refusal(kind, Retry::After(Duration::from_secs(60))));
+        }
+        pass(&holds).failed(&refusal(ErrorKind::RateLimited, Retry::Now));
+        pass(&holds).failed(&refusal(ErrorKind::UsageLimit, Retry::At(SystemTime::UNIX_EPOCH)));
+        assert!(holds.list().is_empty());
+    }
+
+    #[test]
+    fn a_wait_beyond_all_time_is_bounded() {
+        let holds = Holds::new(Arc::new(ManualClock::default()));
+        pass(&holds).failed(&refusal(ErrorKind::RateLimited, Retry::After(Duration::MAX)));
+        assert!(is_held(&holds));
+    }
+}

@@ -1,0 +1,190 @@
+//! Who may run on a backend now, and who waits for a place: first come, first served.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use nexus_core::BackendId;
+use tokio::sync::oneshot;
+
+/// The queues of one router, by backend. They outlive a reload, which may change the number of places.
+#[derive(Debug, Default)]
+pub(crate) struct Queues(Mutex<BTreeMap<BackendId, Arc<Queue>>>);
+
+impl Queues {
+    /// Sets how many places each backend has from now on. One that is not named has no bound.
+    pub(crate) fn arrange(&self, places: &BTreeMap<BackendId, NonZeroUsize>) {
+        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for backend in places.keys() {
+            queues.entry(backend.clone()).or_default();
+        }
+        for (backend, queue) in queues.iter() {
+            queue.set_places(places.get(backend).map_or(usize::MAX, |places| places.get()));
+        }
+    }
+
+    /// The queue of one backend, if it ever had a bound.
+    pub(crate) fn of(&self, backend: &BackendId) -> Option<Arc<Queue>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(backend).cloned()
+    }
+}
+
+/// The queue of one backend.
+#[derive(Debug, Default)]
+pub(crate) struct Queue(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    places: usize,
+    running: usize,
+    waiting: VecDeque<oneshot::Sender<Place>>,
+}
+
+/// A place, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Option<Arc<Queue>>);
+
+/// What a turn that asks for a place gets.
+#[derive(Debug)]
+pub(crate) enum Turnstile {
+    /// A place.
+    Free(Place),
+    /// A number: the place comes through the channel. Dropping it gives the wait up.
+    Wait(oneshot::Receiver<Place>),
+}
+
+impl Queue {
+    /// Takes a place, or the last number of the queue.
+    pub(crate) fn enter(self: &Arc<Self>) -> Turnstile {
+        let mut state = self.lock();
+        state.waiting.retain(|waiting| !waiting.is_closed());
+        if state.running < state.places && state.waiting.is_empty() {
+            state.running += 1;
+            return Turnstile::Free(Place(Some(Arc::clone(self))));
+        }
+        let (sender, receiver) = oneshot::channel();
+        state.waiting.push_back(sender);
+        Turnstile::Wait(receiver)
+    }
+
+    /// Turns that may run at once.
+    pub(crate) fn places(&self) -> usize {
+        self.lock().places
+    }
+
+    fn set_places(self: &Arc<Self>, places: usize) {
+        self.lock().places = places;
+        self.admit();
+    }
+
+    /// Gives free places to whoever waits longest and still does.
+    fn admit(self: &Arc<Self>) {
+        loop {
+            let next = {
+                let mut state = self.lock();
+                if state.running >= state.places {
+                    return;
+                }
+                let Some(next) = state.waiting.pop_front() else {
+                    return;
+                };
+                state.running += 1;
+                next
+            };
+            // Outside the lock, since a place that nobody takes is given back by its drop.
+            if let Err(mut untaken) = next.send(Place(Some(Arc::clone(self)))) {
+                untaken.0 = None;
+                self.lock().running -= 1;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(queue) = self.0.take() {
+            queue.lock().running -= 1;
+            queue.admit();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(places: usize) -> (Queues, Arc<Queue>) {
+        let queues = Queues::default();
+        arrange(&queues, places);
+        let queue = queues.of(&"alpha".into()).unwrap();
+        (queues, queue)
+    }
+
+    fn arrange(queues: &Queues, places: usize) {
+        queues.arrange(&BTreeMap::from([("alpha".into(), NonZeroUsize::new(places).unwrap())]));
+    }
+
+    fn free(turnstile: Turnstile) -> Place {
+        match turnstile {
+            Turnstile::Free(place) => place,
+            Turnstile::Wait(_) => panic!("there was no place"),
+        }
+    }
+
+    fn waits(turnstile: Turnstile) -> oneshot::Receiver<Place> {
+        match turnstile {
+            Turnstile::Wait(receiver) => receiver,
+            Turnstile::Free(_) => panic!("there was a place"),
+        }
+    }
+
+    #[test]
+    fn whoever_came_first_goes_first() {
+        let (_queues, queue) = queue(1);
+        let first = free(queue.enter());
+        let (mut second, mut third) = (waits(queue.enter()), waits(queue.enter()));
+        drop(first);
+        let place = second.try_recv().unwrap();
+        assert!(third.try_recv().is_err());
+        drop(place);
+        assert!(third.try_recv().is_ok());
+    }
+
+    #[test]
+    fn a_place_whose_taker_left_goes_to_the_next() {
+        let (_queues, queue) = queue(1);
+        let first = free(queue.enter());
+        let second = waits(queue.enter());
+        let mut third = waits(queue.enter());
+        drop(second);
+        drop(first);
+        let place = third.try_recv().unwrap();
+        drop(place);
+        drop(free(queue.enter()));
+    }
+
+    #[test]
+    fn a_place_that_was_handed_over_and_never_taken_comes_back() {
+        let (_queues, queue) = queue(1);
+        let first = free(queue.enter());
+        let second = waits(queue.enter());
+        drop(first);
+        drop(second);
+        drop(free(queue.enter()));
+    }
+
+    #[test]
+    fn more_places_admit_who_waits() {
+        let (queues, queue) = queue(1);
+        let _first = free(queue.enter());
+        let mut second = waits(queue.enter());
+        arrange(&queues, 2);
+        assert!(second.try_recv().is_ok());
+    }
+}

@@ -1,0 +1,117 @@
+//! One work-kind as a backend, so that whatever takes a backend takes a router too.
+
+use async_trait::async_trait;
+use nexus_core::{
+    Availability, BackendId, Capabilities, EventSink, ExecutionBackend, LoopMode, ResumeHandle, SessionMode,
+    TurnError, TurnHost, TurnRequest, TurnResult,
+};
+
+use crate::{
+    binding::Binding,
+    config::{Configuration, Target},
+    router::Router,
+};
+
+/// One work-kind of a [`Router`] as a backend.
+///
+/// Its id is the type's name. Its capabilities are those of the first backend of the chain that was neither
+/// parked nor missing when it was made, and stay so, as the contract wants; what that backend lacks and a
+/// later one has is therefore not claimed, and what a later one lacks makes that one be passed over. A
+/// [reload](Router::reload) changes where its turns go.
+///
+/// A conversation is kept by the backend that ran the turn. The handle is wrapped, so that it is one of
+/// *this* backend's to whoever holds it, and unwrapped when it comes back.
+#[derive(Clone, Debug)]
+pub struct RoutedBackend {
+    router: Router,
+    id: BackendId,
+    capabilities: Capabilities,
+}
+
+impl RoutedBackend {
+    pub(crate) fn new(router: Router, name: &str, binding: &Binding, configuration: &Configuration) -> Self {
+        let entries = || configuration.chain(binding);
+        let first = entries().find(|entry| entry.is_runnable());
+        let first = first.or_else(|| entries().find(|entry| entry.backend().is_some()));
+        let capabilities = first
+            .and_then(|entry| entry.backend())
+            .map_or_else(|| Capabilities::new(LoopMode::Delegated), |backend| backend.capabilities());
+        Self { router, id: BackendId::new(name), capabilities }
+    }
+
+    fn wrap(&self, handle: Option<ResumeHandle>) -> Option<ResumeHandle> {
+        let state = serde_json::to_value(handle?).ok()?;
+        Some(ResumeHandle::new(self.id.clone(), state))
+    }
+
+    /// The request with the handle that the chain's own backend made.
+    fn unwrap(&self, mut request: TurnRequest) -> TurnRequest {
+        if let SessionMode::Resume { handle, .. } = &mut request.session
+            && *handle.backend() == self.id
+            && let Ok(inner) = serde_json::from_value(handle.state().clone())
+        {
+            *handle = inner;
+        }
+        request
+    }
+}
+
+#[async_trait]
+impl ExecutionBackend for RoutedBackend {
+    fn id(&self) -> &BackendId {
+        &self.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    /// Asks the chain, in order, until one could start a turn now.
+    async fn probe(&self) -> Availability {
+        let configuration = self.router.configuration();
+        let Ok(work_type) = configuration.work_type(&self.id.as_str().into()) else {
+            return Availability::Unusable {
+                reason: format!("the configuration no longer has the work-kind {}", self.id),
+            };
+        };
+        let Target::Binding(binding) = &work_type.target else {
+            return Availability::Unusable { reason: format!("{} is a panel now", self.id) };
+        };
+        let mut reasons = Vec::new();
+        for entry in configuration.chain(binding) {
+            match entry.backend() {
+                Some(backend) if entry.parked.is_none() => match backend.probe().await {
+                    ready @ Availability::Ready { .. } => return ready,
+                    Availability::NotInstalled { remedy, .. } | Availability::Unauthenticated { remedy } => {
+                        reasons.push(format!("{}: {remedy}", entry.id));
+                    }
+                    Availability::Unusable { reason } => reasons.push(format!("{}: {reason}", entry.id)),
+                    _ => reasons.push(format!("{}: it cannot be used", entry.id)),
+                },
+                Some(_) => reasons.push(format!("{}: parked", entry.id)),
+                None => reasons.push(format!("{}: not part of this build", entry.id)),
+            }
+        }
+        Availability::Unusable { reason: reasons.join("; ") }
+    }
+
+    async fn run_turn(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        let outcome = self.router.run_turn(self.id.as_str(), self.unwrap(request), host, events).await;
+        match outcome {
+            Ok(mut result) => {
+                result.resume = self.wrap(result.resume.take());
+                Ok(result)
+            }
+            Err(mut error) => {
+                let resume = error.partial_mut().resume.take();
+                error.partial_mut().resume = self.wrap(resume);
+                Err(error)
+            }
+        }
+    }
+}

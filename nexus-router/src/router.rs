@@ -1,0 +1,334 @@
+//! From a work-kind to a binding to a turn.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use nexus_core::{
+    BackendId, BuildContext, EventSink, ExecutionBackend, Registry, TurnError, TurnHost, TurnRequest,
+    TurnResult, VendorId,
+};
+
+use crate::{
+    binding::Binding,
+    clock::{Clock, SystemClock},
+    config::{
+        ConfigError, Configuration, Entry, EntryState, FallbackRule, Sources, Target, load_file, load_text,
+    },
+    hold::{Hold, Holds},
+    queue::Queues,
+    routed::RoutedBackend,
+    run::Run,
+    telemetry,
+    work_kind::{KindError, WorkKind},
+};
+
+/// Runs turns by what they are for, as `nexus.yaml` says.
+///
+/// Clones share one state. Any number of turns may run at once; a [reload](Router::reload) changes those that
+/// begin after it.
+///
+/// ```
+/// use nexus_core::{BuildContext, Registry};
+/// use nexus_router::Router;
+///
+/// let text = "groups: { main: [alpha] }\ntypes: { writer: { group: mian } }\n";
+/// let registry = Registry::new().with_absent("alpha", "not part of this build");
+/// let error = Router::from_str(text, registry, BuildContext::new("home", ".")).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "configuration:2:27: unknown group \"mian\"; did you mean \"main\"?\n \
+///      2 | types: { writer: { group: mian } }\n   \
+///        |                           ^"
+/// );
+/// ```
+#[derive(Clone)]
+pub struct Router(Arc<Shared>);
+
+struct Shared {
+    current: RwLock<Arc<Configuration>>,
+    source: Source,
+    sources: Sources,
+    holds: Arc<Holds>,
+    queues: Queues,
+}
+
+#[derive(Debug)]
+enum Source {
+    File(PathBuf),
+    Text(String),
+}
+
+impl Router {
+    /// Loads a file. Relative paths in it are relative to its folder, whatever the context says.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`], with everything that is wrong in the file.
+    pub fn from_file(
+        path: impl AsRef<Path>,
+        registry: Registry,
+        context: BuildContext,
+    ) -> Result<Self, ConfigError> {
+        RouterBuilder::new(registry, context).from_file(path)
+    }
+
+    /// Loads a text.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`], with everything that is wrong in the text.
+    pub fn from_str(text: &str, registry: Registry, context: BuildContext) -> Result<Self, ConfigError> {
+        RouterBuilder::new(registry, context).from_str(text)
+    }
+
+    /// A router to be put together, with backends of the program's own.
+    pub fn builder(registry: Registry, context: BuildContext) -> RouterBuilder {
+        RouterBuilder::new(registry, context)
+    }
+
+    /// Reads the file again. Turns in flight keep what they began with; holds and queues stay; a backend
+    /// whose settings are unchanged stays the same value.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`]; then the last good configuration stays.
+    pub fn reload(&self) -> Result<(), ConfigError> {
+        let before = self.configuration();
+        let loaded = match &self.0.source {
+            Source::File(path) => load_file(path, &self.0.sources, Some(&before))?,
+            Source::Text(text) => load_text(text, &self.0.sources, Some(&before))?,
+        };
+        self.swap(loaded);
+        Ok(())
+    }
+
+    /// Replaces the configuration by a text, as [`Router::reload`] does by the file.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`]; then the last good configuration stays.
+    pub fn replace(&self, text: &str) -> Result<(), ConfigError> {
+        let loaded = load_text(text, &self.0.sources, Some(&self.configuration()))?;
+        self.swap(loaded);
+        Ok(())
+    }
+
+    /// Runs one turn on the backends that its work-kind is bound to. What the request itself says about model
+    /// and effort wins over the binding.
+    ///
+    /// The deadline of the request covers the wait for a place and every backend that is tried; the limits
+    /// of tool calls, output tokens and cost are handed on too, less what the ones before have used.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend that decided, with [`TurnError::skipped`] naming who was asked before. If a chain
+    /// of several has nobody left, [`Exhausted`](nexus_core::ErrorKind::Exhausted), with the time at which
+    /// the first one comes back; a chain of one returns its backend's own error. A work-kind that does not
+    /// exist is [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest).
+    pub async fn run_turn(
+        &self,
+        kind: impl Into<WorkKind>,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        let configuration = self.configuration();
+        let work_type = configuration.work_type(&kind.into()).map_err(KindError::from)?.clone();
+        let binding = match work_type.target {
+            Target::Binding(binding) => binding,
+            Target::Panel(panel) => {
+                return Err(KindError::IsPanel { kind: work_type.name.into(), panel }.into());
+            }
+        };
+        self.run_binding(&configuration, &work_type.name, &binding, work_type.fallback, request, host, events)
+            .await
+    }
+
+    /// Runs one turn down the chain of a binding.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) async fn run_binding(
+        &self,
+        configuration: &Configuration,
+        name: &str,
+        binding: &Binding,
+        rule: FallbackRule,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        let span = telemetry::turn_span(name, &request, binding);
+        let run = Run {
+            configuration,
+            holds: &self.0.holds,
+            queues: &self.0.queues,
+            name,
+            binding,
+            rule,
+            request,
+            host,
+        };
+        telemetry::observed(run.run(events), span, configuration).await
+    }
+
+    /// What is chosen for a work-kind.
+    ///
+    /// # Errors
+    ///
+    /// [`KindError`], if there is no such work-kind, or it is a panel.
+    pub fn binding(&self, kind: impl Into<WorkKind>) -> Result<Binding, KindError> {
+        let kind = kind.into();
+        let configuration = self.configuration();
+        match &configuration.work_type(&kind)?.target {
+            Target::Binding(binding) => Ok(binding.clone()),
+            Target::Panel(panel) => Err(KindError::IsPanel { kind, panel: panel.clone() }),
+        }
+    }
+
+    /// One work-kind as a backend of its own, so that whatever takes a backend takes it too.
+    ///
+    /// # Errors
+    ///
+    /// [`KindError`], if there is no such work-kind, or it is a panel.
+    pub fn backend(&self, kind: impl Into<WorkKind>) -> Result<RoutedBackend, KindError> {
+        let kind = kind.into();
+        let configuration = self.configuration();
+        let work_type = configuration.work_type(&kind)?;
+        match &work_type.target {
+            Target::Binding(binding) => {
+                Ok(RoutedBackend::new(self.clone(), &work_type.name, binding, &configuration))
+            }
+            Target::Panel(panel) => Err(KindError::IsPanel { kind, panel: panel.clone() }),
+        }
+    }
+
+    /// The names of the types, in the order of the file.
+    pub fn kinds(&self) -> Vec<String> {
+        self.configuration().types.iter().map(|known| known.name.clone()).collect()
+    }
+
+    /// The backends that the configuration names, built, by id. Those that are not part of this build are
+    /// left out.
+    pub fn backends(&self) -> BTreeMap<BackendId, Arc<dyn ExecutionBackend>> {
+        let configuration = self.configuration();
+        let built = |(id, entry): (&BackendId, &Arc<Entry>)| Some((id.clone(), Arc::clone(entry.backend()?)));
+        configuration.backends.iter().filter_map(built).collect()
+    }
+
+    /// The backends that are set aside, and why.
+    pub fn holds(&self) -> Vec<Hold> {
+        self.0.holds.list()
+    }
+
+    /// Lets go of a backend that is set aside, as after buying more. Says whether it was.
+    pub fn release(&self, backend: &BackendId) -> bool {
+        self.0.holds.release(backend)
+    }
+
+    pub(crate) fn configuration(&self) -> Arc<Configuration> {
+        Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn holds_state(&self) -> &Arc<Holds> {
+        &self.0.holds
+    }
+
+    fn swap(&self, configuration: Configuration) {
+        self.0.queues.arrange(&places_of(&configuration));
+        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(configuration);
+    }
+}
+
+fn places_of(configuration: &Configuration) -> BTreeMap<BackendId, std::num::NonZeroUsize> {
+    let places = |(id, entry): (&BackendId, &Arc<Entry>)| Some((id.clone(), entry.max_turns_at_once?));
+    configuration.backends.iter().filter_map(places).collect()
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Router")
+            .field("source", &self.0.source)
+            .field("kinds", &self.kinds())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Puts a [`Router`] together.
+#[derive(Debug)]
+pub struct RouterBuilder {
+    sources: Sources,
+    clock: Arc<dyn Clock>,
+}
+
+impl RouterBuilder {
+    fn new(registry: Registry, context: BuildContext) -> Self {
+        Self { sources: Sources { registry, context, custom: Vec::new() }, clock: Arc::new(SystemClock) }
+    }
+
+    /// Adds a backend of the program's own; the configuration knows it by its id. In a panel's spread it is
+    /// a vendor of its own. It takes the place of a kind or another backend of the same name.
+    #[must_use]
+    pub fn backend(self, backend: Arc<dyn ExecutionBackend>) -> Self {
+        let vendor = VendorId::new(backend.id().as_str());
+        self.backend_of(vendor, backend)
+    }
+
+    /// Adds a backend of the program's own, and names the company behind it.
+    #[must_use]
+    pub fn backend_of(mut self, vendor: VendorId, backend: Arc<dyn ExecutionBackend>) -> Self {
+        let id = backend.id().clone();
+        self.sources.custom.retain(|custom| custom.id != id);
+        self.sources.custom.push(Arc::new(Entry {
+            id,
+            state: EntryState::Built(backend),
+            vendor: Some(vendor),
+            parked: None,
+            max_turns_at_once: None,
+            built_from: None,
+        }));
+        self
+    }
+
+    /// Replaces the clock by which holds are kept.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Loads a file. Relative paths in it are relative to its folder, whatever the context says.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`], with everything that is wrong in the file.
+    pub fn from_file(self, path: impl AsRef<Path>) -> Result<Router, ConfigError> {
+        let path = path.as_ref().to_owned();
+        let configuration = load_file(&path, &self.sources, None)?;
+        Ok(self.build(configuration, Source::File(path)))
+    }
+
+    /// Loads a text.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`], with everything that is wrong in the text.
+    pub fn from_str(self, text: &str) -> Result<Router, ConfigError> {
+        let configuration = load_text(text, &self.sources, None)?;
+        Ok(self.build(configuration, Source::Text(text.to_owned())))
+    }
+
+    fn build(self, configuration: Configuration, source: Source) -> Router {
+        let queues = Queues::default();
+        queues.arrange(&places_of(&configuration));
+        Router(Arc::new(Shared {
+            current: RwLock::new(Arc::new(configuration)),
+            source,
+            sources: self.sources,
+            holds: Holds::new(self.clock),
+            queues,
+        }))
+    }
+}

@@ -1,0 +1,265 @@
+//! One turn down a chain of backends, to its end.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+};
+
+use nexus_core::{
+    BackendId, ErrorKind, EventSink, Limit, Skipped, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    Usd,
+    turn::{Fallback, Queued},
+};
+use tokio::time::{Instant, sleep_until};
+
+use crate::{
+    attempt::TurnEvents,
+    binding::Binding,
+    config::{Configuration, Entry, EntryState, FallbackRule},
+    fallback::{Spent, may_go_on},
+    hold::{Admission, Hold, Holds},
+    needs,
+    queue::{Place, Queues, Turnstile},
+};
+
+/// A turn and the chain it goes down.
+pub(crate) struct Run<'a> {
+    pub(crate) configuration: &'a Configuration,
+    pub(crate) holds: &'a Arc<Holds>,
+    pub(crate) queues: &'a Queues,
+    /// The work-kind's name, for errors that no single backend made.
+    pub(crate) name: &'a str,
+    pub(crate) binding: &'a Binding,
+    pub(crate) rule: FallbackRule,
+    /// As the caller made it.
+    pub(crate) request: TurnRequest,
+    pub(crate) host: TurnHost,
+}
+
+impl Run<'_> {
+    pub(crate) async fn run(self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
+        let started = Instant::now();
+        let deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));
+        let mut events = TurnEvents::new(sink, started);
+        let outcome = self.go_down_the_chain(&mut events, deadline).await;
+        let mut cancelled = pin!(self.host.cancel.cancelled());
+        let mut late = pin!(until(deadline));
+        poll_fn(|context| {
+            let stops = events.poll_flush(context).is_ready()
+                || cancelled.as_mut().poll(context).is_ready()
+                || late.as_mut().poll(context).is_ready();
+            if stops { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        outcome
+    }
+
+    async fn go_down_the_chain(
+        &self,
+        events: &mut TurnEvents<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<TurnResult, TurnError> {
+        let chain = self.candidates()?;
+        let mut spent = Spent::default();
+        let mut passed_over: Vec<Skipped> = Vec::new();
+        for entry in &chain {
+            if self.host.cancel.is_cancelled() {
+                return Err(spent.into_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
+            }
+            let backend = match self.standing_reason(entry) {
+                Ok(backend) => backend,
+                Err(skipped) => {
+                    passed_over.push(skipped.clone());
+                    spent.skip(skipped);
+                    continue;
+                }
+            };
+            let place = match self.place(entry, events, deadline).await {
+                Ok(place) => place,
+                Err(kind) => return Err(spent.into_error(TurnError::new(kind, entry.id.clone()))),
+            };
+            let pass = match self.holds.admit(&entry.id) {
+                Admission::Open(pass) => pass,
+                Admission::Held(hold) => {
+                    let skipped = held(&hold);
+                    passed_over.push(skipped.clone());
+                    spent.skip(skipped);
+                    continue;
+                }
+            };
+            let request = match self.remaining(entry, &spent, events, deadline) {
+                Ok(request) => request,
+                Err(limit) => {
+                    let error = TurnError::new(ErrorKind::LimitReached(limit), entry.id.clone());
+                    return Err(spent.into_error(error));
+                }
+            };
+            events.void_attempt();
+            for skipped in passed_over.drain(..) {
+                tracing::info!(backend = %skipped.backend, to = %entry.id, "another backend takes over");
+                events.push(Fallback::new(skipped, entry.id.clone()));
+            }
+            events.begin_attempt();
+            let outcome = backend.run_turn(request, self.host.clone(), &mut *events).await;
+            drop(place);
+            match outcome {
+                Ok(mut result) => {
+                    pass.succeeded();
+                    result.messages.iter_mut().for_each(|message| events.rename_message(message));
+                    result.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
+                    return Ok(spent.into_result(result));
+                }
+                Err(mut error) => {
+                    pass.failed(&error);
+                    let partial = error.partial_mut();
+                    partial.messages.iter_mut().for_each(|message| events.rename_message(message));
+                    partial.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
+                    if chain.len() == 1 || !may_go_on(&error, self.rule) {
+                        return Err(spent.into_error(error));
+                    }
+                    passed_over.push(spent.fail(error, self.holds.now()));
+                }
+            }
+        }
+        Err(spent.exhausted(self.name))
+    }
+
+    /// The backends that may run the turn: the whole chain, or the one that holds its conversation.
+    fn candidates(&self) -> Result<Vec<&Arc<Entry>>, TurnError> {
+        let chain = self.configuration.chain(self.binding);
+        let Some(handle) = self.request.session.handle() else {
+            return Ok(chain.collect());
+        };
+        let own: Vec<_> = chain.filter(|entry| entry.id == *handle.backend()).collect();
+        if own.is_empty() {
+            let message = format!(
+                "the conversation is one of {}, which is not in the group {}",
+                handle.backend(),
+                self.binding.group
+            );
+            return Err(
+                TurnError::new(ErrorKind::InvalidRequest, BackendId::new(self.name)).with_message(message)
+            );
+        }
+        Ok(own)
+    }
+
+    /// Why an entry is not tried, as far as that is known before a place is asked for.
+    fn standing_reason<'e>(
+        &self,
+        entry: &'e Entry,
+    ) -> Result<&'e Arc<dyn nexus_core::ExecutionBackend>, Skipped> {
+        let skipped = |reason: String| Skipped::new(entry.id.clone(), reason);
+        if let Some(reason) = &entry.parked {
+            return Err(skipped(format!("parked: {reason}")));
+        }
+        let backend = match &entry.state {
+            EntryState::Built(backend) => backend,
+            EntryState::Absent(reason) => return Err(skipped(reason.clone())),
+        };
+        if let Some(hold) = self.holds.peek(&entry.id)
+            && (hold.probing || self.holds.now() < hold.until)
+        {
+            return Err(held(&hold));
+        }
+        match needs::unmet(&self.request, &self.host, &backend.capabilities()) {
+            Some(need) => {
+                Err(skipped(format!("does not support {need}")).with_kind(Some(ErrorKind::Unsupported)))
+            }
+            None => Ok(backend),
+        }
+    }
+
+    /// A place on a backend that has a bound. Waits for it as long as the turn may live.
+    async fn place(
+        &self,
+        entry: &Entry,
+        events: &mut TurnEvents<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Place>, ErrorKind> {
+        let Some(queue) = self.queues.of(&entry.id) else {
+            return Ok(None);
+        };
+        let mut waiting = match queue.enter() {
+            Turnstile::Free(place) => return Ok(Some(place)),
+            Turnstile::Wait(waiting) => waiting,
+        };
+        events.push(Queued::new(entry.id.clone(), queue.places()));
+        let mut cancelled = pin!(self.host.cancel.cancelled());
+        let mut late = pin!(until(deadline));
+        poll_fn(|context| {
+            let _ = events.poll_flush(context);
+            if cancelled.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(ErrorKind::Cancelled));
+            }
+            if late.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(ErrorKind::LimitReached(Limit::Deadline)));
+            }
+            Pin::new(&mut waiting).poll(context).map(|place| Ok(place.ok()))
+        })
+        .await
+    }
+
+    /// The request for one backend: with the binding's choices, and with what the others left of its limits.
+    fn remaining(
+        &self,
+        entry: &Entry,
+        spent: &Spent,
+        events: &mut TurnEvents<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<TurnRequest, Limit> {
+        let mut request = self.binding.apply(self.request.clone());
+        let has_efforts = entry.backend().is_some_and(|backend| !backend.capabilities().efforts.is_empty());
+        if self.request.effort.is_none() && request.effort.is_some() && !has_efforts {
+            request.effort = None;
+            events.push(TurnEvent::warning(format!("{} has no effort to set: it is left out", entry.id)));
+        }
+        let limits = &mut request.limits;
+        if let Some(deadline) = deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Limit::Deadline);
+            }
+            limits.deadline = Some(left);
+        }
+        if let Some(calls) = &mut limits.tool_calls {
+            let used = u32::try_from(spent.tool_calls.len()).unwrap_or(u32::MAX);
+            *calls = left_of(*calls, used).ok_or(Limit::ToolCalls)?;
+        }
+        if let Some(tokens) = &mut limits.output_tokens {
+            let used = spent.usage.all_output_tokens().unwrap_or(0);
+            *tokens = left_of(*tokens, used).ok_or(Limit::OutputTokens)?;
+        }
+        if let (Some(limit), Some(cost)) = (&mut limits.cost, spent.cost) {
+            let left = limit.0 - cost.usd.0;
+            if left <= 0.0 {
+                return Err(Limit::Cost);
+            }
+            *limit = Usd(left);
+        }
+        Ok(request)
+    }
+}
+
+/// What is left of a limit; `None` if others used it up.
+fn left_of<T: Copy + PartialOrd + std::ops::Sub<Output = T> + Default>(limit: T, used: T) -> Option<T> {
+    if used == T::default() {
+        return Some(limit);
+    }
+    (used < limit).then(|| limit - used)
+}
+
+fn held(hold: &Hold) -> Skipped {
+    Skipped::new(hold.backend.clone(), hold.reason.clone())
+        .with_kind(Some(hold.kind))
+        .with_until(Some(hold.until))
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

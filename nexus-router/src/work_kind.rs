@@ -1,0 +1,139 @@
+//! What a turn is for.
+
+use std::fmt;
+
+use nexus_core::{BackendId, ErrorKind, TurnError};
+use serde::{Deserialize, Serialize};
+
+/// What a turn is for: the name of a type in `nexus.yaml`, or its tier and phase.
+///
+/// ```
+/// use nexus_router::WorkKind;
+///
+/// assert_eq!(WorkKind::from("executor").to_string(), "executor");
+/// assert_eq!(WorkKind::from(("execution", "implement")).to_string(), "execution/implement");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum WorkKind {
+    /// A type, by name.
+    Named(String),
+    /// A type, by what it is for.
+    TierAndPhase {
+        /// The level at which the work stands.
+        tier: String,
+        /// The step of the work.
+        phase: String,
+    },
+}
+
+impl fmt::Display for WorkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named(name) => f.write_str(name),
+            Self::TierAndPhase { tier, phase } => write!(f, "{tier}/{phase}"),
+        }
+    }
+}
+
+impl From<&str> for WorkKind {
+    fn from(name: &str) -> Self {
+        Self::Named(name.to_owned())
+    }
+}
+
+impl From<String> for WorkKind {
+    fn from(name: String) -> Self {
+        Self::Named(name)
+    }
+}
+
+impl From<&Self> for WorkKind {
+    fn from(kind: &Self) -> Self {
+        kind.clone()
+    }
+}
+
+impl From<(&str, &str)> for WorkKind {
+    fn from((tier, phase): (&str, &str)) -> Self {
+        Self::TierAndPhase { tier: tier.to_owned(), phase: phase.to_owned() }
+    }
+}
+
+/// A work-kind that the configuration does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownKind {
+    /// The one that was asked for.
+    pub kind: WorkKind,
+    /// The one that was probably meant.
+    pub suggestion: Option<String>,
+}
+
+impl fmt::Display for UnknownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown work-kind \"{}\"", self.kind)?;
+        match &self.suggestion {
+            Some(suggestion) => write!(f, "; did you mean {suggestion:?}?"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for UnknownKind {}
+
+/// A work-kind that cannot be used as it was.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KindError {
+    /// The configuration does not have it.
+    Unknown(UnknownKind),
+    /// It is a panel, which is run by [`Router::run_panel`](crate::Router::run_panel).
+    IsPanel {
+        /// The work-kind.
+        kind: WorkKind,
+        /// The panel.
+        panel: String,
+    },
+    /// It is not a panel; it is run by [`Router::run_turn`](crate::Router::run_turn).
+    IsNoPanel {
+        /// The work-kind.
+        kind: WorkKind,
+    },
+}
+
+impl KindError {
+    /// The work-kind.
+    pub fn kind(&self) -> &WorkKind {
+        match self {
+            Self::Unknown(unknown) => &unknown.kind,
+            Self::IsPanel { kind, .. } | Self::IsNoPanel { kind } => kind,
+        }
+    }
+}
+
+impl From<UnknownKind> for KindError {
+    fn from(unknown: UnknownKind) -> Self {
+        Self::Unknown(unknown)
+    }
+}
+
+impl From<KindError> for TurnError {
+    fn from(error: KindError) -> Self {
+        Self::new(ErrorKind::InvalidRequest, BackendId::new(error.kind().to_string()))
+            .with_message(error.to_string())
+    }
+}
+
+impl fmt::Display for KindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(unknown) => unknown.fmt(f),
+            Self::IsPanel { kind, panel } => {
+                write!(f, "\"{kind}\" is the panel {panel:?}, not a single turn")
+            }
+            Self::IsNoPanel { kind } => write!(f, "\"{kind}\" is a single turn, not a panel"),
+        }
+    }
+}
+
+impl std::error::Error for KindError {}

@@ -1,0 +1,239 @@
+//! Who is tried next, and what the caller gets to know of it.
+
+mod support;
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{
+    Effects, ErrorKind, ExecutionBackend, Limit, Limits, PromptBlock, Recorder, Retry, SessionMode,
+    TurnEvent, TurnRequest, Usd, turn::VoidCause,
+};
+use support::{Act, Fake, chain, router, run};
+
+#[tokio::test]
+async fn the_first_that_can_run_does() {
+    let (alpha, beta) = (Fake::answering("alpha"), Fake::answering("beta"));
+    let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
+    let (_, outcome) = run(&router, TurnRequest::new("x")).await;
+    let result = outcome.unwrap();
+    assert_eq!(result.text, "from alpha");
+    assert!(result.provenance.skipped.is_empty());
+    assert_eq!(beta.turns(), 0);
+}
+
+#[tokio::test]
+async fn a_backend_that_could_not_run_is_followed_and_named_in_its_own_words() {
+    let alpha =
+        Fake::new("alpha", [Act::Fail(ErrorKind::Unauthenticated, Retry::Never, "run `alpha login`")]);
+    let beta = Fake::answering("beta");
+    let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
+    let (events, outcome) = run(&router, TurnRequest::new("x")).await;
+    let result = outcome.unwrap();
+    assert_eq!(result.text, "from beta");
+    let skipped = &result.provenance.skipped[0];
+    assert_eq!(skipped.backend.as_str(), "alpha");
+    assert_eq!(skipped.kind, Some(ErrorKind::Unauthenticated));
+    assert_eq!(skipped.reason, "run `alpha login`");
+    let fallback = events.iter().find_map(|envelope| match &envelope.event {
+        TurnEvent::Fallback(fallback) => Some(fallback),
+        _ => None,
+    });
+    assert_eq!(fallback.unwrap().to.as_str(), "beta");
+}
+
+#[tokio::test]
+async fn what_a_failed_attempt_said_is_taken_back_before_the_next_begins() {
+    let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Read)]);
+    let beta = Fake::answering("beta");
+    let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
+    let (events, outcome) = run(&router, TurnRequest::new("x")).await;
+    let result = outcome.unwrap();
+
+    let numbers: Vec<u64> = events.iter().map(|envelope| envelope.sequence).collect();
+    assert_eq!(numbers, (0..events.len() as u64).collect::<Vec<_>>());
+    assert!(events.is_sorted_by_key(|envelope| envelope.elapsed));
+
+    let at = |found: &dyn Fn(&TurnEvent) -> bool| {
+        events.iter().position(|envelope| found(&envelope.event)).expect("the event")
+    };
+    let voided = at(&|event| {
+        matches!(event, TurnEvent::MessageVoided(voided)
+            if voided.message.as_str() == "m1" && voided.cause == VoidCause::Fallback)
+    });
+    let fell = at(&|event| matches!(event, TurnEvent::Fallback(_)));
+    let begun =
+        at(&|event| matches!(event, TurnEvent::Started(started) if started.backend.as_str() == "beta"));
+    assert!(voided < fell && fell < begun);
+
+    // Whoever records the events has the same answer as the result, and no name stands for two messages.
+    let mut recorder = Recorder::new();
+    events.iter().for_each(|envelope| recorder.observe(&envelope.event));
+    assert_eq!(recorder.messages(), result.messages);
+    assert_eq!(recorder.tool_calls(), result.tool_calls);
+    assert_eq!(result.messages[0].id.as_str(), "m1~2");
+    assert_eq!(result.text, "from beta");
+}
+
+#[tokio::test]
+async fn what_all_attempts_used_is_added_up() {
+    let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Read)]);
+    let beta = Fake::answering("beta");
+    let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
+    let (_, outcome) = run(&router, TurnRequest::new("x")).await;
+    let result = outcome.unwrap();
+    assert_eq!(result.usage.input_tokens, Some(20));
+    assert_eq!(result.effects, Effects::Read);
+    assert_eq!(result.tool_calls.len(), 1);
+}
+
+#[tokio::test]
+async fn after_a_write_it_stops_with_everything_known() {
+    for effects in [Effects::Wrote, Effects::Unknown] {
+        let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Transport, effects)]);
+        let beta = Fake::answering("beta");
+        let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
+        let (events, outcome) = run(&router, TurnRequest::new("x")).await;
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Transport);
+        assert_eq!(error.partial().text, "half of alpha");
+        assert_eq!(error.partial().effects, effects);
+        assert_eq!(beta.turns(), 0);
+        assert!(!events.iter().any(|envelope| matches!(envelope.event, TurnEvent::MessageVoided(_))));
+    }
+}
+
+#[tokio::test]
+async fn a_type_may_say_otherwise() {
+    let text = "groups: { main: [alpha, beta] }\ntypes: { work: { group: main, fallback: after-writes } }\n";
+    let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Wrote)]);
+    let beta = Fake::answering("beta");
+    let (_, outcome) = run(&router(text, &[&alpha, &beta]), TurnRequest::new("x")).await;
+    assert_eq!(outcome.unwrap().effects, Effects::Wrote);
+
+    let text = "groups: { main: [alpha, beta] }\ntypes: { work: { group: main, fallback: never } }\n";
+    let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::Transport, Retry::Never, "")]);
+    let (_, outcome) = run(&router(text, &[&alpha, &beta]), TurnRequest::new("x")).await;
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Transport);
+}
+
+#[tokio::test]
+async fn an_answer_is_an_answer_even_if_it_is_a_bad_one() {
+    let final_kinds = [
+        ErrorKind::Cancelled,
+        ErrorKind::InvalidRequest,
+        ErrorKind::Refused,
+        ErrorKind::Incomplete,
+        ErrorKind::OutputInvalid,
+        ErrorKind::ContextExceeded,
+        ErrorKind::ApprovalRequired,
+        ErrorKind::SessionLost,
+        ErrorKind::LimitReached(Limit::Cost),
+        ErrorKind::Starved(nexus_core::Phase::Tool),
+    ];
+    for kind in final_kinds {
+        let alpha = Fake::new("alpha", [Act::Fail(kind, Retry::Never, "")]);
+        let beta = Fake::answering("beta");
+        let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
+        let (_, outcome) = run(&router, TurnRequest::new("x")).await;
+        assert_eq!(outcome.unwrap_err().kind(), kind);
+        assert_eq!(beta.turns(), 0, "{kind:?} was given to another backend");
+    }
+}
+
+#[tokio::test]
+async fn every_kind_that_means_it_could_not_run_goes_on() {
+    let kinds = [
+        ErrorKind::NotInstalled,
+        ErrorKind::Unauthenticated,
+        ErrorKind::Forbidden,
+        ErrorKind::BillingMismatch,
+        ErrorKind::RateLimited,
+        ErrorKind::UsageLimit,
+        ErrorKind::Overloaded,
+        ErrorKind::ModelUnavailable,
+        ErrorKind::Unsupported,
+        ErrorKind::ToolsUnavailable,
+        ErrorKind::Transport,
+        ErrorKind::Crashed,
+        ErrorKind::Protocol,
+        ErrorKind::VendorFailure,
+        ErrorKind::Exhausted,
+        ErrorKind::Starved(nexus_core::Phase::Start),
+        ErrorKind::Starved(nexus_core::Phase::FirstByte),
+        ErrorKind::Starved(nexus_core::Phase::Model),
+    ];
+    for kind in kinds {
+        let alpha = Fake::new("alpha", [Act::Fail(kind, Retry::Never, "")]);
+        let beta = Fake::answering("beta");
+        let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
+        let (_, outcome) = run(&router, TurnRequest::new("x")).await;
+        assert_eq!(outcome.unwrap().provenance.skipped[0].kind, Some(kind));
+    }
+}
+
+#[tokio::test]
+async fn a_chain_with_nobody_left_says_who_and_why_and_when() {
+    let soon = SystemTime::now() + Duration::from_secs(600);
+    let alpha =
+        Fake::new("alpha", [Act::Fail(ErrorKind::UsageLimit, Retry::At(soon), "limit reached, resets 3pm")]);
+    let beta = Fake::new("beta", [Act::FailLate(ErrorKind::Transport, Effects::None)]);
+    let text = "groups: { main: [alpha, gamma-cli, beta, alpha-cli] }\n\
+                backends: { alpha-cli: { parked: \"too slow\" } }\n\
+                types: { work: { group: main } }\n";
+    let router = router(text, &[&alpha, &beta]);
+    let (_, outcome) = run(&router, TurnRequest::new("x")).await;
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    assert_eq!(error.retry(), Retry::At(soon));
+    let names: Vec<_> = error.skipped().iter().map(|skipped| skipped.backend.as_str()).collect();
+    assert_eq!(names, ["alpha", "gamma-cli", "beta", "alpha-cli"]);
+    assert_eq!(error.skipped()[0].reason, "limit reached, resets 3pm");
+    assert_eq!(error.skipped()[0].until, Some(soon));
+    assert_eq!(error.skipped()[1].reason, "gamma-cli is not part of this build");
+    assert_eq!(error.skipped()[3].reason, "parked: too slow");
+    assert_eq!(error.partial().text, "half of beta");
+    assert_eq!(error.partial().usage.input_tokens, Some(20));
+    assert_eq!(error.partial().tool_calls.len(), 1);
+    assert!(error.to_string().starts_with("work has nobody left to run the turn: alpha: limit reached"));
+}
+
+#[tokio::test]
+async fn a_chain_of_one_returns_its_backends_own_error() {
+    let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::NotInstalled, Retry::Never, "install it")]);
+    let (_, outcome) = run(&router(&chain("alpha"), &[&alpha]), TurnRequest::new("x")).await;
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotInstalled);
+    assert_eq!(error.to_string(), "alpha is not installed: install it");
+}
+
+#[tokio::test]
+async fn a_backend_without_what_the_request_needs_is_not_even_asked() {
+    let alpha = Fake::answering("alpha");
+    let mut able = support::capabilities();
+    able.images = nexus_core::Support::Yes;
+    let beta = Fake::with_capabilities("beta", [Act::Answer("seen".into())], able);
+    let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
+    let picture = PromptBlock::Image { media_type: "image/png".into(), data: "AA==".into() };
+    let (_, outcome) = run(&router, TurnRequest::new("x").with_block(picture)).await;
+    let result = outcome.unwrap();
+    assert_eq!(result.provenance.skipped[0].reason, "does not support pictures");
+    assert_eq!(alpha.turns(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_covers_every_attempt() {
+    let alpha = Fake::new("alpha", [Act::Slow(Duration::from_secs(40))]);
+    let slow_then_dead = Fake::new("alpha", [Act::Hang]);
+    drop(alpha);
+    let beta = Fake::new("beta", [Act::Hang]);
+    let limits = Limits::new().with_deadline(Duration::from_secs(60));
+    let router = router(&chain("alpha, beta"), &[&slow_then_dead, &beta]);
+    let begun = tokio::time::Instant::now();
+    let (_, outcome) = run(&router, TurnRequest::new("x").with_limits(limits)).await;
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::LimitReached(Limit::Deadline));
+    assert_eq!(begun.elapsed(), Duration::from_secs(60));
+    assert_eq!(beta.turns(), 0);
+}

@@ -1,0 +1,347 @@
+//! Backends that do as they are told, for tests through the public API.
+#![allow(dead_code)] // Each test file uses its own part.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AccessSupport, Availability, BackendId, BackendKind, BuildContext, Capabilities, Effects, Effort,
+    ErrorKind, EventEnvelope, EventSink, ExecutionBackend, Fence, FinishReason, LoopMode, Outbox,
+    OutputSupport, Provenance, Recorder, Registry, ResumeHandle, Retry, SessionMode, SettingsError, Support,
+    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, VendorId,
+    turn::{MessageEnded, Started, TextDelta, ToolCallStarted, ToolOrigin},
+};
+use nexus_router::{Clock, Router, RouterBuilder};
+use serde_json::{Map, Value, json};
+
+/// What a fake does with one turn.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// Answers this.
+    Answer(String),
+    /// Fails so, before anything was said.
+    Fail(ErrorKind, Retry, &'static str),
+    /// Says something, calls a tool with these effects, then fails so.
+    FailLate(ErrorKind, Effects),
+    /// Runs for as long as nobody stops it.
+    Hang,
+    /// Takes this long, then answers.
+    Slow(Duration),
+}
+
+/// A backend that does as it is told, one act per turn; the last act is repeated.
+pub struct Fake {
+    id: BackendId,
+    acts: Mutex<VecDeque<Act>>,
+    /// Every request it got.
+    pub requests: Mutex<Vec<TurnRequest>>,
+    capabilities: Capabilities,
+    running: Mutex<(usize, usize)>,
+}
+
+impl fmt::Debug for Fake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fake").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Fake {
+    pub fn new(id: &str, acts: impl IntoIterator<Item = Act>) -> Arc<Self> {
+        Self::with_capabilities(id, acts, capabilities())
+    }
+
+    pub fn with_capabilities(
+        id: &str,
+        acts: impl IntoIterator<Item = Act>,
+        capabilities: Capabilities,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            id: id.into(),
+            acts: Mutex::new(acts.into_iter().collect()),
+            requests: Mutex::default(),
+            capabilities,
+            running: Mutex::default(),
+        })
+    }
+
+    pub fn answering(id: &str) -> Arc<Self> {
+        Self::new(id, [Act::Answer(format!("from {id}"))])
+    }
+
+    /// How many turns it got.
+    pub fn turns(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+
+    /// The last request it got.
+    pub fn last(&self) -> TurnRequest {
+        self.requests.lock().unwrap().last().cloned().expect("a request")
+    }
+
+    /// The most turns it ever ran at once.
+    pub fn most_at_once(&self) -> usize {
+        self.running.lock().unwrap().1
+    }
+
+    pub fn running(&self) -> usize {
+        self.running.lock().unwrap().0
+    }
+
+    fn next_act(&self) -> Act {
+        let mut acts = self.acts.lock().unwrap();
+        if acts.len() > 1 { acts.pop_front().unwrap() } else { acts.front().cloned().expect("an act") }
+    }
+}
+
+/// Everything but pictures.
+pub fn capabilities() -> Capabilities {
+    let mut capabilities = Capabilities::new(LoopMode::Native);
+    capabilities.system = Support::Yes;
+    capabilities.resume = Support::Yes;
+    capabilities.caller_tools = Support::Yes;
+    capabilities.output = OutputSupport::Instructed;
+    capabilities.efforts = Effort::ALL.to_vec();
+    capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
+    capabilities.access.workspace_write = AccessSupport::Kept(Fence::Os);
+    let ours = nexus_core::Enforcement::Ours;
+    capabilities.limits = nexus_core::LimitSupport::new(ours, ours, ours, ours);
+    capabilities
+}
+
+struct Running<'a>(&'a Fake);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.lock().unwrap().0 -= 1;
+    }
+}
+
+#[async_trait]
+impl ExecutionBackend for Fake {
+    fn id(&self) -> &BackendId {
+        &self.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    async fn probe(&self) -> Availability {
+        Availability::ready(Some("1.0".into()))
+    }
+
+    async fn run_turn(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        self.requests.lock().unwrap().push(request.clone());
+        let _running = {
+            let mut running = self.running.lock().unwrap();
+            running.0 += 1;
+            running.1 = running.1.max(running.0);
+            Running(self)
+        };
+        let mut turn = Turn { recorder: Recorder::new(), outbox: Outbox::new() };
+        turn.say(Started::new(self.id.clone()).with_model(request.model.clone()));
+        turn.recorder.provenance = Some(Provenance::new(self.id.clone()));
+        let used = Usage::new();
+        let mut used = used;
+        used.input_tokens = Some(10);
+        used.output_tokens = Some(5);
+        turn.recorder.set_usage(used);
+
+        let outcome = match self.next_act() {
+            Act::Answer(text) => Ok(text),
+            Act::Slow(time) => {
+                tokio::time::sleep(time).await;
+                Ok(format!("slowly from {}", self.id))
+            }
+            Act::Fail(kind, retry, words) => {
+                let error = TurnError::new(kind, self.id.clone()).with_retry(retry);
+                Err(if words.is_empty() { error } else { error.with_message(words) })
+            }
+            Act::FailLate(kind, effects) => {
+                turn.say(TextDelta::new("m1".into(), format!("half of {}", self.id)));
+                turn.say(ToolCallStarted::new("c1".into(), "tool", ToolOrigin::Harness, effects));
+                Err(TurnError::new(kind, self.id.clone()))
+            }
+            Act::Hang => {
+                let deadline = request.limits.deadline;
+                let late = async {
+                    match deadline {
+                        Some(deadline) => tokio::time::sleep(deadline).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = host.cancel.cancelled() => Err(TurnError::new(ErrorKind::Cancelled, self.id.clone())),
+                    () = late => Err(TurnError::new(
+                        ErrorKind::LimitReached(nexus_core::Limit::Deadline),
+                        self.id.clone(),
+                    )),
+                }
+            }
+        };
+        match outcome {
+            Ok(text) => {
+                turn.say(TextDelta::new("m1".into(), text.clone()));
+                turn.say(MessageEnded::new("m1".into(), text));
+                if request.session != SessionMode::Ephemeral {
+                    turn.recorder.resume = Some(ResumeHandle::new(self.id.clone(), json!("here")));
+                }
+                turn.outbox.flush(events).await;
+                let mut provenance = Provenance::new(self.id.clone());
+                provenance.model = request.model;
+                Ok(turn.recorder.into_result(FinishReason::Stop, provenance))
+            }
+            Err(error) => {
+                turn.outbox.flush(events).await;
+                Err(error.with_partial(turn.recorder.into_partial()))
+            }
+        }
+    }
+}
+
+struct Turn {
+    recorder: Recorder,
+    outbox: Outbox,
+}
+
+impl Turn {
+    fn say(&mut self, event: impl Into<TurnEvent>) {
+        let event = event.into();
+        self.recorder.observe(&event);
+        self.outbox.push(event);
+    }
+}
+
+/// A kind whose backends answer, with one setting `base_url` that must be an address, and one number.
+#[derive(Debug)]
+pub struct FakeKind {
+    name: &'static str,
+    vendor: &'static str,
+}
+
+impl FakeKind {
+    pub fn shared(name: &'static str, vendor: &'static str) -> Arc<dyn BackendKind> {
+        Arc::new(Self { name, vendor })
+    }
+}
+
+impl BackendKind for FakeKind {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+        self.vendor.into()
+    }
+
+    fn settings_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "base_url": { "type": "string" },
+                "credential": { "type": "object", "properties": { "env": { "type": "string" } } },
+            },
+        })
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        _context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        match settings.get("base_url") {
+            None => {}
+            Some(Value::String(url)) if url.starts_with("http") => {}
+            Some(_) => return Err(SettingsError::new("base_url", "not an http address")),
+        }
+        if let Some(env) = settings.get("credential").and_then(|credential| credential.get("env"))
+            && !env.is_string()
+        {
+            let path = vec!["credential".to_owned(), "env".to_owned()];
+            return Err(SettingsError { path, reason: "not the name of a variable".into() });
+        }
+        Ok(Fake::answering(id.as_str()))
+    }
+}
+
+/// Two kinds of two vendors, and one that is not part of the build.
+pub fn registry() -> Registry {
+    Registry::new()
+        .with(FakeKind::shared("alpha-cli", "alpha"))
+        .with(FakeKind::shared("beta-cli", "beta"))
+        .with(FakeKind::shared("beta-native", "beta"))
+        .with_absent("gamma-cli", "gamma-cli is not part of this build")
+}
+
+pub fn context() -> BuildContext {
+    BuildContext::new("home", ".")
+}
+
+/// A router over backends of the test's own. `text` knows them by their ids.
+pub fn router(text: &str, fakes: &[&Arc<Fake>]) -> Router {
+    builder(fakes).from_str(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub fn builder(fakes: &[&Arc<Fake>]) -> RouterBuilder {
+    let mut builder = Router::builder(registry(), context());
+    for fake in fakes {
+        builder = builder.backend(Arc::clone(fake) as Arc<dyn ExecutionBackend>);
+    }
+    builder
+}
+
+/// One type `work` over these backends, in this order.
+pub fn chain(ids: &str) -> String {
+    format!("groups: {{ main: [{ids}] }}\ntypes: {{ work: {{ group: main }} }}\n")
+}
+
+/// A clock that stands still until it is told otherwise.
+#[derive(Debug)]
+pub struct ManualClock(Mutex<SystemTime>);
+
+impl ManualClock {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000))))
+    }
+
+    pub fn advance(&self, by: Duration) {
+        *self.0.lock().unwrap() += by;
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> SystemTime {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// Runs `work` and gives back what was seen and how it ended.
+pub async fn run(
+    router: &Router,
+    request: TurnRequest,
+) -> (Vec<EventEnvelope>, Result<TurnResult, TurnError>) {
+    run_with(router, request, TurnHost::new()).await
+}
+
+pub async fn run_with(
+    router: &Router,
+    request: TurnRequest,
+    host: TurnHost,
+) -> (Vec<EventEnvelope>, Result<TurnResult, TurnError>) {
+    let mut seen = Vec::new();
+    let mut sink = |event: EventEnvelope| seen.push(event);
+    let outcome = router.run_turn("work", request, host, &mut sink).await;
+    (seen, outcome)
+}
