@@ -20,16 +20,17 @@
 
 pub use nexus_backends::{auth, registry};
 pub use nexus_core::{
-    AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, BuildContext, CallId, CancelToken,
-    Capabilities, Cost, CostReport, CostSource, Effects, Effort, Enforcement, ErrorKind, EventEnvelope, EventSink,
-    EventSinkExt, ExecutionBackend, ExecutionBackendExt, Fence, FinishReason, IdleLimits, Limit, LimitSupport, Limits,
-    LoopMode, Message, MessageId, ModelId, NoTools, OnLost, Outbox, OutputProblem, OutputSchema, OutputSupport, Partial,
-    Phase, PrintStyle, ProcessExit, ProcessReport, PromptBlock, Provenance, Recorder, Registry, ResumeHandle, Retry,
-    Secret, SessionMode, SettingsError, Skipped, StreamItem, Support, Survivor, TextGranularity, ToolAccess, ToolCall,
-    ToolCallRecord, ToolCallStatus, ToolContent, ToolDefinition, ToolResult, ToolRouter, TurnError, TurnErrorReport,
+    AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, BuildContext, CallId,
+    CancelToken, Capabilities, Cost, CostReport, CostSource, Effects, Effort, Enforcement, ErrorKind,
+    EventEnvelope, EventSink, EventSinkExt, ExecutionBackend, ExecutionBackendExt, Fence, FinishReason,
+    IdleLimits, Limit, LimitSupport, Limits, LoopMode, Message, MessageId, ModelId, NoTools, OnLost, Outbox,
+    OutputProblem, OutputSchema, OutputSupport, Partial, Phase, PrintStyle, ProcessExit, ProcessReport,
+    PromptBlock, Provenance, Recorder, Registry, ResumeHandle, Retry, Secret, SessionMode, SettingsError,
+    Skipped, StreamItem, Support, Survivor, TextGranularity, ToolAccess, ToolCall, ToolCallRecord,
+    ToolCallStatus, ToolContent, ToolDefinition, ToolResult, ToolRouter, TurnError, TurnErrorReport,
     TurnEvent, TurnHost, TurnPrinter, TurnRequest, TurnResult, TurnStream, Usage, Usd, VendorId, tool, turn,
 };
 pub use nexus_router::{
-    Binding, ConfigError, Explanation, Hold, KindError, PanelOutcome, PanelSink, Router, RouterBuilder, Seat, SeatEvent,
-    SeatOutcome, Vote, WorkKind,
+    Binding, ConfigError, Explanation, Hold, KindError, PanelOutcome, PanelSink, Router, RouterBuilder, Seat,
+    SeatEvent, SeatOutcome, Vote, WorkKind,
 };

@@ -2,3 +2,6 @@
 
 pub mod auth;
 pub mod delegated;
+mod registry;
+
+pub use registry::registry;

@@ -7,8 +7,12 @@ use nexus::{Effort, ToolAccess};
 
 /// Runs one turn of agent work on whichever vendor nexus.yaml names.
 #[derive(Debug, Parser)]
-#[command(name = "nexus", version, after_help = "Exit codes: 0 done, 1 the turn failed, 2 bad command line \
-or configuration, 130 cancelled.")]
+#[command(
+    name = "nexus",
+    version,
+    after_help = "Exit codes: 0 done, 1 the turn failed, 2 bad command line \
+or configuration, 130 cancelled."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,

@@ -16,7 +16,8 @@ pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Resu
         backends.push((id, availability));
     }
     if as_json {
-        let backends = backends.iter().map(|(id, availability)| json!({ "id": id, "availability": availability }));
+        let backends =
+            backends.iter().map(|(id, availability)| json!({ "id": id, "availability": availability }));
         let report = json!({ "kinds": kinds, "backends": backends.collect::<Vec<_>>() });
         println!("{report:#}");
     } else {
@@ -25,7 +26,8 @@ pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Resu
             println!("backend     {id}{}", availability.as_ref().map(words).unwrap_or_default());
         }
     }
-    let is_stuck = probe && !backends.iter().any(|(_, found)| found.as_ref().is_some_and(Availability::is_ready));
+    let is_stuck =
+        probe && !backends.iter().any(|(_, found)| found.as_ref().is_some_and(Availability::is_ready));
     Ok(if is_stuck { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
@@ -45,4 +47,3 @@ fn words(availability: &Availability) -> String {
         other => format!("  {other:?}"),
     }
 }
-

@@ -10,7 +10,8 @@ pub(crate) fn explain(args: &ConfigArgs, kind: Option<&str>, json: bool) -> Resu
         Some(kind) => vec![kind.to_owned()],
         None => router.kinds(),
     };
-    let explanations = kinds.iter().map(|kind| router.explain(kind.as_str()).map_err(|error| error.to_string()));
+    let explanations =
+        kinds.iter().map(|kind| router.explain(kind.as_str()).map_err(|error| error.to_string()));
     let explanations = explanations.collect::<Result<Vec<_>, _>>()?;
     if json {
         println!("{}", serde_json::to_string_pretty(&explanations).map_err(|error| error.to_string())?);

@@ -9,8 +9,9 @@ use std::{
 };
 
 use nexus::{
-    CancelToken, ErrorKind, EventEnvelope, EventSink, KindError, Limits, OutputSchema, PrintStyle, PromptBlock,
-    ResumeHandle, Router, SeatEvent, SessionMode, TurnError, TurnHost, TurnPrinter, TurnRequest, TurnResult, Vote,
+    CancelToken, ErrorKind, EventEnvelope, EventSink, KindError, Limits, OutputSchema, PrintStyle,
+    PromptBlock, ResumeHandle, Router, SeatEvent, SessionMode, TurnError, TurnHost, TurnPrinter, TurnRequest,
+    TurnResult, Vote,
 };
 use serde_json::{Value, json};
 
@@ -169,13 +170,19 @@ async fn run_panel(
         match (seat.vote(), args.json) {
             (Vote::Answer(result), true) => print_line(&json!({ "seat": seat.seat, "result": result })),
             (Vote::None(reason), true) => print_line(&json!({ "seat": seat.seat, "no_vote": reason })),
-            (Vote::Answer(result), false) => println!("## {} · {}\n\n{}\n", seat.seat, seat.backend, result.text),
+            (Vote::Answer(result), false) => {
+                println!("## {} · {}\n\n{}\n", seat.seat, seat.backend, result.text)
+            }
             (Vote::None(reason), false) => println!("## {} · no vote\n\n{reason}\n", seat.seat),
         }
     }
     let spread = panel.spread().len();
     if !args.json && !args.quiet {
-        eprintln!("= {} of {} seats answered, from {spread} vendors", panel.answers().count(), panel.seats.len());
+        eprintln!(
+            "= {} of {} seats answered, from {spread} vendors",
+            panel.answers().count(),
+            panel.seats.len()
+        );
     }
     Ok(if spread == 0 { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
@@ -221,7 +228,8 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
 
 fn image(path: &Path) -> Result<PromptBlock, String> {
     let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    PromptBlock::image(&bytes).ok_or_else(|| format!("{}: not a PNG, JPEG, GIF or WebP picture", path.display()))
+    PromptBlock::image(&bytes)
+        .ok_or_else(|| format!("{}: not a PNG, JPEG, GIF or WebP picture", path.display()))
 }
 
 fn style() -> PrintStyle {

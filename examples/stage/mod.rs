@@ -1,0 +1,163 @@
+//! Where an example runs: on fake CLIs that this very program poses as, or on the reader's own subscriptions.
+//!
+//! Not one line of an example depends on which. On the embedded simulator the search path begins with a folder
+//! that holds `claude`, `codex` and `grok`, each a link to this program; everything else, the spawning and
+//! the reading included, is what runs for real.
+
+#![allow(dead_code, reason = "each example uses its part of the stage")]
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    io::{self, IsTerminal as _},
+    path::PathBuf,
+    process::exit,
+    time::Instant,
+};
+
+use nexus::{BuildContext, PrintStyle, Router, TurnError, TurnHost, TurnPrinter, TurnRequest, TurnResult};
+use nexus_testkit::{
+    fake_cli::{FakeCli, Vendor},
+    sim::Scenario,
+};
+
+/// What an example's `main` may fail with.
+pub type AnyError = Box<dyn Error + Send + Sync>;
+
+/// The parts that the fake CLIs play.
+pub struct Cast {
+    /// Claude Code's.
+    pub claude: Scenario,
+    /// Codex's.
+    pub codex: Scenario,
+    /// Grok's.
+    pub grok: Scenario,
+}
+
+impl Cast {
+    /// All three play the same part.
+    pub fn all(scenario: Scenario) -> Self {
+        Self { claude: scenario.clone(), codex: scenario.clone(), grok: scenario }
+    }
+}
+
+/// Where an example runs.
+pub struct Stage {
+    context: BuildContext,
+    config: Option<PathBuf>,
+    /// Keeps the fakes alive.
+    _fakes: Vec<FakeCli>,
+    scratch: tempfile::TempDir,
+}
+
+impl Stage {
+    /// Reads the command line, and sets the stage. Must be the first thing an example does: this program may
+    /// have been started as one of the fakes.
+    pub fn open(about: &str, cast: Cast) -> Result<Self, AnyError> {
+        nexus_testkit::fake_cli::run_if_invoked();
+        let (is_real, config) = arguments(about);
+        let scratch = tempfile::tempdir()?;
+        let context = BuildContext::from_process();
+        if is_real {
+            println!("Running for real, on your own subscriptions.\n");
+            return Ok(Self { context, config, _fakes: Vec::new(), scratch });
+        }
+        println!(
+            "No login needed: running on the embedded simulator. `-- --real` uses your own subscriptions.\n"
+        );
+        let fakes = [(Vendor::Claude, cast.claude), (Vendor::Codex, cast.codex), (Vendor::Grok, cast.grok)];
+        let fakes = fakes.map(|(vendor, scenario)| FakeCli::install(vendor, scenario));
+        let fakes = fakes.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { context: simulated(&context, &fakes, &scratch)?, config, _fakes: fakes, scratch })
+    }
+
+    /// The router of the file that the command line names, else of `yaml`.
+    pub fn router(&self, yaml: &str) -> Result<Router, AnyError> {
+        self.builder(yaml, |builder| builder)
+    }
+
+    /// As [`Stage::router`], with backends of the program's own.
+    pub fn builder(
+        &self,
+        yaml: &str,
+        add: impl FnOnce(nexus::RouterBuilder) -> nexus::RouterBuilder,
+    ) -> Result<Router, AnyError> {
+        let builder = add(Router::builder(nexus::registry(), self.context.clone()));
+        Ok(match &self.config {
+            Some(path) => builder.from_file(path)?,
+            None => builder.from_str(yaml)?,
+        })
+    }
+
+    /// An empty folder to work in, gone at the end.
+    pub fn workspace(&self, name: &str) -> Result<PathBuf, AnyError> {
+        let path = self.scratch.path().join(name);
+        std::fs::create_dir(&path)?;
+        Ok(path)
+    }
+}
+
+/// Runs one turn and shows it as it happens.
+pub async fn show_turn(router: &Router, kind: &str, request: TurnRequest) -> Result<TurnResult, TurnError> {
+    let began = Instant::now();
+    let mut printer = TurnPrinter::new(io::stdout()).with_style(style());
+    let outcome = router.run_turn(kind, request, TurnHost::new(), &mut printer).await;
+    printer.outcome(&outcome, began.elapsed());
+    outcome
+}
+
+fn style() -> PrintStyle {
+    if io::stdout().is_terminal() { PrintStyle::Ansi } else { PrintStyle::Plain }
+}
+
+/// `--real` and `--config FILE`.
+fn arguments(about: &str) -> (bool, Option<PathBuf>) {
+    let usage = format!(
+        "{about}\n\nOptions, after `--`:\n  --real         use the CLIs and logins of this machine\n  \
+         --config FILE  route by this nexus.yaml, for real\n  --help         print this"
+    );
+    let mut is_real = false;
+    let mut config = None;
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--real" => is_real = true,
+            "--config" => match arguments.next() {
+                Some(path) => config = Some(PathBuf::from(path)),
+                None => fail("--config needs a file", &usage),
+            },
+            "--help" | "-h" => {
+                println!("{usage}");
+                exit(0);
+            }
+            other => fail(&format!("unknown option {other}"), &usage),
+        }
+    }
+    (is_real || config.is_some(), config)
+}
+
+fn fail(problem: &str, usage: &str) -> ! {
+    eprintln!("{problem}\n\n{usage}");
+    exit(2);
+}
+
+/// The process's own context, with the fakes first on the search path, tokens that open nothing, and a home
+/// that is gone at the end.
+fn simulated(
+    real: &BuildContext,
+    fakes: &[FakeCli],
+    scratch: &tempfile::TempDir,
+) -> Result<BuildContext, AnyError> {
+    let path = real.environment.get("PATH").map(String::as_str).unwrap_or_default();
+    let folders = fakes.iter().map(|fake| fake.folder().to_owned()).chain(std::env::split_paths(path));
+    let path = std::env::join_paths(folders)?.into_string().map_err(|_| "the search path is not Unicode")?;
+    let home = scratch.path().join("home");
+    std::fs::create_dir(&home)?;
+    let environment = BTreeMap::from([
+        ("PATH".to_owned(), path),
+        ("HOME".to_owned(), home.display().to_string()),
+        ("OPENAI_TOKEN".to_owned(), "simulated".to_owned()),
+        ("XAI_TOKEN".to_owned(), "simulated".to_owned()),
+    ]);
+    Ok(BuildContext::new(scratch.path().join("nexus"), ".").with_environment(environment))
+}
