@@ -24,7 +24,7 @@ pub enum Fault {
     Status(StatusFault),
     /// The stream reports an error after the parts: the vendor's own kind of event.
     StreamError {
-        /// The vendor's code or type, such as `overloaded_error` or `server_error`.
+        /// `overloaded`, `server` and `rate_limit` become the vendor's own code; any other is sent verbatim.
         code: String,
         /// The vendor's sentence.
         message: String,
@@ -46,7 +46,8 @@ impl Fault {
         Self::Status(StatusFault { retry_after: Some(retry_after_seconds), ..StatusFault::new(429) })
     }
 
-    /// 429 because the plan is used up, until `resets_at` (Unix seconds), said as the vendor says it.
+    /// 429 because the plan is used up, until `resets_at` (Unix seconds), said as the vendor says it: xAI
+    /// names no time, unless [`StatusFault::retry_after`] is set too.
     pub fn usage_limit(resets_at: u64) -> Self {
         Self::Status(StatusFault { limit: Some(RateLimit::rejected(resets_at)), ..StatusFault::new(429) })
     }

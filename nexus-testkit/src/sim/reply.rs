@@ -292,8 +292,8 @@ pub struct Usage {
     pub output: u64,
     /// Output spent on reasoning.
     pub reasoning: u64,
-    /// What the vendor charges, in ticks of 10^-10 US dollars (`cost_in_usd_ticks`, so 10^10 to the
-    /// dollar); only xAI's dialect says it.
+    /// What the vendor charges, in ticks of 10^-10 US dollars (`cost_in_usd_ticks`); only xAI's dialect
+    /// says it.
     pub cost_ticks: Option<u64>,
 }
 

@@ -202,10 +202,8 @@ pub(super) async fn respond(
 }
 
 fn unknown() -> Answer {
-    Answer::json(
-        404,
-        &serde_json::json!({"error": {"type": "not_found_error", "message": "the simulator does not know this path"}}),
-    )
+    let message = "the simulator does not know this path";
+    Answer::json(404, &serde_json::json!({"error": {"type": "not_found_error", "message": message}}))
 }
 
 /// Counts a connection for as long as it lives.

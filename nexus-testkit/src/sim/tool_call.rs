@@ -25,9 +25,9 @@ pub enum ToolCall {
     },
     /// Creates a file.
     WriteFile {
-        /// Its path; some harnesses insist on an absolute one.
+        /// Its path. All programs tried take one relative to the working directory.
         path: String,
-        /// Its content.
+        /// Its content; Codex's `apply_patch` ends every file with a newline.
         text: String,
     },
     /// Reads a file.

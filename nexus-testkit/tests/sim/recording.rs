@@ -15,11 +15,24 @@ fn a_messages_request_is_read_in_full() {
         "metadata": {"user_id": "session-7"},
         "output_config": {"effort": "high"},
         "system": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}],
-        "tools": [{"name": "Bash", "description": "runs", "input_schema": {}}, {"type": "web_search_20250305", "name": "web_search"}],
+        "tools": [
+            {"name": "Bash", "description": "runs", "input_schema": {}},
+            {"type": "web_search_20250305", "name": "web_search"},
+        ],
         "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "look"}, {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}]},
-            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "yes"}, {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": [{"type": "text", "text": "gone"}]}]},
+            {"role": "user", "content": [
+                {"type": "text", "text": "look"},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+            ]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "text", "text": "yes"},
+                {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "is_error": true,
+                 "content": [{"type": "text", "text": "gone"}]},
+            ]},
         ],
     });
     post(
@@ -60,12 +73,21 @@ fn a_lite_responses_request_is_read_in_full() {
         "model": "gpt-x", "stream": true, "prompt_cache_key": "thread-1", "reasoning": {"effort": "low"},
         "text": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
         "input": [
-            {"type": "additional_tools", "role": "developer", "tools": [{"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}]},
-            {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]},
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "look"}, {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]},
-            {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "e"},
-            {"type": "custom_tool_call", "call_id": "c1", "namespace": "functions", "name": "exec", "input": "text(1)"},
-            {"type": "custom_tool_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "1"}]},
+            {"type": "additional_tools", "role": "developer", "tools": [
+                {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]},
+            ]},
+            {"type": "message", "role": "developer",
+             "content": [{"type": "input_text", "text": "Be brief."}]},
+            {"type": "message", "role": "user", "content": [
+                {"type": "input_text", "text": "look"},
+                {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
+            ]},
+            {"type": "reasoning", "id": "rs_1", "encrypted_content": "e",
+             "summary": [{"type": "summary_text", "text": "hm"}]},
+            {"type": "custom_tool_call", "call_id": "c1", "namespace": "functions", "name": "exec",
+             "input": "text(1)"},
+            {"type": "custom_tool_call_output", "call_id": "c1",
+             "output": [{"type": "input_text", "text": "1"}]},
             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "yes"}]},
             {"type": "web_search_call", "id": "ws_1"},
         ],

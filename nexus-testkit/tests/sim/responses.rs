@@ -20,7 +20,9 @@ fn lite_body() -> Value {
     body["input"].as_array_mut().expect("a list").insert(
         0,
         json!({"type": "additional_tools", "role": "developer", "tools": [
-            {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}, {"type": "function", "name": "wait"}]},
+            {"type": "namespace", "name": "functions", "tools": [
+                {"type": "custom", "name": "exec"}, {"type": "function", "name": "wait"},
+            ]},
             {"type": "namespace", "name": "mcp__direct", "tools": [{"type": "function", "name": "add"}]},
         ]}),
     );

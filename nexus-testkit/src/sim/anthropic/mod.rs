@@ -34,11 +34,9 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
         }
         ("HEAD" | "GET", "/") => Route::Housekeeping(Answer::whole(200, "text/plain", "")),
         ("GET", "/v1/models") => {
-            let models: Vec<_> = arrival
-                .models
-                .iter()
-                .map(|id| json!({"type": "model", "id": id, "display_name": id, "created_at": "2026-01-01T00:00:00Z"}))
-                .collect();
+            let created = "2026-01-01T00:00:00Z";
+            let model = |id| json!({"type": "model", "id": id, "display_name": id, "created_at": created});
+            let models: Vec<_> = arrival.models.iter().map(model).collect();
             Route::Housekeeping(Answer::json(200, &json!({"data": models, "has_more": false})))
         }
         ("HEAD" | "GET", "/api/hello") => {

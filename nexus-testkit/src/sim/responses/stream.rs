@@ -134,8 +134,13 @@ impl Stream<'_> {
             }
         };
         let place = json!({"item_id": id, "output_index": index, "content_index": 0});
-        self.add(&json!({"type": "message", "id": id, "role": "assistant", "status": "in_progress", "content": []}),
-        );
+        let item = |status: &str, content: Value| {
+            json!({
+                "type": "message", "id": id, "role": "assistant",
+                "status": status, "content": content,
+            })
+        };
+        self.add(&item("in_progress", json!([])));
         self.event("response.content_part.added", with(&place, "part", content("")));
         let delta = format!("response.{kind}.delta");
         self.pieces(&delta, text, &place);
@@ -144,7 +149,8 @@ impl Stream<'_> {
         }
         self.event(&format!("response.{kind}.done"), with(&place, key, json!(text)));
         self.event("response.content_part.done", with(&place, "part", content(text)));
-        self.done(json!({"type": "message", "id": id, "role": "assistant", "status": "completed", "content": [content(text)]}));
+        let finished = item("completed", json!([content(text)]));
+        self.done(finished);
     }
 
     fn summary(&mut self, text: &str, left_open: bool) {
@@ -159,7 +165,10 @@ impl Stream<'_> {
         }
         self.event("response.reasoning_summary_text.done", with(&place, "text", json!(text)));
         self.event("response.reasoning_summary_part.done", with(&place, "part", part(text)));
-        self.done(json!({"type": "reasoning", "id": id, "summary": [part(text)], "encrypted_content": self.encrypted()}));
+        let encrypted = self.encrypted();
+        self.done(json!({
+            "type": "reasoning", "id": id, "summary": [part(text)], "encrypted_content": encrypted,
+        }));
     }
 
     fn raw_thinking(&mut self, text: &str, left_open: bool) {
@@ -172,7 +181,11 @@ impl Stream<'_> {
         }
         self.event("response.reasoning_text.done", with(&place, "text", json!(text)));
         let content = json!([{"type": "reasoning_text", "text": text}]);
-        self.done(json!({"type": "reasoning", "id": id, "summary": [], "content": content, "encrypted_content": self.encrypted()}));
+        let encrypted = self.encrypted();
+        self.done(json!({
+            "type": "reasoning", "id": id, "summary": [],
+            "content": content, "encrypted_content": encrypted,
+        }));
     }
 
     fn tool(&mut self, wire: &WireCall) {
@@ -198,7 +211,10 @@ impl Stream<'_> {
         };
         let id = self.id(prefix);
         let place = json!({"item_id": id, "output_index": self.output.len()});
-        let mut item = json!({"type": kind, "id": id, "call_id": self.id("call"), "name": name, key: "", "status": "in_progress"});
+        let mut item = json!({
+            "type": kind, "id": id, "call_id": self.id("call"), "name": name,
+            key: "", "status": "in_progress",
+        });
         if let Some(namespace) = namespace {
             item["namespace"] = json!(namespace);
         }
@@ -219,7 +235,7 @@ impl Stream<'_> {
                 ("incomplete", Some(incomplete("content_filter")))
             }
             Finish::ContextExceeded => {
-                let message = "Your input exceeds the context window of this model. Please adjust your input and try again.";
+                let message = "Your input exceeds the context window of this model.";
                 return self.fail("context_length_exceeded", message);
             }
             Finish::End | Finish::Refusal | Finish::Pause => ("completed", None),
