@@ -93,7 +93,11 @@ impl Environment {
     /// # Errors
     ///
     /// An [`EnvironmentError`] if an environment cannot hold the name or the value.
-    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Result<(), EnvironmentError> {
+    pub fn set(
+        &mut self,
+        name: impl Into<OsString>,
+        value: impl Into<OsString>,
+    ) -> Result<(), EnvironmentError> {
         let (name, value) = (name.into(), value.into());
         let bytes = name.as_bytes();
         if bytes.is_empty() || bytes.contains(&b'=') || bytes.contains(&0) {
@@ -177,11 +181,19 @@ mod tests {
     use super::*;
 
     fn host() -> Vec<(OsString, OsString)> {
-        ["PATH=/bin", "LC_ALL=C", "HOME=/home/a", "VENDOR_API_KEY=canary", "https_proxy=http://p", "SSL_CERT_FILE=/ca", "CI=1"]
-            .iter()
-            .filter_map(|entry| entry.split_once('='))
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect()
+        [
+            "PATH=/bin",
+            "LC_ALL=C",
+            "HOME=/home/a",
+            "VENDOR_API_KEY=canary",
+            "https_proxy=http://p",
+            "SSL_CERT_FILE=/ca",
+            "CI=1",
+        ]
+        .iter()
+        .filter_map(|entry| entry.split_once('='))
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
     }
 
     fn names(environment: &Environment) -> Vec<&str> {
@@ -196,8 +208,11 @@ mod tests {
 
     #[test]
     fn network_settings_pass_when_asked_for() {
-        let environment =
-            Environment::from_host(host()).network(NetworkSettings::Pass).pass(["CI", "ABSENT"]).build().unwrap();
+        let environment = Environment::from_host(host())
+            .network(NetworkSettings::Pass)
+            .pass(["CI", "ABSENT"])
+            .build()
+            .unwrap();
         assert_eq!(names(&environment), ["CI", "LC_ALL", "PATH", "SSL_CERT_FILE", "https_proxy"]);
     }
 

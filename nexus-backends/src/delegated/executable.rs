@@ -137,10 +137,9 @@ impl Executable {
     pub(super) fn check(&self) -> Result<Metadata, ExecutableError> {
         let path = || self.path.clone();
         let metadata = std::fs::metadata(&self.path).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ExecutableError::Missing {
-                name: self.path.clone().into(),
-                looked_in: vec![path()],
-            },
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                ExecutableError::Missing { name: self.path.clone().into(), looked_in: vec![path()] }
+            }
             _ => ExecutableError::Unreadable { path: path(), source },
         })?;
         if metadata.is_dir() {
@@ -183,7 +182,9 @@ mod tests {
         let path = std::env::join_paths([&first, &second]).unwrap();
         assert_eq!(Executable::find("tool", Some(&path)).unwrap().path(), second.join("tool"));
         let error = Executable::find("sh", Some(&path)).unwrap_err();
-        assert!(matches!(&error, ExecutableError::Missing { looked_in, .. } if *looked_in == [first, second]));
+        assert!(
+            matches!(&error, ExecutableError::Missing { looked_in, .. } if *looked_in == [first, second])
+        );
         assert!(error.to_string().contains("second"), "{error}");
         assert!(matches!(Executable::find("sh", None), Err(ExecutableError::Missing { .. })));
     }
@@ -193,9 +194,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(&folder.path().join("plain"), 0o644);
         assert!(matches!(Executable::at(folder.path()), Err(ExecutableError::Directory { .. })));
-        assert!(matches!(Executable::at(folder.path().join("plain")), Err(ExecutableError::NotExecutable { .. })));
+        assert!(matches!(
+            Executable::at(folder.path().join("plain")),
+            Err(ExecutableError::NotExecutable { .. })
+        ));
         assert!(matches!(Executable::at(folder.path().join("absent")), Err(ExecutableError::Missing { .. })));
-        assert!(matches!(Executable::at(folder.path().join("plain/below")), Err(ExecutableError::Missing { .. })));
+        assert!(matches!(
+            Executable::at(folder.path().join("plain/below")),
+            Err(ExecutableError::Missing { .. })
+        ));
         let found = Executable::find("plain", Some(folder.path().as_os_str()));
         assert!(matches!(found, Err(ExecutableError::NotExecutable { .. })));
     }

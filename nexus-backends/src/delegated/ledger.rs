@@ -97,8 +97,10 @@ impl LedgerEntry {
         let path = runs.join(format!("{run}.json"));
         // Locked under another name first: a sweep must never see the entry unlocked.
         let unfinished = runs.join(format!("{run}.new"));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unfinished)?;
-        let entry = Inner { run, nexus_home: nexus_home.to_owned(), path, file, written: Mutex::new(written) };
+        let file =
+            OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        let entry =
+            Inner { run, nexus_home: nexus_home.to_owned(), path, file, written: Mutex::new(written) };
         flock(&entry.file, FlockOperation::NonBlockingLockExclusive)?;
         entry.write(&entry.lock())?;
         fs::rename(&unfinished, &entry.path)?;

@@ -19,13 +19,18 @@ use serde::{Deserialize, Serialize};
 
 mod snapshot;
 
+use snapshot::{Carries, Row, Snapshot, carries};
 pub(super) use snapshot::{boot_id, identity_of};
-use snapshot::{Row, Snapshot, carries};
 
 use super::run::RunId;
 
 /// The variable that every child of a run carries.
 pub const RUN_MARKER: &str = "NEXUS_RUN";
+
+/// How often to look again while somebody shows no environment.
+const LOOKS_AT_THE_EMPTY: usize = 3;
+/// The parent of all kernel threads, which have no environment. Source: Linux, `kthreadd`.
+const KERNEL_PARENT: u32 = 2;
 
 /// A process, told apart from any other that ever had its id since the machine started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -102,14 +107,20 @@ impl ProcessTree {
     }
 
     /// Every process of the run that is alive now, by every trace. A zombie is not alive; one that
-    /// is ours to reap is reaped.
+    /// the kernel gave us to reap is reaped.
     #[must_use]
     pub fn alive(&mut self) -> Vec<LiveProcess> {
-        let snapshot = Snapshot::now();
-        self.absorb(&snapshot, Marker::Read)
-            .into_iter()
-            .map(|row| LiveProcess { identity: row.identity(), name: row.name.clone() })
-            .collect()
+        // A process in the middle of an exec shows no environment for a moment. Where somebody
+        // shows none, nobody is called gone at the first look.
+        for _ in 0..LOOKS_AT_THE_EMPTY {
+            let snapshot = Snapshot::now();
+            let look = self.absorb(&snapshot, Marker::Read);
+            if !look.alive.is_empty() || !look.undecided {
+                return look.alive.into_iter().map(Row::live).collect();
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        Vec::new()
     }
 
     /// Sends `signal` to every process of the run, and says how many there were.
@@ -150,7 +161,7 @@ impl ProcessTree {
     }
 
     /// Adds every newly seen descendant, and returns those that are alive.
-    fn absorb<'a>(&mut self, snapshot: &'a Snapshot, marker: Marker) -> Vec<&'a Row> {
+    fn absorb<'a>(&mut self, snapshot: &'a Snapshot, marker: Marker) -> Look<'a> {
         let start_of: HashMap<u32, u64> =
             snapshot.rows.iter().map(|row| (row.pid, row.start_ticks)).collect();
         // The id of a group stays taken while the group has a member. One that is empty, or is led
@@ -161,26 +172,34 @@ impl ProcessTree {
             (None, _) => true,
         };
         self.groups.retain(|id| ours(*id, &self.known) && snapshot.rows.iter().any(|row| row.group == *id));
-        self.sessions.retain(|id| ours(*id, &self.known) && snapshot.rows.iter().any(|row| row.session == *id));
+        self.sessions
+            .retain(|id| ours(*id, &self.known) && snapshot.rows.iter().any(|row| row.session == *id));
 
         let mut found = vec![false; snapshot.rows.len()];
         let mut unread: Vec<bool> = vec![marker == Marker::Read; snapshot.rows.len()];
+        let mut undecided = false;
         loop {
             let mut grew = false;
             for (index, row) in snapshot.rows.iter().enumerate() {
-                if found[index] || row.start_ticks < self.oldest_start_ticks || row.pid == std::process::id() {
+                if found[index] || row.start_ticks < self.oldest_start_ticks || row.pid == std::process::id()
+                {
                     continue;
                 }
-                let parent_known = self.known.get(&row.parent).is_some_and(|known| {
-                    start_of.get(&row.parent).is_some_and(|start| start == known)
-                });
-                let belongs = self.known.get(&row.pid) == Some(&row.start_ticks)
+                let parent_known = self
+                    .known
+                    .get(&row.parent)
+                    .is_some_and(|known| start_of.get(&row.parent).is_some_and(|start| start == known));
+                let mut belongs = self.known.get(&row.pid) == Some(&row.start_ticks)
                     || parent_known
                     || self.groups.contains(&row.group)
-                    || self.sessions.contains(&row.session)
-                    || (std::mem::take(&mut unread[index])
-                        && row.is_alive()
-                        && carries(row.pid, RUN_MARKER, self.run.as_str()));
+                    || self.sessions.contains(&row.session);
+                if !belongs && row.is_alive() && std::mem::take(&mut unread[index]) {
+                    match carries(row.pid, RUN_MARKER, self.run.as_str()) {
+                        Carries::Yes => belongs = true,
+                        Carries::Nothing => undecided |= row.parent != KERNEL_PARENT,
+                        Carries::No => {}
+                    }
+                }
                 if belongs {
                     found[index] = true;
                     grew = true;
@@ -202,13 +221,14 @@ impl ProcessTree {
         if marker == Marker::Read {
             self.reap_adopted(&dead);
         }
-        alive
+        Look { alive, undecided }
     }
 
     /// Reaps orphans that the kernel handed to this process, which happens where the host is the
     /// first process of a container or a subreaper. The direct child is left to its own waiter.
     fn reap_adopted(&self, dead: &[&Row]) {
-        let adopted = dead.iter().filter(|row| row.parent == std::process::id() && Some(row.pid) != self.child);
+        let Some(child) = self.child else { return };
+        let adopted = dead.iter().filter(|row| row.parent == std::process::id() && row.pid != child);
         for pid in adopted.filter_map(|row| pid(row.pid)) {
             let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
         }
@@ -220,6 +240,13 @@ impl ProcessTree {
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }
+}
+
+/// Who was seen alive.
+struct Look<'a> {
+    alive: Vec<&'a Row>,
+    /// Whether somebody young enough showed no environment at all.
+    undecided: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

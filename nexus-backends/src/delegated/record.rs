@@ -54,7 +54,8 @@ impl Record {
         redactor: &Redactor,
     ) -> io::Result<Self> {
         private_folder(folder)?;
-        let redacted = |text: &OsString| String::from_utf8_lossy(&redactor.redact(text.as_bytes())).into_owned();
+        let redacted =
+            |text: &OsString| String::from_utf8_lossy(&redactor.redact(text.as_bytes())).into_owned();
         let invocation = json!({
             "executable": executable.path().to_string_lossy(),
             "arguments": arguments.iter().map(redacted).collect::<Vec<_>>(),
@@ -87,7 +88,10 @@ impl Record {
         self.stdout.finish();
         self.stderr.finish();
         let processes = |processes: &[LiveProcess]| {
-            processes.iter().map(|process| json!({ "pid": process.identity.pid, "name": process.name })).collect::<Vec<_>>()
+            processes
+                .iter()
+                .map(|process| json!({ "pid": process.identity.pid, "name": process.name }))
+                .collect::<Vec<_>>()
         };
         let written = json!({
             "status": format!("{:?}", exit.status),

@@ -76,7 +76,8 @@ impl Redactor {
     fn matches(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for secret in self.secrets.iter() {
-            ranges.extend(memmem::find_iter(bytes, secret.as_slice()).map(|start| start..start + secret.len()));
+            ranges
+                .extend(memmem::find_iter(bytes, secret.as_slice()).map(|start| start..start + secret.len()));
         }
         for (prefix, least) in SHAPES {
             let mut until = 0;
@@ -254,7 +255,9 @@ mod tests {
     #[test]
     fn a_stream_is_redacted_however_it_is_cut() {
         let redactor = Redactor::new(["swordfish"]);
-        let input = format!("a swordfish b Bearer 0123456789abcdef\nsk-live-0123456789abcdef {JWT}\nswordfis end swordfish");
+        let input = format!(
+            "a swordfish b Bearer 0123456789abcdef\nsk-live-0123456789abcdef {JWT}\nswordfis end swordfish"
+        );
         let whole = redactor.redact(input.as_bytes());
         assert!(!text(whole.clone()).contains("swordfish"));
         for piece in 1..input.len() {

@@ -1,5 +1,6 @@
 //! The private folder of one run, gone when the run is.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -97,7 +98,10 @@ impl RunHome {
     fn inside(&self, relative: &Path) -> io::Result<PathBuf> {
         let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
         if !plain || relative.as_os_str().is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a path in a run's home stays inside it"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a path in a run's home stays inside it",
+            ));
         }
         Ok(self.path.join(relative))
     }
@@ -120,7 +124,7 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     let until = Instant::now() + REMOVE_PATIENCE;
     let mut pause = Duration::from_millis(1);
     loop {
-        match remove_once(path) {
+        match remove_once(path, until) {
             Ok(()) => return Ok(()),
             Err(Errno::NOENT) => return Ok(()),
             Err(error) if Instant::now() >= until => return Err(error.into()),
@@ -131,29 +135,32 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-fn remove_once(path: &Path) -> Result<(), Errno> {
+fn remove_once(path: &Path, until: Instant) -> Result<(), Errno> {
     let root = match open_folder(CWD, path.as_os_str()) {
         Ok(root) => root,
         // A file or a link in the folder's place is removed itself.
         Err(Errno::NOTDIR | Errno::LOOP) => return unlinkat(CWD, path, AtFlags::empty()),
         Err(error) => return Err(error),
     };
-    empty(&root, &root, 0)?;
-    match unlinkat(CWD, path, AtFlags::REMOVEDIR) {
-        Err(Errno::NOTEMPTY) => {
-            // Deep folders were moved up into the root: another round takes them.
-            Err(Errno::NOTEMPTY)
+    let moved = Cell::new(0);
+    loop {
+        let before = moved.get();
+        empty(&root, &root, 0, &moved)?;
+        if moved.get() == before {
+            return unlinkat(CWD, path, AtFlags::REMOVEDIR);
         }
-        other => other,
+        if Instant::now() >= until {
+            return Err(Errno::NOTEMPTY);
+        }
     }
 }
 
-/// Empties one folder, as far as it goes.
-fn empty(root: &OwnedFd, folder: &OwnedFd, depth: usize) -> Result<(), Errno> {
+/// Empties one folder, as far as it goes. What is too deep is moved up into `root`, and counted.
+fn empty(root: &OwnedFd, folder: &OwnedFd, depth: usize, moved: &Cell<u64>) -> Result<(), Errno> {
     let mut first_error = None;
     for (name, is_folder) in entries(folder)? {
         let done = if is_folder {
-            remove_folder(root, folder, &name, depth)
+            remove_folder(root, folder, &name, depth, moved)
         } else {
             unlinkat(folder, &name, AtFlags::empty())
         };
@@ -166,14 +173,21 @@ fn empty(root: &OwnedFd, folder: &OwnedFd, depth: usize) -> Result<(), Errno> {
     first_error.map_or(Ok(()), Err)
 }
 
-fn remove_folder(root: &OwnedFd, parent: &OwnedFd, name: &OsStr, depth: usize) -> Result<(), Errno> {
+fn remove_folder(
+    root: &OwnedFd,
+    parent: &OwnedFd,
+    name: &OsStr,
+    depth: usize,
+    moved: &Cell<u64>,
+) -> Result<(), Errno> {
     static MOVED: AtomicU64 = AtomicU64::new(0);
     if depth >= DEEPEST {
         let count = MOVED.fetch_add(1, Ordering::Relaxed);
+        moved.set(moved.get() + 1);
         return renameat(parent, name, root, format!(".deep-{}-{count}", std::process::id()));
     }
     let folder = open_folder(parent, name)?;
-    empty(root, &folder, depth + 1)?;
+    empty(root, &folder, depth + 1, moved)?;
     unlinkat(parent, name, AtFlags::REMOVEDIR)
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::ProcessIdentity;
+use super::{LiveProcess, ProcessIdentity};
 
 /// What `/proc/PID/stat` says of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,10 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn identity(&self) -> ProcessIdentity {
         ProcessIdentity { pid: self.pid, start_ticks: self.start_ticks }
+    }
+
+    pub(super) fn live(&self) -> LiveProcess {
+        LiveProcess { identity: self.identity(), name: self.name.clone() }
     }
 
     pub(super) fn is_alive(&self) -> bool {
@@ -75,14 +79,29 @@ pub(in crate::delegated) fn boot_id() -> String {
 }
 
 /// Says whether the environment that a process was started with holds `name=value`.
-pub(super) fn carries(pid: u32, name: &str, value: &str) -> bool {
-    let environment = fs::read(Path::new("/proc").join(pid.to_string()).join("environ"));
-    environment.unwrap_or_default().split(|byte| *byte == 0).any(|entry| {
+pub(super) fn carries(pid: u32, name: &str, value: &str) -> Carries {
+    let Ok(environment) = fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) else {
+        return Carries::No;
+    };
+    if environment.is_empty() {
+        return Carries::Nothing;
+    }
+    let found = environment.split(|byte| *byte == 0).any(|entry| {
         entry
             .strip_prefix(name.as_bytes())
             .and_then(|rest| rest.strip_prefix(b"="))
             .is_some_and(|found| found == value.as_bytes())
-    })
+    });
+    if found { Carries::Yes } else { Carries::No }
+}
+
+/// Whether a process carries a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carries {
+    Yes,
+    No,
+    /// It shows no environment at all.
+    Nothing,
 }
 
 fn row(pid: u32) -> Option<Row> {

@@ -204,12 +204,16 @@ impl Invocation {
     pub fn spawn(self) -> Result<Process, SpawnError> {
         self.executable.check()?;
         self.check_working_directory()?;
-        if let Some(position) = self.arguments.0.iter().position(|argument| argument.as_encoded_bytes().contains(&0)) {
+        if let Some(position) =
+            self.arguments.0.iter().position(|argument| argument.as_encoded_bytes().contains(&0))
+        {
             return Err(SpawnError::Argument { position: position + 1 });
         }
         let record = match &self.record {
-            Some(folder) => Some(Record::begin(folder, &self.executable, &self.arguments.0, &self.environment, &self.redactor)
-                .map_err(|source| SpawnError::Record { path: folder.clone(), source })?),
+            Some(folder) => Some(
+                Record::begin(folder, &self.executable, &self.arguments.0, &self.environment, &self.redactor)
+                    .map_err(|source| SpawnError::Record { path: folder.clone(), source })?,
+            ),
             None => None,
         };
 

@@ -82,7 +82,8 @@ impl Process {
         };
         let (run, redactor) = (invocation.run.clone(), invocation.redactor.clone());
         let mut unstarted = Unstarted { child: Some(child), run: run.clone() };
-        let system = |source| SpawnError::System { executable: invocation.executable.path().to_owned(), source };
+        let system =
+            |source| SpawnError::System { executable: invocation.executable.path().to_owned(), source };
         let (woken, wake) = std::io::pipe().map_err(system)?;
         rustix::io::ioctl_fionbio(&woken, true).map_err(|error| system(error.into()))?;
         rustix::io::ioctl_fionbio(&wake, true).map_err(|error| system(error.into()))?;
@@ -101,13 +102,17 @@ impl Process {
         // does not take it along.
         let slot = Arc::new(Mutex::new(unstarted.child.take()));
         let taken = Arc::clone(&slot);
-        let thread = std::thread::Builder::new().name("nexus-spawn".to_owned()).stack_size(256 << 10).spawn(move || {
-            if let Some(child) = taken.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                pump.serve(child);
-            }
-        });
+        let thread = std::thread::Builder::new().name("nexus-spawn".to_owned()).stack_size(256 << 10).spawn(
+            move || {
+                if let Some(child) = taken.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                    pump.serve(child);
+                }
+            },
+        );
         match thread {
-            Ok(thread) => Ok(Self { pid, run, shared, batch: Mutex::default(), redactor, pump: Some(thread), span }),
+            Ok(thread) => {
+                Ok(Self { pid, run, shared, batch: Mutex::default(), redactor, pump: Some(thread), span })
+            }
             Err(source) => {
                 unstarted.child = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
                 Err(system(source))
@@ -195,16 +200,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let ended = {
-            let mut state = self.shared.lock();
-            state.kill_now = true;
-            state.exit.is_some()
-        };
-        let Some(pump) = self.pump.take() else { return };
-        if ended {
-            return;
-        }
+        self.shared.lock().kill_now = true;
         self.shared.wake();
+        let Some(pump) = self.pump.take() else { return };
         // The thread bounds its own work. Were it gone with its work undone, the tree is still ours
         // to end.
         if pump.join().is_err() {

@@ -291,8 +291,10 @@ impl Pump {
         if let (None, Some(exit)) = (serving.status, &serving.exit_signal) {
             watched.push((Source::Exit, exit.as_fd(), PollFlags::IN));
         }
-        let mut polled: Vec<PollFd<'_>> =
-            watched.iter().map(|(_, descriptor, flags)| PollFd::from_borrowed_fd(*descriptor, *flags)).collect();
+        let mut polled: Vec<PollFd<'_>> = watched
+            .iter()
+            .map(|(_, descriptor, flags)| PollFd::from_borrowed_fd(*descriptor, *flags))
+            .collect();
         // Rounded up, so that a deadline has passed when this returns.
         let timeout = Timespec::try_from(patience + Duration::from_micros(50)).ok();
         if poll(&mut polled, timeout.as_ref()).is_err() {
@@ -302,10 +304,13 @@ impl Pump {
         for (slot, ((source, ..), polled)) in ready.iter_mut().zip(watched.iter().zip(&polled)) {
             *slot = !polled.revents().is_empty() && *source != Source::Exit;
         }
-        let sources: Vec<Source> = watched.iter().zip(ready).filter(|(_, ready)| *ready).map(|((source, ..), _)| *source).collect();
+        let sources: Vec<Source> =
+            watched.iter().zip(ready).filter(|(_, ready)| *ready).map(|((source, ..), _)| *source).collect();
         for source in sources {
             match source {
-                Source::Wake => while rustix::io::read(&self.woken, &mut [0; 64]).is_ok_and(|count| count == 64) {},
+                Source::Wake => {
+                    while rustix::io::read(&self.woken, &mut [0; 64]).is_ok_and(|count| count == 64) {}
+                }
                 Source::Stdout => self.read_stdout(serving, READ_AT_ONCE_BYTES),
                 Source::Stderr => self.read_stderr(serving),
                 Source::Stdin => self.write_stdin(serving),

@@ -126,7 +126,13 @@ impl Queue {
 
 impl Shared {
     pub(super) fn new(state: State, wake: OwnedFd) -> Self {
-        Self { state: Mutex::new(state), lines: Notify::new(), stdin: Notify::new(), ended: Notify::new(), wake }
+        Self {
+            state: Mutex::new(state),
+            lines: Notify::new(),
+            stdin: Notify::new(),
+            ended: Notify::new(),
+            wake,
+        }
     }
 
     /// The state. A panic elsewhere does not poison it: every change is complete in itself.
@@ -141,7 +147,11 @@ impl Shared {
     }
 
     /// Waits until `ready` gives something, looking again after each notification.
-    pub(super) async fn until<T>(&self, notify: &Notify, mut ready: impl FnMut(&mut State) -> Option<T>) -> T {
+    pub(super) async fn until<T>(
+        &self,
+        notify: &Notify,
+        mut ready: impl FnMut(&mut State) -> Option<T>,
+    ) -> T {
         loop {
             let notified = notify.notified();
             let mut notified = std::pin::pin!(notified);

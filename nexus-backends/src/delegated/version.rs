@@ -1,0 +1,89 @@
+//! Asks a CLI for its version, once per state of its file.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::OnceCell;
+
+use super::environment::Environment;
+use super::executable::{Executable, ExecutableError, ExecutableStamp};
+use super::spawn::{Bounds, EndedBy, ExitStatus, Invocation, SpawnError};
+
+/// How long a CLI may take to tell its version.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+/// Longest version line, in bytes.
+const LINE_BYTES: usize = 4 << 10;
+/// How many lines are looked at for one that is not blank.
+const LINES: usize = 100;
+
+/// Why a version is not known.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum VersionError {
+    /// The program is not there any more, or was not runnable.
+    #[error(transparent)]
+    Executable(#[from] ExecutableError),
+    /// It could not be started.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// It took too long.
+    #[error("the version was not told within {} s", TIME_LIMIT.as_secs())]
+    TooSlow,
+    /// It ended without telling.
+    #[error("no version was told ({status:?}): {stderr_tail}")]
+    Silent {
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of its standard error, redacted.
+        stderr_tail: String,
+    },
+}
+
+/// The first line that `executable --version` prints, as it prints it.
+///
+/// The answer is remembered for this path, modification time, size and inode, so a replaced CLI is
+/// asked again; a failure is not remembered. Any number of callers at once start one process.
+///
+/// # Errors
+///
+/// A [`VersionError`].
+pub async fn version_line(
+    executable: &Executable,
+    environment: &Environment,
+) -> Result<String, VersionError> {
+    type Known = HashMap<ExecutableStamp, Arc<OnceCell<String>>>;
+    static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+    let stamp = executable.stamp()?;
+    let cell = {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.get_or_insert_default().entry(stamp).or_default())
+    };
+    cell.get_or_try_init(|| ask(executable, environment)).await.cloned()
+}
+
+async fn ask(executable: &Executable, environment: &Environment) -> Result<String, VersionError> {
+    let bounds = Bounds { line_bytes: LINE_BYTES, time_limit: Some(TIME_LIMIT), ..Bounds::default() };
+    let process = Invocation::new(executable.clone(), "/")
+        .argument("--version")
+        .environment(environment.clone())
+        .bounds(bounds)
+        .display_only(|_| true)
+        .spawn()?;
+    let mut version = None;
+    for _ in 0..LINES {
+        let Some(line) = process.next_line().await else { break };
+        let text = String::from_utf8_lossy(&line.bytes).trim().to_owned();
+        if !text.is_empty() {
+            version = Some(text);
+            break;
+        }
+    }
+    let exit = process.wait().await;
+    match version {
+        Some(version) if exit.status.is_success() => Ok(version),
+        _ if exit.ended_by == EndedBy::TimeLimit => Err(VersionError::TooSlow),
+        _ => Err(VersionError::Silent { status: exit.status, stderr_tail: process.stderr_tail() }),
+    }
+}

@@ -1,0 +1,119 @@
+//! What the tests of the spawn atom share. It looks at processes with its own eyes, not with the
+//! library's.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use nexus_backends::delegated::environment::Environment;
+use nexus_backends::delegated::executable::Executable;
+use nexus_backends::delegated::run::RunId;
+use nexus_backends::delegated::spawn::{Invocation, Process};
+
+/// A shell that runs `script`.
+pub(crate) fn shell(script: &str) -> Invocation {
+    Invocation::new(Executable::at("/bin/sh").expect("a system has a shell"), "/")
+        .arguments(["-c", script])
+        .environment(environment())
+}
+
+pub(crate) fn environment() -> Environment {
+    Environment::from_host([("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())])
+        .build()
+        .expect("a plain path")
+}
+
+/// Every line that is still to come.
+pub(crate) async fn lines(process: &Process) -> Vec<Bytes> {
+    let mut lines = Vec::new();
+    while let Some(line) = process.next_line().await {
+        lines.push(line.bytes);
+    }
+    lines
+}
+
+/// Whoever carries the marker of `run`, as `ps` would show it. Zombies have no environment and are
+/// found by [`exists`].
+pub(crate) fn marked(run: &RunId) -> Vec<u32> {
+    let marker = format!("NEXUS_RUN={run}");
+    pids()
+        .filter(|pid| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry == marker.as_bytes())
+        })
+        .collect()
+}
+
+/// Whether the process is there at all, be it a zombie. A zombie that the kernel has handed to the
+/// first process of the machine is that one's to reap, and counts as gone.
+pub(crate) fn exists(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let mut fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ');
+    match (fields.next(), fields.next()) {
+        (Some("Z" | "X"), Some("1")) => false,
+        (state, _) => state.is_some_and(|state| !state.is_empty()),
+    }
+}
+
+pub(crate) fn pids() -> impl Iterator<Item = u32> {
+    fs::read_dir("/proc").expect("Linux").filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+/// Fails unless, within a second, nobody carries the marker and none of `pids` is left, zombies
+/// counted.
+pub(crate) fn assert_gone(run: &RunId, pids: &[u32]) {
+    let until = Instant::now() + Duration::from_secs(1);
+    loop {
+        let marked = marked(run);
+        let left: Vec<u32> = pids.iter().copied().filter(|pid| exists(*pid)).collect();
+        if marked.is_empty() && left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < until, "still marked: {marked:?}; still there: {left:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The process ids that a script wrote to `file`, once there are `count` of them.
+pub(crate) fn written_pids(file: &Path, count: usize) -> Vec<u32> {
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let pids: Vec<u32> = text.lines().filter_map(|line| line.trim().parse().ok()).collect();
+        if pids.len() >= count {
+            return pids;
+        }
+        assert!(Instant::now() < until, "waited for {count} processes, have {pids:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+const RERUN: &str = "NEXUS_TEST_RERUN";
+
+/// Starts this test program again, for the one test `name` alone, with `variables`.
+pub(crate) fn start_again(name: &str, variables: &[(&str, &Path)]) -> Child {
+    Command::new(std::env::current_exe().expect("a test program has a file"))
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(RERUN, name)
+        .envs(variables.iter().copied())
+        .spawn()
+        .expect("the test program starts again")
+}
+
+/// Whether this is `name` started again.
+pub(crate) fn is_again(name: &str) -> bool {
+    std::env::var_os(RERUN).is_some_and(|rerun| rerun == name)
+}
+
+/// Runs the test `name` in a program of its own, and fails as that fails. Returns whether this *is*
+/// that program.
+pub(crate) fn rerun(name: &str, variables: &[(&str, &Path)]) -> bool {
+    if is_again(name) {
+        return true;
+    }
+    let status = start_again(name, variables).wait().expect("a child can be waited for");
+    assert!(status.success(), "{name} failed in its own program");
+    false
+}
