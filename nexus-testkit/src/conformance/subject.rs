@@ -84,7 +84,8 @@ impl Setting {
 }
 
 /// Whether the model can be reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Line {
     /// It can.
     Open,

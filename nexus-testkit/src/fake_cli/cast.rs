@@ -1,0 +1,10 @@
+//! Who imitates whom.
+
+use super::{Vendor, imitation::Imitation};
+
+/// The imitation of a vendor's harness, if this build has one.
+pub(super) fn imitation_of(vendor: Vendor) -> Option<Box<dyn Imitation>> {
+    match vendor {
+        Vendor::Claude | Vendor::Codex | Vendor::Grok => None,
+    }
+}

@@ -1,0 +1,79 @@
+//! Putting a fake where a backend can find it.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+
+use super::{Vendor, notes::{Invocation, Notes}, script::FakeScript};
+use crate::conformance::{ModelCall, Witness};
+
+/// A fake in a folder of its own, which is gone with it.
+#[derive(Debug)]
+pub struct FakeCli {
+    folder: TempDir,
+    link: PathBuf,
+}
+
+impl FakeCli {
+    /// Installs a fake that is this very program, which therefore calls
+    /// [`run_if_invoked`](super::run_if_invoked) at the top of its `main`.
+    ///
+    /// # Errors
+    ///
+    /// When no folder, link or script can be made.
+    pub fn install(vendor: Vendor, script: &FakeScript) -> io::Result<Self> {
+        Self::install_program(&std::env::current_exe()?, vendor, script)
+    }
+
+    /// Installs a fake that is `program`, such as `nexus-fake-cli`.
+    ///
+    /// # Errors
+    ///
+    /// When no folder, link or script can be made.
+    pub fn install_program(program: &Path, vendor: Vendor, script: &FakeScript) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("nexus-fake-cli-").tempdir()?;
+        let link = folder.path().join(vendor.program());
+        std::os::unix::fs::symlink(program, &link)?;
+        let fake = Self { folder, link };
+        fake.set_script(script)?;
+        Ok(fake)
+    }
+
+    /// Replaces the script; the places in it are taken anew only by new scripts of other rules.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn set_script(&self, script: &FakeScript) -> io::Result<()> {
+        script.store(&script_path(&self.link))
+    }
+
+    /// What a backend runs.
+    pub fn executable(&self) -> &Path {
+        &self.link
+    }
+
+    /// The folder that the fake, its script and its notes are in.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Every call so far but those for the version, in order.
+    pub fn invocations(&self) -> Vec<Invocation> {
+        Notes::beside(&self.link).invocations()
+    }
+}
+
+impl Witness for FakeCli {
+    fn model_calls(&self) -> Vec<ModelCall> {
+        Notes::beside(&self.link).model_calls()
+    }
+}
+
+/// Where the script of the fake with this link is.
+pub(super) fn script_path(link: &Path) -> PathBuf {
+    link.with_extension("script.json")
+}

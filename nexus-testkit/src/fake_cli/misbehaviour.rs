@@ -1,0 +1,149 @@
+//! What can be wrong with a program.
+
+use std::{
+    io::Write as _,
+    os::unix::process::CommandExt as _,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::stage::Stage;
+
+/// Called by this name, the program stays for a while and ends: the grandchild that will not let go.
+pub(super) const LINGERER: &str = "nexus-fake-lingerer";
+
+/// How long whoever will not go stays, in seconds: longer than any test waits.
+const LONG_SECONDS: u64 = 600;
+
+/// What can be wrong with a program. What happens "before" happens when the program starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Misbehaviour {
+    /// Writes this many bytes of lines that mean nothing to its standard output, before.
+    FloodsStdout {
+        /// How many.
+        bytes: u64,
+    },
+    /// Writes this many bytes to its standard error, before.
+    FloodsStderr {
+        /// How many.
+        bytes: u64,
+    },
+    /// Writes one line of this many bytes, before: a JSON object of a type that nobody knows.
+    HugeLine {
+        /// How many.
+        bytes: u64,
+    },
+    /// Starts, before, a child that keeps the pipes open after the program has ended.
+    GrandchildHoldsThePipe,
+    /// Starts, before, a grandchild in a session of its own, whose parent is gone, and that ignores SIGTERM,
+    /// SIGINT and SIGHUP.
+    ForksAway,
+    /// Ignores SIGTERM, SIGINT and SIGHUP.
+    IgnoresSignals,
+    /// Never reads its standard input.
+    NeverReadsStdin,
+    /// Closes its standard output once it has written this many bytes, and goes on.
+    ClosesStdout {
+        /// How many.
+        after_bytes: u64,
+    },
+    /// Dies by SIGKILL once it has written this many bytes.
+    DiesAfter {
+        /// How many.
+        bytes: u64,
+    },
+    /// Leaves out the last line, and ends with exit code 0.
+    NoLastLine,
+    /// Stays for ten minutes when it is done.
+    NeverExits,
+    /// Waits this long, in milliseconds, before it does anything.
+    StartsLate {
+        /// How long.
+        after_ms: u64,
+    },
+}
+
+/// Does what is done when the program starts.
+pub(super) fn begin(misbehaviour: &[Misbehaviour], stage: &mut Stage) {
+    for what in misbehaviour {
+        match *what {
+            Misbehaviour::StartsLate { after_ms } => std::thread::sleep(Duration::from_millis(after_ms)),
+            Misbehaviour::FloodsStdout { bytes } => flood(bytes, |line| stage.write(line)),
+            Misbehaviour::FloodsStderr { bytes } => flood(bytes, |line| {
+                // Nobody reading is part of what is tried.
+                let _ = std::io::stderr().write_all(line);
+            }),
+            Misbehaviour::HugeLine { bytes } => huge_line(bytes, stage),
+            Misbehaviour::GrandchildHoldsThePipe => start_lingerer(&["hold"], Stdio::inherit, false),
+            Misbehaviour::ForksAway => start_lingerer(&["away"], Stdio::null, true),
+            Misbehaviour::IgnoresSignals => stage.ignore_signals(),
+            _ => {}
+        }
+    }
+}
+
+/// Does what is done when the program would end.
+pub(super) fn end(misbehaviour: &[Misbehaviour]) {
+    if misbehaviour.contains(&Misbehaviour::NeverExits) {
+        std::thread::sleep(Duration::from_secs(LONG_SECONDS));
+    }
+}
+
+/// Says on standard error what went wrong with the fake itself.
+pub(super) fn complain(what: &str) {
+    // A closed standard error leaves nobody to tell.
+    let _ = writeln!(std::io::stderr(), "fake cli: {what}");
+}
+
+fn flood(bytes: u64, mut write: impl FnMut(&[u8])) {
+    let line = b"{\"type\":\"flood\",\"filler\":\"................................................\"}\n";
+    let mut left = bytes;
+    while left > 0 {
+        write(line);
+        left = left.saturating_sub(line.len() as u64);
+    }
+}
+
+fn huge_line(bytes: u64, stage: &mut Stage) {
+    let (head, tail) = (b"{\"type\":\"huge\",\"filler\":\"".as_slice(), b"\"}\n".as_slice());
+    let filler = vec![b'x'; 64 << 10];
+    stage.write(head);
+    let mut left = bytes.saturating_sub((head.len() + tail.len()) as u64);
+    while left > 0 {
+        let piece = filler.get(..usize::try_from(left).unwrap_or(usize::MAX)).unwrap_or(&filler);
+        stage.write(piece);
+        left -= piece.len() as u64;
+    }
+    stage.write(tail);
+}
+
+fn start_lingerer(how: &[&str], pipe: fn() -> Stdio, waits: bool) {
+    let Ok(program) = std::env::current_exe() else { return };
+    let mut command = Command::new(program);
+    command.arg0(LINGERER).args(how).stdin(Stdio::null()).stdout(pipe()).stderr(pipe());
+    match command.spawn() {
+        // The one in the middle ends at once, and leaves its child without a parent.
+        Ok(mut child) if waits => drop(child.wait()),
+        Ok(_) => {}
+        Err(error) => complain(&format!("no grandchild: {error}")),
+    }
+}
+
+/// The life of a grandchild. Never returns.
+pub(super) fn linger() -> ! {
+    let how = std::env::args().nth(1).unwrap_or_default();
+    if how == "away" {
+        // In the middle: a session of its own, and a child that outlives it.
+        let _ = rustix::process::setsid();
+        start_lingerer(&["deaf"], Stdio::null, false);
+        std::process::exit(0);
+    }
+    if how == "deaf" {
+        Stage::ignore_signals_of_this_process();
+    }
+    std::thread::sleep(Duration::from_secs(LONG_SECONDS));
+    std::process::exit(0);
+}

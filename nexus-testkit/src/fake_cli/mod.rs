@@ -1,0 +1,102 @@
+//! Fake CLIs: a program that poses as a vendor's, so that everything up to the process boundary is real.
+//!
+//! [`FakeCli::install`] puts a link named `claude`, `codex` or `grok` into a folder of its own, with a script
+//! beside it. The link leads to a program that calls [`run_if_invoked`] first thing in `main`: called by that
+//! name, it becomes the fake and never returns. The fake finds its script by its own name, so its environment
+//! may hold nothing of ours.
+//!
+//! A [`FakeScript`] either replays what a real CLI once wrote, with its timing, its end and any
+//! [`Misbehaviour`], or plays a neutral [`Scenario`](crate::sim::Scenario) as an imitation of the vendor's
+//! harness would: shell commands really run, files are really written. What the fake was given (arguments,
+//! environment, working directory, standard input) is noted beside the script, so that a test can check what
+//! was sent as strictly as what came back.
+
+mod cast;
+mod imitation;
+mod install;
+mod misbehaviour;
+mod notes;
+mod perform;
+mod replay;
+mod script;
+mod stage;
+mod tool;
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+pub use imitation::{AfterFault, Ask, Ending, Exit, Heard, Imitation, Moment, Next, Reaction, Trouble};
+pub use install::FakeCli;
+pub use misbehaviour::Misbehaviour;
+pub use notes::{Given, Invocation};
+pub use replay::{Chunk, End, Replay, WrittenFile};
+pub use script::{Act, FakeScript};
+pub use stage::Stage;
+
+/// Whose CLI a fake poses as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Vendor {
+    /// `claude`.
+    Claude,
+    /// `codex`.
+    Codex,
+    /// `grok`.
+    Grok,
+}
+
+impl Vendor {
+    /// Every vendor.
+    pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::Grok];
+
+    /// The name of the program.
+    pub fn program(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Grok => "grok",
+        }
+    }
+
+    /// What the real program answers to `--version`. Source: observed.
+    pub fn version_line(self) -> &'static str {
+        match self {
+            Self::Claude => "2.1.197 (Claude Code)",
+            Self::Codex => "codex-cli 0.169.0",
+            Self::Grok => "grok 1.0.41",
+        }
+    }
+}
+
+/// Becomes the fake if this program was called by a vendor's name, and returns otherwise. To be called first
+/// thing in `main`.
+pub fn run_if_invoked() {
+    let Some(name) = std::env::args_os().next() else { return };
+    let name = PathBuf::from(name);
+    let Some(file_name) = name.file_name().and_then(OsStr::to_str) else { return };
+    if file_name == tool::LEADER {
+        tool::lead_a_session();
+    }
+    if file_name == misbehaviour::LINGERER {
+        misbehaviour::linger();
+    }
+    let vendor = Vendor::ALL.into_iter().find(|vendor| vendor.program() == file_name);
+    if let Some(vendor) = vendor {
+        let code = perform::perform(vendor, &located(&name));
+        std::process::exit(code);
+    }
+}
+
+/// Where the link is that this program was called by. A bare name was found on the `PATH`.
+fn located(name: &Path) -> PathBuf {
+    if name.components().count() > 1 {
+        return name.to_owned();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.exists());
+    found.unwrap_or_else(|| name.to_owned())
+}

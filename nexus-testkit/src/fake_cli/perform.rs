@@ -1,0 +1,311 @@
+//! The life of a fake: what it does from the first argument to its exit code.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Vendor,
+    cast::imitation_of,
+    imitation::{AfterFault, Ending, Imitation, Moment, Next, Reaction, Trouble},
+    install::script_path,
+    misbehaviour::{self, complain},
+    notes::{Given, Notes},
+    replay::End,
+    script::{Act, FakeScript},
+    stage::Stage,
+    tool::Tool,
+};
+use crate::{
+    conformance::{Line, ModelCall},
+    sim::{Count, Fault, Finish, Part, Reply, Scenario, ToolCall, long_text},
+};
+
+/// Exit code of a fake that cannot play: `EX_SOFTWARE` of sysexits(3).
+const CANNOT_PLAY: i32 = 70;
+
+/// How often a fake that waits for a tool looks.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Plays the fake that `link` leads to. Returns the exit code.
+pub(super) fn perform(vendor: Vendor, link: &Path) -> i32 {
+    let script = match FakeScript::load(&script_path(link)) {
+        Ok(script) => script,
+        Err(error) => {
+            complain(&format!("no script beside {}: {error}", link.display()));
+            return CANNOT_PLAY;
+        }
+    };
+    let given = Given::of_this_process();
+    if given.arguments.get(1).is_some_and(|word| matches!(word.as_str(), "--version" | "-V" | "-v")) {
+        println!("{}", script.version_line.as_deref().unwrap_or(vendor.version_line()));
+        return 0;
+    }
+    let notes = Notes::beside(link);
+    let stdin_notes = match notes.invocation(&given) {
+        Ok(path) => Some(path),
+        Err(error) => {
+            complain(&format!("nothing can be noted: {error}"));
+            return CANNOT_PLAY;
+        }
+    };
+    let mut stage = Stage::new(given, script.misbehaviour.clone(), stdin_notes);
+    misbehaviour::begin(&script.misbehaviour, &mut stage);
+    let end = match &script.act {
+        Act::Replay(replay) => replay.play(&mut stage),
+        Act::Imitate { scenario, line } => match imitation_of(vendor) {
+            Some(imitation) => {
+                let play = Play { imitation, scenario, line: *line, notes, stage: &mut stage, names: 0 };
+                play.run()
+            }
+            None => {
+                complain(&format!("no imitation of {} is part of this build", vendor.program()));
+                End::Code(CANNOT_PLAY)
+            }
+        },
+    };
+    misbehaviour::end(stage.misbehaviour());
+    match end {
+        End::Code(_) if stage.misbehaviour().contains(&misbehaviour::Misbehaviour::NoLastLine) => 0,
+        End::Code(code) => code,
+        End::Signal(number) => stage.die_by(number),
+    }
+}
+
+/// A turn of an imitation before a scripted model.
+struct Play<'a> {
+    imitation: Box<dyn Imitation>,
+    scenario: &'a Scenario,
+    line: Line,
+    notes: Notes,
+    stage: &'a mut Stage,
+    names: u32,
+}
+
+/// Why a turn goes no further.
+enum Stop {
+    Ended(Ending),
+    Died(i32),
+}
+
+/// What one reply came to.
+enum Said {
+    Answer(String),
+    Calls(Vec<(String, ToolCall)>),
+    AskAgain,
+}
+
+impl Play<'_> {
+    fn run(mut self) -> End {
+        let mut ask = match self.imitation.open(self.stage) {
+            Ok(ask) => ask,
+            Err(exit) => return End::Code(exit.code),
+        };
+        loop {
+            let ending = match self.turn(&mut ask.call, ask.conversation.as_deref()) {
+                Stop::Died(signal) => return End::Signal(signal),
+                Stop::Ended(ending) => ending,
+            };
+            match self.imitation.close(ending, self.stage) {
+                Next::Exit(exit) => return End::Code(exit.code),
+                Next::Turn(next) => ask = *next,
+            }
+        }
+    }
+
+    fn turn(&mut self, call: &mut ModelCall, conversation: Option<&str>) -> Stop {
+        let mut tries = 1;
+        loop {
+            match self.ask(call, conversation, tries) {
+                Err(stop) => return stop,
+                Ok(Said::AskAgain) => tries += 1,
+                Ok(Said::Answer(text)) => {
+                    call.assistant_texts.push(text);
+                    return Stop::Ended(Ending::Answered);
+                }
+                Ok(Said::Calls(calls)) => {
+                    tries = 1;
+                    match self.run_tools(&calls) {
+                        Ok(answers) => call.tool_results.extend(answers),
+                        Err(stop) => return stop,
+                    }
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, call: &ModelCall, conversation: Option<&str>, tries: u32) -> Result<Said, Stop> {
+        self.imitation.show(&Moment::CallBegins { tries }, self.stage);
+        if self.line == Line::Refused {
+            return self.trouble(&Trouble::Refused, tries, None);
+        }
+        let rule = self.scenario.rule_for(&call.user_texts);
+        let key = match (self.scenario.count, conversation) {
+            (Count::Conversation, Some(conversation)) => format!("{rule:?}-{conversation}"),
+            _ => format!("{rule:?}"),
+        };
+        let place = self.notes.model_call(call).and_then(|()| self.notes.next_place(&key));
+        let reply = match place {
+            Ok(place) => self.scenario.reply(rule, place),
+            Err(error) => {
+                complain(&format!("nothing can be noted: {error}"));
+                return Err(Stop::Ended(Ending::Failed));
+            }
+        };
+        self.deliver(&reply, tries)
+    }
+
+    /// Shows a reply as it comes.
+    fn deliver(&mut self, reply: &Reply, tries: u32) -> Result<Said, Stop> {
+        self.pause(Duration::from_millis(reply.pace.delay_ms))?;
+        match &reply.fault {
+            Some(Fault::StallBeforeHeaders) => return self.stall(),
+            Some(fault @ (Fault::ResetBeforeHeaders | Fault::Status(_) | Fault::Html200 | Fault::Garbage)) => {
+                return self.trouble(&Trouble::Fault(fault), tries, None);
+            }
+            _ => {}
+        }
+        let (mut text, mut thinking, mut calls) = (String::new(), String::new(), Vec::new());
+        for part in &reply.parts {
+            match part {
+                Part::Text { text: words } => self.say(words, reply, &mut text, |piece| Moment::Text(piece))?,
+                Part::Long { bytes } => {
+                    self.say(&long_text(*bytes), reply, &mut text, |piece| Moment::Text(piece))?;
+                }
+                Part::Thinking { text: words } | Part::RawThinking { text: words } => {
+                    self.say(words, reply, &mut thinking, |piece| Moment::Thinking(piece))?;
+                }
+                Part::Call(call) => {
+                    self.names += 1;
+                    let id = format!("call_{}_{}", std::process::id(), self.names);
+                    self.imitation.show(&Moment::ToolAsked { id: &id, call }, self.stage);
+                    calls.push((id, call.clone()));
+                }
+                Part::Odd { .. } => {}
+            }
+        }
+        match &reply.fault {
+            Some(Fault::Stall { .. }) => return self.stall(),
+            Some(fault) => return self.trouble(&Trouble::Fault(fault), tries, Some(text)),
+            None => {}
+        }
+        let ends = Moment::MessageEnds {
+            text: &text,
+            thinking: &thinking,
+            calls: &calls,
+            finish: reply.finish,
+            usage: reply.usage.as_ref(),
+        };
+        self.imitation.show(&ends, self.stage);
+        if !calls.is_empty() {
+            return Ok(Said::Calls(calls));
+        }
+        match reply.finish {
+            Finish::End | Finish::Pause if text.is_empty() => self.trouble(&Trouble::Empty, tries, Some(text)),
+            Finish::End | Finish::Pause => Ok(Said::Answer(text)),
+            finish => self.trouble(&Trouble::BadEnd(finish), tries, Some(text)),
+        }
+    }
+
+    fn trouble(&mut self, trouble: &Trouble<'_>, tries: u32, text: Option<String>) -> Result<Said, Stop> {
+        match self.imitation.trouble(trouble, tries, self.stage) {
+            AfterFault::GiveUp => Err(Stop::Ended(Ending::Failed)),
+            AfterFault::Accept => Ok(Said::Answer(text.unwrap_or_default())),
+            AfterFault::AskAgain(after) => {
+                self.pause(after)?;
+                Ok(Said::AskAgain)
+            }
+        }
+    }
+
+    fn say(
+        &mut self,
+        words: &str,
+        reply: &Reply,
+        whole: &mut String,
+        moment: fn(&str) -> Moment<'_>,
+    ) -> Result<(), Stop> {
+        let mut rest = words;
+        while !rest.is_empty() {
+            let end = rest.char_indices().nth(reply.pace.piece_chars.max(1)).map_or(rest.len(), |(at, _)| at);
+            let (piece, later) = rest.split_at(end);
+            self.imitation.show(&moment(piece), self.stage);
+            whole.push_str(piece);
+            rest = later;
+            self.pause(Duration::from_millis(reply.pace.gap_ms))?;
+        }
+        Ok(())
+    }
+
+    /// Runs the tools of one message, all at once. Returns what the model is told.
+    fn run_tools(&mut self, calls: &[(String, ToolCall)]) -> Result<Vec<String>, Stop> {
+        let mut running = Vec::new();
+        for (id, call) in calls {
+            if let Some(objection) = self.imitation.objection(call) {
+                running.push((id, call, Tool::Done(Err(objection)), true));
+                continue;
+            }
+            self.imitation.show(&Moment::ToolBegins { id, call }, self.stage);
+            let tool = match Tool::start(call) {
+                Some(tool) => tool,
+                None => Tool::Done(self.imitation.answer(call, self.stage)),
+            };
+            running.push((id, call, tool, false));
+        }
+        let mut answers = Vec::new();
+        while !running.is_empty() {
+            let mut still = Vec::new();
+            for (id, call, mut tool, is_denied) in running {
+                let Some(answer) = tool.answer() else {
+                    still.push((id, call, tool, is_denied));
+                    continue;
+                };
+                let ends = Moment::ToolEnds { id, call, answer: &answer, is_denied };
+                self.imitation.show(&ends, self.stage);
+                answers.push(answer.unwrap_or_else(|error| error));
+            }
+            running = still;
+            if running.is_empty() {
+                break;
+            }
+            if let Err((stop, ends_tools)) = self.wait(LOOK) {
+                if ends_tools {
+                    running.iter_mut().for_each(|(_, _, tool, _)| tool.end());
+                }
+                return Err(stop);
+            }
+        }
+        Ok(answers)
+    }
+
+    fn stall(&mut self) -> Result<Said, Stop> {
+        loop {
+            self.pause(Duration::from_secs(1))?;
+        }
+    }
+
+    fn pause(&mut self, duration: Duration) -> Result<(), Stop> {
+        self.wait(duration).map_err(|(stop, _)| stop)
+    }
+
+    /// Lets time pass, and reacts to what is heard meanwhile; in an error, also whether tools are ended.
+    fn wait(&mut self, duration: Duration) -> Result<(), (Stop, bool)> {
+        let until = Instant::now() + duration;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if let Some(heard) = self.stage.hear(left) {
+                match self.imitation.heard(&heard, self.stage) {
+                    Reaction::GoOn => {}
+                    Reaction::Die(number) => return Err((Stop::Died(number), false)),
+                    Reaction::Interrupt { ends_tools } => {
+                        return Err((Stop::Ended(Ending::Interrupted), ends_tools));
+                    }
+                }
+            }
+            if Instant::now() >= until {
+                return Ok(());
+            }
+        }
+    }
+}

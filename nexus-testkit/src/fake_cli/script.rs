@@ -1,0 +1,76 @@
+//! What a fake does when it is called.
+
+use std::{io, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use super::{misbehaviour::Misbehaviour, replay::Replay};
+use crate::{conformance::Line, sim::Scenario};
+
+/// What a fake does when it is called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FakeScript {
+    /// What `--version` prints; the vendor's own if absent.
+    #[serde(default)]
+    pub version_line: Option<String>,
+    /// What it does on every other call.
+    pub act: Act,
+    /// What it does wrong.
+    #[serde(default)]
+    pub misbehaviour: Vec<Misbehaviour>,
+}
+
+/// What a fake does on a call that starts a turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// It says again what a real CLI said.
+    Replay(Replay),
+    /// It imitates the vendor's harness before a model that plays a scenario.
+    Imitate {
+        /// What the model answers.
+        scenario: Scenario,
+        /// Whether the model can be reached.
+        line: Line,
+    },
+}
+
+impl FakeScript {
+    /// Plays `scenario`.
+    pub fn imitate(scenario: impl Into<Scenario>) -> Self {
+        Self::new(Act::Imitate { scenario: scenario.into(), line: Line::Open })
+    }
+
+    /// Replays a recording.
+    pub fn replay(replay: Replay) -> Self {
+        Self::new(Act::Replay(replay))
+    }
+
+    /// Does `act`, as well as it can.
+    pub fn new(act: Act) -> Self {
+        Self { version_line: None, act, misbehaviour: Vec::new() }
+    }
+
+    /// Lets it go wrong.
+    #[must_use]
+    pub fn with(mut self, misbehaviour: Misbehaviour) -> Self {
+        self.misbehaviour.push(misbehaviour);
+        self
+    }
+
+    /// Makes it claim another version.
+    #[must_use]
+    pub fn with_version_line(mut self, line: impl Into<String>) -> Self {
+        self.version_line = Some(line.into());
+        self
+    }
+
+    pub(super) fn load(path: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+    }
+
+    pub(super) fn store(&self, path: &Path) -> io::Result<()> {
+        std::fs::write(path, serde_json::to_vec(self)?)
+    }
+}

@@ -1,0 +1,110 @@
+//! Tools that really run, each in a session of its own, as the real harnesses run theirs.
+
+use std::{
+    io::Read,
+    os::unix::process::CommandExt as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread::JoinHandle,
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::misbehaviour::complain;
+use crate::sim::ToolCall;
+
+/// Called by this name, the program begins a session and becomes what its arguments say.
+pub(super) const LEADER: &str = "nexus-fake-leader";
+
+/// A tool that runs, or has run.
+#[derive(Debug)]
+pub(super) enum Tool {
+    /// A command.
+    Running {
+        child: Child,
+        output: JoinHandle<String>,
+    },
+    /// It was done at once.
+    Done(Result<String, String>),
+}
+
+impl Tool {
+    /// Starts a shell, or does what is to be done with a file. `None` for any other tool.
+    pub(super) fn start(call: &ToolCall) -> Option<Self> {
+        match call {
+            ToolCall::Shell { command } => Some(shell(command).unwrap_or_else(|error| Self::Done(Err(error.to_string())))),
+            ToolCall::WriteFile { path, text } => {
+                let written = Path::new(path).parent().map_or(Ok(()), std::fs::create_dir_all);
+                let written = written.and_then(|()| std::fs::write(path, text));
+                Some(Self::Done(written.map(|()| format!("wrote {path}")).map_err(|error| error.to_string())))
+            }
+            ToolCall::ReadFile { path } => {
+                Some(Self::Done(std::fs::read_to_string(path).map_err(|error| error.to_string())))
+            }
+            _ => None,
+        }
+    }
+
+    /// What it answered, if it has.
+    pub(super) fn answer(&mut self) -> Option<Result<String, String>> {
+        let Self::Running { child, output } = self else {
+            let Self::Done(answer) = self else { return None };
+            return Some(answer.clone());
+        };
+        // A child of the command may hold its output open longer than the command lives.
+        if !output.is_finished() {
+            return None;
+        }
+        let status = match child.try_wait() {
+            Ok(Some(status)) => status,
+            Ok(None) => return None,
+            Err(error) => return Some(Err(error.to_string())),
+        };
+        let placeholder = std::thread::spawn(String::new);
+        let text = std::mem::replace(output, placeholder).join().unwrap_or_default();
+        let answer = if status.success() { Ok(text) } else { Err(format!("{text}\n{status}")) };
+        *self = Self::Done(answer.clone());
+        Some(answer)
+    }
+
+    /// Ends it with its children.
+    pub(super) fn end(&mut self) {
+        let Self::Running { child, .. } = self else { return };
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // Gone already is as good.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        // It was killed: this does not wait long.
+        let _ = child.wait();
+    }
+}
+
+fn shell(command: &str) -> std::io::Result<Tool> {
+    let mut leader = Command::new(std::env::current_exe()?);
+    leader.arg0(LEADER).args(["/bin/sh", "-c"]).arg(format!("exec 2>&1; {command}"));
+    let mut child = leader.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let stdout = child.stdout.take();
+    let output = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stdout) = stdout {
+            // What came before a broken pipe is what there is.
+            let _ = stdout.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    Ok(Tool::Running { child, output })
+}
+
+/// Becomes what the arguments say, in a session of its own. Never returns.
+pub(super) fn lead_a_session() -> ! {
+    let mut arguments = std::env::args_os().skip(1);
+    if let Err(error) = rustix::process::setsid() {
+        complain(&format!("no session of its own: {error}"));
+    }
+    if let Some(program) = arguments.next() {
+        let error = Command::new(program).args(arguments).exec();
+        complain(&error.to_string());
+    }
+    std::process::exit(127)
+}
