@@ -19,8 +19,8 @@
 use std::time::SystemTime;
 
 use nexus_core::{
-    Cost, CostSource, Effects, ErrorKind, Partial, Phase, Retry, Skipped, ToolCallRecord, TurnError,
-    TurnResult, Usage, Usd,
+    Cost, CostSource, Effects, ErrorKind, Phase, Retry, Skipped, ToolCallRecord, TurnError, TurnResult,
+    Usage, Usd,
 };
 
 use crate::{
@@ -148,26 +148,30 @@ impl Spent {
     }
 
     /// The error of a chain that has nobody left.
-    pub(crate) fn exhausted(mut self, name: &str) -> TurnError {
+    pub(crate) fn exhausted(self, name: &str) -> TurnError {
         let retry = match (self.returns.now, self.returns.at) {
             (true, _) => Retry::Now,
             (false, Some(at)) => Retry::At(at),
             (false, None) => Retry::Never,
         };
         let reasons = self.skipped.iter().map(|skipped| format!("{}: {}", skipped.backend, skipped.reason));
-        let mut error = TurnError::new(ErrorKind::Exhausted, name.into())
+        let error = TurnError::new(ErrorKind::Exhausted, name.into())
             .with_retry(retry)
             .with_message(reasons.collect::<Vec<_>>().join("; "));
+        self.into_own_error(error)
+    }
+
+    /// An error of the router's own. What the last backend said is still on the caller's screen, and so it
+    /// is in the error; what it had used is counted already.
+    pub(crate) fn into_own_error(mut self, mut error: TurnError) -> TurnError {
         if let Some(mut last) = self.last.take() {
             if let Some(process) = last.process() {
                 error = error.with_process(process.clone());
             }
-            // What it had used is counted already; its words are what is left on the caller's screen.
             let shown = std::mem::take(last.partial_mut());
-            let mut partial = Partial::default();
+            let partial = error.partial_mut();
             (partial.text, partial.messages) = (shown.text, shown.messages);
             (partial.resume, partial.provenance) = (shown.resume, shown.provenance);
-            error = error.with_partial(partial);
         }
         self.into_error(error)
     }

@@ -66,7 +66,7 @@ impl Run<'_> {
         let mut passed_over: Vec<Skipped> = Vec::new();
         for entry in &chain {
             if self.host.cancel.is_cancelled() {
-                return Err(spent.into_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
+                return Err(spent.into_own_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
             }
             let backend = match self.standing_reason(entry) {
                 Ok(backend) => backend,
@@ -78,7 +78,7 @@ impl Run<'_> {
             };
             let place = match self.place(entry, events, deadline).await {
                 Ok(place) => place,
-                Err(kind) => return Err(spent.into_error(TurnError::new(kind, entry.id.clone()))),
+                Err(kind) => return Err(spent.into_own_error(TurnError::new(kind, entry.id.clone()))),
             };
             let pass = match self.holds.admit(&entry.id) {
                 Admission::Open(pass) => pass,
@@ -93,7 +93,7 @@ impl Run<'_> {
                 Ok(request) => request,
                 Err(limit) => {
                     let error = TurnError::new(ErrorKind::LimitReached(limit), entry.id.clone());
-                    return Err(spent.into_error(error));
+                    return Err(spent.into_own_error(error));
                 }
             };
             events.void_attempt();

@@ -84,18 +84,20 @@ fn load_bytes(
     sources: &Sources,
     before: Option<&Configuration>,
 ) -> Result<Configuration, ConfigError> {
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        let reason = format!("larger than {MAX_FILE_BYTES} bytes, which no configuration needs");
-        return Err(ConfigError::unreadable(reason, None));
-    }
     let mut report = Report::default();
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let end = usize::try_from(MAX_FILE_BYTES).unwrap_or(usize::MAX);
+        let kept = String::from_utf8_lossy(bytes.get(..end).unwrap_or(bytes));
+        let message =
+            format!("here the file reaches {MAX_FILE_BYTES} bytes, more than any configuration needs");
+        report.add(end_of(&kept), message);
+        return Err(report.into_error(&kept));
+    }
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => {
             let readable = String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default());
-            let line = readable.matches('\n').count() + 1;
-            let column = readable.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-            report.add(Position { line, column }, "the file is not UTF-8: this byte is no character");
+            report.add(end_of(&readable), "the file is not UTF-8: this byte is no character");
             return Err(report.into_error(&String::from_utf8_lossy(bytes)));
         }
     };
@@ -113,4 +115,10 @@ fn load_bytes(
     let written = Written::read(&node, &mut report);
     let configuration = check::check(&written, sources, before, &mut report);
     if report.is_empty() { Ok(configuration) } else { Err(report.into_error(text)) }
+}
+
+/// The place behind the last character.
+fn end_of(text: &str) -> Position {
+    let line = text.matches('\n').count() + 1;
+    Position { line, column: text.rsplit('\n').next().unwrap_or_default().chars().count() + 1 }
 }

@@ -182,6 +182,9 @@ fn plain_words(error: &serde_yaml::Error) -> String {
     if words.contains("tabs disallowed") {
         return "a tab cannot indent YAML; use spaces".into();
     }
+    if words.starts_with("illegal placement of ':'") {
+        return format!("{words}: is a bracket or a quotation mark before it not closed?");
+    }
     words.to_owned()
 }
 

@@ -29,14 +29,14 @@ impl Report {
         self.push(position, message.into(), None);
     }
 
-    /// Adds that `word` is none of the `valid` names.
+    /// Adds that `word` is none of the `valid` names, and returns the one that was probably meant.
     pub(crate) fn unknown<'a>(
         &mut self,
         position: Position,
         what: &str,
         word: &str,
         valid: impl IntoIterator<Item = &'a str>,
-    ) {
+    ) -> Option<String> {
         let mut valid: Vec<&str> = valid.into_iter().collect();
         valid.sort_unstable();
         valid.dedup();
@@ -49,7 +49,8 @@ impl Report {
                 _ => {}
             }
         }
-        self.push(position, message, suggestion);
+        self.push(position, message, suggestion.clone());
+        suggestion
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -131,34 +132,39 @@ impl Node {
     }
 }
 
-/// The fields of one mapping, each to be taken once.
+/// The fields of one mapping.
 #[derive(Debug)]
-pub(crate) struct Fields<'n> {
-    entries: &'n [(Key, Node)],
-    valid: &'static [&'static str],
-}
+pub(crate) struct Fields<'n>(Vec<(&'static str, &'n Key, &'n Node)>);
 
 impl<'n> Fields<'n> {
-    /// The fields of `node`, after the keys that are not `valid` were reported.
+    /// The fields of `node`. Keys that are not `valid` are reported; one that is near to a valid key which
+    /// is missing is then taken for it, so that one slip is one problem.
     pub(crate) fn of(
         node: &'n Node,
         what: &str,
-        valid: &'static [&'static str],
+        valid: &[&'static str],
         report: &mut Report,
     ) -> Option<Self> {
         let entries = node.entries(what, report)?;
-        for (key, _) in entries {
-            if !valid.contains(&key.text.as_str()) {
-                report.unknown(key.position, &format!("key of {what}"), &key.text, valid.iter().copied());
+        let is_there = |name: &str| entries.iter().any(|(key, _)| key.text == name);
+        let mut fields = Vec::with_capacity(entries.len().min(valid.len()));
+        for (key, value) in entries {
+            let named = |text: &str| valid.iter().copied().find(|name| *name == text);
+            let meant = named(&key.text).or_else(|| {
+                let what = format!("key of {what}");
+                let suggestion = report.unknown(key.position, &what, &key.text, valid.iter().copied())?;
+                named(&suggestion).filter(|name| !is_there(name))
+            });
+            if let Some(name) = meant {
+                fields.push((name, key, value));
             }
         }
-        Some(Self { entries, valid })
+        Some(Self(fields))
     }
 
     /// The value of one field.
     pub(crate) fn value(&self, name: &str) -> Option<&'n Node> {
-        debug_assert!(self.valid.contains(&name));
-        self.entries.iter().find(|(key, _)| key.text == name).map(|(_, value)| value)
+        self.0.iter().find(|(field, ..)| *field == name).map(|(_, _, value)| *value)
     }
 
     /// The text of one field.
@@ -168,6 +174,6 @@ impl<'n> Fields<'n> {
 
     /// Where the key of one field stands.
     pub(crate) fn key_position(&self, name: &str) -> Option<Position> {
-        self.entries.iter().find(|(key, _)| key.text == name).map(|(key, _)| key.position)
+        self.0.iter().find(|(field, ..)| *field == name).map(|(_, key, _)| key.position)
     }
 }

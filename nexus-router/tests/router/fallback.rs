@@ -1,17 +1,13 @@
 //! Who is tried next, and what the caller gets to know of it.
 
-mod support;
-
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use nexus_core::{
-    Effects, ErrorKind, ExecutionBackend, Limit, Limits, PromptBlock, Recorder, Retry, SessionMode,
-    TurnEvent, TurnRequest, Usd, turn::VoidCause,
+    Effects, Effort, ErrorKind, Limit, Limits, PromptBlock, Recorder, ResumeHandle, Retry, SessionMode,
+    TurnEvent, TurnHost, TurnRequest, Usd, turn::VoidCause,
 };
-use support::{Act, Fake, chain, router, run};
+
+use crate::support::{Act, Fake, chain, router, run};
 
 #[tokio::test]
 async fn the_first_that_can_run_does() {
@@ -212,7 +208,7 @@ async fn a_chain_of_one_returns_its_backends_own_error() {
 #[tokio::test]
 async fn a_backend_without_what_the_request_needs_is_not_even_asked() {
     let alpha = Fake::answering("alpha");
-    let mut able = support::capabilities();
+    let mut able = crate::support::capabilities();
     able.images = nexus_core::Support::Yes;
     let beta = Fake::with_capabilities("beta", [Act::Answer("seen".into())], able);
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
@@ -225,15 +221,127 @@ async fn a_backend_without_what_the_request_needs_is_not_even_asked() {
 
 #[tokio::test(start_paused = true)]
 async fn the_deadline_covers_every_attempt() {
-    let alpha = Fake::new("alpha", [Act::Slow(Duration::from_secs(40))]);
-    let slow_then_dead = Fake::new("alpha", [Act::Hang]);
-    drop(alpha);
-    let beta = Fake::new("beta", [Act::Hang]);
+    let late = Act::SlowFail(Duration::from_secs(40), ErrorKind::Transport);
+    let (alpha, beta) = (Fake::new("alpha", [late]), Fake::new("beta", [Act::Hang]));
     let limits = Limits::new().with_deadline(Duration::from_secs(60));
-    let router = router(&chain("alpha, beta"), &[&slow_then_dead, &beta]);
+    let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let begun = tokio::time::Instant::now();
     let (_, outcome) = run(&router, TurnRequest::new("x").with_limits(limits)).await;
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::LimitReached(Limit::Deadline));
     assert_eq!(begun.elapsed(), Duration::from_secs(60));
+    assert_eq!(beta.last().limits.deadline, Some(Duration::from_secs(20)));
+}
+
+#[tokio::test]
+async fn what_earlier_attempts_used_is_taken_off_the_limits() {
+    let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Read)]);
+    let beta = Fake::answering("beta");
+    let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
+    let limits = Limits::new().with_tool_calls(3).with_output_tokens(100).with_cost(Usd(1.0));
+    let (_, outcome) = run(&router, TurnRequest::new("x").with_limits(limits)).await;
+    outcome.unwrap();
+    let left = beta.last().limits;
+    assert_eq!((left.tool_calls, left.output_tokens), (Some(2), Some(95)));
+
+    let limits = Limits::new().with_tool_calls(1);
+    let (_, outcome) = run(&router, TurnRequest::new("x").with_limits(limits)).await;
+    let alpha_again = outcome.unwrap_err();
+    assert_eq!(alpha_again.kind(), ErrorKind::LimitReached(Limit::ToolCalls));
+    assert_eq!(beta.turns(), 1, "a turn without calls left was begun");
+}
+
+#[tokio::test]
+async fn a_limit_of_zero_is_the_backends_to_judge() {
+    let alpha = Fake::answering("alpha");
+    let router = router(&chain("alpha"), &[&alpha]);
+    let limits = Limits::new().with_tool_calls(0);
+    run(&router, TurnRequest::new("x").with_limits(limits)).await.1.unwrap();
+    assert_eq!(alpha.last().limits.tool_calls, Some(0));
+}
+
+#[tokio::test]
+async fn a_conversation_goes_to_its_own_backend_alone() {
+    let (alpha, beta) = (Fake::answering("alpha"), Fake::answering("beta"));
+    let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
+    let handle = |backend: &str| ResumeHandle::new(backend.into(), serde_json::json!("here"));
+    let resume = |backend: &str| TurnRequest::new("x").with_session(SessionMode::resume(handle(backend)));
+    let (events, outcome) = run(&router, resume("beta")).await;
+    assert_eq!(outcome.unwrap().text, "from beta");
+    assert!(!events.iter().any(|envelope| matches!(envelope.event, TurnEvent::Fallback(_))));
+    assert_eq!(alpha.turns(), 0);
+
+    let error = run(&router, resume("delta")).await.1.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+    assert!(error.to_string().contains("is one of delta"), "{error}");
+}
+
+#[tokio::test]
+async fn a_conversation_whose_backend_cannot_run_ends_with_that_backends_error() {
+    let alpha = Fake::answering("alpha");
+    let beta = Fake::new("beta", [Act::Fail(ErrorKind::Transport, Retry::Never, "no route")]);
+    let router = router(&chain("beta, alpha"), &[&alpha, &beta]);
+    let handle = ResumeHandle::new("beta".into(), serde_json::json!("here"));
+    let request = TurnRequest::new("x").with_session(SessionMode::resume(handle));
+    let error = run(&router, request).await.1.unwrap_err();
+    assert_eq!((error.kind(), error.backend().as_str()), (ErrorKind::Transport, "beta"));
+    assert_eq!(alpha.turns(), 0);
+}
+
+#[tokio::test]
+async fn a_binding_fills_in_what_the_request_leaves_open() {
+    let text = "groups: { main: [alpha] }\nmodels: { strong: { main: big-one } }\n\
+                types: { work: { group: main, model: strong, effort: high } }\n";
+    let alpha = Fake::answering("alpha");
+    let router = router(text, &[&alpha]);
+    run(&router, TurnRequest::new("x")).await.1.unwrap();
+    assert_eq!(alpha.last().model, Some("big-one".into()));
+    assert_eq!(alpha.last().effort, Some(Effort::High));
+    run(&router, TurnRequest::new("x").with_model("own").with_effort(Effort::Low)).await.1.unwrap();
+    assert_eq!(alpha.last().model, Some("own".into()));
+    assert_eq!(alpha.last().effort, Some(Effort::Low));
+}
+
+#[tokio::test]
+async fn an_effort_of_the_binding_is_left_out_where_there_is_none_to_set() {
+    let text = "groups: { main: [alpha] }\ntypes: { work: { group: main, effort: high } }\n";
+    let mut plain = crate::support::capabilities();
+    plain.efforts.clear();
+    let alpha = Fake::with_capabilities("alpha", [Act::Answer("a".into())], plain);
+    let (events, outcome) = run(&router(text, &[&alpha]), TurnRequest::new("x")).await;
+    outcome.unwrap();
+    assert_eq!(alpha.last().effort, None);
+    assert!(events.iter().any(|envelope| matches!(envelope.event, TurnEvent::Warning(_))));
+}
+
+#[tokio::test]
+async fn a_work_kind_that_does_not_exist_is_an_invalid_request_with_a_hint() {
+    let alpha = Fake::answering("alpha");
+    let router = router(&chain("alpha"), &[&alpha]);
+    let mut nobody = |_event| {};
+    let error =
+        router.run_turn("wrok", TurnRequest::new("x"), TurnHost::new(), &mut nobody).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+    assert!(error.to_string().ends_with("did you mean \"work\"?"), "{error}");
+}
+
+#[tokio::test]
+async fn a_work_kind_is_also_found_by_tier_and_phase() {
+    let text = "groups: { main: [alpha] }\n\
+                types: { work: { tier: execution, phase: implement, group: main } }\n";
+    let alpha = Fake::answering("alpha");
+    let router = router(text, &[&alpha]);
+    assert_eq!(router.binding(("execution", "implement")).unwrap().group, "main");
+    let error = router.binding(("execution", "implment")).unwrap_err();
+    assert!(error.to_string().ends_with("did you mean \"execution/implement\"?"), "{error}");
+}
+
+#[tokio::test]
+async fn a_turn_that_is_cancelled_between_two_backends_does_not_go_on() {
+    let alpha = Fake::new("alpha", [Act::CancelAndFail(ErrorKind::Transport)]);
+    let beta = Fake::answering("beta");
+    let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
+    let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert_eq!(error.skipped()[0].backend.as_str(), "alpha");
     assert_eq!(beta.turns(), 0);
 }

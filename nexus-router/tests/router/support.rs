@@ -1,5 +1,4 @@
 //! Backends that do as they are told, for tests through the public API.
-#![allow(dead_code)] // Each test file uses its own part.
 
 use std::{
     collections::VecDeque,
@@ -21,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 /// What a fake does with one turn.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub(crate) enum Act {
     /// Answers this.
     Answer(String),
     /// Fails so, before anything was said.
@@ -32,14 +31,18 @@ pub enum Act {
     Hang,
     /// Takes this long, then answers.
     Slow(Duration),
+    /// Takes this long, then fails so.
+    SlowFail(Duration, ErrorKind),
+    /// Fails so while somebody cancels the turn.
+    CancelAndFail(ErrorKind),
 }
 
 /// A backend that does as it is told, one act per turn; the last act is repeated.
-pub struct Fake {
+pub(crate) struct Fake {
     id: BackendId,
     acts: Mutex<VecDeque<Act>>,
     /// Every request it got.
-    pub requests: Mutex<Vec<TurnRequest>>,
+    pub(crate) requests: Mutex<Vec<TurnRequest>>,
     capabilities: Capabilities,
     running: Mutex<(usize, usize)>,
 }
@@ -51,11 +54,11 @@ impl fmt::Debug for Fake {
 }
 
 impl Fake {
-    pub fn new(id: &str, acts: impl IntoIterator<Item = Act>) -> Arc<Self> {
+    pub(crate) fn new(id: &str, acts: impl IntoIterator<Item = Act>) -> Arc<Self> {
         Self::with_capabilities(id, acts, capabilities())
     }
 
-    pub fn with_capabilities(
+    pub(crate) fn with_capabilities(
         id: &str,
         acts: impl IntoIterator<Item = Act>,
         capabilities: Capabilities,
@@ -69,26 +72,26 @@ impl Fake {
         })
     }
 
-    pub fn answering(id: &str) -> Arc<Self> {
+    pub(crate) fn answering(id: &str) -> Arc<Self> {
         Self::new(id, [Act::Answer(format!("from {id}"))])
     }
 
     /// How many turns it got.
-    pub fn turns(&self) -> usize {
+    pub(crate) fn turns(&self) -> usize {
         self.requests.lock().unwrap().len()
     }
 
     /// The last request it got.
-    pub fn last(&self) -> TurnRequest {
+    pub(crate) fn last(&self) -> TurnRequest {
         self.requests.lock().unwrap().last().cloned().expect("a request")
     }
 
     /// The most turns it ever ran at once.
-    pub fn most_at_once(&self) -> usize {
+    pub(crate) fn most_at_once(&self) -> usize {
         self.running.lock().unwrap().1
     }
 
-    pub fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.running.lock().unwrap().0
     }
 
@@ -99,7 +102,7 @@ impl Fake {
 }
 
 /// Everything but pictures.
-pub fn capabilities() -> Capabilities {
+pub(crate) fn capabilities() -> Capabilities {
     let mut capabilities = Capabilities::new(LoopMode::Native);
     capabilities.system = Support::Yes;
     capabilities.resume = Support::Yes;
@@ -151,8 +154,7 @@ impl ExecutionBackend for Fake {
         let mut turn = Turn { recorder: Recorder::new(), outbox: Outbox::new() };
         turn.say(Started::new(self.id.clone()).with_model(request.model.clone()));
         turn.recorder.provenance = Some(Provenance::new(self.id.clone()));
-        let used = Usage::new();
-        let mut used = used;
+        let mut used = Usage::new();
         used.input_tokens = Some(10);
         used.output_tokens = Some(5);
         turn.recorder.set_usage(used);
@@ -162,6 +164,14 @@ impl ExecutionBackend for Fake {
             Act::Slow(time) => {
                 tokio::time::sleep(time).await;
                 Ok(format!("slowly from {}", self.id))
+            }
+            Act::SlowFail(time, kind) => {
+                tokio::time::sleep(time).await;
+                Err(TurnError::new(kind, self.id.clone()))
+            }
+            Act::CancelAndFail(kind) => {
+                host.cancel.cancel();
+                Err(TurnError::new(kind, self.id.clone()))
             }
             Act::Fail(kind, retry, words) => {
                 let error = TurnError::new(kind, self.id.clone()).with_retry(retry);
@@ -224,13 +234,13 @@ impl Turn {
 
 /// A kind whose backends answer, with one setting `base_url` that must be an address, and one number.
 #[derive(Debug)]
-pub struct FakeKind {
+pub(crate) struct FakeKind {
     name: &'static str,
     vendor: &'static str,
 }
 
 impl FakeKind {
-    pub fn shared(name: &'static str, vendor: &'static str) -> Arc<dyn BackendKind> {
+    pub(crate) fn shared(name: &'static str, vendor: &'static str) -> Arc<dyn BackendKind> {
         Arc::new(Self { name, vendor })
     }
 }
@@ -277,7 +287,7 @@ impl BackendKind for FakeKind {
 }
 
 /// Two kinds of two vendors, and one that is not part of the build.
-pub fn registry() -> Registry {
+pub(crate) fn registry() -> Registry {
     Registry::new()
         .with(FakeKind::shared("alpha-cli", "alpha"))
         .with(FakeKind::shared("beta-cli", "beta"))
@@ -285,16 +295,16 @@ pub fn registry() -> Registry {
         .with_absent("gamma-cli", "gamma-cli is not part of this build")
 }
 
-pub fn context() -> BuildContext {
+pub(crate) fn context() -> BuildContext {
     BuildContext::new("home", ".")
 }
 
 /// A router over backends of the test's own. `text` knows them by their ids.
-pub fn router(text: &str, fakes: &[&Arc<Fake>]) -> Router {
+pub(crate) fn router(text: &str, fakes: &[&Arc<Fake>]) -> Router {
     builder(fakes).from_str(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub fn builder(fakes: &[&Arc<Fake>]) -> RouterBuilder {
+pub(crate) fn builder(fakes: &[&Arc<Fake>]) -> RouterBuilder {
     let mut builder = Router::builder(registry(), context());
     for fake in fakes {
         builder = builder.backend(Arc::clone(fake) as Arc<dyn ExecutionBackend>);
@@ -303,20 +313,20 @@ pub fn builder(fakes: &[&Arc<Fake>]) -> RouterBuilder {
 }
 
 /// One type `work` over these backends, in this order.
-pub fn chain(ids: &str) -> String {
+pub(crate) fn chain(ids: &str) -> String {
     format!("groups: {{ main: [{ids}] }}\ntypes: {{ work: {{ group: main }} }}\n")
 }
 
 /// A clock that stands still until it is told otherwise.
 #[derive(Debug)]
-pub struct ManualClock(Mutex<SystemTime>);
+pub(crate) struct ManualClock(Mutex<SystemTime>);
 
 impl ManualClock {
-    pub fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000))))
     }
 
-    pub fn advance(&self, by: Duration) {
+    pub(crate) fn advance(&self, by: Duration) {
         *self.0.lock().unwrap() += by;
     }
 }
@@ -328,14 +338,14 @@ impl Clock for ManualClock {
 }
 
 /// Runs `work` and gives back what was seen and how it ended.
-pub async fn run(
+pub(crate) async fn run(
     router: &Router,
     request: TurnRequest,
 ) -> (Vec<EventEnvelope>, Result<TurnResult, TurnError>) {
     run_with(router, request, TurnHost::new()).await
 }
 
-pub async fn run_with(
+pub(crate) async fn run_with(
     router: &Router,
     request: TurnRequest,
     host: TurnHost,

@@ -1,0 +1,464 @@
+//! Everything that can be wrong with `nexus.yaml`: where it stands, and what was probably meant.
+
+use std::{fs, path::Path, time::Instant};
+
+use nexus_core::Registry;
+use nexus_router::{ConfigError, MAX_FILE_BYTES, Problem, Router};
+
+use crate::support::{Fake, builder, context, registry};
+
+/// A file without fault, to break in one place.
+const GOOD: &str = "\
+groups:
+  one: [alpha-cli]
+  two: [beta-cli, beta-native]
+backends:
+  beta-cli: { max_turns_at_once: 2 }
+  local: { kind: beta-native, base_url: \"http://127.0.0.1\" }
+models:
+  strong: { one: big, two: large }
+types:
+  writer: { tier: execution, phase: implement, group: one, model: strong, effort: high }
+  checker: { tier: execution, phase: review, panel: review }
+panels:
+  review:
+    - { group: one, model: strong, lens: edges }
+    - { group: two, effort: max, lens: promises }
+lenses:
+  edges: Look at the edges.
+  promises: Look at the promises.
+";
+
+fn load(text: &str) -> Result<Router, ConfigError> {
+    Router::from_str(text, registry(), context())
+}
+
+fn problems(text: &str) -> Vec<Problem> {
+    load(text).expect_err("the text was accepted").all().to_vec()
+}
+
+/// The only problem of `GOOD` with `from` replaced by `to`, once.
+#[track_caller]
+fn broken(from: &str, to: &str) -> Problem {
+    assert_eq!(GOOD.matches(from).count(), 1, "{from:?} is not unique");
+    let all = problems(&GOOD.replace(from, to));
+    let [problem] = all.as_slice() else { panic!("{all:?}") };
+    problem.clone()
+}
+
+#[track_caller]
+fn assert_problem(problem: &Problem, line: usize, column: usize, says: &str, suggests: Option<&str>) {
+    assert_eq!((problem.position.line, problem.position.column), (line, column), "{problem}");
+    assert!(problem.message.contains(says), "{problem}");
+    assert_eq!(problem.suggestion.as_deref(), suggests, "{problem}");
+}
+
+#[test]
+fn the_good_file_is_good() {
+    load(GOOD).unwrap();
+}
+
+#[test]
+fn a_typo_in_a_key_is_found_at_every_level() {
+    assert_problem(&broken("lenses:", "lensse:"), 16, 1, "unknown key of the file", Some("lenses"));
+}
+
+#[test]
+fn a_typo_in_a_key_of_a_type() {
+    let problem = broken("effort: high", "efort: high");
+    assert_problem(&problem, 10, 75, "unknown key of a type \"efort\"", Some("effort"));
+}
+
+#[test]
+fn a_typo_in_a_key_of_a_seat() {
+    let problem = broken("lens: promises", "lense: promises");
+    assert_problem(&problem, 15, 34, "unknown key of a seat \"lense\"", Some("lens"));
+}
+
+#[test]
+fn a_typo_in_a_key_of_a_backend() {
+    let problem = broken("max_turns_at_once", "max_turn_at_once");
+    assert_problem(&problem, 5, 15, "unknown setting of beta-cli", Some("max_turns_at_once"));
+}
+
+#[test]
+fn a_typo_in_a_setting_of_a_kind() {
+    let problem = broken("base_url", "base_ulr");
+    assert_problem(&problem, 6, 31, "unknown setting of beta-native", Some("base_url"));
+}
+
+#[test]
+fn a_typo_in_the_key_of_an_exact_model() {
+    let problem = broken("group: one, model: strong, lens", "group: one, model: { exat: x }, lens");
+    assert_problem(&problem, 14, 30, "unknown key of `model`", Some("exact"));
+}
+
+#[test]
+fn an_unknown_backend() {
+    assert_problem(&broken("[alpha-cli]", "[alpah-cli]"), 2, 9, "unknown backend", Some("alpha-cli"));
+}
+
+#[test]
+fn an_unknown_backend_that_is_given_settings() {
+    let problem = broken("  beta-cli: {", "  bta-cli: {");
+    assert_problem(&problem, 5, 3, "unknown backend \"bta-cli\"", Some("beta-cli"));
+}
+
+#[test]
+fn a_backend_of_the_programs_own_is_a_name_like_any_other() {
+    let own = Fake::answering("my-agent");
+    let error = builder(&[&own]).from_str("groups: { main: [my-agnet] }\n").unwrap_err();
+    assert_problem(&error.all()[0], 1, 18, "unknown backend", Some("my-agent"));
+    let text = "groups: { main: [my-agent] }\nbackends: { my-agent: { prked: x } }\n";
+    let error = builder(&[&own]).from_str(text).unwrap_err();
+    assert_problem(&error.all()[0], 2, 25, "unknown key", Some("parked"));
+}
+
+#[test]
+fn an_unknown_kind() {
+    let problem = broken("kind: beta-native", "kind: beta-nativ");
+    assert_problem(&problem, 6, 18, "unknown kind of backend", Some("beta-native"));
+}
+
+#[test]
+fn an_unknown_group_of_a_type_a_seat_and_a_model() {
+    let problem = broken("implement, group: one", "implement, group: onee");
+    assert_problem(&problem, 10, 55, "unknown group \"onee\"", Some("one"));
+    let problem = broken("{ group: two, effort", "{ group: tow, effort");
+    assert_problem(&problem, 15, 16, "unknown group", Some("two"));
+    let problem = broken("two: large", "too: large");
+    assert_problem(&problem, 8, 23, "unknown group", Some("two"));
+}
+
+#[test]
+fn an_unknown_model() {
+    let problem = broken("group: one, model: strong, effort", "group: one, model: stron, effort");
+    assert_problem(&problem, 10, 67, "unknown model \"stron\"", Some("strong"));
+}
+
+#[test]
+fn a_vendors_own_model_is_named_as_such() {
+    let exact = "group: one, model: { exact: \"big-5.5\" }, effort";
+    let router = load(&GOOD.replace("group: one, model: strong, effort", exact)).unwrap();
+    assert_eq!(router.binding("writer").unwrap().model, Some("big-5.5".into()));
+    let problem = broken("group: one, model: strong, effort", "group: one, model: {}, effort");
+    assert_problem(&problem, 10, 67, "exact", None);
+}
+
+#[test]
+fn a_model_without_a_name_in_the_group() {
+    let all = problems(&GOOD.replace("{ one: big, two: large }", "{ two: large }"));
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert_problem(&all[0], 10, 67, "the model \"strong\" has no name in the group \"one\"", None);
+    assert_problem(&all[1], 14, 28, "the model \"strong\" has no name in the group \"one\"", None);
+}
+
+#[test]
+fn an_unknown_lens_and_an_unknown_panel() {
+    assert_problem(&broken("lens: edges", "lens: edge"), 14, 42, "unknown lens", Some("edges"));
+    assert_problem(&broken("panel: review", "panel: reviews"), 11, 53, "unknown panel", Some("review"));
+}
+
+#[test]
+fn an_effort_and_a_rule_that_do_not_exist() {
+    assert_problem(&broken("effort: high", "effort: hihg"), 10, 83, "unknown effort", Some("high"));
+    let problem = broken("panel: review }", "panel: review, fallback: after-write }");
+    assert_problem(&problem, 11, 71, "unknown rule of `fallback`", Some("after-writes"));
+}
+
+#[test]
+fn an_empty_chain_and_an_empty_panel() {
+    assert_problem(&broken("[alpha-cli]", "[]"), 2, 8, "the chain is empty", None);
+    let all = problems("groups: { one: [alpha-cli] }\npanels:\n  review: []\n");
+    assert_problem(&all[0], 3, 11, "the panel is empty", None);
+}
+
+#[test]
+fn a_duplicate_key_at_every_level() {
+    let problem = broken("  two: [beta-cli, beta-native]", "  one: [beta-cli, beta-native]");
+    assert_problem(&problem, 3, 3, "the key \"one\" occurs twice", None);
+    let problem = broken("effort: high", "model: strong");
+    assert_problem(&problem, 10, 75, "the key \"model\" occurs twice", None);
+    let problem = broken("lenses:\n", "lenses:\n  edges: x\n");
+    assert_problem(&problem, 18, 3, "the key \"edges\" occurs twice", None);
+    let all = problems(&format!("{GOOD}groups: {{}}\n"));
+    assert_problem(&all[0], 19, 1, "the key \"groups\" occurs twice", None);
+}
+
+#[test]
+fn a_backend_that_is_in_its_chain_already() {
+    let problem = broken("[beta-cli, beta-native]", "[beta-cli, beta-cli]");
+    assert_problem(&problem, 3, 19, "\"beta-cli\" is in this chain already", None);
+}
+
+#[test]
+fn a_group_inside_a_group_whether_it_goes_round_or_not() {
+    let problem = broken("[alpha-cli]", "[alpha-cli, two]");
+    assert_problem(&problem, 2, 20, "\"two\" is a group: a chain lists backends, not groups", None);
+    let problem = broken("[alpha-cli]", "[alpha-cli, one]");
+    assert_problem(&problem, 2, 20, "\"one\" is a group, and this very one", None);
+}
+
+#[test]
+fn a_kind_that_is_a_backend_whether_it_goes_round_or_not() {
+    let text = "groups: { main: [a] }\nbackends:\n  a: { kind: b }\n  b: { kind: a }\n";
+    let all = problems(text);
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert_problem(&all[0], 3, 14, "\"b\" is a backend of this file", None);
+    assert_problem(&all[1], 4, 14, "\"a\" is a backend of this file", None);
+    let all = problems("backends:\n  a: { kind: a }\n");
+    assert_problem(&all[0], 2, 14, "\"a\" is a backend of this file", None);
+}
+
+#[test]
+fn a_backend_that_bears_the_name_of_another_kind() {
+    let all = problems("backends:\n  alpha-cli: { kind: beta-cli }\n");
+    assert_problem(&all[0], 2, 3, "\"alpha-cli\" is itself the name of a kind", None);
+}
+
+#[test]
+fn a_panel_of_one_vendor() {
+    let problem = broken("- { group: one, model: strong,", "- { group: two, model: strong,");
+    assert_problem(&problem, 13, 3, "every seat of the panel \"review\" would be filled by beta", None);
+}
+
+#[test]
+fn a_panel_that_is_of_one_vendor_once_the_parked_are_left_out() {
+    let text = GOOD
+        .replace("one: [alpha-cli]", "one: [alpha-cli, local]")
+        .replace("backends:\n", "backends:\n  alpha-cli: { parked: \"for now\" }\n");
+    let all = problems(&text);
+    assert_problem(&all[0], 14, 3, "would be filled by beta", None);
+}
+
+#[test]
+fn a_panel_of_one_seat_is_a_panel_of_one_vendor() {
+    let all = problems("groups: { one: [alpha-cli] }\npanels: { p: [ { group: one } ] }\n");
+    assert_problem(&all[0], 2, 11, "would be filled by alpha", None);
+}
+
+#[test]
+fn a_panel_with_a_seat_whose_vendor_is_not_part_of_the_build_is_not_judged() {
+    let text = "groups: { one: [alpha-cli], two: [gamma-cli] }\n\
+                panels: { p: [ { group: one }, { group: two } ] }\n";
+    load(text).unwrap();
+}
+
+#[test]
+fn a_wrong_type_at_every_level() {
+    assert_problem(&broken("[alpha-cli]", "alpha-cli"), 2, 8, "a group is a list, and this is text", None);
+    assert_problem(&broken("[alpha-cli]", "[[alpha-cli]]"), 2, 9, "text, and this is a list", None);
+    assert_problem(&broken("[alpha-cli]", "[7]"), 2, 9, "write \"7\" in quotation marks", None);
+    assert_problem(&broken("at_once: 2", "at_once: two"), 5, 34, "a whole number, 1 or more", None);
+    assert_problem(&broken("at_once: 2", "at_once: 0"), 5, 34, "a whole number, 1 or more", None);
+    assert_problem(&broken("at_once: 2", "at_once: -1"), 5, 34, "a whole number, 1 or more", None);
+    assert_problem(&broken("at_once: 2", "at_once: 1.5"), 5, 34, "a whole number, 1 or more", None);
+    assert_problem(&broken("at_once: 2", "at_once: 2, parked: true"), 5, 45, "the reason, as text", None);
+    assert_problem(&broken("at_once: 2", "at_once: 2, parked: \"\""), 5, 45, "cannot be empty", None);
+    assert_problem(
+        &broken("edges: Look at the edges.", "edges: [x]"),
+        17,
+        10,
+        "text, and this is a list",
+        None,
+    );
+    let all = problems("types: [a]\n");
+    assert_problem(&all[0], 1, 8, "`types` is a mapping, and this is a list", None);
+    let all = problems("- groups\n");
+    assert_problem(&all[0], 1, 1, "the file is a mapping, and this is a list", None);
+}
+
+#[test]
+fn a_type_is_bound_to_a_group_or_to_a_panel() {
+    let problem = broken("phase: review, panel: review", "phase: review");
+    assert_problem(&problem, 11, 12, "a type needs a `group` or a `panel`", None);
+    let problem = broken("panel: review }", "panel: review, group: one }");
+    assert_problem(&problem, 11, 46, "not both", None);
+    let problem = broken("panel: review }", "panel: review, effort: max }");
+    assert_problem(&problem, 11, 61, "each seat of the panel has its own `effort`", None);
+    let problem = broken("tier: execution, phase: review, panel", "phase: review, panel");
+    assert_problem(&problem, 11, 14, "needs a `tier`", None);
+    let problem = broken("phase: review, panel", "phase: implement, panel");
+    assert_problem(&problem, 11, 20, "are those of \"writer\" already", None);
+}
+
+#[test]
+fn a_seat_needs_a_group() {
+    let problem = broken("{ group: two, effort: max, lens", "{ effort: max, lens");
+    assert_problem(&problem, 15, 7, "a seat needs a `group`", None);
+}
+
+#[test]
+fn settings_that_a_kind_refuses_are_found_in_the_file() {
+    let problem = broken("base_url: \"http://127.0.0.1\"", "base_url: \"ftp://127.0.0.1\"");
+    assert_problem(&problem, 6, 41, "`base_url` of local: not an http address", None);
+    let problem = broken("base_url: \"http://127.0.0.1\"", "credential: { env: 7 }");
+    assert_problem(&problem, 6, 50, "`credential.env` of local: not the name of a variable", None);
+}
+
+#[test]
+fn a_kind_that_is_not_part_of_the_build_is_no_error() {
+    let text = GOOD.replace("[alpha-cli]", "[gamma-cli, alpha-cli]").replace(
+        "backends:\n",
+        "backends:\n  gamma-cli: { anything: goes, parked: \"later\" }\n  mine: { kind: gamma-cli }\n",
+    );
+    load(&text).unwrap();
+}
+
+#[test]
+fn a_tab_that_indents() {
+    let problem = broken("  one: [alpha-cli]", "\tone: [alpha-cli]");
+    assert_eq!(problem.position.line, 2);
+    assert!(problem.message.contains("tab"), "{problem}");
+}
+
+#[test]
+fn a_byte_order_mark_is_left_out_and_columns_stay_true() {
+    load(&format!("\u{feff}{GOOD}")).unwrap();
+    let all = problems("\u{feff}gruops: {}\n");
+    assert_problem(&all[0], 1, 1, "unknown key of the file", Some("groups"));
+}
+
+#[test]
+fn line_ends_of_another_system() {
+    load(&GOOD.replace('\n', "\r\n")).unwrap();
+    let all = problems(&GOOD.replace("effort: high", "effort: hihg").replace('\n', "\r\n"));
+    assert_problem(&all[0], 10, 83, "unknown effort", Some("high"));
+    assert!(!all[0].to_string().contains('\r'));
+}
+
+#[test]
+fn columns_count_characters() {
+    let all = problems("lenses: { ä: \"日本語\", b: [] }\n");
+    assert_problem(&all[0], 1, 24, "a lens is text", None);
+}
+
+#[test]
+fn an_empty_file() {
+    for text in ["", "\n\n", "# nothing but a comment\n", "---\n", "~\n"] {
+        assert_problem(&problems(text)[0], 1, 1, "the file is empty", None);
+    }
+}
+
+#[test]
+fn a_second_document() {
+    let all = problems(&format!("{GOOD}---\n{GOOD}"));
+    assert_problem(&all[0], 20, 1, "a second document begins here", None);
+}
+
+#[test]
+fn broken_yaml() {
+    let problem = broken("two: [beta-cli, beta-native]", "two: [beta-cli, beta-native");
+    assert_problem(&problem, 4, 9, "is a bracket or a quotation mark before it not closed?", None);
+    let problem = broken("[alpha-cli]", "*nowhere");
+    assert_problem(&problem, 2, 8, "unknown anchor", None);
+    let all = problems("a: \"never closed\n");
+    assert!(all[0].position.line >= 1);
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once_and_in_order() {
+    let text = GOOD
+        .replace("[alpha-cli]", "[alpah-cli]")
+        .replace("effort: high", "effort: hihg")
+        .replace("lens: edges", "lens: edge");
+    let all = problems(&text);
+    let lines: Vec<usize> = all.iter().map(|problem| problem.position.line).collect();
+    assert_eq!(lines, [2, 10, 14]);
+}
+
+fn file_error(path: &Path) -> ConfigError {
+    Router::from_file(path, registry(), context()).unwrap_err()
+}
+
+#[test]
+fn an_error_shows_the_file_the_place_and_the_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nexus.yaml");
+    fs::write(&path, GOOD.replace("[alpha-cli]", "[alpah-cli]")).unwrap();
+    let error = file_error(&path);
+    assert_eq!(error.path(), Some(path.as_path()));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}:2:9: unknown backend \"alpah-cli\"; did you mean \"alpha-cli\"?\n 2 |   one: [alpah-cli]\n   |         ^",
+            path.display()
+        )
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = file_error(&folder.path().join("nexus.yaml"));
+    assert!(missing.to_string().ends_with("nexus.yaml: there is no such file"), "{missing}");
+    assert!(std::error::Error::source(&missing).is_some());
+    let directory = file_error(folder.path());
+    assert!(directory.to_string().ends_with("this is a folder; name the file in it"), "{directory}");
+}
+
+#[test]
+fn a_file_that_is_not_utf_8() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nexus.yaml");
+    fs::write(&path, b"groups:\n  caf\xe9: [alpha-cli]\n").unwrap();
+    assert_problem(&file_error(&path).all()[0], 2, 6, "not UTF-8", None);
+}
+
+#[test]
+fn ten_megabytes_of_aliases_cost_next_to_nothing() {
+    let mut text = String::from("lenses:\n  a: &a [x, y, z]\n");
+    while text.len() < 10 << 20 {
+        text.push_str("  - *a\n");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nexus.yaml");
+    fs::write(&path, text).unwrap();
+    let begun = Instant::now();
+    let error = file_error(&path);
+    assert_eq!(error.all()[0].position.line, 149_795);
+    assert!(error.all()[0].message.contains("more than any configuration needs"), "{error}");
+    assert!(begun.elapsed().as_secs() < 5);
+}
+
+#[test]
+fn aliases_within_the_size_limit_are_bounded_too() {
+    let many = format!("lenses:\n  a: &a x\n  b: [{}]\n", "*a, ".repeat(200_000));
+    assert!(many.len() as u64 <= MAX_FILE_BYTES);
+    let mut laughs = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..40 {
+        let alias = format!("*a{}, ", level - 1).repeat(9);
+        laughs.push_str(&format!("a{level}: &a{level} [{alias}]\n"));
+    }
+    let deep = format!("a: {}", "[".repeat(500_000));
+    let deep_blocks = (0..1_000).map(|level| format!("{}a:\n", " ".repeat(level))).collect::<String>();
+    for text in [many, laughs, deep, deep_blocks] {
+        let begun = Instant::now();
+        let all = problems(&text);
+        assert_eq!(all.len(), 1);
+        assert!(begun.elapsed().as_secs() < 10, "{}", all[0]);
+    }
+}
+
+#[test]
+fn a_million_problems_are_a_hundred() {
+    let text = (0..50_000).map(|index| format!("k{index}: 1\n")).collect::<String>();
+    let error = load(&text).unwrap_err();
+    assert!(error.all().len() <= 100);
+    assert!(error.to_string().len() < 100_000);
+}
+
+#[test]
+fn anchors_and_merge_keys_may_be_used() {
+    let text = "groups: { main: &chain [alpha-cli, beta-cli], other: *chain }\n\
+                types:\n  a: &a { group: main, effort: high }\n  b: { <<: *a, group: other }\n";
+    let router = load(text).unwrap();
+    assert_eq!(router.binding("b").unwrap().group, "other");
+    assert_eq!(router.binding("b").unwrap().effort, Some(nexus_core::Effort::High));
+}
+
+#[test]
+fn a_registry_without_kinds_says_that_there_are_none() {
+    let error = Router::from_str("groups: { main: [alpha-cli] }\n", Registry::new(), context()).unwrap_err();
+    assert_problem(&error.all()[0], 1, 18, "unknown backend \"alpha-cli\"; there is none", None);
+}

@@ -1,0 +1,129 @@
+//! Who is set aside, until when, and how it is found out that it is over.
+
+use std::time::Duration;
+
+use nexus_core::{Effects, ErrorKind, Retry, TurnRequest};
+use nexus_router::{Verdict, hold::RATE_LIMIT_GUESS};
+
+use crate::support::{Act, Fake, ManualClock, builder, chain, run};
+
+const LIMITED: Act = Act::Fail(ErrorKind::RateLimited, Retry::After(Duration::from_secs(300)), "slow down");
+
+#[tokio::test]
+async fn a_refusal_sets_a_backend_aside_until_the_vendors_time() {
+    let (clock, alpha, beta) = (
+        ManualClock::new(),
+        Fake::new("alpha", [LIMITED, Act::Answer("again from alpha".into())]),
+        Fake::answering("beta"),
+    );
+    let router = builder(&[&alpha, &beta]).clock(clock.clone()).from_str(&chain("alpha, beta")).unwrap();
+    assert_eq!(run(&router, TurnRequest::new("x")).await.1.unwrap().text, "from beta");
+    let holds = router.holds();
+    assert_eq!((holds[0].backend.as_str(), holds[0].guessed), ("alpha", false));
+    assert_eq!(holds[0].reason, "slow down");
+
+    clock.advance(Duration::from_secs(299));
+    let result = run(&router, TurnRequest::new("x")).await.1.unwrap();
+    assert_eq!(result.text, "from beta");
+    assert_eq!(result.provenance.skipped[0].reason, "slow down");
+    assert_eq!(result.provenance.skipped[0].until, Some(holds[0].until));
+    assert_eq!(alpha.turns(), 1);
+
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(run(&router, TurnRequest::new("x")).await.1.unwrap().text, "again from alpha");
+    assert!(router.holds().is_empty());
+}
+
+#[tokio::test]
+async fn a_refusal_without_a_time_is_a_stated_guess() {
+    let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::RateLimited, Retry::Never, "")]);
+    let clock = ManualClock::new();
+    let router = builder(&[&alpha]).clock(clock.clone()).from_str(&chain("alpha")).unwrap();
+    let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::RateLimited);
+    assert!(router.holds()[0].guessed);
+    let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    assert_eq!(error.retry(), Retry::At(router.holds()[0].until));
+    assert_eq!(alpha.turns(), 1);
+    clock.advance(RATE_LIMIT_GUESS);
+    let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::RateLimited);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_turn_finds_out_while_the_others_go_elsewhere() {
+    let alpha = Fake::new("alpha", [LIMITED, Act::Slow(Duration::from_secs(10))]);
+    let beta = Fake::answering("beta");
+    let clock = ManualClock::new();
+    let router = builder(&[&alpha, &beta]).clock(clock.clone()).from_str(&chain("alpha, beta")).unwrap();
+    run(&router, TurnRequest::new("x")).await.1.unwrap();
+    clock.advance(Duration::from_secs(300));
+
+    let probe = tokio::spawn({
+        let router = router.clone();
+        async move { run(&router, TurnRequest::new("x")).await.1 }
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(router.holds()[0].probing);
+    for _ in 0..3 {
+        assert_eq!(run(&router, TurnRequest::new("x")).await.1.unwrap().text, "from beta");
+    }
+    assert_eq!(alpha.turns(), 2);
+    assert_eq!(probe.await.unwrap().unwrap().text, "slowly from alpha");
+    assert!(router.holds().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_is_dropped_lets_the_next_one_find_out() {
+    let alpha = Fake::new("alpha", [LIMITED, Act::Hang, Act::Answer("back".into())]);
+    let clock = ManualClock::new();
+    let router = builder(&[&alpha]).clock(clock.clone()).from_str(&chain("alpha")).unwrap();
+    run(&router, TurnRequest::new("x")).await.1.unwrap_err();
+    clock.advance(Duration::from_secs(300));
+    let stopped = tokio::time::timeout(Duration::from_secs(1), run(&router, TurnRequest::new("x"))).await;
+    assert!(stopped.is_err());
+    assert_eq!(run(&router, TurnRequest::new("x")).await.1.unwrap().text, "back");
+}
+
+#[tokio::test]
+async fn nothing_but_a_refusal_arms_a_hold() {
+    for kind in [ErrorKind::Transport, ErrorKind::Crashed, ErrorKind::Unauthenticated, ErrorKind::Refused] {
+        let alpha = Fake::new("alpha", [Act::Fail(kind, Retry::After(Duration::from_secs(60)), "limit!")]);
+        let router = builder(&[&alpha]).from_str(&chain("alpha")).unwrap();
+        run(&router, TurnRequest::new("x")).await.1.unwrap_err();
+        assert!(router.holds().is_empty(), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_after_a_write_arms_it_too() {
+    let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::UsageLimit, Effects::Wrote)]);
+    let router = builder(&[&alpha]).from_str(&chain("alpha")).unwrap();
+    run(&router, TurnRequest::new("x")).await.1.unwrap_err();
+    assert_eq!(router.holds().len(), 1);
+}
+
+#[tokio::test]
+async fn a_hold_can_be_let_go_by_hand_and_shows_in_explain() {
+    let alpha = Fake::new("alpha", [LIMITED, Act::Answer("a".into())]);
+    let router = builder(&[&alpha]).clock(ManualClock::new()).from_str(&chain("alpha")).unwrap();
+    run(&router, TurnRequest::new("x")).await.1.unwrap_err();
+    let text = router.explain("work").unwrap().to_string();
+    assert_eq!(text, "work → main\n  1. alpha  skipped: held for 5m 0s: slow down");
+    assert!(router.release(&"alpha".into()));
+    assert!(!router.release(&"alpha".into()));
+    let explained = router.explain("work").unwrap();
+    let nexus_router::ExplainedTarget::Chain(chain) = explained.target else { panic!() };
+    assert_eq!(chain.entries[0].verdict, Verdict::First);
+}
+
+#[tokio::test]
+async fn a_hold_outlives_a_reload() {
+    let alpha = Fake::new("alpha", [LIMITED]);
+    let router = builder(&[&alpha]).from_str(&chain("alpha")).unwrap();
+    run(&router, TurnRequest::new("x")).await.1.unwrap_err();
+    router.reload().unwrap();
+    router.replace(&chain("alpha")).unwrap();
+    assert_eq!(router.holds().len(), 1);
+}
