@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use nexus_core::{BackendId, BackendKind, ModelId, SettingsError, VendorId};
+use nexus_core::{BackendId, ModelId, SettingsError, VendorId};
 use serde_json::{Map, Value};
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
     node::{Content, Key, Position},
     report::{Placed, Report, quoted},
     schema::{BACKEND_KEYS, BackendWritten, BindingWritten, ModelWritten, TypeWritten, Written},
+    settings::names_are_known,
 };
 use crate::binding::Binding;
 
@@ -153,7 +154,13 @@ impl<'a> Check<'a> {
             return Some(entry(EntryState::Absent(reason.to_owned()), None, None));
         };
         if let Some((_, written)) = written
-            && !self.settings_are_known(&**kind, written)
+            && !names_are_known(
+                &written.node,
+                &kind.settings_schema(),
+                kind.name(),
+                BACKEND_KEYS,
+                self.report,
+            )
         {
             return None;
         }
@@ -180,25 +187,6 @@ impl<'a> Check<'a> {
                 None
             }
         }
-    }
-
-    /// Reports the settings that a kind does not have.
-    fn settings_are_known(&mut self, kind: &dyn BackendKind, written: &BackendWritten) -> bool {
-        let schema = kind.settings_schema();
-        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-            return true;
-        };
-        let known = |name: &str| BACKEND_KEYS.contains(&name) || properties.contains_key(name);
-        let mut all_known = true;
-        for (key, _) in mapping(written) {
-            if !known(&key.text) {
-                let valid = properties.keys().map(String::as_str).chain(BACKEND_KEYS.iter().copied());
-                let what = format!("setting of {}", kind.name());
-                self.report.unknown(key.position, &what, &key.text, valid);
-                all_known = false;
-            }
-        }
-        all_known
     }
 
     fn refused_settings(

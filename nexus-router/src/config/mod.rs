@@ -9,6 +9,7 @@ mod nearest;
 mod node;
 mod report;
 mod schema;
+mod settings;
 
 pub(crate) use configuration::{Configuration, Entry, EntryState, PanelSeat, Target};
 pub use error::{ConfigError, Problem};

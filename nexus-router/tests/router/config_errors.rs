@@ -88,6 +88,14 @@ fn a_typo_in_a_setting_of_a_kind() {
 }
 
 #[test]
+fn a_typo_inside_a_setting_and_in_one_of_its_choices() {
+    let problem = broken("base_url: \"http://127.0.0.1\"", "credential: { evn: X }");
+    assert_problem(&problem, 6, 45, "unknown setting of beta-native.credential \"evn\"", Some("env"));
+    let problem = broken("base_url: \"http://127.0.0.1\"", "billing: metred");
+    assert_problem(&problem, 6, 40, "unknown beta-native.billing \"metred\"", Some("metered"));
+}
+
+#[test]
 fn a_typo_in_the_key_of_an_exact_model() {
     let problem = broken("group: one, model: strong, lens", "group: one, model: { exat: x }, lens");
     assert_problem(&problem, 14, 30, "unknown key of `model`", Some("exact"));

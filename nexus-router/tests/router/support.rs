@@ -260,7 +260,12 @@ impl BackendKind for FakeKind {
             "additionalProperties": false,
             "properties": {
                 "base_url": { "type": "string" },
-                "credential": { "type": "object", "properties": { "env": { "type": "string" } } },
+                "credential": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": { "env": { "type": "string" } },
+                },
+                "billing": { "enum": ["plan", "metered"] },
             },
         })
     }
