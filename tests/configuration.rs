@@ -1,0 +1,109 @@
+//! `nexus.yaml.example` is a configuration, and `nexus.schema.json` is its schema.
+
+use std::{fs, path::Path};
+
+use nexus::{BuildContext, Router};
+use serde_json::Value;
+
+fn read(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap_or_default()
+}
+
+fn load(text: &str) -> Router {
+    Router::from_str(text, nexus::registry(), BuildContext::new("home", "."))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The example with every key that it only shows put in force.
+fn uncommented(example: &str) -> String {
+    let shown = |line: &str| {
+        let (indent, rest) = line.split_at(line.find('#').unwrap_or(line.len()));
+        let key = rest.trim_start_matches(['#', ' ']).split(':').next().unwrap_or_default();
+        let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        let is_shown = !indent.is_empty() && indent.trim().is_empty() && is_key && rest.contains(':');
+        is_shown.then(|| format!("{indent}{}", rest.trim_start_matches("# ")))
+    };
+    example.lines().map(|line| shown(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
+}
+
+#[test]
+fn the_example_loads_and_parks_nothing() {
+    let example = read("nexus.yaml.example");
+    let router = load(&example);
+    assert_eq!(router.kinds(), ["orchestrator", "executor", "reviewer", "reflector"]);
+    for kind in router.kinds() {
+        let explained = router.explain(kind.as_str()).unwrap().to_string();
+        assert!(!explained.contains("parked"), "{explained}");
+    }
+}
+
+#[test]
+fn the_keys_that_the_example_only_shows_are_right_too() {
+    let example = read("nexus.yaml.example");
+    let all = uncommented(&example);
+    // A credential comes from one place.
+    let all: String =
+        all.lines().filter(|line| !line.contains("    env: ")).map(|line| format!("{line}\n")).collect();
+    let router = load(&all);
+    assert!(router.explain("orchestrator").unwrap().to_string().contains("parked: why it is not to be used"));
+}
+
+/// With every kind in the build, since each brings its own settings.
+#[cfg(all(feature = "claude", feature = "codex", feature = "grok"))]
+mod schema {
+    use super::*;
+
+    fn generated() -> Value {
+        nexus_router::json_schema(&nexus::registry())
+    }
+
+    #[test]
+    fn the_schema_file_is_the_one_that_the_code_makes() {
+        let text = format!("{:#}\n", generated());
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("nexus.schema.json");
+        if std::env::var_os("NEXUS_WRITE_SCHEMA").is_some() {
+            fs::write(&path, &text).unwrap();
+        }
+        assert!(
+            read("nexus.schema.json") == text,
+            "nexus.schema.json is out of step: run `NEXUS_WRITE_SCHEMA=1 cargo test --test configuration`"
+        );
+    }
+
+    #[test]
+    fn the_example_shows_every_key_of_the_schema() {
+        let example = uncommented(&read("nexus.yaml.example"));
+        let mut keys = Vec::new();
+        collect_keys(&generated(), &mut keys);
+        assert!(keys.len() > 20, "only {} keys were found", keys.len());
+        let registry = nexus::registry();
+        for key in keys {
+            let is_kind = registry.names().any(|name| name == key);
+            let is_shown = (is_kind && example.contains(&key))
+                || example.contains(&format!("{key}: "))
+                || example.contains(&format!("{key}:\n"));
+            assert!(is_shown, "the example does not show `{key}`");
+        }
+    }
+
+    fn collect_keys(schema: &Value, keys: &mut Vec<String>) {
+        match schema {
+            Value::Object(object) => {
+                for (name, value) in object {
+                    if let (true, Some(properties)) = (name == "properties", value.as_object()) {
+                        // What a schema forbids in one branch is no key of its own.
+                        keys.extend(
+                            properties
+                                .iter()
+                                .filter(|(_, value)| value.is_object())
+                                .map(|(key, _)| key.clone()),
+                        );
+                    }
+                    collect_keys(value, keys);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| collect_keys(item, keys)),
+            _ => {}
+        }
+    }
+}
