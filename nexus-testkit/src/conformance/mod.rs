@@ -23,8 +23,11 @@ mod case;
 mod cases;
 mod catalogue;
 mod contract;
+mod delegated;
 mod feature;
 mod finding;
+#[cfg(feature = "harness")]
+mod harness;
 mod processes;
 pub mod reference;
 mod report;
@@ -35,8 +38,11 @@ mod watch;
 
 pub use case::Case;
 pub use catalogue::CASES;
+pub use delegated::DelegatedSubject;
 pub use feature::Feature;
 pub use finding::{Finding, Verdict};
+#[cfg(feature = "harness")]
+pub use harness::harness;
 pub use report::{Entry, Outcome, Report};
 pub use run::{hold, hold_declarations, run, run_case};
 pub use subject::{

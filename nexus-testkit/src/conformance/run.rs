@@ -6,7 +6,7 @@ use super::{
     case::Case,
     catalogue::CASES,
     feature::Feature,
-    finding::Finding,
+    finding::{Finding, ensure},
     report::{Entry, Outcome, Report},
     subject::Subject,
     trial::Trial,
@@ -46,11 +46,10 @@ pub async fn run_case(subject: &dyn Subject, name: &str) -> Result<Outcome, Find
 ///
 /// With the finding, if the case fails.
 pub fn hold(subject: &dyn Subject, name: &str) {
-    match block_on(run_case(subject, name)) {
-        Ok(Outcome::Passed) => {}
-        Ok(Outcome::NotDeclared(feature)) => println!("skipped: {feature} is not declared"),
-        Ok(Outcome::NotStaged(reason)) => println!("skipped: {reason}"),
-        Ok(Outcome::Failed(finding)) | Err(finding) => panic!("{}: {name}: {finding}", subject.name()),
+    match run_case_blocking(subject, name) {
+        Ok(None) => {}
+        Ok(Some(reason)) => println!("skipped {name}: {reason}"),
+        Err(finding) => panic!("{}: {name}: {finding}", subject.name()),
     }
 }
 
@@ -61,10 +60,24 @@ pub fn hold(subject: &dyn Subject, name: &str) {
 ///
 /// With the names of the capabilities that would go unproven.
 pub fn hold_declarations(subject: &dyn Subject) {
-    let capabilities = match block_on(declared(subject)) {
-        Ok(capabilities) => capabilities,
-        Err(finding) => panic!("{}: {finding}", subject.name()),
-    };
+    if let Err(finding) = declarations(subject) {
+        panic!("{}: {finding}", subject.name());
+    }
+}
+
+/// Runs the case `name`. Returns why it did not apply, if it did not.
+pub(super) fn run_case_blocking(subject: &dyn Subject, name: &str) -> Result<Option<String>, Finding> {
+    match block_on(run_case(subject, name))? {
+        Outcome::Passed => Ok(None),
+        Outcome::NotDeclared(feature) => Ok(Some(format!("{feature} is not declared"))),
+        Outcome::NotStaged(reason) => Ok(Some(reason)),
+        Outcome::Failed(finding) => Err(finding),
+    }
+}
+
+/// Fails unless each capability that the backend declares has a case that the subject can stage.
+pub(super) fn declarations(subject: &dyn Subject) -> Result<(), Finding> {
+    let capabilities = block_on(declared(subject))?;
     let runs = |case: &&Case| {
         subject.cannot_stage(case.name).is_none()
             && case.needs.iter().all(|feature| feature.is_declared(&capabilities))
@@ -74,7 +87,7 @@ pub fn hold_declarations(subject: &dyn Subject) {
         .iter()
         .filter(|feature| feature.is_declared(&capabilities) && !shown.contains(feature))
         .collect();
-    assert!(unproven.is_empty(), "{}: declared and shown by no case: {unproven:?}", subject.name());
+    ensure(unproven.is_empty(), "declarations", || format!("declared and shown by no case: {unproven:?}"))
 }
 
 async fn declared(subject: &dyn Subject) -> Result<Capabilities, Finding> {

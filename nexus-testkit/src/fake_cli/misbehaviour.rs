@@ -1,7 +1,7 @@
 //! What can be wrong with a program.
 
 use std::{
-    io::Write as _,
+    io::{Read as _, Write as _},
     os::unix::process::CommandExt as _,
     process::{Command, Stdio},
     time::Duration,
@@ -120,11 +120,9 @@ fn huge_line(bytes: u64, stage: &mut Stage) {
     stage.write(tail);
 }
 
+/// Starts a grandchild. `pipe` is what it gets for both pipes; `waits` says to wait for the end of the child.
 fn start_lingerer(how: &[&str], pipe: fn() -> Stdio, waits: bool) {
-    let Ok(program) = std::env::current_exe() else { return };
-    let mut command = Command::new(program);
-    command.arg0(LINGERER).args(how).stdin(Stdio::null()).stdout(pipe()).stderr(pipe());
-    match command.spawn() {
+    match lingerer(how).stdout(pipe()).stderr(pipe()).spawn() {
         // The one in the middle ends at once, and leaves its child without a parent.
         Ok(mut child) if waits => drop(child.wait()),
         Ok(_) => {}
@@ -132,18 +130,39 @@ fn start_lingerer(how: &[&str], pipe: fn() -> Stdio, waits: bool) {
     }
 }
 
+fn lingerer(how: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap_or_default());
+    command.arg0(LINGERER).args(how).stdin(Stdio::null());
+    command
+}
+
 /// The life of a grandchild. Never returns.
 pub(super) fn linger() -> ! {
-    let how = std::env::args().nth(1).unwrap_or_default();
-    if how == "away" {
-        // In the middle: a session of its own, and a child that outlives it.
-        let _ = rustix::process::setsid();
-        start_lingerer(&["deaf"], Stdio::null, false);
-        std::process::exit(0);
-    }
-    if how == "deaf" {
-        Stage::ignore_signals_of_this_process();
+    match std::env::args().nth(1).as_deref() {
+        Some("away") => leave_a_deaf_child(),
+        Some("deaf") => {
+            Stage::ignore_signals_of_this_process();
+            println!("deaf");
+        }
+        _ => {}
     }
     std::thread::sleep(Duration::from_secs(LONG_SECONDS));
     std::process::exit(0);
+}
+
+/// In the middle: a session of its own, and a child that outlives it. Never returns.
+fn leave_a_deaf_child() -> ! {
+    // It fails only for the leader of a group, which this is not.
+    let _ = rustix::process::setsid();
+    match lingerer(&["deaf"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn() {
+        Ok(mut child) => {
+            let mut word = [0; 4];
+            if let Some(stdout) = &mut child.stdout {
+                // A child that is gone shows in the test that looks for it.
+                let _ = stdout.read_exact(&mut word);
+            }
+        }
+        Err(error) => complain(&format!("no grandchild: {error}")),
+    }
+    std::process::exit(0)
 }

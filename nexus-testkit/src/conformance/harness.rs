@@ -1,0 +1,52 @@
+//! The suite as the whole of a test program.
+
+use std::{process::ExitCode, sync::Arc};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use super::{
+    catalogue::CASES,
+    run::{declarations, run_case_blocking},
+    subject::Subject,
+};
+
+/// Runs the suite for each subject as a test program does: it takes the arguments of `cargo test`, and names its
+/// tests as `alpha_cli::dropping_the_turn_stops_its_processes`.
+///
+/// For a test target with `harness = false`, whose `main` can therefore begin with
+/// [`fake_cli::run_if_invoked`](crate::fake_cli::run_if_invoked):
+///
+/// ```no_run
+/// use std::{process::ExitCode, sync::Arc};
+/// use nexus_testkit::{conformance, fake_cli};
+///
+/// fn main() -> ExitCode {
+///     fake_cli::run_if_invoked();
+///     conformance::harness(vec![("reference", Arc::new(conformance::reference::ReferenceSubject))])
+/// }
+/// ```
+pub fn harness(subjects: Vec<(&str, Arc<dyn Subject>)>) -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trials = subjects.iter().flat_map(|(name, subject)| trials_of(name, subject)).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trials_of(module: &str, subject: &Arc<dyn Subject>) -> Vec<Trial> {
+    let case = |name: &'static str| {
+        let subject = Arc::clone(subject);
+        Trial::test(format!("{module}::{name}"), move || {
+            let skipped = run_case_blocking(&*subject, name).map_err(|finding| Failed::from(finding.to_string()))?;
+            if let Some(reason) = skipped {
+                println!("skipped {name}: {reason}");
+            }
+            Ok(())
+        })
+    };
+    let mut trials: Vec<_> = CASES.iter().map(|known| case(known.name)).collect();
+    let subject = Arc::clone(subject);
+    let name = format!("{module}::every_declared_capability_has_a_case_that_runs");
+    trials.push(Trial::test(name, move || {
+        declarations(&*subject).map_err(|finding| Failed::from(finding.to_string()))
+    }));
+    trials
+}
