@@ -166,6 +166,8 @@ pub(crate) struct Step {
     pub(crate) model: Option<ModelId>,
     /// The version, as the program names it.
     pub(crate) version: Option<String>,
+    /// The effort that the vendor was given, where its model takes less than the backend's range.
+    pub(crate) effort: Option<AppliedEffort>,
     /// Model calls so far, where the vendor shows them.
     pub(crate) model_calls: Option<u32>,
     /// How the turn ended.

@@ -45,6 +45,9 @@ impl TurnLog {
         if let Some(model) = step.model.take() {
             self.provenance.model = Some(model);
         }
+        if let Some(effort) = step.effort.take() {
+            self.provenance.effort = Some(effort);
+        }
         if let Some(version) = step.version.take() {
             self.provenance.version = Some(version);
         }
