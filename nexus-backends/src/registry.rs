@@ -6,6 +6,10 @@ use nexus_core::Registry;
 /// configuration may name them and they are skipped with the reason.
 pub fn registry() -> Registry {
     let registry = Registry::new();
+    #[cfg(feature = "claude")]
+    let registry = registry.with(std::sync::Arc::new(crate::delegated::claude::ClaudeCli));
+    #[cfg(feature = "codex")]
+    let registry = registry.with(std::sync::Arc::new(crate::delegated::codex::CodexCli));
     [
         ("claude-cli", "this build leaves out the feature `claude`"),
         ("codex-cli", "this build leaves out the feature `codex`"),

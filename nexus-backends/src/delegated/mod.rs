@@ -6,6 +6,10 @@
 
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod backend;
+#[cfg(feature = "claude")]
+pub mod claude;
+#[cfg(feature = "codex")]
+pub mod codex;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod conversation;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
@@ -14,6 +18,8 @@ mod drive;
 mod driver_tests;
 pub mod environment;
 pub mod executable;
+#[cfg(feature = "grok")]
+pub mod grok;
 pub mod ledger;
 pub mod lines;
 pub mod process_tree;

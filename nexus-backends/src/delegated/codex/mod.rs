@@ -1,0 +1,318 @@
+//! `codex-cli`: OpenAI's Codex CLI, driven through `codex app-server`.
+//!
+//! | room | holds |
+//! | --- | --- |
+//! | `args` | the arguments, and the requests on standard input |
+//! | `home` | the private home of a run: configuration and environment |
+//! | `program`, `catalog` | where the program is, its version, its models |
+//! | `wire` | what the program writes, in its words |
+//! | `translate` | the exchange, line by line: `messages`, `items`, `tally`, `limits` and `failure` each read a part |
+//! | `record`, `session` | the program's own record of a conversation: read at the end, kept for later |
+//!
+//! The token reaches the program in its environment alone, by a provider entry of our own; there is no
+//! `auth.json`, and nothing that could refresh a token. It cannot be used up or lost by a run.
+
+mod args;
+mod catalog;
+mod failure;
+mod home;
+mod items;
+mod limits;
+mod messages;
+mod program;
+mod record;
+mod session;
+mod tally;
+mod translate;
+mod wire;
+
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AccessSupport, AppliedEffort, Availability, BackendId, BackendKind, BuildContext, Capabilities, Effort,
+    Enforcement, ErrorKind, ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, Secret, SessionMode,
+    SettingsError, Support, TextGranularity, ToolAccess, VendorId,
+};
+use serde_json::{Map, Value};
+
+use self::{
+    catalog::Catalog,
+    home::{Folders, Provider, TOKEN_VARIABLE},
+    session::{KeptSession, SessionKeeper},
+    translate::{AppServer, EffortChoice},
+};
+use super::{
+    backend::DelegatedBackend,
+    conversation::{Attempt, Cli, Failure, Prepared, TurnPlan},
+    environment::Environment,
+    executable::{Executable, ExecutableError},
+    run_home::RunHome,
+    settings::{Billing, Settings},
+    spawn::{Invocation, StdinMode},
+};
+use crate::auth::{Credential, CredentialSource, StaticToken};
+
+/// How long a token must live where the turn has no deadline.
+const UNLIMITED_TURN: Duration = Duration::from_secs(60 * 60);
+
+/// What to do where no credential is configured.
+const NAME_A_CREDENTIAL: &str = "no credential is configured: set `credential: { env: NAME }` or \
+     `credential: { file: PATH }`, for a ChatGPT token with its `account`; logging in by Nexus itself is not \
+     there yet, and the CLI's own login is never used";
+
+/// The kind `codex-cli`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CodexCli;
+
+impl BackendKind for CodexCli {
+    fn name(&self) -> &str {
+        "codex-cli"
+    }
+
+    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+        VendorId::from("openai")
+    }
+
+    fn settings_schema(&self) -> Value {
+        Settings::schema()
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let settings = Settings::read(settings, context)?;
+        let credential = settings.credential_source(context)?;
+        let cli = Codex { credential, environment: HostEnvironment(context.environment.clone()), settings: settings.clone() };
+        Ok(Arc::new(DelegatedBackend::new(id, cli, &settings, context)))
+    }
+}
+
+/// The program, as configured.
+#[derive(Debug)]
+struct Codex {
+    settings: Settings,
+    credential: Option<StaticToken>,
+    environment: HostEnvironment,
+}
+
+/// The host's environment. `Debug` shows how large it is.
+#[derive(Clone)]
+struct HostEnvironment(BTreeMap<String, String>);
+
+impl std::fmt::Debug for HostEnvironment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} variables", self.0.len())
+    }
+}
+
+impl Codex {
+    fn executable(&self) -> Result<Executable, ExecutableError> {
+        let search_path = self.environment.0.get("PATH").map(String::as_str);
+        program::find(self.settings.executable.as_deref(), search_path)
+    }
+
+    /// The environment of a program that is only asked about itself.
+    fn bare_environment(&self, folders: &Folders) -> Result<Environment, Failure> {
+        home::environment(&self.environment.0, &self.settings, None, folders).map_err(invalid)
+    }
+
+    async fn borrow_credential(&self, plan: &TurnPlan) -> Result<Credential, Failure> {
+        let Some(source) = &self.credential else {
+            return Err(Failure::new(ErrorKind::Unauthenticated, NAME_A_CREDENTIAL));
+        };
+        let life = plan.request.limits.deadline.unwrap_or(UNLIMITED_TURN);
+        let credential = source.credential(life).await.map_err(|error| {
+            Failure::new(ErrorKind::Unauthenticated, error.to_string()).with_source(error)
+        })?;
+        match mismatch(self.settings.billing, &credential.token) {
+            Some(reason) => Err(Failure::new(ErrorKind::BillingMismatch, reason)),
+            None => Ok(credential),
+        }
+    }
+
+    /// The effort that the model takes, where the program knows the model.
+    fn effort(plan: &TurnPlan, catalog: Option<&Catalog>) -> EffortChoice {
+        let Some(effort) = plan.effort else { return EffortChoice::default() };
+        let entry = catalog.and_then(|catalog| match &plan.request.model {
+            Some(model) => catalog.entry(model.as_str()),
+            None => catalog.default_entry(),
+        });
+        let fitting = entry.and_then(|entry| effort.applied.clamp_to(&entry.efforts()));
+        let applied = fitting.map_or(effort.applied, |fitting| fitting.applied);
+        let warning = (applied != effort.applied).then(|| {
+            format!("the model does not take effort {}; {applied} is used", effort.applied)
+        });
+        EffortChoice { effort: Some(AppliedEffort { requested: effort.requested, applied }), warning }
+    }
+
+    /// Writes the home of a run.
+    fn write_home(
+        &self,
+        plan: &TurnPlan,
+        home: &RunHome,
+        provider: &Provider<'_>,
+        catalog: Option<&Catalog>,
+    ) -> Result<(), Failure> {
+        let request = &*plan.request;
+        let folders = Folders::below(home.path());
+        if request.tool_access == ToolAccess::ScopedOnly {
+            let entry = catalog.and_then(|catalog| match &request.model {
+                Some(model) => catalog.entry(model.as_str()).or_else(|| catalog.default_entry()),
+                None => catalog.default_entry(),
+            });
+            let Some(entry) = entry else {
+                let reason = "codex does not list its models, so its tools cannot be left out";
+                return Err(Failure::new(ErrorKind::Unsupported, reason));
+            };
+            home.write("codex/models.json", entry.list_without_tools().to_string()).map_err(unwritable)?;
+        }
+        let host_home = match request.tool_access {
+            ToolAccess::ScopedOnly => None,
+            _ => self.environment.0.get("HOME").map(String::as_str).filter(|home| !home.is_empty()),
+        };
+        let configuration = home::configuration(request, provider, &folders, host_home).map_err(invalid)?;
+        home.write("codex/config.toml", configuration).map_err(unwritable)?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Cli for Codex {
+    type Conversation = AppServer;
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new(LoopMode::Delegated);
+        capabilities.text = TextGranularity::Deltas;
+        capabilities.thinking = Support::Yes;
+        capabilities.images = Support::Yes;
+        capabilities.system = Support::Yes;
+        capabilities.output = OutputSupport::Native;
+        capabilities.resume = Support::Yes;
+        capabilities.harness_tools = Support::Yes;
+        capabilities.extra_roots = Support::Yes;
+        capabilities.efforts = vec![Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
+        capabilities.access.scoped_only = AccessSupport::Kept(Fence::Vendor);
+        capabilities.access.read_only = AccessSupport::Kept(Fence::Os);
+        capabilities.access.workspace_write = AccessSupport::Kept(Fence::Os);
+        capabilities.access.unrestricted = AccessSupport::Kept(Fence::None);
+        let (ours, nobody) = (Enforcement::Ours, Enforcement::Unsupported);
+        capabilities.limits = LimitSupport::new(ours, ours, ours, nobody);
+        capabilities
+    }
+
+    async fn probe(&self) -> Availability {
+        let executable = match self.executable() {
+            Ok(executable) => executable,
+            Err(error) => return program::unavailable(error),
+        };
+        // Telling its version, the program reads and writes nothing.
+        let Ok(environment) = self.bare_environment(&Folders::below(Path::new("/nonexistent"))) else {
+            return Availability::Unusable { reason: "the host's environment cannot be passed on".into() };
+        };
+        let version = match program::version(&executable, &environment).await {
+            Ok(version) => version,
+            Err(failure) => return Availability::Unusable { reason: failure.message.unwrap_or_default() },
+        };
+        match &self.credential {
+            None => return Availability::Unauthenticated { remedy: NAME_A_CREDENTIAL.to_owned() },
+            Some(source) if !source.is_there() => {
+                let remedy = format!("there is no token in {}", source.describe());
+                return Availability::Unauthenticated { remedy };
+            }
+            Some(_) => {}
+        }
+        let notes = program::version_warning(&version).into_iter().collect();
+        Availability::Ready { version: Some(version), notes }
+    }
+
+    async fn prepare(&self, plan: &TurnPlan, attempt: Attempt) -> Result<Prepared<AppServer>, Failure> {
+        let request = &*plan.request;
+        let executable = self.executable().map_err(program::not_installed)?;
+        let home = plan.ledger.home().map_err(unwritable)?;
+        let folders = Folders::below(home.path());
+        for folder in ["codex", "user", "tmp"] {
+            home.folder(folder).map_err(unwritable)?;
+        }
+        let bare = self.bare_environment(&folders)?;
+        let version = program::version(&executable, &bare).await?;
+        let credential = self.borrow_credential(plan).await?;
+
+        let keeper = match &request.session {
+            SessionMode::Ephemeral => None,
+            _ => Some(SessionKeeper::new(&plan.nexus_home)),
+        };
+        let resumed = match (&attempt, &keeper) {
+            (Attempt::First, Some(keeper)) => restore(request.session.handle(), keeper, home.path())?,
+            _ => None,
+        };
+        let needs_catalog = request.tool_access == ToolAccess::ScopedOnly || plan.effort.is_some();
+        let catalog = match needs_catalog {
+            true => Catalog::of(&executable, &bare).await,
+            false => None,
+        };
+        let effort = Self::effort(plan, catalog.as_deref());
+        let script = args::script(plan, resumed.as_ref(), effort.effort)?;
+        let account = credential.account.as_deref();
+        let provider = Provider { settings: &self.settings, account, version: Some(&version) };
+        self.write_home(plan, &home, &provider, catalog.as_deref())?;
+
+        let mut environment =
+            home::environment(&self.environment.0, &self.settings, Some(request), &folders).map_err(invalid)?;
+        environment.set(TOKEN_VARIABLE, credential.token.expose()).map_err(invalid)?;
+        let invocation = Invocation::new(executable, &plan.working_directory)
+            .arguments(args::ARGUMENTS)
+            .environment(environment)
+            .stdin(StdinMode::Open)
+            .display_only(translate::is_display_only);
+        let conversation = AppServer::new(plan.backend.clone(), script, request.tool_access, effort, keeper);
+        Ok(Prepared {
+            invocation,
+            conversation,
+            home: Some(home),
+            secrets: vec![credential.token],
+            warnings: program::version_warning(&version).into_iter().collect(),
+            version: Some(version),
+        })
+    }
+}
+
+/// Puts the conversation to resume into the home, if there is one to resume.
+fn restore(
+    handle: Option<&nexus_core::ResumeHandle>,
+    keeper: &SessionKeeper,
+    home: &Path,
+) -> Result<Option<KeptSession>, Failure> {
+    let Some(handle) = handle else { return Ok(None) };
+    let lost = |reason: &str| Failure::new(ErrorKind::SessionLost, reason);
+    let session = KeptSession::from_handle(handle).ok_or_else(|| lost("the handle names no conversation"))?;
+    match session.restore(keeper, &home::sessions(home)) {
+        Ok(()) => Ok(Some(session)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(lost("its record is gone")),
+        Err(error) => Err(lost("its record cannot be read").with_source(error)),
+    }
+}
+
+/// Why a token is not one that would be billed as configured; `None` where its shape does not tell.
+fn mismatch(billing: Option<Billing>, token: &Secret) -> Option<String> {
+    let is_key = token.expose().starts_with("sk-");
+    let is_access_token = token.expose().starts_with("eyJ");
+    let billing = billing.unwrap_or(Billing::Plan);
+    let found = match billing {
+        Billing::Plan if is_key => "an API key, which is metered",
+        Billing::Metered if is_access_token => "a subscription's token",
+        _ => return None,
+    };
+    Some(format!("billing is {:?}, and the credential is {found}", billing.as_str()))
+}
+
+fn unwritable(error: std::io::Error) -> Failure {
+    Failure::new(ErrorKind::InvalidRequest, "the run's home cannot be written").with_source(error)
+}
+
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::new(ErrorKind::InvalidRequest, error.to_string()).with_source(error)
+}

@@ -1,0 +1,152 @@
+//! Conversations that outlive their turn: the program's own record, copied out of the run's home and back.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Component, Path, PathBuf},
+};
+
+use nexus_core::{BackendId, ResumeHandle};
+use serde::{Deserialize, Serialize};
+
+/// Folder of the program's records, in its home and in ours.
+const SESSIONS: &str = "sessions";
+
+/// Where a conversation is: what a [`ResumeHandle`] of this backend holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KeptSession {
+    /// The program's name for it.
+    pub(super) thread: String,
+    /// The file of its record, below `sessions`; the program finds it only at the same place.
+    rollout: PathBuf,
+}
+
+impl KeptSession {
+    /// The conversation whose record is at `path`, in some home's `sessions`.
+    pub(super) fn new(thread: &str, path: Option<&Path>) -> Option<Self> {
+        let path = path?;
+        let root = path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == SESSIONS))?;
+        let rollout = path.strip_prefix(root).ok()?.to_owned();
+        Some(Self { thread: thread.to_owned(), rollout })
+    }
+
+    /// Reads a handle; `None` if it holds no conversation of ours. A handle may have been stored anywhere, so
+    /// it may not lead out of the folder.
+    pub(super) fn from_handle(handle: &ResumeHandle) -> Option<Self> {
+        let session: Self = serde_json::from_value(handle.state().clone()).ok()?;
+        let is_name = |thread: &str| {
+            (1..=64).contains(&thread.len())
+                && thread.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+        };
+        let is_inside = session.rollout.components().all(|part| matches!(part, Component::Normal(_)));
+        (is_name(&session.thread) && is_inside && session.rollout.file_name().is_some()).then_some(session)
+    }
+
+    /// As a handle.
+    pub(super) fn into_handle(self, backend: BackendId) -> ResumeHandle {
+        ResumeHandle::new(backend, serde_json::json!({ "thread": self.thread, "rollout": self.rollout }))
+    }
+
+    /// Puts the kept record into a home.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if it is not kept any more.
+    pub(super) fn restore(&self, keeper: &SessionKeeper, sessions: &Path) -> io::Result<()> {
+        copy(&keeper.folder.join(&self.rollout), &sessions.join(&self.rollout))
+    }
+}
+
+/// Keeps records after their turn.
+#[derive(Clone, Debug)]
+pub(super) struct SessionKeeper {
+    folder: PathBuf,
+}
+
+impl SessionKeeper {
+    /// Keeps them in `$NEXUS_HOME/sessions/codex`.
+    pub(super) fn new(nexus_home: &Path) -> Self {
+        Self { folder: nexus_home.join(SESSIONS).join("codex") }
+    }
+
+    /// Keeps the record at `path`, which is below `sessions`. An older one is replaced in one step.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system refuses.
+    pub(super) fn keep(&self, sessions: &Path, path: &Path) -> io::Result<()> {
+        let relative = path.strip_prefix(sessions).map_err(io::Error::other)?;
+        copy(path, &self.folder.join(relative))
+    }
+}
+
+/// Copies a file, for its owner alone, and lets it appear whole.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut source = fs::File::open(from)?;
+    if !source.metadata()?.is_file() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let folder = to.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let unfinished = to.with_extension(format!("{}.new", std::process::id()));
+    let mut target =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    let copied = io::copy(&mut source, &mut target).and_then(|_| fs::rename(&unfinished, to));
+    if copied.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    copied
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const THREAD: &str = "01a1fc22-9e71-71b2-bb65-d6d7841df3bd";
+
+    fn handle(thread: &str, rollout: &str) -> ResumeHandle {
+        ResumeHandle::new("codex-cli".into(), json!({ "thread": thread, "rollout": rollout }))
+    }
+
+    #[test]
+    fn a_handle_survives_the_way_there_and_back() {
+        let path = Path::new("/h/codex/sessions/2026/11/21/rollout-x.jsonl");
+        let session = KeptSession::new(THREAD, Some(path)).unwrap();
+        let read = KeptSession::from_handle(&session.clone().into_handle("codex-cli".into()));
+        assert_eq!(read, Some(session));
+    }
+
+    #[test]
+    fn a_handle_leads_nowhere_else() {
+        for rollout in ["../../etc/passwd", "/etc/passwd", "a/../../b", ""] {
+            assert_eq!(KeptSession::from_handle(&handle(THREAD, rollout)), None, "{rollout}");
+        }
+        assert_eq!(KeptSession::from_handle(&handle("../x", "a.jsonl")), None);
+        assert!(KeptSession::from_handle(&handle(THREAD, "2026/a.jsonl")).is_some());
+    }
+
+    #[test]
+    fn a_record_is_kept_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let (home, nexus_home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let sessions = home.path().join("sessions");
+        let path = sessions.join("2026/r.jsonl");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "one\n").unwrap();
+        let keeper = SessionKeeper::new(nexus_home.path());
+        keeper.keep(&sessions, &path).unwrap();
+        let kept = nexus_home.path().join("sessions/codex/2026/r.jsonl");
+        assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+
+        let session = KeptSession::new(THREAD, Some(&path)).unwrap();
+        let other = home.path().join("other/sessions");
+        session.restore(&keeper, &other).unwrap();
+        assert_eq!(fs::read_to_string(other.join("2026/r.jsonl")).unwrap(), "one\n");
+        fs::remove_file(kept).unwrap();
+        assert_eq!(session.restore(&keeper, &other).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

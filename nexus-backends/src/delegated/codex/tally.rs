@@ -1,0 +1,102 @@
+//! Tokens of a turn, from the running totals of its conversations.
+
+use std::collections::HashMap;
+
+use nexus_core::Usage;
+
+use super::wire::{ThreadUsage, Tokens};
+
+/// Counts the tokens of a turn: the program reports totals of a whole conversation, earlier turns included.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    threads: HashMap<String, Span>,
+    model_calls: u32,
+}
+
+/// A conversation's total before the turn's first model call, and now.
+#[derive(Debug)]
+struct Span {
+    before: Tokens,
+    now: Tokens,
+}
+
+impl Tally {
+    /// Takes the report after a model call of `thread`.
+    pub(super) fn take(&mut self, thread: String, usage: &ThreadUsage) {
+        self.model_calls = self.model_calls.saturating_add(1);
+        let before = usage.total.less(&usage.last);
+        let span = self.threads.entry(thread).or_insert(Span { before, now: usage.total });
+        span.now = usage.total;
+    }
+
+    /// Model calls that were reported.
+    pub(super) fn model_calls(&self) -> u32 {
+        self.model_calls
+    }
+
+    /// Everything since the turn began, sub-agents included.
+    pub(super) fn usage(&self) -> Usage {
+        let spans = self.threads.values().map(|span| span.now.less(&span.before).buckets());
+        spans.fold(Usage::new(), |sum, usage| sum.plus(&usage))
+    }
+}
+
+impl Tokens {
+    fn less(&self, other: &Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
+            cached_input_tokens: self.cached_input_tokens.saturating_sub(other.cached_input_tokens),
+            cache_write_input_tokens: self
+                .cache_write_input_tokens
+                .saturating_sub(other.cache_write_input_tokens),
+            output_tokens: self.output_tokens.saturating_sub(other.output_tokens),
+            reasoning_output_tokens: self
+                .reasoning_output_tokens
+                .saturating_sub(other.reasoning_output_tokens),
+        }
+    }
+
+    /// In buckets that do not overlap.
+    fn buckets(&self) -> Usage {
+        let from_cache = self.cached_input_tokens.saturating_add(self.cache_write_input_tokens);
+        let mut usage = Usage::new();
+        usage.input_tokens = Some(self.input_tokens.saturating_sub(from_cache));
+        usage.cache_read_tokens = Some(self.cached_input_tokens);
+        usage.cache_write_tokens = Some(self.cache_write_input_tokens);
+        usage.output_tokens = Some(self.output_tokens.saturating_sub(self.reasoning_output_tokens));
+        usage.reasoning_tokens = Some(self.reasoning_output_tokens);
+        usage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(input: u64, cached: u64, output: u64, reasoning: u64) -> Tokens {
+        Tokens {
+            input_tokens: input,
+            cached_input_tokens: cached,
+            output_tokens: output,
+            reasoning_output_tokens: reasoning,
+            ..Tokens::default()
+        }
+    }
+
+    #[test]
+    fn a_resumed_conversation_counts_from_where_it_stood() {
+        let mut tally = Tally::default();
+        tally
+            .take("t".into(), &ThreadUsage { total: tokens(240, 80, 60, 20), last: tokens(120, 40, 30, 10) });
+        tally.take(
+            "t".into(),
+            &ThreadUsage { total: tokens(360, 120, 90, 30), last: tokens(120, 40, 30, 10) },
+        );
+        let usage = tally.usage();
+        assert_eq!(usage.input_tokens, Some(160));
+        assert_eq!(usage.cache_read_tokens, Some(80));
+        assert_eq!(usage.output_tokens, Some(40));
+        assert_eq!(usage.reasoning_tokens, Some(20));
+        assert_eq!(tally.model_calls(), 2);
+    }
+}

@@ -1,0 +1,584 @@
+//! Reads what `codex app-server` writes, and says what to write back.
+//!
+//! The exchange: `initialize`, then `thread/start` or `thread/resume`, then `turn/start`; the turn's news until
+//! `turn/completed`, whose status and typed error are the verdict. What the live protocol leaves out is read
+//! from the program's own record at the end.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use nexus_core::{
+    AppliedEffort, BackendId, CallId, ErrorKind, FinishReason, Phase, Retry, ToolAccess, TurnEvent,
+    turn::{Retrying, Unrecognized},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{
+    failure,
+    items::ItemCall,
+    limits,
+    messages::{Messages, Names},
+    record::{self, Record, RecordedEnd},
+    session::{KeptSession, SessionKeeper},
+    tally::Tally,
+    wire::{
+        Delta, ErrorNews, Item, ItemNews, Line, Problem, RateLimits, RateLimitsNews, ReroutedNews, RpcError,
+        ThreadOpened, TurnNews, UsageNews, WarningNews,
+    },
+};
+use crate::delegated::conversation::{Conversation, Failure, Polite, ProcessEnd, Repair, Step};
+
+/// What the program is asked, made ready before it runs.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// `thread/start` or `thread/resume`.
+    pub(super) thread_method: &'static str,
+    /// Its parameters.
+    pub(super) thread: Value,
+    /// The parameters of `turn/start`, but for the name of the conversation.
+    pub(super) turn: Value,
+    /// The fence that the answer to the first must name.
+    pub(super) sandbox: &'static str,
+}
+
+/// How hard the model is asked to think, and what the caller should know about it.
+#[derive(Debug, Default)]
+pub(super) struct EffortChoice {
+    /// What is asked for.
+    pub(super) effort: Option<AppliedEffort>,
+    /// Why it is not what the backend's range allows.
+    pub(super) warning: Option<String>,
+}
+
+/// One process of `codex app-server`.
+#[derive(Debug)]
+pub(crate) struct AppServer {
+    backend: BackendId,
+    script: Script,
+    access: ToolAccess,
+    effort: EffortChoice,
+    keeper: Option<SessionKeeper>,
+    next_request: u64,
+    asked: BTreeMap<u64, Asked>,
+    phase: Phase,
+    /// The conversation of the turn itself.
+    thread: Option<String>,
+    /// The turns that this process was asked for; the last one runs.
+    turns: Vec<String>,
+    /// Sub-agents' conversations, and the calls that began them.
+    agents: HashMap<String, CallId>,
+    names: Names,
+    messages: HashMap<String, Messages>,
+    /// Items that were seen as calls, and their names.
+    calls: HashMap<String, CallId>,
+    running: BTreeSet<String>,
+    tally: Tally,
+    limits: Option<RateLimits>,
+    retries: u32,
+    problem: Option<Problem>,
+    has_answer: bool,
+    is_over: bool,
+    warned: BTreeSet<String>,
+}
+
+/// What a request was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Initialize,
+    Thread,
+    Turn,
+    Interrupt,
+}
+
+impl AppServer {
+    /// A process that is about to run `script`.
+    pub(super) fn new(
+        backend: BackendId,
+        script: Script,
+        access: ToolAccess,
+        effort: EffortChoice,
+        keeper: Option<SessionKeeper>,
+    ) -> Self {
+        Self {
+            backend,
+            script,
+            access,
+            effort,
+            keeper,
+            next_request: 0,
+            asked: BTreeMap::new(),
+            phase: Phase::Start,
+            thread: None,
+            turns: Vec::new(),
+            agents: HashMap::new(),
+            names: Names::default(),
+            messages: HashMap::new(),
+            calls: HashMap::new(),
+            running: BTreeSet::new(),
+            tally: Tally::default(),
+            limits: None,
+            retries: 0,
+            problem: None,
+            has_answer: false,
+            is_over: false,
+            warned: BTreeSet::new(),
+        }
+    }
+
+    fn ask(&mut self, asked: Asked, method: &str, params: Value, step: &mut Step) {
+        self.next_request += 1;
+        self.asked.insert(self.next_request, asked);
+        write(step, &json!({ "id": self.next_request, "method": method, "params": params }));
+    }
+
+    fn ask_turn(&mut self, mut turn: Value, step: &mut Step) {
+        if let Some(turn) = turn.as_object_mut() {
+            turn.insert("threadId".into(), json!(self.thread));
+        }
+        self.has_answer = false;
+        self.is_over = false;
+        self.phase = Phase::FirstByte;
+        self.ask(Asked::Turn, "turn/start", turn, step);
+    }
+
+    fn answer(&mut self, asked: Asked, result: Result<Value, RpcError>, step: &mut Step) {
+        match (asked, result) {
+            (Asked::Initialize, Ok(_)) => {
+                write(step, &json!({ "method": "initialized" }));
+                let (method, params) = (self.script.thread_method, self.script.thread.take());
+                self.ask(Asked::Thread, method, params, step);
+            }
+            (Asked::Thread, Ok(result)) => self.thread_opened(result, step),
+            (Asked::Turn, Ok(result)) => {
+                if let Ok(news) = serde_json::from_value::<TurnNews>(result)
+                    && !self.turns.contains(&news.turn.id)
+                {
+                    self.turns.push(news.turn.id);
+                }
+            }
+            (Asked::Interrupt, _) => {}
+            (asked, Err(error)) => step.failed(refused(asked, self.script.thread_method, &error)),
+        }
+    }
+
+    fn thread_opened(&mut self, result: Value, step: &mut Step) {
+        let opened: ThreadOpened = match serde_json::from_value(result) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let message = "the answer to the opening of the conversation cannot be read";
+                return step.failed(Failure::new(ErrorKind::Protocol, message).with_source(error));
+            }
+        };
+        let sandbox = opened.sandbox.map(|sandbox| sandbox.kind).unwrap_or_default();
+        if sandbox != self.script.sandbox {
+            let asked = self.script.sandbox;
+            let message = format!("the fence is {sandbox:?} where {asked:?} was asked for; nothing was sent");
+            return step.failed(Failure::new(ErrorKind::Unsupported, message));
+        }
+        step.model = opened.model.map(Into::into);
+        step.effort = self.effort.effort;
+        step.events.extend(self.effort.warning.take().map(TurnEvent::warning));
+        step.version = opened.thread.cli_version;
+        let session = KeptSession::new(&opened.thread.id, opened.thread.path.as_deref());
+        step.resume = session.map(|session| session.into_handle(self.backend.clone()));
+        self.thread = Some(opened.thread.id);
+        let turn = self.script.turn.take();
+        self.ask_turn(turn, step);
+    }
+
+    fn notification(&mut self, method: &str, params: Value, step: &mut Step) {
+        let known = match method {
+            "item/agentMessage/delta" => self.read(params, step, Self::text_delta),
+            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => {
+                self.read(params, step, Self::thinking_delta)
+            }
+            "item/started" => self.read(params, step, |this, news, step| this.item(news, false, step)),
+            "item/completed" => self.read(params, step, |this, news, step| this.item(news, true, step)),
+            "thread/tokenUsage/updated" => self.read(params, step, Self::usage),
+            "account/rateLimits/updated" => self.read(params, step, Self::rate_limits),
+            "error" => self.read(params, step, Self::error),
+            "turn/started" => self.read(params, step, Self::turn_started),
+            "turn/completed" => self.read(params, step, Self::turn_completed),
+            "model/rerouted" => self.read(params, step, Self::rerouted),
+            "warning" | "guardianWarning" | "configWarning" | "deprecationNotice" => {
+                self.read(params, step, Self::warning)
+            }
+            _ if limits::is_housekeeping(method) => return,
+            _ => Err(params),
+        };
+        if let Err(params) = known {
+            let raw = json!({ "method": method, "params": params });
+            step.event(Unrecognized::new(Some(method.to_owned()), raw));
+        }
+    }
+
+    /// Reads parameters and hands them on; gives them back if they cannot be read.
+    fn read<T: DeserializeOwned>(
+        &mut self,
+        params: Value,
+        step: &mut Step,
+        take: impl FnOnce(&mut Self, T, &mut Step),
+    ) -> Result<(), Value> {
+        match T::deserialize(&params) {
+            Ok(news) => {
+                take(self, news, step);
+                Ok(())
+            }
+            Err(_) => Err(params),
+        }
+    }
+
+    fn is_own(&self, thread: Option<&str>) -> bool {
+        thread.is_none() || thread == self.thread.as_deref()
+    }
+
+    /// The call whose sub-agent speaks in `thread`; `None` for the turn's own agent.
+    fn parent(&self, thread: Option<&str>) -> Option<CallId> {
+        if self.is_own(thread) {
+            return None;
+        }
+        let thread = thread.unwrap_or_default();
+        let unknown = || CallId::from(format!("agent-{thread}"));
+        Some(self.agents.get(thread).cloned().unwrap_or_else(unknown))
+    }
+
+    fn text_delta(&mut self, delta: Delta, step: &mut Step) {
+        let parent = self.parent(delta.thread_id.as_deref());
+        self.answering();
+        let messages = self.messages.entry(delta.thread_id.unwrap_or_default()).or_default();
+        step.events.push(messages.write(&mut self.names, parent.as_ref(), &delta.item_id, delta.delta));
+    }
+
+    fn thinking_delta(&mut self, delta: Delta, step: &mut Step) {
+        let parent = self.parent(delta.thread_id.as_deref());
+        self.answering();
+        let messages = self.messages.entry(delta.thread_id.unwrap_or_default()).or_default();
+        let names = &mut self.names;
+        let part = delta.summary_index;
+        step.events.push(messages.think(names, parent.as_ref(), &delta.item_id, part, &delta.delta));
+    }
+
+    /// The model is answering, unless a tool still runs.
+    fn answering(&mut self) {
+        if self.running.is_empty() {
+            self.phase = Phase::Model;
+        }
+    }
+
+    fn item(&mut self, news: ItemNews, is_complete: bool, step: &mut Step) {
+        let raw = news.item;
+        let item = match serde_json::from_value::<Item>(raw.clone()) {
+            Ok(item) => item,
+            Err(_) => {
+                let name = raw.get("type").and_then(Value::as_str).map(|word| format!("item {word}"));
+                return step.event(Unrecognized::new(name, raw));
+            }
+        };
+        let thread = news.thread_id;
+        let parent = self.parent(thread.as_deref());
+        let is_own = parent.is_none();
+        match item {
+            Item::AgentMessage { id, text } => {
+                self.answering();
+                let messages = self.messages.entry(thread.unwrap_or_default()).or_default();
+                if is_complete {
+                    self.has_answer = if is_own { !text.is_empty() } else { self.has_answer };
+                    step.events.push(messages.end(&mut self.names, parent.as_ref(), &id, text));
+                } else {
+                    messages.begin(&mut self.names, &id);
+                }
+            }
+            Item::Reasoning { id, summary, content } => {
+                self.answering();
+                if is_complete {
+                    let messages = self.messages.entry(thread.unwrap_or_default()).or_default();
+                    let parts = if summary.is_empty() { content } else { summary };
+                    let names = &mut self.names;
+                    step.events.extend(messages.thought_whole(names, parent.as_ref(), &id, &parts));
+                }
+            }
+            Item::ContextCompaction {} if is_complete => {
+                step.event(TurnEvent::warning("the conversation was shortened to fit the model's window"));
+            }
+            Item::CollabAgentToolCall { ref id, ref receiver_thread_ids, .. } => {
+                let call = self.name_call(id);
+                for agent in receiver_thread_ids {
+                    self.agents.entry(agent.clone()).or_insert_with(|| call.clone());
+                }
+                self.tool(item, parent, is_complete, step);
+            }
+            item => self.tool(item, parent, is_complete, step),
+        }
+    }
+
+    fn tool(&mut self, item: Item, parent: Option<CallId>, is_complete: bool, step: &mut Step) {
+        let Some(call) = ItemCall::read(item, self.access) else { return };
+        let is_new = !self.calls.contains_key(&call.id);
+        let name = self.name_call(&call.id);
+        if is_new {
+            if parent.is_none() {
+                self.has_answer = false;
+            }
+            step.event(call.started(name.clone(), parent));
+            step.event(call.arguments(name.clone()));
+        }
+        if is_complete {
+            self.running.remove(&call.id);
+            step.event(call.finished(name));
+        } else {
+            self.running.insert(call.id);
+        }
+        self.phase = if self.running.is_empty() { Phase::FirstByte } else { Phase::Tool };
+    }
+
+    fn name_call(&mut self, id: &str) -> CallId {
+        self.calls.entry(id.to_owned()).or_insert_with(|| CallId::from(id)).clone()
+    }
+
+    fn usage(&mut self, news: UsageNews, step: &mut Step) {
+        let is_own = self.is_own(news.thread_id.as_deref());
+        let is_ours = news.turn_id.as_ref().is_none_or(|turn| self.turns.contains(turn));
+        if is_own && !is_ours {
+            // What earlier turns of a resumed conversation used.
+            return;
+        }
+        let parent = self.parent(news.thread_id.as_deref());
+        let thread = news.thread_id.unwrap_or_default();
+        if let Some(messages) = self.messages.get_mut(&thread) {
+            step.events.extend(messages.call_ended(parent.as_ref()));
+        }
+        self.tally.take(thread, &news.token_usage);
+        step.usage = Some(self.tally.usage());
+        step.model_calls = Some(self.tally.model_calls());
+        if self.running.is_empty() {
+            self.phase = Phase::FirstByte;
+        }
+    }
+
+    fn rate_limits(&mut self, news: RateLimitsNews, step: &mut Step) {
+        step.events.extend(limits::news(&news.rate_limits));
+        self.limits = Some(news.rate_limits);
+    }
+
+    fn error(&mut self, news: ErrorNews, step: &mut Step) {
+        if !news.will_retry {
+            if self.is_own(news.thread_id.as_deref()) {
+                self.problem = Some(news.error);
+            }
+            return;
+        }
+        if let Some(messages) = self.messages.get_mut(news.thread_id.as_deref().unwrap_or_default()) {
+            step.events.extend(messages.void());
+        }
+        self.retries += 1;
+        let kind = failure::kind(&news.error);
+        let reason = match news.error.additional_details {
+            Some(details) if !details.is_empty() => details,
+            _ => news.error.message,
+        };
+        step.event(Retrying::new(self.retries.saturating_add(1), reason).with_kind(Some(kind)));
+        if self.running.is_empty() {
+            self.phase = Phase::FirstByte;
+        }
+    }
+
+    fn turn_started(&mut self, news: TurnNews, _step: &mut Step) {
+        let is_known = self.turns.contains(&news.turn.id);
+        if self.thread.is_some() && self.is_own(news.thread_id.as_deref()) && !is_known {
+            self.turns.push(news.turn.id);
+        }
+    }
+
+    fn turn_completed(&mut self, news: TurnNews, step: &mut Step) {
+        let is_current = self.turns.last().is_none_or(|turn| *turn == news.turn.id);
+        if !self.is_own(news.thread_id.as_deref()) || !is_current {
+            return;
+        }
+        self.is_over = true;
+        self.running.clear();
+        let problem = news.turn.error.or(self.problem.take());
+        match news.turn.status.as_str() {
+            "completed" if self.has_answer => step.answered(FinishReason::Stop),
+            "completed" => step.failed(no_answer()),
+            "interrupted" => step.failed(Failure::new(ErrorKind::Cancelled, "the turn was interrupted")),
+            "failed" => step.failed(match problem {
+                Some(problem) => failure::of(&problem, self.limits.as_ref()),
+                None => Failure::new(ErrorKind::VendorFailure, "the turn failed without a reason"),
+            }),
+            status => {
+                let message = format!("the turn ended with the unknown status {status:?}");
+                step.failed(Failure::new(ErrorKind::Protocol, message));
+            }
+        }
+    }
+
+    fn rerouted(&mut self, news: ReroutedNews, step: &mut Step) {
+        let ReroutedNews { from_model, to_model, reason } = news;
+        step.event(TurnEvent::warning(format!("{to_model} answers instead of {from_model}: {reason}")));
+        step.model = Some(to_model.into());
+    }
+
+    fn warning(&mut self, news: WarningNews, step: &mut Step) {
+        let text = match news.details {
+            Some(details) if !details.is_empty() => format!("{} ({details})", news.message),
+            _ => news.message,
+        };
+        if limits::is_worth_a_warning(&text) && self.warned.insert(text.clone()) {
+            step.event(TurnEvent::warning(text));
+        }
+    }
+
+    /// The program asks something. Nobody is there to approve, so it is declined.
+    fn asked(&mut self, id: &Value, method: &str, step: &mut Step) {
+        let answer = match method {
+            "item/commandExecution/requestApproval" | "item/fileChange/requestApproval" => {
+                json!({ "id": id, "result": { "decision": "decline" } })
+            }
+            "mcpServer/elicitation/request" => json!({ "id": id, "result": { "action": "decline" } }),
+            _ => json!({ "id": id, "error": { "code": -32601, "message": "nobody is there to answer" } }),
+        };
+        write(step, &answer);
+        step.event(TurnEvent::warning(format!("the program asked {method:?}, which nobody can answer")));
+    }
+
+    /// What the record adds to what was seen.
+    fn read_record(&mut self, home: &std::path::Path, step: &mut Step) {
+        let Some(thread) = self.thread.clone() else { return };
+        let sessions = super::home::sessions(home);
+        if let Some(path) = record::find(&sessions, &thread) {
+            let turns = self.turns.iter().cloned().collect();
+            let mut record = Record::read(&path, &turns);
+            let end = record.end.take();
+            let events = record.unseen_calls(&self.calls, self.access, |id| CallId::from(id));
+            step.events.extend(events);
+            if !self.is_over {
+                self.judge(end, step);
+            }
+            if let Some(keeper) = &self.keeper
+                && let Err(error) = keeper.keep(&sessions, &path)
+            {
+                step.event(TurnEvent::warning(format!("the conversation could not be kept: {error}")));
+            }
+        } else if !self.is_over {
+            self.judge(None, step);
+        }
+    }
+
+    /// The verdict of the record, for a process that ended before it gave one.
+    fn judge(&mut self, end: Option<RecordedEnd>, step: &mut Step) {
+        match end {
+            Some(RecordedEnd::Failed(problem)) => step.failed(failure::of(&problem, self.limits.as_ref())),
+            Some(RecordedEnd::Complete { answer: Some(answer) }) if !answer.is_empty() => {
+                if !self.has_answer {
+                    let mut messages = Messages::default();
+                    let ended = messages.end(&mut self.names, None, "recorded", answer);
+                    step.events.push(ended);
+                }
+                step.answered(FinishReason::Stop);
+            }
+            Some(RecordedEnd::Complete { .. }) => step.failed(no_answer()),
+            None => {
+                if let Some(problem) = &self.problem {
+                    step.failed(failure::of(problem, self.limits.as_ref()));
+                }
+            }
+        }
+    }
+}
+
+impl Conversation for AppServer {
+    fn open(&mut self, step: &mut Step) {
+        // The name becomes the originator and part of the user agent of every request.
+        let client = json!({ "name": "nexus", "title": "Nexus", "version": env!("CARGO_PKG_VERSION") });
+        self.ask(Asked::Initialize, "initialize", json!({ "clientInfo": client }), step);
+    }
+
+    fn line(&mut self, line: &[u8], step: &mut Step) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let Ok(line) = serde_json::from_slice::<Line>(line) else {
+            let raw = Value::String(String::from_utf8_lossy(line).into_owned());
+            return step.event(Unrecognized::new(None, raw));
+        };
+        match line {
+            Line { id: Some(id), method: Some(method), .. } => self.asked(&id, &method, step),
+            Line { method: Some(method), params, .. } => self.notification(&method, params, step),
+            Line { id: Some(id), result, error, .. } => {
+                let Some(asked) = id.as_u64().and_then(|id| self.asked.remove(&id)) else { return };
+                let result = match error {
+                    Some(error) => Err(error),
+                    None => Ok(result.unwrap_or_default()),
+                };
+                self.answer(asked, result, step);
+            }
+            Line { result, .. } => {
+                let raw = json!({ "result": result });
+                step.event(Unrecognized::new(None, raw));
+            }
+        }
+    }
+
+    fn interrupt(&mut self, step: &mut Step) -> Polite {
+        match (self.thread.clone(), self.turns.last().cloned()) {
+            (Some(thread), Some(turn)) if !self.is_over => {
+                let params = json!({ "threadId": thread, "turnId": turn });
+                self.ask(Asked::Interrupt, "turn/interrupt", params, step);
+            }
+            // No turn runs: the end of its input ends the program.
+            _ => step.close_stdin = true,
+        }
+        Polite::Written
+    }
+
+    fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair {
+        let input = json!([{ "type": "text", "text": instruction }]);
+        self.ask_turn(json!({ "input": input }), step);
+        Repair::SameProcess
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
+        if let Some(home) = end.home {
+            self.read_record(home, step);
+        }
+    }
+}
+
+fn no_answer() -> Failure {
+    Failure::new(ErrorKind::Incomplete, "the turn was completed without an answer").with_retry(Retry::Now)
+}
+
+/// The failure behind a request that was refused.
+fn refused(asked: Asked, thread_method: &str, error: &RpcError) -> Failure {
+    let reason = error.data.get("input_error_code").and_then(Value::as_str);
+    let kind = match asked {
+        // Source: recordings resume-missing, resume-corrupt.
+        Asked::Thread if thread_method == "thread/resume" => ErrorKind::SessionLost,
+        // Source: recording prompt-too-long.
+        Asked::Turn if reason == Some("input_too_large") => ErrorKind::InvalidRequest,
+        Asked::Thread | Asked::Turn => ErrorKind::InvalidRequest,
+        Asked::Initialize | Asked::Interrupt => ErrorKind::Protocol,
+    };
+    Failure::new(kind, error.message.clone())
+}
+
+fn write(step: &mut Step, message: &Value) {
+    let mut line = message.to_string();
+    line.push('\n');
+    step.write(line);
+}
+
+/// Whether a line may be dropped when the host is too slow: it brings words for display only.
+pub(super) fn is_display_only(line: &[u8]) -> bool {
+    const DISPLAY: [&[u8]; 4] = [
+        br#"{"method":"item/agentMessage/delta""#,
+        br#"{"method":"item/reasoning/summaryTextDelta""#,
+        br#"{"method":"item/reasoning/textDelta""#,
+        br#"{"method":"item/commandExecution/outputDelta""#,
+    ];
+    DISPLAY.iter().any(|beginning| line.starts_with(beginning))
+}

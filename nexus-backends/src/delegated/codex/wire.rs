@@ -1,0 +1,308 @@
+//! What `codex app-server` writes: JSON-RPC without the version field, one object per line.
+//!
+//! Source: the schema that `codex app-server generate-json-schema` of 0.169.0 prints, and what was observed
+//! with that version. Fields that are not used are not named; unknown ones are ignored.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One line.
+#[derive(Debug, Deserialize)]
+pub(super) struct Line {
+    /// Pairs an answer with a request; a request of the server's has one as well.
+    #[serde(default)]
+    pub(super) id: Option<Value>,
+    #[serde(default)]
+    pub(super) method: Option<String>,
+    #[serde(default)]
+    pub(super) params: Value,
+    #[serde(default)]
+    pub(super) result: Option<Value>,
+    #[serde(default)]
+    pub(super) error: Option<RpcError>,
+}
+
+/// A request that was refused.
+#[derive(Debug, Deserialize)]
+pub(super) struct RpcError {
+    #[serde(default)]
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) data: Value,
+}
+
+/// The answer to `thread/start` and `thread/resume`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ThreadOpened {
+    pub(super) thread: Thread,
+    #[serde(default)]
+    pub(super) model: Option<String>,
+    #[serde(default)]
+    pub(super) sandbox: Option<Sandbox>,
+}
+
+/// A conversation.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Thread {
+    pub(super) id: String,
+    /// Where the record of the conversation is kept.
+    #[serde(default)]
+    pub(super) path: Option<std::path::PathBuf>,
+    #[serde(default)]
+    pub(super) cli_version: Option<String>,
+}
+
+/// The fence of a conversation, as the program understood it.
+#[derive(Debug, Deserialize)]
+pub(super) struct Sandbox {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+}
+
+/// The answer to `turn/start`, and the parameters of `turn/started` and `turn/completed`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TurnNews {
+    #[serde(default)]
+    pub(super) thread_id: Option<String>,
+    pub(super) turn: Turn,
+}
+
+/// A turn.
+#[derive(Debug, Deserialize)]
+pub(super) struct Turn {
+    pub(super) id: String,
+    /// `completed`, `interrupted`, `failed` or `inProgress`.
+    #[serde(default)]
+    pub(super) status: String,
+    #[serde(default)]
+    pub(super) error: Option<Problem>,
+}
+
+/// What went wrong in a turn.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Problem {
+    #[serde(default)]
+    pub(super) message: String,
+    /// A word, or an object with a word and a status. The record spells the same in snake case.
+    #[serde(default, alias = "codex_error_info")]
+    pub(super) codex_error_info: Value,
+    #[serde(default, alias = "additional_details")]
+    pub(super) additional_details: Option<String>,
+}
+
+/// The parameters of `error`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ErrorNews {
+    pub(super) error: Problem,
+    #[serde(default)]
+    pub(super) thread_id: Option<String>,
+    #[serde(default)]
+    pub(super) will_retry: bool,
+}
+
+/// The parameters of `item/started` and `item/completed`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ItemNews {
+    pub(super) item: Value,
+    #[serde(default)]
+    pub(super) thread_id: Option<String>,
+}
+
+/// The parameters of every delta.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Delta {
+    pub(super) item_id: String,
+    #[serde(default)]
+    pub(super) delta: String,
+    #[serde(default)]
+    pub(super) thread_id: Option<String>,
+    #[serde(default)]
+    pub(super) summary_index: i64,
+}
+
+/// The parameters of `thread/tokenUsage/updated`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct UsageNews {
+    #[serde(default)]
+    pub(super) thread_id: Option<String>,
+    #[serde(default)]
+    pub(super) turn_id: Option<String>,
+    pub(super) token_usage: ThreadUsage,
+}
+
+/// Tokens of the whole conversation, and of the last model call.
+#[derive(Debug, Deserialize)]
+pub(super) struct ThreadUsage {
+    pub(super) total: Tokens,
+    pub(super) last: Tokens,
+}
+
+/// Tokens as the vendor counts them: cached ones are part of the input, reasoning is part of the output.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Tokens {
+    pub(super) input_tokens: u64,
+    pub(super) cached_input_tokens: u64,
+    pub(super) cache_write_input_tokens: u64,
+    pub(super) output_tokens: u64,
+    pub(super) reasoning_output_tokens: u64,
+}
+
+/// The parameters of `account/rateLimits/updated`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RateLimitsNews {
+    pub(super) rate_limits: RateLimits,
+}
+
+/// How near the account is to its limits.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct RateLimits {
+    pub(super) primary: Option<RateWindow>,
+    pub(super) secondary: Option<RateWindow>,
+    pub(super) rate_limit_reached_type: Option<String>,
+}
+
+/// One window of a limit.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct RateWindow {
+    pub(super) used_percent: f64,
+    pub(super) window_duration_mins: Option<i64>,
+    /// In Unix seconds.
+    pub(super) resets_at: Option<i64>,
+}
+
+/// The parameters of `warning`, `guardianWarning`, `configWarning` and `deprecationNotice`.
+#[derive(Debug, Deserialize)]
+pub(super) struct WarningNews {
+    #[serde(default, alias = "summary")]
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) details: Option<String>,
+}
+
+/// The parameters of `model/rerouted`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ReroutedNews {
+    pub(super) from_model: String,
+    pub(super) to_model: String,
+    #[serde(default)]
+    pub(super) reason: String,
+}
+
+/// A thing in a turn.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(super) enum Item {
+    AgentMessage {
+        id: String,
+        #[serde(default)]
+        text: String,
+    },
+    Reasoning {
+        id: String,
+        #[serde(default)]
+        summary: Vec<String>,
+        #[serde(default)]
+        content: Vec<String>,
+    },
+    CommandExecution {
+        id: String,
+        #[serde(default)]
+        command: String,
+        #[serde(default)]
+        cwd: Option<String>,
+        #[serde(default)]
+        source: Option<String>,
+        #[serde(default)]
+        status: String,
+        #[serde(default)]
+        aggregated_output: Option<String>,
+        #[serde(default)]
+        exit_code: Option<i64>,
+    },
+    FileChange {
+        id: String,
+        #[serde(default)]
+        changes: Value,
+        #[serde(default)]
+        status: String,
+    },
+    McpToolCall {
+        id: String,
+        #[serde(default)]
+        server: String,
+        #[serde(default)]
+        tool: String,
+        #[serde(default)]
+        arguments: Value,
+        #[serde(default)]
+        status: String,
+        #[serde(default)]
+        result: Option<Value>,
+        #[serde(default)]
+        error: Option<Value>,
+    },
+    CollabAgentToolCall {
+        id: String,
+        #[serde(default)]
+        tool: String,
+        #[serde(default)]
+        status: String,
+        #[serde(default)]
+        prompt: Option<String>,
+        #[serde(default)]
+        receiver_thread_ids: Vec<String>,
+        #[serde(default)]
+        agents_states: Value,
+    },
+    WebSearch {
+        id: String,
+        #[serde(default)]
+        query: String,
+        #[serde(default)]
+        action: Value,
+    },
+    ImageView {
+        id: String,
+        #[serde(default)]
+        path: Value,
+    },
+    ImageGeneration {
+        id: String,
+        #[serde(default)]
+        status: String,
+        #[serde(default)]
+        revised_prompt: Option<String>,
+        #[serde(default)]
+        saved_path: Option<String>,
+    },
+    Sleep {
+        id: String,
+        #[serde(default)]
+        duration_ms: Value,
+    },
+    ContextCompaction {},
+    /// Echoes of what was sent, and marks that other lines give a meaning to.
+    #[serde(
+        rename = "userMessage",
+        alias = "hookPrompt",
+        alias = "plan",
+        alias = "enteredReviewMode",
+        alias = "exitedReviewMode",
+        alias = "functionCallOutput",
+        alias = "subAgentActivity"
+    )]
+    Silent {},
+}
