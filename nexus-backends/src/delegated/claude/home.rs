@@ -1,0 +1,232 @@
+//! Where a process of `claude` lives: its folders, its environment, and where its conversation is kept.
+//!
+//! With a credential in the configuration, the CLI's own folder (`CLAUDE_CONFIG_DIR`) is private: below
+//! `$NEXUS_HOME/sessions` if the conversation is kept, else in the run's home, gone with it. Without one the
+//! CLI runs with the user's login and hence in the user's own folder; there it rewrites `.claude.json`, adds
+//! to `.claude/backups` and `.claude/plugins/store`, and a conversation that is kept to `.claude/projects`.
+//! No code here opens a credential of the CLI's.
+
+use std::{
+    ffi::OsString,
+    fs::DirBuilder,
+    io,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+};
+
+use nexus_core::{BuildContext, ErrorKind, OnLost, Secret, SessionMode, ToolAccess};
+
+use super::session::{Kept, Session};
+use crate::delegated::{
+    conversation::{Attempt, Failure, TurnPlan},
+    environment::{Environment, NetworkSettings},
+    run_home::RunHome,
+    settings::{Billing, Settings},
+};
+
+/// Where kept conversations are, below `$NEXUS_HOME`.
+const SESSIONS: &str = "sessions/claude-cli";
+
+/// Repeats of a failed model call, within the CLI. Its own number is 10, which takes three minutes.
+const MAX_RETRIES: &str = "3";
+
+/// Set in every process.
+///
+/// Source: the vendor's list of variables; each one observed with claude 2.1.197 and 2.1.329.
+const SWITCHES: [(&str, &str); 9] = [
+    // `@path` in a prompt would be read from the disk, whatever the tools.
+    ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1"),
+    ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
+    ("CLAUDE_CODE_MAX_RETRIES", MAX_RETRIES),
+    // The server says what is too long. A 2.1.197 would refuse a prompt of 1 MiB by its own count.
+    ("CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE", "1000000000"),
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("DISABLE_TELEMETRY", "1"),
+    ("DISABLE_ERROR_REPORTING", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("ENABLE_TOOL_SEARCH", "false"),
+];
+
+/// A place to live.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) home: RunHome,
+    pub(super) environment: Environment,
+    pub(super) working_directory: PathBuf,
+    pub(super) session: Session,
+    /// The conversation to go on from, as the CLI names it.
+    pub(super) resume: Option<String>,
+}
+
+/// Makes the place for one process.
+///
+/// # Errors
+///
+/// [`ErrorKind::SessionLost`] if the kept conversation is not there, [`ErrorKind::InvalidRequest`] for a
+/// request that cannot be run here.
+pub(super) fn settle(
+    plan: &TurnPlan,
+    attempt: &Attempt,
+    settings: &Settings,
+    context: &BuildContext,
+    credential: Option<&Secret>,
+) -> Result<Place, Failure> {
+    let home = plan.ledger.home().map_err(unwritable)?;
+    let lodging = lodge(plan, attempt, credential.is_some())?;
+    let config = match (credential, &lodging.folder) {
+        (None, _) => None,
+        (Some(_), Some(folder)) => Some(sessions(plan).join(folder).join("config")),
+        (Some(_), None) => Some(home.folder("config").map_err(unwritable)?),
+    };
+    let environment = environment(plan, settings, context, &home, config.as_deref(), credential)?;
+    let Lodging { working_directory, folder, before, is_kept } = lodging;
+    let backend = plan.backend.clone();
+    let resume = before.as_ref().map(|kept| kept.session.clone());
+    let session = match is_kept {
+        true => Session::kept(backend, &working_directory, folder, before),
+        false => Session::forgotten(backend),
+    };
+    Ok(Place { home, environment, working_directory, session, resume })
+}
+
+/// Where the process works and where its conversation is.
+struct Lodging {
+    working_directory: PathBuf,
+    /// The folder of the kept conversation, by name.
+    folder: Option<String>,
+    before: Option<Kept>,
+    is_kept: bool,
+}
+
+fn lodge(plan: &TurnPlan, attempt: &Attempt, has_credential: bool) -> Result<Lodging, Failure> {
+    let forgotten = Lodging {
+        working_directory: plan.working_directory.clone(),
+        folder: None,
+        before: None,
+        is_kept: false,
+    };
+    match (&plan.request.session, attempt) {
+        (SessionMode::Ephemeral, _) => Ok(forgotten),
+        (SessionMode::Resume { handle, .. }, Attempt::First) => resume(plan, handle.state(), has_credential),
+        (SessionMode::Keep | SessionMode::Resume { on_lost: OnLost::Fresh, .. }, _) => {
+            keep(plan, has_credential)
+        }
+        _ => Err(Failure::new(ErrorKind::Unsupported, "this way of keeping a conversation is not known")),
+    }
+}
+
+/// A new conversation that outlives the turn.
+fn keep(plan: &TurnPlan, has_credential: bool) -> Result<Lodging, Failure> {
+    let needs_folder = has_credential || plan.is_private_directory;
+    let folder = needs_folder.then(|| plan.ledger.run().as_str().to_owned());
+    let mut working_directory = plan.working_directory.clone();
+    if let Some(folder) = &folder {
+        let path = sessions(plan).join(folder);
+        private_folder(&path.join("config")).map_err(unwritable)?;
+        if plan.is_private_directory {
+            working_directory = path.join("work");
+            private_folder(&working_directory).map_err(unwritable)?;
+        }
+    }
+    Ok(Lodging { working_directory, folder, before: None, is_kept: true })
+}
+
+/// A conversation that an earlier turn kept.
+fn resume(plan: &TurnPlan, state: &serde_json::Value, has_credential: bool) -> Result<Lodging, Failure> {
+    let kept = Kept::read(state).ok_or_else(|| {
+        Failure::new(ErrorKind::InvalidRequest, "the handle to resume is not one of this backend")
+    })?;
+    let own_work = kept.folder.as_ref().map(|folder| sessions(plan).join(folder).join("work"));
+    let is_private = own_work.as_ref() == Some(&kept.directory);
+    if plan.is_private_directory != is_private || (!is_private && plan.working_directory != kept.directory) {
+        let reason = match is_private {
+            true => "the conversation was kept without a working directory: resume it without one".to_owned(),
+            false => format!("the conversation belongs to {}: resume it there", kept.directory.display()),
+        };
+        return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+    }
+    let config = kept.folder.as_ref().map(|folder| sessions(plan).join(folder).join("config"));
+    let is_there = kept.directory.is_dir() && config.as_ref().is_none_or(|config| config.is_dir());
+    if !is_there || (has_credential && config.is_none()) {
+        return Err(Failure::new(ErrorKind::SessionLost, "what was kept of the conversation is gone"));
+    }
+    Ok(Lodging {
+        working_directory: kept.directory.clone(),
+        folder: kept.folder.clone(),
+        before: Some(kept),
+        is_kept: true,
+    })
+}
+
+/// Builds the environment: a few variables of the host's, what the request names, and what the CLI needs.
+fn environment(
+    plan: &TurnPlan,
+    settings: &Settings,
+    context: &BuildContext,
+    home: &RunHome,
+    config: Option<&Path>,
+    credential: Option<&Secret>,
+) -> Result<Environment, Failure> {
+    let request = &plan.request;
+    if let Some(name) = request.environment.iter().find(|name| steers_the_cli(name)) {
+        let reason = format!("the variable {name} would change the CLI itself, so its tools cannot have it");
+        return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+    }
+    let host = context.environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let mut builder = Environment::from_host(host).pass(&request.environment);
+    if settings.network.inherit_proxy {
+        builder = builder.network(NetworkSettings::Pass);
+    }
+    if let Some(file) = &settings.network.ca_file {
+        builder = builder.with("NODE_EXTRA_CA_CERTS", file);
+    }
+    if let Some(url) = &settings.base_url {
+        builder = builder.with("ANTHROPIC_BASE_URL", url);
+    }
+    for (name, value) in SWITCHES {
+        builder = builder.with(name, value);
+    }
+    builder = builder.with("CLAUDE_CODE_TMPDIR", home.folder("tmp").map_err(unwritable)?);
+    builder = match (config, credential) {
+        (Some(config), Some(credential)) => {
+            let variable = match settings.billing {
+                Some(Billing::Plan) => "CLAUDE_CODE_OAUTH_TOKEN",
+                _ => "ANTHROPIC_API_KEY",
+            };
+            builder.with("CLAUDE_CONFIG_DIR", config).with(variable, credential.expose())
+        }
+        // The user's login is where the user's own environment says, and in a keychain it is under this name.
+        _ => builder.pass(["HOME", "CLAUDE_CONFIG_DIR", "USER"]),
+    };
+    builder = match (request.tool_access, credential) {
+        (ToolAccess::ScopedOnly, Some(_)) => {
+            let own = home.folder("home").map_err(unwritable)?;
+            builder.with("HOME", own).with("XDG_CACHE_HOME", home.folder("cache").map_err(unwritable)?)
+        }
+        // The agent's shell is the user's: git, cargo and ssh look there.
+        _ => builder.pass(["HOME"]),
+    };
+    builder
+        .build()
+        .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()).with_source(error))
+}
+
+/// Whether the CLI itself reads the variable.
+fn steers_the_cli(name: &str) -> bool {
+    ["ANTHROPIC_", "CLAUDE", "NODE_", "BUN_"].iter().any(|prefix| name.starts_with(prefix))
+        || ["HOME", "PATH"].contains(&name)
+        || SWITCHES.iter().any(|(switch, _)| *switch == name)
+}
+
+fn sessions(plan: &TurnPlan) -> PathBuf {
+    plan.nexus_home.join(SESSIONS)
+}
+
+fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn unwritable(error: io::Error) -> Failure {
+    let reason = "the folders for the turn cannot be made: choose another NEXUS_HOME";
+    Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
+}

@@ -1,0 +1,270 @@
+//! `claude-cli`: Anthropic's Claude Code runs the loop.
+//!
+//! One process is one turn, driven by JSON lines in both directions. What it is told (system text, schema,
+//! prompt) goes by standard input; who would pay is known before the prompt does. `args` builds the command
+//! line, `home` the folders and the environment, `wire` has the vendor's words, `translate` their meaning.
+//!
+//! Two things are left as the CLI does them. A model call whose stream breaks is repeated by the CLI itself, by
+//! 2.1.197 without streaming, by 2.1.329 mostly with it: what was shown of it is taken back, and the turn goes
+//! on. A background task of the agent's keeps the turn open until it ends, because the CLI tells the model then
+//! and the answer changes.
+//!
+//! The credential stands in the environment of the process, where a shell that the agent runs can read it; it
+//! is never on a command line and in no file.
+
+mod account;
+mod args;
+mod home;
+mod messages;
+mod outcome;
+mod prompt;
+mod session;
+mod tools;
+mod translate;
+mod versions;
+mod wire;
+
+use std::{ffi::OsStr, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AccessSupport, AccessTable, Availability, BackendId, BackendKind, BuildContext, Capabilities, CostReport,
+    Enforcement, ErrorKind, ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, Secret,
+    SettingsError, Support, TextGranularity, VendorId,
+};
+use serde_json::{Map, Value};
+
+use self::translate::{ClaudeConversation, Opening};
+use super::{
+    backend::DelegatedBackend,
+    conversation::{Attempt, Cli, Failure, Prepared, TurnPlan},
+    environment::Environment,
+    executable::{Executable, ExecutableError},
+    settings::Settings,
+    spawn::{Invocation, StdinMode},
+    version::version_line,
+};
+use crate::auth::{CredentialSource as _, StaticToken};
+
+/// The program, where the settings name no other.
+const PROGRAM: &str = "claude";
+
+/// How much longer than now a credential should live if the turn has no deadline.
+const CREDENTIAL_LIFE: Duration = Duration::from_secs(3600);
+
+/// The kind `claude-cli`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClaudeCli;
+
+impl BackendKind for ClaudeCli {
+    fn name(&self) -> &str {
+        "claude-cli"
+    }
+
+    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+        VendorId::new("anthropic")
+    }
+
+    fn settings_schema(&self) -> Value {
+        Settings::schema()
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let settings = Settings::read(settings, context)?;
+        let credential = settings.credential_source(context)?;
+        if credential.is_some() && settings.billing.is_none() {
+            let reason =
+                "say what the credential is: `plan` for a subscription token, `metered` for an API key";
+            return Err(SettingsError::new("billing", reason));
+        }
+        if credential.is_none() && settings.base_url.is_some() {
+            let reason =
+                "needs a `credential` beside it: the CLI's own login is for its vendor's endpoint alone";
+            return Err(SettingsError::new("base_url", reason));
+        }
+        let cli = Claude { settings: settings.clone(), credential, context: context.clone() };
+        Ok(Arc::new(DelegatedBackend::new(id, cli, &settings, context)))
+    }
+}
+
+/// Prepares processes of `claude`.
+#[derive(Debug)]
+pub(crate) struct Claude {
+    settings: Settings,
+    credential: Option<StaticToken>,
+    context: BuildContext,
+}
+
+impl Claude {
+    fn executable(&self) -> Result<Executable, ExecutableError> {
+        let name = self.settings.executable.as_deref().map_or(OsStr::new(PROGRAM), |path| path.as_os_str());
+        Executable::find(name, self.context.environment.get("PATH").map(OsStr::new))
+    }
+
+    /// The version, in the program's own words.
+    async fn version(&self, executable: &Executable) -> Result<String, Failure> {
+        let host = self.context.environment.iter().map(|(name, value)| (name.into(), value.into()));
+        let environment = Environment::from_host(host).with("DISABLE_AUTOUPDATER", "1").build();
+        let environment = environment.unwrap_or_default();
+        version_line(executable, &environment).await.map_err(|error| {
+            Failure::new(ErrorKind::NotInstalled, "its version could not be asked").with_source(error)
+        })
+    }
+
+    async fn credential(&self, plan: &TurnPlan) -> Result<Option<Secret>, Failure> {
+        let Some(source) = &self.credential else { return Ok(None) };
+        let life = plan.request.limits.deadline.unwrap_or(CREDENTIAL_LIFE);
+        let credential = source.credential(life).await;
+        credential
+            .map(|credential| Some(credential.token))
+            .map_err(|error| Failure::new(ErrorKind::Unauthenticated, error.to_string()).with_source(error))
+    }
+
+    /// Whether the user has logged in, as far as that shows without opening anything.
+    fn login(&self) -> Login {
+        let variable = |name: &str| self.context.environment.get(name).filter(|value| !value.is_empty());
+        let (folder, settings) = match (variable("CLAUDE_CONFIG_DIR"), variable("HOME")) {
+            (Some(folder), _) => (PathBuf::from(folder), PathBuf::from(folder).join(".claude.json")),
+            (None, Some(home)) => {
+                (PathBuf::from(home).join(".claude"), PathBuf::from(home).join(".claude.json"))
+            }
+            (None, None) => return Login::Unknown,
+        };
+        if folder.join(".credentials.json").exists() {
+            Login::Likely
+        } else if settings.exists() {
+            // A keychain, or a key that the CLI keeps itself.
+            Login::Unknown
+        } else {
+            Login::None
+        }
+    }
+}
+
+/// What shows of the user's login from outside.
+enum Login {
+    Likely,
+    Unknown,
+    None,
+}
+
+#[async_trait]
+impl Cli for Claude {
+    type Conversation = ClaudeConversation;
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new(LoopMode::Delegated);
+        capabilities.text = TextGranularity::Deltas;
+        capabilities.thinking = Support::Yes;
+        capabilities.images = Support::Yes;
+        capabilities.system = Support::Yes;
+        capabilities.output = OutputSupport::Native;
+        capabilities.resume = Support::Yes;
+        capabilities.harness_tools = Support::Yes;
+        capabilities.extra_roots = Support::Yes;
+        capabilities.efforts = args::EFFORTS.to_vec();
+        capabilities.access = AccessTable {
+            scoped_only: AccessSupport::Kept(Fence::Vendor),
+            read_only: AccessSupport::Kept(Fence::Vendor),
+            workspace_write: AccessSupport::Kept(Fence::Vendor),
+            unrestricted: AccessSupport::Kept(Fence::None),
+        };
+        capabilities.limits =
+            LimitSupport::new(Enforcement::Ours, Enforcement::Vendor, Enforcement::Ours, Enforcement::Vendor);
+        capabilities.cost = CostReport::Estimated;
+        capabilities
+    }
+
+    async fn probe(&self) -> Availability {
+        let executable = match self.executable() {
+            Ok(executable) => executable,
+            Err(ExecutableError::Missing { looked_in, .. }) => {
+                let remedy = "install Claude Code, or name the program as `executable`".to_owned();
+                return Availability::NotInstalled { looked_in, remedy };
+            }
+            Err(error) => return Availability::Unusable { reason: error.to_string() },
+        };
+        let version = match self.version(&executable).await {
+            Ok(version) => version,
+            Err(failure) => return Availability::Unusable { reason: failure.message.unwrap_or_default() },
+        };
+        let mut notes = Vec::new();
+        match versions::judge(&version) {
+            versions::Known::Tested => {}
+            versions::Known::Untested(note) => notes.push(note),
+            versions::Known::Unusable(reason) => return Availability::Unusable { reason },
+        }
+        if let Some(source) = &self.credential {
+            if let Err(error) = source.credential(Duration::ZERO).await {
+                return Availability::Unauthenticated { remedy: error.to_string() };
+            }
+        } else {
+            match self.login() {
+                Login::Likely => {}
+                Login::Unknown => notes.push("whether it is logged in shows only in a turn".to_owned()),
+                Login::None => {
+                    let remedy = "run `claude auth login`, or name a `credential`".to_owned();
+                    return Availability::Unauthenticated { remedy };
+                }
+            }
+        }
+        Availability::Ready { version: Some(versions::number(&version).to_owned()), notes }
+    }
+
+    async fn prepare(
+        &self,
+        plan: &TurnPlan,
+        attempt: Attempt,
+    ) -> Result<Prepared<Self::Conversation>, Failure> {
+        let executable = self
+            .executable()
+            .map_err(|error| Failure::new(ErrorKind::NotInstalled, error.to_string()).with_source(error))?;
+        let version = self.version(&executable).await?;
+        let mut warnings = Vec::new();
+        match versions::judge(&version) {
+            versions::Known::Tested => {}
+            versions::Known::Untested(note) => warnings.push(note),
+            versions::Known::Unusable(reason) => return Err(Failure::new(ErrorKind::Unsupported, reason)),
+        }
+        let request = &plan.request;
+        if request.model.as_ref().is_some_and(|model| model.as_str().trim().is_empty()) {
+            return Err(Failure::new(ErrorKind::InvalidRequest, "the model has no name"));
+        }
+        if matches!(attempt, Attempt::Repair { .. }) {
+            return Err(Failure::new(ErrorKind::OutputInvalid, "the process that would ask again has ended"));
+        }
+        let credential = self.credential(plan).await?;
+        let place = home::settle(plan, &attempt, &self.settings, &self.context, credential.as_ref())?;
+        let keeps_session = place.session.is_kept();
+        let arguments = args::arguments(request, plan.effort, keeps_session, place.resume.as_deref());
+        let model_and_effort = request.model.as_ref().zip(plan.effort);
+        let conversation = ClaudeConversation::new(Opening {
+            prompt: prompt::blocks(&request.prompt),
+            system: request.system.clone(),
+            schema: request.output.as_ref().map(|output| output.schema().clone()),
+            access: request.tool_access,
+            billing: self.settings.billing,
+            model_and_effort: model_and_effort
+                .map(|(model, effort)| (model.as_str().to_owned(), args::word(effort.applied).to_owned())),
+            session: place.session,
+        });
+        let invocation = Invocation::new(executable, place.working_directory)
+            .arguments(arguments)
+            .environment(place.environment)
+            .stdin(StdinMode::Open)
+            .display_only(translate::is_display_only);
+        Ok(Prepared {
+            invocation,
+            conversation,
+            home: Some(place.home),
+            secrets: credential.into_iter().collect(),
+            version: Some(versions::number(&version).to_owned()),
+            warnings,
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! Where a conversation is kept, what its handle says, and what was counted before this turn.
+
+use std::path::{Path, PathBuf};
+
+use nexus_core::{BackendId, ResumeHandle, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::wire::{ModelUsage, ResultLine};
+
+/// What a [`ResumeHandle`] of this backend says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// The CLI's own name for the conversation.
+    pub(super) session: String,
+    /// Where the turn worked. Claude 2.1.197 finds a conversation only from there.
+    pub(super) directory: PathBuf,
+    /// The folder of the conversation below `$NEXUS_HOME/sessions/claude-cli`. Without one, the CLI keeps it
+    /// with the user's own.
+    #[serde(default)]
+    pub(super) folder: Option<String>,
+    /// What the CLI had counted when the turn ended.
+    #[serde(default)]
+    usage: Usage,
+    /// What it had cost then, in dollars.
+    #[serde(default)]
+    cost: f64,
+}
+
+impl Kept {
+    /// Reads the state of a handle. It may come from anywhere: what is in it is checked.
+    pub(super) fn read(state: &Value) -> Option<Self> {
+        let kept: Self = serde_json::from_value(state.clone()).ok()?;
+        let is_plain = |name: &str| {
+            (1..=64).contains(&name.len())
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        };
+        let fits = is_plain(&kept.session) && kept.folder.as_deref().is_none_or(is_plain);
+        (fits && kept.directory.is_absolute()).then_some(kept)
+    }
+}
+
+/// The conversation of one process.
+#[derive(Debug)]
+pub(super) struct Session {
+    backend: BackendId,
+    place: Option<Place>,
+    before: Option<Kept>,
+    id: Option<String>,
+    usage: Usage,
+    cost: f64,
+}
+
+#[derive(Debug)]
+struct Place {
+    directory: PathBuf,
+    folder: Option<String>,
+}
+
+impl Session {
+    /// One that is forgotten.
+    pub(super) fn forgotten(backend: BackendId) -> Self {
+        Self { backend, place: None, before: None, id: None, usage: Usage::new(), cost: 0.0 }
+    }
+
+    /// One that is kept, and goes on from an earlier one if `before` says so.
+    pub(super) fn kept(
+        backend: BackendId,
+        directory: &Path,
+        folder: Option<String>,
+        before: Option<Kept>,
+    ) -> Self {
+        let place = Some(Place { directory: directory.to_owned(), folder });
+        Self { place, before, ..Self::forgotten(backend) }
+    }
+
+    /// Whether it outlives the turn.
+    pub(super) fn is_kept(&self) -> bool {
+        self.place.is_some()
+    }
+
+    /// Whether it goes on from an earlier one.
+    pub(super) fn resumes(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// The CLI names it.
+    pub(super) fn is_at(&mut self, id: String) {
+        self.id = Some(id);
+    }
+
+    /// How a later turn goes on from here.
+    pub(super) fn handle(&self) -> Option<ResumeHandle> {
+        let place = self.place.as_ref()?;
+        let kept = Kept {
+            session: self.id.clone()?,
+            directory: place.directory.clone(),
+            folder: place.folder.clone(),
+            usage: self.usage,
+            cost: self.cost,
+        };
+        Some(ResumeHandle::new(self.backend.clone(), serde_json::to_value(kept).ok()?))
+    }
+
+    /// What this turn used and cost in dollars, by its `result` line; `None` if the line does not say.
+    ///
+    /// A later version counts over the whole conversation, an earlier one over the process alone. `own` is what
+    /// the messages of this process used at least, and tells the two apart. Source: observed with claude
+    /// 2.1.329 and 2.1.197.
+    pub(super) fn account(&mut self, line: &ResultLine, own: &Usage) -> Option<(Usage, Option<f64>)> {
+        let cost = line.total_cost_usd.filter(|cost| cost.is_finite());
+        if line.model_usage.is_empty() {
+            return None;
+        }
+        let total = line.model_usage.values().map(counted).fold(Usage::new(), |sum, one| sum.plus(&one));
+        self.usage = total;
+        self.cost = cost.unwrap_or_default();
+        if let Some(before) = &self.before {
+            let rest = minus(&total, &before.usage);
+            let has_room = |rest: Option<u64>, own: Option<u64>| rest.unwrap_or(0) >= own.unwrap_or(0);
+            let counts_everything = before.usage.total_tokens().is_some()
+                && has_room(rest.all_output_tokens(), own.all_output_tokens())
+                && has_room(rest.total_tokens(), own.total_tokens());
+            if counts_everything {
+                return Some((rest, cost.map(|cost| (cost - before.cost).max(0.0))));
+            }
+        }
+        Some((total, cost))
+    }
+}
+
+fn counted(usage: &ModelUsage) -> Usage {
+    // Nought is also what it says where the API does not count thinking apart.
+    let thinking = usage.thinking_tokens.filter(|tokens| *tokens > 0);
+    let mut counted = Usage::new();
+    counted.input_tokens = usage.input_tokens;
+    counted.cache_read_tokens = usage.cache_read_input_tokens;
+    counted.cache_write_tokens = usage.cache_creation_input_tokens;
+    counted.output_tokens = usage.output_tokens.map(|tokens| tokens.saturating_sub(thinking.unwrap_or(0)));
+    counted.reasoning_tokens = thinking;
+    counted
+}
+
+fn minus(total: &Usage, before: &Usage) -> Usage {
+    let rest = |total: Option<u64>, before: Option<u64>| {
+        total.map(|total| total.saturating_sub(before.unwrap_or(0)))
+    };
+    let mut usage = Usage::new();
+    usage.input_tokens = rest(total.input_tokens, before.input_tokens);
+    usage.cache_read_tokens = rest(total.cache_read_tokens, before.cache_read_tokens);
+    usage.cache_write_tokens = rest(total.cache_write_tokens, before.cache_write_tokens);
+    usage.output_tokens = rest(total.output_tokens, before.output_tokens);
+    usage.reasoning_tokens = rest(total.reasoning_tokens, before.reasoning_tokens);
+    usage
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn result(input: u64, output: u64, cost: f64) -> ResultLine {
+        let usage = json!({ "m": { "inputTokens": input, "outputTokens": output } });
+        serde_json::from_value(json!({ "modelUsage": usage, "total_cost_usd": cost })).unwrap()
+    }
+
+    fn own(input: u64, output: u64) -> Usage {
+        let mut usage = Usage::new();
+        (usage.input_tokens, usage.output_tokens) = (Some(input), Some(output));
+        usage
+    }
+
+    /// The second turn of a conversation whose first used 25 and 17 tokens.
+    fn second() -> Session {
+        let mut first = Session::kept("claude-cli".into(), Path::new("/work"), None, None);
+        first.is_at("a-b".into());
+        first.account(&result(25, 17, 0.5), &own(25, 17)).unwrap();
+        let before = Kept::read(first.handle().unwrap().state()).unwrap();
+        Session::kept("claude-cli".into(), Path::new("/work"), None, Some(before))
+    }
+
+    #[test]
+    fn a_count_over_the_conversation_becomes_one_over_the_turn() {
+        let (usage, cost) = second().account(&result(55, 37, 1.25), &own(30, 20)).unwrap();
+        assert_eq!((usage.input_tokens, usage.output_tokens, cost), (Some(30), Some(20), Some(0.75)));
+    }
+
+    #[test]
+    fn a_count_over_the_process_stays_as_it_is() {
+        let (usage, cost) = second().account(&result(30, 20, 0.75), &own(30, 20)).unwrap();
+        assert_eq!((usage.input_tokens, usage.output_tokens, cost), (Some(30), Some(20), Some(0.75)));
+    }
+
+    #[test]
+    fn a_handle_that_leads_elsewhere_is_no_handle() {
+        let state = |session: &str, folder: &str, directory: &str| json!({ "session": session, "folder": folder, "directory": directory });
+        assert!(Kept::read(&state("a-1", "b-2", "/work")).is_some());
+        assert_eq!(Kept::read(&state("a-1", "../b", "/work")), None);
+        assert_eq!(Kept::read(&state("--continue=x", "b", "/work")), None);
+        assert_eq!(Kept::read(&state("a-1", "b", "work")), None);
+        assert_eq!(Kept::read(&json!("x")), None);
+    }
+}

@@ -1,0 +1,435 @@
+//! The lines of `claude -p --input-format stream-json --output-format stream-json`, in the vendor's words.
+//!
+//! Every field may be missing or of another type than expected: it is then empty, so that one changed field
+//! costs that field and not the line. What the lines mean is left to the translation.
+//!
+//! Source: observed with claude 2.1.197 and 2.1.329.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+/// What tells the lines apart.
+#[derive(Debug, Deserialize)]
+pub(super) struct Head<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) subtype: Option<Cow<'a, str>>,
+}
+
+/// `stream_event`: an event of the model's API, passed on.
+#[derive(Debug, Deserialize)]
+pub(super) struct StreamLine<'a> {
+    #[serde(borrow)]
+    pub(super) event: StreamEvent<'a>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) parent_tool_use_id: Option<String>,
+}
+
+/// The event of a [`StreamLine`].
+#[derive(Debug, Deserialize)]
+pub(super) struct StreamEvent<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) delta: Option<Delta<'a>>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) message: Option<StartedMessage>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) usage: Option<ApiUsage>,
+}
+
+/// What is added to a block, or to the message as a whole.
+#[derive(Debug, Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, default, rename = "type")]
+    pub(super) kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) text: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) thinking: Cow<'a, str>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) stop_reason: Option<String>,
+}
+
+/// The message of a `message_start`.
+#[derive(Debug, Deserialize)]
+pub(super) struct StartedMessage {
+    pub(super) id: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) usage: Option<ApiUsage>,
+}
+
+/// Tokens of one model call. Input counts exclude both cache counts; output includes thinking.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct ApiUsage {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) cache_creation_input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) cache_read_input_tokens: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) output_tokens: Option<u64>,
+}
+
+/// `assistant`: one finished block of a message.
+#[derive(Debug, Deserialize)]
+pub(super) struct AssistantLine {
+    pub(super) message: AssistantMessage,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) parent_tool_use_id: Option<String>,
+    /// The class of failure, on a message that the CLI made up itself.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) error: Option<String>,
+}
+
+/// The message of an [`AssistantLine`].
+#[derive(Debug, Deserialize)]
+pub(super) struct AssistantMessage {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) id: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) model: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) content: Vec<Value>,
+    /// Set only where the answer was not streamed.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) stop_reason: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) usage: Option<ApiUsage>,
+}
+
+impl AssistantMessage {
+    /// Whether the CLI made the message up: an error text, or the reply to a command.
+    pub(super) fn is_synthetic(&self) -> bool {
+        self.model.as_deref() == Some("<synthetic>")
+    }
+}
+
+/// A block of content, of an `assistant` or a `user` line.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Block {
+    #[serde(rename = "type", deserialize_with = "lenient")]
+    pub(super) kind: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) text: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) thinking: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) id: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) name: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) input: Value,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) tool_use_id: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) content: Value,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) is_error: bool,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) source: Map<String, Value>,
+}
+
+/// `user`: tool results, and what the CLI tells the model between two calls.
+#[derive(Debug, Deserialize)]
+pub(super) struct UserLine {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) parent_tool_use_id: Option<String>,
+    /// One of our own messages, said back.
+    #[serde(default, rename = "isReplay", deserialize_with = "lenient")]
+    pub(super) is_replay: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) message: UserMessage,
+}
+
+/// The message of a [`UserLine`].
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct UserMessage {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) content: Vec<Value>,
+}
+
+/// `system`, of any subtype.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct SystemLine {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) session_id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) model: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) tools: Vec<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) claude_code_version: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) attempt: Option<u32>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) retry_delay_ms: Option<f64>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) error_status: Option<u16>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) error: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) content: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) task_id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) tool_use_id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) patch: TaskPatch,
+}
+
+/// What changed about a background task.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TaskPatch {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) status: Option<String>,
+}
+
+/// `result`: the end of the answer to one user message.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ResultLine {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) subtype: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) is_error: bool,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) api_error_status: Option<u16>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) result: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) errors: Vec<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) terminal_reason: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) stop_reason: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) num_turns: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) structured_output: Option<Value>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) session_id: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) uuid: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) total_cost_usd: Option<f64>,
+    #[serde(rename = "modelUsage", deserialize_with = "lenient")]
+    pub(super) model_usage: std::collections::BTreeMap<String, ModelUsage>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) permission_denials: Vec<PermissionDenial>,
+}
+
+/// What one model used, sub-agents and repeated calls included.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ModelUsage {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) output_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) cache_creation_input_tokens: Option<u64>,
+    /// Part of the output. Not before 2.1.329.
+    #[serde(deserialize_with = "lenient")]
+    pub(super) thinking_tokens: Option<u64>,
+}
+
+/// A call that was not let through.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PermissionDenial {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) tool_use_id: String,
+}
+
+/// `rate_limit_event`: how a subscription stands.
+#[derive(Debug, Deserialize)]
+pub(super) struct RateLimitLine {
+    pub(super) rate_limit_info: RateLimitInfo,
+}
+
+/// The news of a [`RateLimitLine`].
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct RateLimitInfo {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) status: String,
+    /// In seconds since 1970.
+    #[serde(deserialize_with = "lenient")]
+    pub(super) resets_at: Option<u64>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) rate_limit_type: Option<String>,
+    /// From 0 to 1.
+    #[serde(deserialize_with = "lenient")]
+    pub(super) utilization: Option<f64>,
+}
+
+/// `control_request`: something that the CLI asks of us.
+#[derive(Debug, Deserialize)]
+pub(super) struct AskedLine {
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) request_id: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) request: Asked,
+}
+
+/// The question of an [`AskedLine`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asked {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) subtype: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) tool_use_id: String,
+}
+
+/// `control_response`: the answer to something that we asked.
+#[derive(Debug, Deserialize)]
+pub(super) struct ControlLine {
+    pub(super) response: ControlResponse,
+}
+
+/// The answer of a [`ControlLine`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ControlResponse {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) subtype: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) request_id: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) error: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) response: Initialized,
+}
+
+/// The answer to `initialize`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Initialized {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) account: Option<Account>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) models: Vec<ModelInfo>,
+}
+
+/// Which credential the CLI found.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Account {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) token_source: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) api_key_source: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) subscription_type: Option<String>,
+}
+
+/// A model of the CLI's menu.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ModelInfo {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) value: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) resolved_model: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) supports_effort: Option<bool>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) supported_effort_levels: Vec<String>,
+}
+
+/// Reads a field, or leaves it empty.
+fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
+}
+
+/// The control request `initialize`, with what stands above the prompt and the shape of the answer.
+pub(super) fn initialize(id: &str, system: System<'_>, schema: Option<&Value>) -> Bytes {
+    let mut request = json!({ "subtype": "initialize" });
+    match system {
+        System::Replace(texts) => request["systemPrompt"] = json!(texts),
+        System::Append(text) => request["appendSystemPrompt"] = json!(text),
+        System::Vendor => {}
+    }
+    if let Some(schema) = schema {
+        request["jsonSchema"] = schema.clone();
+    }
+    line(&json!({ "type": "control_request", "request_id": id, "request": request }))
+}
+
+/// What becomes of the vendor's own system text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum System<'a> {
+    /// These stand in its place.
+    Replace(&'a [&'a str]),
+    /// It stays, and this follows it.
+    Append(&'a str),
+    /// It stays.
+    Vendor,
+}
+
+/// The control request `interrupt`.
+pub(super) fn interrupt(id: &str) -> Bytes {
+    line(&json!({ "type": "control_request", "request_id": id, "request": { "subtype": "interrupt" } }))
+}
+
+/// The answer no to a question whether a tool may be called.
+pub(super) fn deny(request_id: &str) -> Bytes {
+    let answer = json!({ "behavior": "deny", "message": "nobody is there to be asked" });
+    let response = json!({ "subtype": "success", "request_id": request_id, "response": answer });
+    line(&json!({ "type": "control_response", "response": response }))
+}
+
+/// The answer to any other question: that we do not know it.
+pub(super) fn refuse(request_id: &str) -> Bytes {
+    let response = json!({ "subtype": "error", "request_id": request_id, "error": "not supported" });
+    line(&json!({ "type": "control_response", "response": response }))
+}
+
+/// A user message of these blocks.
+pub(super) fn user(content: &[Value]) -> Bytes {
+    line(&json!({ "type": "user", "message": { "role": "user", "content": content } }))
+}
+
+fn line(value: &Value) -> Bytes {
+    let mut text = value.to_string();
+    text.push('\n');
+    Bytes::from(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_another_type_costs_that_field_alone() {
+        let result: ResultLine =
+            serde_json::from_str(r#"{"is_error":"yes","num_turns":3,"modelUsage":[],"result":"x"}"#).unwrap();
+        assert_eq!(
+            (result.is_error, result.num_turns, result.result.as_deref()),
+            (false, Some(3), Some("x"))
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_one_line() {
+        let bytes = user(&[json!({ "type": "text", "text": "a\nb\r\u{2028}c" })]);
+        assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert!(bytes.ends_with(b"\n"));
+    }
+}
