@@ -360,3 +360,62 @@ pub(crate) async fn run_with(
     let outcome = router.run_turn("work", request, host, &mut sink).await;
     (seen, outcome)
 }
+
+/// A kind whose backends say which folder they were built in.
+#[derive(Debug)]
+pub(crate) struct WhereKind;
+
+struct Where(std::path::PathBuf, BackendId);
+
+impl fmt::Debug for Where {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Where").field(&self.0).finish()
+    }
+}
+
+impl BackendKind for WhereKind {
+    fn name(&self) -> &str {
+        "where-cli"
+    }
+
+    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+        "where".into()
+    }
+
+    fn settings_schema(&self) -> Value {
+        json!({ "type": "object", "additionalProperties": false })
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        _settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        Ok(Arc::new(Where(context.base_directory.clone(), id)))
+    }
+}
+
+#[async_trait]
+impl ExecutionBackend for Where {
+    fn id(&self) -> &BackendId {
+        &self.1
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        capabilities()
+    }
+
+    async fn probe(&self) -> Availability {
+        Availability::ready(None)
+    }
+
+    async fn run_turn(
+        &self,
+        _request: TurnRequest,
+        _host: TurnHost,
+        _events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        Err(TurnError::new(ErrorKind::NotInstalled, self.1.clone()))
+    }
+}

@@ -1,0 +1,108 @@
+//! Who would run a turn, and why.
+
+use std::{num::NonZeroUsize, time::Duration};
+
+use nexus_core::{PromptBlock, TurnHost, TurnRequest};
+use nexus_router::{ExplainedTarget, Explanation, Router, Verdict};
+
+use crate::support::{Fake, builder};
+
+const FILE: &str = "\
+groups:
+  one: [alpha-cli, gamma-cli, beta-cli, beta-native]
+  two: [beta-native]
+backends:
+  alpha-cli: { parked: \"stalls on long turns\" }
+  beta-native: { max_turns_at_once: 3 }
+models: { strong: { one: big, two: large } }
+types:
+  writer: { tier: execution, phase: implement, group: one, model: strong, effort: high, fallback: never }
+  jury: { panel: jury }
+panels:
+  jury: [ { group: one, lens: edges }, { group: two, model: strong }, { group: mine } ]
+lenses: { edges: Look at the edges. }
+";
+
+fn router() -> Router {
+    let own = Fake::answering("my-agent");
+    let text = FILE.replace("  two: [", "  mine: [my-agent]\n  two: [");
+    builder(&[&own]).from_str(&text).unwrap()
+}
+
+#[test]
+fn every_entry_has_its_reason() {
+    let explained = router().explain("writer").unwrap();
+    assert_eq!(
+        explained.to_string(),
+        "writer (execution/implement), fallback never → one, model big, effort high\n\
+         \u{20} 1. alpha-cli    skipped: parked: stalls on long turns\n\
+         \u{20} 2. gamma-cli    skipped: gamma-cli is not part of this build\n\
+         \u{20} 3. beta-cli     tried first\n\
+         \u{20} 4. beta-native  tried if none before it could run (at most 3 at once)"
+    );
+    let ExplainedTarget::Chain(chain) = &explained.target else { panic!("{explained:?}") };
+    assert_eq!(chain.entries[2].vendor, Some("beta".into()));
+    assert_eq!(chain.entries[1].vendor, None);
+    assert_eq!(chain.entries[3].max_turns_at_once, NonZeroUsize::new(3).map(Into::into));
+}
+
+#[test]
+fn a_panel_is_explained_seat_by_seat() {
+    let explained = router().explain("jury").unwrap().to_string();
+    assert!(
+        explained.starts_with("jury → panel jury\n  seat 0 (edges) → one\n    1. alpha-cli"),
+        "{explained}"
+    );
+    assert!(
+        explained.contains("\n  seat 1 → two, model large\n    1. beta-native  tried first"),
+        "{explained}"
+    );
+    assert!(explained.contains("\n  seat 2 → mine\n    1. my-agent  tried first"), "{explained}");
+}
+
+#[test]
+fn an_explanation_survives_being_stored() {
+    for kind in ["writer", "jury"] {
+        let explained = router().explain(kind).unwrap();
+        let stored = serde_json::to_string(&explained).unwrap();
+        assert_eq!(serde_json::from_str::<Explanation>(&stored).unwrap(), explained);
+    }
+}
+
+#[test]
+fn a_request_shows_who_lacks_what_it_needs() {
+    let router = router();
+    let picture = PromptBlock::Image { media_type: "image/png".into(), data: "AA==".into() };
+    let request = TurnRequest::new("x").with_block(picture).with_model("own");
+    let explained = router.explain_request("writer", &request, &TurnHost::new()).unwrap();
+    let ExplainedTarget::Chain(chain) = explained.target else { panic!() };
+    assert_eq!(chain.model, Some("own".into()));
+    assert_eq!(chain.entries[2].verdict, Verdict::Unsupported { need: "pictures".into() });
+}
+
+#[test]
+fn an_explanation_starts_no_turn() {
+    let own = Fake::answering("my-agent");
+    let router =
+        builder(&[&own]).from_str("groups: { g: [my-agent] }\ntypes: { t: { group: g } }\n").unwrap();
+    for _ in 0..10 {
+        router.explain("t").unwrap();
+    }
+    assert_eq!(own.turns(), 0);
+    assert!(router.explain("tt").unwrap_err().to_string().contains("did you mean \"t\"?"));
+}
+
+#[test]
+fn the_same_words_are_said_of_a_skip_before_and_after() {
+    let router = router();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let mut nobody = |_| {};
+    let turn = router.run_turn("writer", TurnRequest::new("x"), TurnHost::new(), &mut nobody);
+    let result = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(5), turn).await });
+    let skipped = result.unwrap().unwrap().provenance.skipped;
+    let explained = router.explain("writer").unwrap().to_string();
+    assert_eq!(skipped.len(), 2);
+    for skipped in skipped {
+        assert!(explained.contains(&format!("skipped: {}", skipped.reason)), "{skipped:?}");
+    }
+}

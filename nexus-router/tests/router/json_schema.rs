@@ -1,0 +1,63 @@
+//! What editors are told agrees with what is loaded.
+
+use nexus_router::{Router, json_schema};
+use serde_json::Value;
+
+use crate::support::{context, registry};
+
+fn is_valid(text: &str) -> bool {
+    let value: Value = serde_yaml::from_str(text).unwrap();
+    let validator = jsonschema::validator_for(&json_schema(&registry())).unwrap();
+    validator.is_valid(&value)
+}
+
+fn loads(text: &str) -> bool {
+    Router::from_str(text, registry(), context()).is_ok()
+}
+
+#[test]
+fn a_good_file_is_good_to_both() {
+    let good = [
+        "groups: { one: [alpha-cli, gamma-cli] }\n",
+        "groups: { one: [alpha-cli] }\nbackends:\n  alpha-cli:\n  gamma-cli: { what: ever }\n",
+        "backends: { mine: { kind: beta-native, base_url: \"http://x\", max_turns_at_once: 3 } }\n",
+        "groups: { one: [alpha-cli] }\nmodels: { m: { one: x } }\ntypes: { t: { group: one, model: m } }\n",
+        "groups: { one: [alpha-cli] }\ntypes: { t: { group: one, model: { exact: x }, fallback: never } }\n",
+        "groups: { one: [alpha-cli], two: [beta-cli] }\ntypes: { t: { panel: p, tier: a, phase: b } }\n\
+         panels: { p: [ { group: one, lens: l }, { group: two, effort: xhigh } ] }\nlenses: { l: look }\n",
+        "groups:\nbackends:\nmodels:\ntypes:\npanels:\nlenses:\n",
+    ];
+    for text in good {
+        assert!(loads(text), "{text}");
+        assert!(is_valid(text), "{text}");
+    }
+}
+
+#[test]
+fn a_file_of_the_wrong_shape_is_wrong_to_both() {
+    let wrong = [
+        "gruops: {}\n",
+        "groups: { one: [] }\n",
+        "groups: { one: alpha-cli }\n",
+        "groups: { one: [alpha-cli, alpha-cli] }\n",
+        "backends: { alpha-cli: { base_ulr: x } }\n",
+        "backends: { mine: { kind: beta-native, base_ulr: x } }\n",
+        "backends: { mine: { kind: alpha-cil } }\n",
+        "backends: { alpha-cli: { kind: beta-cli } }\n",
+        "backends: { alpha-cli: { max_turns_at_once: 0 } }\n",
+        "backends: { alpha-cli: { parked: true } }\n",
+        "groups: { one: [alpha-cli] }\ntypes: { t: { tier: a, group: one } }\n",
+        "groups: { one: [alpha-cli] }\ntypes: { t: { effort: high } }\n",
+        "groups: { one: [alpha-cli] }\ntypes: { t: { group: one, effort: hihg } }\n",
+        "groups: { one: [alpha-cli] }\ntypes: { t: { group: one, model: {} } }\n",
+        "groups: { one: [alpha-cli], two: [beta-cli] }\ntypes: { t: { panel: p, effort: max } }\n\
+         panels: { p: [ { group: one }, { group: two } ] }\n",
+        "panels: { p: [] }\n",
+        "panels: { p: [ { lens: l } ] }\nlenses: { l: look }\n",
+        "lenses: { l: [look] }\n",
+    ];
+    for text in wrong {
+        assert!(!loads(text), "{text}");
+        assert!(!is_valid(text), "{text}");
+    }
+}

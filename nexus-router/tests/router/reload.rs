@@ -1,0 +1,80 @@
+//! A new configuration, whole or not at all.
+
+use std::{fs, sync::Arc, time::Duration};
+
+use nexus_core::TurnRequest;
+use nexus_router::Router;
+
+use crate::support::{Act, Fake, builder, chain, context, registry, router, run};
+
+#[test]
+fn a_reload_reads_the_file_again_and_keeps_the_last_good_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nexus.yaml");
+    fs::write(&path, chain("alpha-cli")).unwrap();
+    let router = Router::from_file(&path, registry(), context()).unwrap();
+    let chain_of = |router: &Router| router.binding("work").unwrap().chain[0].to_string();
+    assert_eq!(chain_of(&router), "alpha-cli");
+
+    fs::write(&path, chain("beta-cli")).unwrap();
+    router.reload().unwrap();
+    assert_eq!(chain_of(&router), "beta-cli");
+
+    fs::write(&path, chain("bta-cli")).unwrap();
+    assert!(router.reload().unwrap_err().to_string().contains("did you mean \"beta-cli\"?"));
+    assert_eq!(chain_of(&router), "beta-cli");
+    fs::remove_file(&path).unwrap();
+    router.reload().unwrap_err();
+    assert_eq!(chain_of(&router), "beta-cli");
+}
+
+#[test]
+fn a_backend_that_did_not_change_stays_the_same_value() {
+    let text = |url: &str| {
+        format!(
+            "groups: {{ main: [alpha-cli, beta-cli] }}\nbackends: {{ beta-cli: {{ base_url: {url:?} }} }}\n"
+        )
+    };
+    let router = Router::from_str(&text("http://a"), registry(), context()).unwrap();
+    let before = router.backends();
+    router.replace(&text("http://b")).unwrap();
+    let after = router.backends();
+    assert!(Arc::ptr_eq(&before["alpha-cli"], &after["alpha-cli"]));
+    assert!(!Arc::ptr_eq(&before["beta-cli"], &after["beta-cli"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_in_flight_keeps_what_it_began_with() {
+    let alpha =
+        Fake::new("alpha", [Act::SlowFail(Duration::from_secs(10), nexus_core::ErrorKind::Transport)]);
+    let (beta, delta) = (Fake::answering("beta"), Fake::answering("delta"));
+    let router = router(&chain("alpha, beta"), &[&alpha, &beta, &delta]);
+    let swap = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        router.replace(&chain("delta")).unwrap();
+        run(&router, TurnRequest::new("x")).await.1.unwrap()
+    };
+    let ((_, first), second) = futures::join!(run(&router, TurnRequest::new("x")), swap);
+    assert_eq!(first.unwrap().text, "from beta");
+    assert_eq!(second.text, "from delta");
+}
+
+#[test]
+fn relative_paths_are_relative_to_the_file() {
+    // The kind is told the folder of the file, not the current one.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nexus.yaml");
+    fs::write(&path, "groups: { main: [where-cli] }\n").unwrap();
+    let registry = registry().with(Arc::new(crate::support::WhereKind));
+    let router = Router::from_file(&path, registry, context()).unwrap();
+    let backend = &router.backends()["where-cli"];
+    assert_eq!(format!("{backend:?}"), format!("Where({:?})", folder.path()));
+}
+
+#[test]
+fn a_backend_registered_from_rust_takes_the_place_of_a_kind() {
+    let own = Fake::answering("alpha-cli");
+    let router = builder(&[&own]).from_str(&chain("alpha-cli")).unwrap();
+    let own: Arc<dyn nexus_core::ExecutionBackend> = own;
+    assert!(Arc::ptr_eq(&router.backends()["alpha-cli"], &own));
+}

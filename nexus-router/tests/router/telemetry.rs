@@ -1,0 +1,97 @@
+//! The span of a turn: who, which model, how much; never what was said.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    sync::{Arc, Mutex},
+};
+
+use nexus_core::{ErrorKind, Retry, TurnRequest};
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    instrument::WithSubscriber,
+    span::{Attributes, Id, Record},
+};
+
+use crate::support::{Act, Fake, router, run};
+
+/// Keeps every field of every span and event.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Visit for Seen {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.lock().unwrap().insert(field.name().to_owned(), format!("{value:?}"));
+    }
+}
+
+impl Subscriber for Seen {
+    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        assert_eq!(attributes.metadata().name(), "turn");
+        attributes.record(&mut self.clone());
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, values: &Record<'_>) {
+        values.record(&mut self.clone());
+    }
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
+const FILE: &str = "\
+groups: { main: [alpha, beta] }
+models: { strong: { main: big } }
+types: { work: { group: main, model: strong } }
+";
+
+#[tokio::test]
+async fn a_turn_has_a_span_with_the_usual_names_and_no_prompt() {
+    let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::Transport, Retry::Never, "no route")]);
+    let beta = Fake::new(
+        "beta",
+        [Act::Answer("canary answer".into()), Act::Fail(ErrorKind::Refused, Retry::Never, "")],
+    );
+    let router = router(FILE, &[&alpha, &beta]);
+    let seen = Seen::default();
+    let request = TurnRequest::new("canary prompt").with_system("canary system");
+    run(&router, request.clone()).with_subscriber(seen.clone()).await.1.unwrap();
+    let fields = std::mem::take(&mut *seen.0.lock().unwrap());
+    let expected = [
+        ("gen_ai.operation.name", "\"invoke_agent\""),
+        ("gen_ai.provider.name", "\"beta\""),
+        ("gen_ai.request.model", "\"big\""),
+        ("gen_ai.response.model", "\"big\""),
+        ("gen_ai.response.finish_reasons", "\"stop\""),
+        ("gen_ai.usage.input_tokens", "20"),
+        ("gen_ai.usage.output_tokens", "10"),
+        ("nexus.kind", "\"work\""),
+        ("nexus.group", "main"),
+        ("nexus.backend", "\"beta\""),
+        ("nexus.skipped", "1"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(fields.get(name).map(String::as_str), Some(value), "{name}");
+    }
+    assert!(!fields.contains_key("error.type"));
+
+    run(&router, request).with_subscriber(seen.clone()).await.1.unwrap_err();
+    let failed = seen.0.lock().unwrap().clone();
+    assert_eq!(failed.get("error.type").map(String::as_str), Some("\"Refused\""));
+    for (name, value) in fields.iter().chain(&failed) {
+        assert!(!value.contains("canary"), "{name} holds {value}");
+    }
+}
