@@ -17,32 +17,32 @@ use std::{
 
 use nexus::{BuildContext, PrintStyle, Router, TurnError, TurnHost, TurnPrinter, TurnRequest, TurnResult};
 use nexus_testkit::{
-    fake_cli::{FakeCli, Vendor},
+    fake_cli::{FakeCli, FakeScript, Vendor},
     sim::Scenario,
 };
 
 /// What an example's `main` may fail with.
-pub type AnyError = Box<dyn Error + Send + Sync>;
+pub(crate) type AnyError = Box<dyn Error + Send + Sync>;
 
 /// The parts that the fake CLIs play.
-pub struct Cast {
+pub(crate) struct Cast {
     /// Claude Code's.
-    pub claude: Scenario,
+    pub(crate) claude: Scenario,
     /// Codex's.
-    pub codex: Scenario,
+    pub(crate) codex: Scenario,
     /// Grok's.
-    pub grok: Scenario,
+    pub(crate) grok: Scenario,
 }
 
 impl Cast {
     /// All three play the same part.
-    pub fn all(scenario: Scenario) -> Self {
+    pub(crate) fn all(scenario: Scenario) -> Self {
         Self { claude: scenario.clone(), codex: scenario.clone(), grok: scenario }
     }
 }
 
 /// Where an example runs.
-pub struct Stage {
+pub(crate) struct Stage {
     context: BuildContext,
     config: Option<PathBuf>,
     /// Keeps the fakes alive.
@@ -53,7 +53,7 @@ pub struct Stage {
 impl Stage {
     /// Reads the command line, and sets the stage. Must be the first thing an example does: this program may
     /// have been started as one of the fakes.
-    pub fn open(about: &str, cast: Cast) -> Result<Self, AnyError> {
+    pub(crate) fn open(about: &str, cast: Cast) -> Result<Self, AnyError> {
         nexus_testkit::fake_cli::run_if_invoked();
         let (is_real, config) = arguments(about);
         let scratch = tempfile::tempdir()?;
@@ -66,18 +66,18 @@ impl Stage {
             "No login needed: running on the embedded simulator. `-- --real` uses your own subscriptions.\n"
         );
         let fakes = [(Vendor::Claude, cast.claude), (Vendor::Codex, cast.codex), (Vendor::Grok, cast.grok)];
-        let fakes = fakes.map(|(vendor, scenario)| FakeCli::install(vendor, scenario));
+        let fakes = fakes.map(|(vendor, scenario)| FakeCli::install(vendor, &FakeScript::imitate(scenario)));
         let fakes = fakes.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(Self { context: simulated(&context, &fakes, &scratch)?, config, _fakes: fakes, scratch })
     }
 
     /// The router of the file that the command line names, else of `yaml`.
-    pub fn router(&self, yaml: &str) -> Result<Router, AnyError> {
+    pub(crate) fn router(&self, yaml: &str) -> Result<Router, AnyError> {
         self.builder(yaml, |builder| builder)
     }
 
     /// As [`Stage::router`], with backends of the program's own.
-    pub fn builder(
+    pub(crate) fn builder(
         &self,
         yaml: &str,
         add: impl FnOnce(nexus::RouterBuilder) -> nexus::RouterBuilder,
@@ -90,7 +90,7 @@ impl Stage {
     }
 
     /// An empty folder to work in, gone at the end.
-    pub fn workspace(&self, name: &str) -> Result<PathBuf, AnyError> {
+    pub(crate) fn workspace(&self, name: &str) -> Result<PathBuf, AnyError> {
         let path = self.scratch.path().join(name);
         std::fs::create_dir(&path)?;
         Ok(path)
@@ -98,7 +98,11 @@ impl Stage {
 }
 
 /// Runs one turn and shows it as it happens.
-pub async fn show_turn(router: &Router, kind: &str, request: TurnRequest) -> Result<TurnResult, TurnError> {
+pub(crate) async fn show_turn(
+    router: &Router,
+    kind: &str,
+    request: TurnRequest,
+) -> Result<TurnResult, TurnError> {
     let began = Instant::now();
     let mut printer = TurnPrinter::new(io::stdout()).with_style(style());
     let outcome = router.run_turn(kind, request, TurnHost::new(), &mut printer).await;

@@ -1,0 +1,82 @@
+//! The examples, run as a newcomer runs them: no login, no CLI, no network.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+/// Runs a built example with an environment that holds nothing of the caller's but the search path.
+fn run(name: &str, arguments: &[&str]) -> Output {
+    let mut folder = std::env::current_exe().unwrap();
+    folder.pop();
+    folder.pop();
+    let program: PathBuf = folder.join("examples").join(name);
+    assert!(program.exists(), "{} is not built; `cargo test` without `--test` builds it", program.display());
+    let home = tempfile::tempdir().unwrap();
+    Command::new(program)
+        .args(arguments)
+        .current_dir(home.path())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", home.path())
+        .output()
+        .unwrap()
+}
+
+/// Runs an example on the simulator, and gives what it printed.
+fn shown(name: &str) -> String {
+    let output = run(name, &[]);
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{name} failed\n{stdout}\n{stderr}");
+    assert!(stdout.starts_with("No login needed"), "{name} does not say where it runs:\n{stdout}");
+    stdout
+}
+
+#[track_caller]
+fn assert_shows(shown: &str, words: &[&str]) {
+    for word in words {
+        assert!(shown.contains(word), "{word:?} is not in\n{shown}");
+    }
+}
+
+#[test]
+fn first_turn_writes_a_file_and_says_so() {
+    let shown = shown("first_turn");
+    assert_shows(
+        &shown,
+        &["claude-cli", "Five, seven, five.", "wc -l haiku.txt", "On disk, in haiku.txt:\nOne owner"],
+    );
+}
+
+#[test]
+fn swap_vendor_reads_both_answers_back_from_disk() {
+    let shown = shown("swap_vendor");
+    assert_shows(&shown, &["\"Claude\", written by claude-cli", "\"Codex\", written by codex-cli"]);
+}
+
+#[test]
+fn fallback_names_who_was_passed_over_and_holds_it() {
+    let shown = shown("fallback");
+    assert_shows(&shown, &["answered by codex-cli", "passed over claude-cli", "held: "]);
+    assert_eq!(shown.matches("answered by codex-cli").count(), 2, "{shown}");
+}
+
+#[test]
+fn panel_review_counts_a_failed_seat_as_no_vote() {
+    let shown = shown("panel_review");
+    assert_shows(&shown, &["\"approve\"", "\"reject\"", "no vote", "3 seats, 2 vendors answered"]);
+}
+
+#[test]
+fn custom_backend_runs_and_falls_back_for_what_it_lacks() {
+    let shown = shown("custom_backend");
+    assert_shows(&shown, &["7 words", "word-counter", "A vendor answers what the counter cannot"]);
+}
+
+#[test]
+fn an_unknown_option_is_told() {
+    let output = run("first_turn", &["--rael"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("unknown option --rael"));
+}
