@@ -1,0 +1,65 @@
+//! What `grok-cli` can do.
+
+use nexus_core::{
+    AccessSupport, Capabilities, CostReport, Effort, Enforcement, Fence, LimitSupport, LoopMode, ModelId,
+    OutputSupport, Support, TextGranularity,
+};
+
+/// The effort steps of the vendor's range. Source: observed with grok 1.0.41.
+const EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
+
+/// Models whose menu is shorter. Source: the menus built into grok 1.0.41.
+const SHORTER_MENUS: [(&str, &[Effort]); 1] = [("grok-4.5", &[Effort::Low, Effort::Medium, Effort::High])];
+
+/// The capabilities on a machine with or without bubblewrap.
+pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
+    let mut all = Capabilities::new(LoopMode::Delegated);
+    all.text = TextGranularity::Deltas;
+    all.thinking = Support::Yes;
+    all.images = Support::Yes;
+    all.system = Support::Yes;
+    all.output = OutputSupport::Instructed;
+    all.resume = Support::Yes;
+    all.harness_tools = Support::Yes;
+    all.extra_roots = Support::Yes;
+    all.efforts = EFFORTS.to_vec();
+    all.access.scoped_only = AccessSupport::Kept(Fence::Vendor);
+    all.access.read_only = AccessSupport::Kept(Fence::Vendor);
+    if has_bubblewrap {
+        all.access.workspace_write = AccessSupport::Kept(Fence::Os);
+    }
+    all.access.unrestricted = AccessSupport::Kept(Fence::None);
+    // The cost of a turn is told at its end, when there is nothing left to stop.
+    all.limits = LimitSupport::new(
+        Enforcement::Ours,
+        Enforcement::Vendor,
+        Enforcement::Ours,
+        Enforcement::Unsupported,
+    );
+    all.cost = CostReport::Reported;
+    all
+}
+
+/// What `model` takes of an effort within the vendor's range.
+pub(super) fn effort_for(model: Option<&ModelId>, effort: Effort) -> Effort {
+    let menu = SHORTER_MENUS.iter().find(|(name, _)| model.is_some_and(|model| model.as_str() == *name));
+    menu.and_then(|(_, menu)| effort.clamp_to(menu)).map_or(effort, |applied| applied.applied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_with_a_shorter_menu_gets_what_it_takes() {
+        assert_eq!(effort_for(Some(&"grok-4.5".into()), Effort::XHigh), Effort::High);
+        assert_eq!(effort_for(Some(&"grok-4.6".into()), Effort::XHigh), Effort::XHigh);
+        assert_eq!(effort_for(None, Effort::Low), Effort::Low);
+    }
+
+    #[test]
+    fn without_bubblewrap_nothing_writes_in_the_workspace() {
+        assert_eq!(capabilities(false).access.workspace_write, AccessSupport::Unsupported);
+        assert_eq!(capabilities(true).access.workspace_write, AccessSupport::Kept(Fence::Os));
+    }
+}

@@ -1,0 +1,258 @@
+//! The private home of one run: Grok's own folder (`GROK_HOME`), and a `HOME` for turns without tools.
+//!
+//! **Credential.** It is lent as an `auth.json` without anything that could renew it. The CLI reads it into
+//! memory when it starts; a hook that it runs before the prompt is sent removes the file, and stops the
+//! prompt if it cannot. So no tool of the model ever finds it, whatever it may read, and no variable of any
+//! process holds it. How the account is billed is pinned: with the other way of signing in, the CLI does not
+//! start.
+//!
+//! **Quiet.** What calls home, writes summaries, or reads what other programs left in the user's home is off.
+//!
+//! Source: observed with grok 1.0.41.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use nexus_core::PromptBlock;
+use serde_json::{Value, json};
+
+use super::translate::grok_home;
+use crate::{
+    auth::Credential,
+    delegated::{run_home::RunHome, settings::Billing},
+};
+
+/// Names the issuer and client that a subscription's entry stands under.
+const PLAN_ENTRY: &str = "https://auth.x.ai::b1a00492-073a-47ea-816f-4c329264a828";
+const ISSUER: &str = "https://auth.x.ai";
+const CLIENT: &str = "b1a00492-073a-47ea-816f-4c329264a828";
+/// Names the entry of an API key.
+const METERED_ENTRY: &str = "xai::api_key";
+/// Stands for the account where it is not named: without one, the CLI would ask for it and write the file
+/// anew.
+const UNNAMED_ACCOUNT: &str = "nexus";
+
+/// Everything but the way of signing in.
+///
+/// The model `void` swallows the call that gives a session its title. The agent's shell gets the CLI's
+/// variables, which hold nothing but what the turn is meant to see, without the CLI's own.
+const CONFIG: &str = r#"
+[cli]
+auto_update = false
+[features]
+telemetry = false
+feedback = false
+turn_summary = false
+title_refresh = false
+session_recap = false
+session_search = false
+codebase_indexing = false
+remote_fetch = false
+managed_config = false
+campaigns = false
+ask_user_question = false
+image_gen = false
+video_gen = false
+voice_mode = false
+[telemetry]
+trace_upload = false
+[managed_mcps]
+enabled = false
+gateway_tools_enabled = false
+[subagents]
+enabled = false
+[workflows]
+enabled = false
+[marketplace]
+sources = []
+[models]
+session_summary = "void"
+max_retries = 2
+[model.void]
+model = "void"
+base_url = "http://127.0.0.1:1/v1"
+api_key = "unused"
+api_backend = "responses"
+hidden = true
+[shell_environment_policy]
+inherit = "all"
+exclude = ["GROK_*", "XAI_*"]
+"#;
+
+/// Removes the lent credential before the prompt is sent. Exit code 2 stops the prompt.
+const FORGET: &str = r#"{"hooks":{"UserPromptSubmit":[{"hooks":[{"type":"command","command":"rm -f -- \"$GROK_HOME/auth.json\" && [ ! -e \"$GROK_HOME/auth.json\" ] || exit 2"}]}]}}"#;
+
+/// Variables that the CLI gets besides its folder: what it must not do, or read in the user's home.
+pub(super) const SWITCHES: [(&str, &str); 17] = [
+    ("GROK_TURN_SUMMARY", "0"),
+    ("GROK_TITLE_REFRESH", "0"),
+    ("GROK_DISABLE_AUTOUPDATER", "1"),
+    ("GROK_MEMORY", "0"),
+    ("GROK_TELEMETRY_ENABLED", "0"),
+    ("GROK_MAX_MCP_OUTPUT_BYTES", "1000000"),
+    // Credentials that live no longer than the turn are used to their end.
+    ("GROK_AUTH_EARLY_INVALIDATION_SECS", "0"),
+    ("GROK_CLAUDE_MCPS_ENABLED", "0"),
+    ("GROK_CLAUDE_HOOKS_ENABLED", "0"),
+    ("GROK_CLAUDE_SKILLS_ENABLED", "0"),
+    ("GROK_CLAUDE_RULES_ENABLED", "0"),
+    ("GROK_CLAUDE_AGENTS_ENABLED", "0"),
+    ("GROK_CURSOR_MCPS_ENABLED", "0"),
+    ("GROK_CURSOR_HOOKS_ENABLED", "0"),
+    ("GROK_CURSOR_SKILLS_ENABLED", "0"),
+    ("GROK_CURSOR_RULES_ENABLED", "0"),
+    ("GROK_CURSOR_AGENTS_ENABLED", "0"),
+];
+
+/// Writes what does not change from process to process of a turn.
+pub(super) fn furnish(home: &RunHome, billing: Billing) -> io::Result<()> {
+    let method = match billing {
+        Billing::Plan => "oidc",
+        Billing::Metered => "api_key",
+    };
+    home.write("grok/config.toml", format!("{CONFIG}[auth]\npreferred_method = \"{method}\"\n"))?;
+    home.write("grok/hooks/forget.json", FORGET)?;
+    home.folder("user")?;
+    Ok(())
+}
+
+/// The `HOME` of a turn without tools.
+pub(super) fn user_home(home: &RunHome) -> PathBuf {
+    home.path().join("user")
+}
+
+/// Writes the system text as an agent file, which the CLI adds to its own.
+pub(super) fn write_system(home: &RunHome, system: &str) -> io::Result<PathBuf> {
+    home.write("agent.md", format!("---\nname: nexus\ndescription: The agent of this turn\n---\n{system}\n"))
+}
+
+/// Writes a prompt with pictures in it as content blocks.
+pub(super) fn write_blocks(
+    home: &RunHome,
+    blocks: &[PromptBlock],
+    suffix: Option<&str>,
+) -> io::Result<PathBuf> {
+    let mut content: Vec<Value> = blocks.iter().filter_map(content_block).collect();
+    content.extend(suffix.map(|text| json!({ "type": "text", "text": text })));
+    home.write("prompt.json", Value::Array(content).to_string())
+}
+
+fn content_block(block: &PromptBlock) -> Option<Value> {
+    match block {
+        PromptBlock::Text { text } => Some(json!({ "type": "text", "text": text })),
+        PromptBlock::Image { media_type, data } => {
+            Some(json!({ "type": "image", "mimeType": media_type, "data": data }))
+        }
+        _ => None,
+    }
+}
+
+/// Lends the credential to the next process of this home.
+pub(super) fn lend(home: &RunHome, credential: &Credential, billing: Billing) -> io::Result<()> {
+    let file = grok_home(home.path()).join("auth.json");
+    match std::fs::remove_file(&file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    home.write("grok/auth.json", entry(credential, billing, SystemTime::now()).to_string())?;
+    Ok(())
+}
+
+fn entry(credential: &Credential, billing: Billing, now: SystemTime) -> Value {
+    let account = credential.account.as_deref().unwrap_or(UNNAMED_ACCOUNT);
+    let mut entry = json!({
+        "key": credential.token.expose(),
+        "create_time": timestamp(now),
+        "user_id": account,
+        "email": null,
+    });
+    let (name, more) = match billing {
+        Billing::Plan => {
+            (PLAN_ENTRY, json!({ "auth_mode": "oidc", "oidc_issuer": ISSUER, "oidc_client_id": CLIENT }))
+        }
+        Billing::Metered => (METERED_ENTRY, json!({ "auth_mode": "api_key" })),
+    };
+    if let (Value::Object(entry), Value::Object(more)) = (&mut entry, more) {
+        entry.extend(more);
+        if let Some(expiry) = credential.expires_at {
+            entry.insert("expires_at".into(), Value::String(timestamp(expiry)));
+        }
+    }
+    json!({ name: entry })
+}
+
+/// A time as RFC 3339 has it, in UTC, in whole seconds.
+fn timestamp(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // The calendar of four hundred years, counted from a first of March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Where in the home the CLI's own folder is.
+pub(super) fn grok_folder(home: &RunHome) -> PathBuf {
+    grok_home(home.path())
+}
+
+/// Reads how long `updates.jsonl` of a restored session is, in bytes.
+pub(super) fn updates_length(session: Option<&Path>) -> u64 {
+    let length =
+        |session: &Path| std::fs::metadata(session.join("updates.jsonl")).map_or(0, |file| file.len());
+    session.map_or(0, length)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nexus_core::Secret;
+
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_the_vendor_reads_them() {
+        let at = |seconds| timestamp(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01T00:00:00Z");
+        assert_eq!(at(951_827_696), "2000-02-29T12:34:56Z");
+        assert_eq!(at(1_795_230_912), "2026-11-21T03:15:12Z");
+        assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59Z");
+    }
+
+    #[test]
+    fn an_entry_can_renew_nothing() {
+        let credential = Credential::new(Secret::new("canary")).with_expiry(UNIX_EPOCH).with_account("me");
+        for billing in [Billing::Plan, Billing::Metered] {
+            let text = entry(&credential, billing, UNIX_EPOCH).to_string();
+            assert!(text.contains("canary") && text.contains("\"me\""), "{text}");
+            assert!(!text.contains("refresh_token"), "{text}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_written_is_for_the_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let nexus = tempfile::tempdir().unwrap();
+        let entry = crate::delegated::ledger::LedgerEntry::begin(nexus.path()).unwrap();
+        let home = entry.home().unwrap();
+        furnish(&home, Billing::Plan).unwrap();
+        for _ in 0..2 {
+            lend(&home, &Credential::new(Secret::new("canary")), Billing::Plan).unwrap();
+        }
+        let file = grok_folder(&home).join("auth.json");
+        assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

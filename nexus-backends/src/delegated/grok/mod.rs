@@ -1,0 +1,183 @@
+//! `grok-cli`: xAI's Grok Build CLI, one process per turn.
+//!
+//! The output is read as it streams (`--output-format streaming-json`: deltas, tool calls with their output,
+//! one line per model response), and the outcome is judged by the folder that the CLI keeps of the session.
+//! The other streaming format hides a running tool's output and the reasoning tokens, joins an answer that
+//! was cut with the next attempt just the same, and gives no text at all when a turn fails.
+//!
+//! Source: observed with grok 1.0.41.
+
+mod args;
+mod capabilities;
+mod failure;
+mod home;
+mod prepare;
+mod record;
+mod sandbox;
+mod sessions;
+mod tools;
+mod translate;
+#[cfg(test)]
+mod translate_tests;
+mod version;
+mod wire;
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use async_trait::async_trait;
+use nexus_core::{
+    Availability, BackendId, BackendKind, BuildContext, Capabilities, ExecutionBackend, SettingsError,
+    VendorId,
+};
+use serde_json::{Map, Value};
+
+use self::translate::GrokConversation;
+use super::{
+    backend::DelegatedBackend,
+    conversation::{Attempt, Cli, Failure, Prepared, TurnPlan},
+    environment::{Environment, EnvironmentBuilder, NetworkSettings},
+    executable::{Executable, ExecutableError},
+    settings::{Billing, Settings},
+};
+use crate::auth::{CredentialSource, StaticToken};
+
+/// The name of the program.
+const PROGRAM: &str = "grok";
+/// How to get it.
+const INSTALL: &str = "install it with `npm install -g @xai-official/grok`, or name it as `executable`";
+/// How to lend it a credential.
+const CREDENTIAL: &str = "set `credential` to { env: NAME } or { file: PATH }, \
+     and `billing` to plan (an access token of a subscription) or metered (an API key)";
+
+/// The kind `grok-cli`: Grok Build, with its own loop and tools.
+///
+/// Settings: `executable`, `credential` (required to run), `billing` (`plan`, the default: an access token of
+/// a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrokCliKind;
+
+impl BackendKind for GrokCliKind {
+    fn name(&self) -> &str {
+        "grok-cli"
+    }
+
+    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+        "xai".into()
+    }
+
+    fn settings_schema(&self) -> Value {
+        Settings::schema()
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let settings = Settings::read(settings, context)?;
+        let cli = GrokCli::new(&settings, context)?;
+        Ok(Arc::new(DelegatedBackend::new(id, cli, &settings, context)))
+    }
+}
+
+/// Grok on this machine, with these settings.
+#[derive(Debug)]
+pub(crate) struct GrokCli {
+    program: PathBuf,
+    host: Environment,
+    credential: Option<StaticToken>,
+    billing: Billing,
+    base_url: Option<String>,
+    network: NetworkSettings,
+    ca_file: Option<PathBuf>,
+    bubblewrap: Option<Executable>,
+    /// Counts the processes, so that no two name a message alike.
+    processes: AtomicU64,
+}
+
+impl GrokCli {
+    fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
+        let mut host = Environment::empty();
+        for (name, value) in &context.environment {
+            // What no environment can hold was never in one.
+            let _ = host.set(name, value);
+        }
+        let search_path = host.value("PATH").map(OsStr::to_owned);
+        Ok(Self {
+            program: settings.executable.clone().unwrap_or_else(|| PROGRAM.into()),
+            credential: settings.credential_source(context)?,
+            billing: settings.billing.unwrap_or(Billing::Plan),
+            base_url: settings.base_url.clone(),
+            network: match settings.network.inherit_proxy {
+                true => NetworkSettings::Pass,
+                false => NetworkSettings::Hide,
+            },
+            ca_file: settings.network.ca_file.clone(),
+            bubblewrap: sandbox::find(search_path.as_deref()),
+            processes: AtomicU64::new(0),
+            host,
+        })
+    }
+
+    fn executable(&self) -> Result<Executable, ExecutableError> {
+        Executable::find(&self.program, self.host.value("PATH"))
+    }
+
+    /// Starts an environment from what every child may see of the host's.
+    fn environment(&self) -> EnvironmentBuilder {
+        let host: BTreeMap<OsString, OsString> =
+            self.host.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Environment::from_host(host)
+    }
+}
+
+#[async_trait]
+impl Cli for GrokCli {
+    type Conversation = GrokConversation;
+
+    fn capabilities(&self) -> Capabilities {
+        capabilities::capabilities(self.bubblewrap.is_some())
+    }
+
+    async fn probe(&self) -> Availability {
+        let executable = match self.executable() {
+            Ok(executable) => executable,
+            Err(ExecutableError::Missing { looked_in, .. }) => {
+                return Availability::NotInstalled { looked_in, remedy: INSTALL.into() };
+            }
+            Err(error) => return Availability::Unusable { reason: format!("{error}: {INSTALL}") },
+        };
+        let version = match self.version_in_passing(&executable).await {
+            Ok(version) => version,
+            Err(reason) => return Availability::Unusable { reason },
+        };
+        let Some(credential) = &self.credential else {
+            return Availability::Unauthenticated { remedy: CREDENTIAL.into() };
+        };
+        if !credential.is_there() {
+            let remedy = format!("there is no credential in {}: {CREDENTIAL}", credential.describe());
+            return Availability::Unauthenticated { remedy };
+        }
+        match version.refusal() {
+            Some(reason) => Availability::Unusable { reason },
+            None => Availability::Ready {
+                version: Some(version.text().to_owned()),
+                notes: version.warning().into_iter().collect(),
+            },
+        }
+    }
+
+    async fn prepare(
+        &self,
+        plan: &TurnPlan,
+        attempt: Attempt,
+    ) -> Result<Prepared<Self::Conversation>, Failure> {
+        self.prepare_process(plan, attempt).await
+    }
+}

@@ -1,0 +1,326 @@
+//! Makes everything ready for one process of a turn. Nothing is spent yet.
+
+use std::{io, sync::atomic::Ordering, time::Duration};
+
+use bytes::Bytes;
+use nexus_core::{ErrorKind, PromptBlock, SessionMode, ToolAccess, TurnRequest};
+
+use super::{
+    CREDENTIAL, GrokCli, INSTALL,
+    args::{Arguments, Session},
+    capabilities, home,
+    record::{self, RetryWatch},
+    sandbox::{self, Fence},
+    sessions::{self, Keeping},
+    translate::GrokConversation,
+};
+use crate::{
+    auth::{Credential, CredentialSource as _},
+    delegated::{
+        conversation::{Attempt, Failure, Prepared, TurnPlan},
+        environment::{Environment, EnvironmentError},
+        executable::Executable,
+        run_home::RunHome,
+        settings::Billing,
+        spawn::{Invocation, StdinMode},
+    },
+};
+
+/// How long a credential should live where the turn has no deadline.
+const USUAL_LIFE: Duration = Duration::from_secs(3600);
+/// What is left of a credential's life when the deadline comes.
+const SPARE_LIFE: Duration = Duration::from_secs(300);
+/// What an API key of the vendor's begins with.
+const KEY_PREFIX: &str = "xai-";
+/// What an access token, which is a JWT, begins with.
+const TOKEN_PREFIX: &str = "eyJ";
+/// Variables of the vendor's own, which no request may set.
+const RESERVED: [&str; 2] = ["GROK_", "XAI_"];
+/// What the user's tools go by, besides `HOME`.
+const USER_VARIABLES: [&str; 3] = ["USER", "LOGNAME", "SHELL"];
+
+impl GrokCli {
+    pub(super) async fn prepare_process(
+        &self,
+        plan: &TurnPlan,
+        attempt: Attempt,
+    ) -> Result<Prepared<GrokConversation>, Failure> {
+        let request = &*plan.request;
+        refuse_reserved(request)?;
+        let executable = self.executable().map_err(|error| {
+            Failure::new(ErrorKind::NotInstalled, format!("{error}: {INSTALL}")).with_source(error)
+        })?;
+        let credential = self.borrow(request).await?;
+        let (home, start) = self.home(plan, attempt)?;
+        let mut warnings = Vec::new();
+
+        let version = self
+            .version(&executable, &home::user_home(&home))
+            .await
+            .map_err(|reason| Failure::new(ErrorKind::NotInstalled, format!("{reason}: {INSTALL}")))?;
+        if let Some(reason) = version.refusal() {
+            return Err(Failure::new(ErrorKind::Unsupported, reason));
+        }
+        warnings.extend(version.warning());
+
+        let effort = plan.effort.map(|effort| effort.applied);
+        let taken = effort.map(|effort| capabilities::effort_for(request.model.as_ref(), effort));
+        if let (Some(effort), Some(taken)) = (effort, taken)
+            && effort != taken
+        {
+            warnings.push(format!("the model does not take effort {effort}; {taken} is used"));
+        }
+
+        let prompt = Prompt::write(request, start.question.as_deref(), &home).map_err(unwritable)?;
+        let agent_file = match &request.system {
+            Some(system) if start.writes_system => {
+                Some(home::write_system(&home, system).map_err(unwritable)?)
+            }
+            Some(_) => Some(home.path().join("agent.md")),
+            None => None,
+        };
+        home::lend(&home, &credential, self.billing).map_err(unwritable)?;
+
+        let grok_home = home::grok_folder(&home);
+        let session_id = start.session.id().to_owned();
+        let known = record::session_folder(&grok_home, &session_id);
+        let watch = RetryWatch::new(&grok_home, &session_id, home::updates_length(known.as_deref()));
+        let keeping = match request.session {
+            SessionMode::Ephemeral => Keeping::for_this_turn(session_id),
+            _ => Keeping::below(&plan.nexus_home, session_id),
+        };
+        let arguments = Arguments {
+            prompt_file: prompt.file,
+            directory: plan.working_directory.clone(),
+            access: request.tool_access,
+            session: start.session,
+            model: request.model.as_ref().map(|model| model.as_str().to_owned()),
+            effort: taken,
+            model_calls: request.limits.model_calls,
+            agent_file,
+            grok_home,
+        };
+        let environment = self
+            .child_environment(request, &home)
+            .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()).with_source(error))?;
+        let invocation =
+            self.invocation(plan, &executable, &arguments, environment, &home)?.stdin(prompt.stdin);
+        let process = self.processes.fetch_add(1, Ordering::Relaxed);
+        let conversation = GrokConversation::new(plan.backend.clone(), request.tool_access, process)
+            .with_session(keeping, watch);
+        Ok(Prepared {
+            invocation: invocation.display_only(is_display_only),
+            conversation,
+            home: Some(home),
+            secrets: vec![credential.token],
+            version: Some(version.text().to_owned()),
+            warnings,
+        })
+    }
+
+    /// Borrows the credential, and holds it against who is to be billed.
+    async fn borrow(&self, request: &TurnRequest) -> Result<Credential, Failure> {
+        let Some(source) = &self.credential else {
+            return Err(Failure::new(
+                ErrorKind::Unauthenticated,
+                format!("no credential is configured: {CREDENTIAL}"),
+            ));
+        };
+        let life = request.limits.deadline.unwrap_or(USUAL_LIFE).saturating_add(SPARE_LIFE);
+        let credential = source.credential(life).await.map_err(|error| {
+            Failure::new(ErrorKind::Unauthenticated, error.to_string()).with_source(error)
+        })?;
+        let token = credential.token.expose();
+        let mismatch = match self.billing {
+            Billing::Plan => token.starts_with(KEY_PREFIX).then_some("an API key"),
+            Billing::Metered => {
+                token.starts_with(TOKEN_PREFIX).then_some("an access token of a subscription")
+            }
+        };
+        match mismatch {
+            Some(what) => {
+                let place = source.describe();
+                let billing = self.billing.as_str();
+                let reason = format!("billing is {billing}, but {place} holds {what}");
+                Err(Failure::new(ErrorKind::BillingMismatch, reason))
+            }
+            None => Ok(credential),
+        }
+    }
+
+    /// The home of the process, furnished, with the conversation in it that it goes on from.
+    fn home(&self, plan: &TurnPlan, attempt: Attempt) -> Result<(RunHome, Start), Failure> {
+        let handle = match (&attempt, &plan.request.session) {
+            (Attempt::Repair { resume, .. }, _) => Some(resume),
+            (Attempt::First, SessionMode::Resume { handle, .. }) => Some(handle),
+            _ => None,
+        };
+        let resumed = match handle {
+            Some(handle) => Some(sessions::id_in(handle.state()).ok_or_else(|| {
+                Failure::new(ErrorKind::InvalidRequest, "the resume handle is not one of this backend's")
+            })?),
+            None => None,
+        };
+        let (instruction, home) = match attempt {
+            Attempt::Repair { instruction, home, .. } => (Some(instruction), home),
+            Attempt::First | Attempt::Fresh => (None, None),
+        };
+        let is_new_home = home.is_none();
+        let home = match home {
+            Some(home) => home,
+            None => {
+                let home = plan.ledger.home().map_err(unwritable)?;
+                home::furnish(&home, self.billing).map_err(unwritable)?;
+                home
+            }
+        };
+        let session = match resumed {
+            Some(id) => {
+                let is_there = record::session_folder(&home::grok_folder(&home), &id).is_some()
+                    || sessions::restore(&home, &plan.nexus_home, &id, &plan.working_directory)
+                        .map_err(unwritable)?;
+                if !is_there {
+                    let reason = format!("conversation {id} is not kept here");
+                    return Err(Failure::new(ErrorKind::SessionLost, reason));
+                }
+                Session::Resume(id)
+            }
+            None => Session::New(sessions::new_id()),
+        };
+        let start = Start { session, question: instruction, writes_system: is_new_home };
+        Ok((home, start))
+    }
+
+    fn child_environment(
+        &self,
+        request: &TurnRequest,
+        home: &RunHome,
+    ) -> Result<Environment, EnvironmentError> {
+        let mut environment = self.environment().network(self.network);
+        let own_home = home::user_home(home);
+        let user_home = match request.tool_access {
+            ToolAccess::ScopedOnly => None,
+            _ => self.host.value("HOME"),
+        };
+        if request.tool_access != ToolAccess::ScopedOnly {
+            environment = environment.pass(USER_VARIABLES);
+            environment = environment.pass(&request.environment);
+        }
+        environment = environment
+            .with("HOME", user_home.unwrap_or(own_home.as_os_str()))
+            .with("GROK_HOME", home::grok_folder(home));
+        for (name, value) in home::SWITCHES {
+            environment = environment.with(name, value);
+        }
+        if let Some(url) = &self.base_url {
+            environment =
+                environment.with("GROK_XAI_API_BASE_URL", url).with("GROK_CLI_CHAT_PROXY_BASE_URL", url);
+        }
+        if let Some(file) = &self.ca_file {
+            environment = environment.with("GROK_EXTRA_CA_BUNDLE", file);
+        }
+        environment.build()
+    }
+
+    fn invocation(
+        &self,
+        plan: &TurnPlan,
+        executable: &Executable,
+        arguments: &Arguments,
+        environment: Environment,
+        home: &RunHome,
+    ) -> Result<Invocation, Failure> {
+        let request = &*plan.request;
+        let invocation = match (request.tool_access, &self.bubblewrap) {
+            (ToolAccess::WorkspaceWrite, None) => {
+                let reason = "writing in the workspace needs bubblewrap (`bwrap`) on the PATH";
+                return Err(Failure::new(ErrorKind::Unsupported, reason));
+            }
+            (ToolAccess::WorkspaceWrite, Some(bubblewrap)) => {
+                let roots = request.extra_roots.iter().map(|root| root.as_path());
+                let readable = self.ca_file.iter().cloned().chain(self.host.value("HOME").map(Into::into));
+                let fence = Fence {
+                    roots: [plan.working_directory.as_path()].into_iter().chain(roots).collect(),
+                    home: home.path(),
+                    readable: readable.filter(|path| path.exists()).collect(),
+                };
+                let wrapped = sandbox::wrap(&fence, executable.path(), arguments.build());
+                Invocation::new(bubblewrap.clone(), &plan.working_directory).arguments(wrapped)
+            }
+            _ => Invocation::new(executable.clone(), &plan.working_directory).arguments(arguments.build()),
+        };
+        Ok(invocation.environment(environment))
+    }
+}
+
+/// Refuses a request that would set the CLI itself up by way of the agent's tools.
+fn refuse_reserved(request: &TurnRequest) -> Result<(), Failure> {
+    let is_reserved = |name: &&String| RESERVED.iter().any(|prefix| name.starts_with(prefix));
+    match request.environment.iter().find(is_reserved) {
+        Some(name) => {
+            let reason =
+                format!("the variable {name} sets up the vendor's program, and is not for the agent's tools");
+            Err(Failure::new(ErrorKind::InvalidRequest, reason))
+        }
+        None => Ok(()),
+    }
+}
+
+/// How a process starts.
+struct Start {
+    session: Session,
+    /// What is asked instead of the prompt.
+    question: Option<String>,
+    /// Whether the system text is still to be written.
+    writes_system: bool,
+}
+
+/// How the prompt reaches the process.
+struct Prompt {
+    file: std::path::PathBuf,
+    stdin: StdinMode,
+}
+
+impl Prompt {
+    fn write(request: &TurnRequest, question: Option<&str>, home: &RunHome) -> io::Result<Self> {
+        let by_stdin =
+            |text: String| Self { file: "/dev/stdin".into(), stdin: StdinMode::Bytes(Bytes::from(text)) };
+        if let Some(question) = question {
+            return Ok(by_stdin(question.to_owned()));
+        }
+        let instruction = request.output.as_ref().map(|output| output.instruction());
+        let has_image = request.prompt.iter().any(|block| matches!(block, PromptBlock::Image { .. }));
+        if has_image {
+            let file = home::write_blocks(home, &request.prompt, instruction.as_deref())?;
+            return Ok(Self { file, stdin: StdinMode::Empty });
+        }
+        let text = request.prompt_text();
+        Ok(by_stdin(match instruction {
+            Some(instruction) => format!("{text}\n\n{instruction}"),
+            None => text,
+        }))
+    }
+}
+
+/// Whether a line may be left out when nobody reads fast enough: the record makes up for it.
+fn is_display_only(line: &[u8]) -> bool {
+    line.starts_with(br#"{"type":"text""#) || line.starts_with(br#"{"type":"thought""#)
+}
+
+fn unwritable(error: io::Error) -> Failure {
+    let reason = "the run's home cannot be written: choose another NEXUS_HOME";
+    Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_deltas_are_for_display() {
+        assert!(is_display_only(br#"{"type":"text","data":"x"}"#));
+        assert!(is_display_only(br#"{"type":"thought","data":"x"}"#));
+        assert!(!is_display_only(br#"{"type":"tool_call","toolCallId":"x"}"#));
+        assert!(!is_display_only(br#"{"type":"end"}"#));
+    }
+}

@@ -1,0 +1,470 @@
+//! Grok's lines into events, and its record into an outcome.
+//!
+//! A model response ends with a `usage` line; that is where a message ends. An answer that was cut and asked
+//! for again is not told apart in the output: while it happens the retry is read in the session's
+//! `updates.jsonl`, and at the end the messages are held against `chat_history.jsonl`. Without a session
+//! folder, as in a recording, the output alone is judged.
+//!
+//! Source: observed with grok 1.0.41.
+
+use std::{
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{
+    BackendId, CallId, Cost, CostSource, ErrorKind, FinishReason, Limit, MessageId, Phase, ProcessExit,
+    ResumeHandle, ToolAccess, ToolCallStatus, ToolContent, TurnEvent, Usage, Usd,
+    turn::{
+        MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
+        ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
+    },
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{
+    failure,
+    record::{self, Answer, RetryWatch, TurnEnd},
+    sessions::Keeping,
+    tools, wire,
+};
+use crate::delegated::conversation::{Conversation, Failure, Polite, ProcessEnd, Repair, Step, Verdict};
+
+/// The CLI waits longer than this before it asks again, and what it wrote before is read sooner.
+const RETRY_GAP: Duration = Duration::from_millis(800);
+
+/// What a tool's answer begins with when the call was not let through.
+const NOT_LET_THROUGH: [&str; 2] = ["User cancelled the execution", "Permission denied"];
+/// What such an answer has in it, with the rule behind it.
+const DENIED_BY_RULE: &str = "Denied by permission policy";
+
+/// Reads the output of one process.
+#[derive(Debug)]
+pub(crate) struct GrokConversation {
+    backend: BackendId,
+    access: ToolAccess,
+    session: Option<Keeping>,
+    watch: Option<RetryWatch>,
+    retry: Option<record::Retry>,
+    messages: MessageNames,
+    open: Option<Open>,
+    closed: Vec<Closed>,
+    calls: Vec<Call>,
+    model_calls: u32,
+    has_usage: bool,
+    reached_max_turns: bool,
+    last: Option<Last>,
+    phase: Phase,
+}
+
+/// Names messages, differently in each process of a turn.
+#[derive(Debug)]
+struct MessageNames {
+    process: u64,
+    count: u32,
+}
+
+impl MessageNames {
+    fn next(&mut self) -> MessageId {
+        self.count += 1;
+        MessageId::new(format!("{}.{}", self.process, self.count))
+    }
+}
+
+/// A message that is being written.
+#[derive(Debug)]
+struct Open {
+    id: MessageId,
+    text: String,
+}
+
+/// A message that was complete, as the output showed it.
+#[derive(Debug)]
+struct Closed {
+    id: MessageId,
+    text: String,
+}
+
+/// A tool call, and whether it was answered. The vendor's id may come twice.
+#[derive(Debug)]
+struct Call {
+    vendor_id: String,
+    id: CallId,
+    is_running: bool,
+}
+
+/// The line that the turn ended with.
+#[derive(Debug)]
+enum Last {
+    End(wire::End),
+    Error(wire::Error),
+}
+
+impl GrokConversation {
+    /// Reads the output of a turn at this level. `process` tells the processes of a turn apart.
+    pub(super) fn new(backend: BackendId, access: ToolAccess, process: u64) -> Self {
+        Self {
+            backend,
+            access,
+            session: None,
+            watch: None,
+            retry: None,
+            messages: MessageNames { process, count: 0 },
+            open: None,
+            closed: Vec::new(),
+            calls: Vec::new(),
+            model_calls: 0,
+            has_usage: false,
+            reached_max_turns: false,
+            last: None,
+            phase: Phase::Start,
+        }
+    }
+
+    /// Names the session whose record counts, and where it is kept; `watch` follows its retries.
+    #[must_use]
+    pub(super) fn with_session(mut self, session: Keeping, watch: RetryWatch) -> Self {
+        self.session = Some(session);
+        self.watch = Some(watch);
+        self
+    }
+
+    /// Reads a line whose name is known; `None` if it is not what the name promises.
+    fn known_line(&mut self, kind: &str, line: &[u8], step: &mut Step) -> Option<()> {
+        match kind {
+            "text" => self.text(read::<wire::Delta>(line)?.data, step),
+            "thought" => self.thought(read::<wire::Delta>(line)?.data, step),
+            "available_commands" => self.available(&read::<wire::AvailableCommands>(line)?, step),
+            "tool_call" => self.tool_call(read(line)?, step),
+            "tool_call_update" => self.tool_call_update(&read(line)?, step),
+            "usage" => self.response_end(&read(line)?, step),
+            "max_turns_reached" => self.reached_max_turns = true,
+            "end" => {
+                let end: wire::End = read(line)?;
+                self.spent(&end.spent, step);
+                self.close(None, step);
+                self.last = Some(Last::End(end));
+            }
+            "error" => {
+                let error: wire::Error = read(line)?;
+                self.spent(&error.spent, step);
+                self.last = Some(Last::Error(error));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn available(&mut self, available: &wire::AvailableCommands, step: &mut Step) {
+        if self.phase == Phase::Start {
+            self.phase = Phase::FirstByte;
+        }
+        if let Some(excess) = tools::first_excess(self.access, &available.tools) {
+            let access = self.access.as_str();
+            let reason = format!("it gives the model the tool {excess}, which {access} does not allow");
+            step.failed(Failure::new(ErrorKind::Protocol, reason));
+        }
+    }
+
+    fn text(&mut self, text: String, step: &mut Step) {
+        let open = self.message(step);
+        open.text.push_str(&text);
+        let id = open.id.clone();
+        step.event(TextDelta::new(id, text));
+    }
+
+    fn thought(&mut self, text: String, step: &mut Step) {
+        let id = self.message(step).id.clone();
+        step.event(ThinkingDelta::new(id, text));
+    }
+
+    /// The message that the next piece belongs to.
+    fn message(&mut self, step: &mut Step) -> &mut Open {
+        self.phase = Phase::Model;
+        if self.open.is_some() && self.is_next_attempt() {
+            self.void_open(step);
+        }
+        let names = &mut self.messages;
+        self.open.get_or_insert_with(|| Open { id: names.next(), text: String::new() })
+    }
+
+    /// Whether what comes now belongs to another attempt than the message that is open.
+    fn is_next_attempt(&mut self) -> bool {
+        if let Some(retry) = self.watch.as_mut().and_then(RetryWatch::look) {
+            self.retry = Some(retry);
+        }
+        let is_past = |retry: &record::Retry| retry.at + RETRY_GAP < SystemTime::now();
+        self.retry.as_ref().is_some_and(is_past)
+    }
+
+    fn void_open(&mut self, step: &mut Step) {
+        if let Some(retry) = self.retry.take() {
+            step.event(Retrying::new(retry.attempt.saturating_add(1), retry.reason));
+        }
+        if let Some(open) = self.open.take() {
+            step.event(MessageVoided::new(open.id, VoidCause::Retry));
+        }
+    }
+
+    fn response_end(&mut self, end: &wire::ResponseEnd, step: &mut Step) {
+        self.model_calls = self.model_calls.saturating_add(1);
+        step.model_calls = Some(self.model_calls);
+        let usage = end.usage.map(into_usage);
+        self.has_usage |= usage.is_some();
+        self.message(step);
+        self.close(usage, step);
+        self.phase = self.phase_between();
+    }
+
+    fn close(&mut self, usage: Option<Usage>, step: &mut Step) {
+        let Some(open) = self.open.take() else { return };
+        self.retry = None;
+        step.event(MessageEnded::new(open.id.clone(), open.text.clone()).with_usage(usage));
+        self.closed.push(Closed { id: open.id, text: open.text });
+    }
+
+    fn tool_call(&mut self, call: wire::ToolCall, step: &mut Step) {
+        let is_hosted = call.raw_input.get("backend").and_then(Value::as_bool).unwrap_or(false);
+        let variant = call.raw_input.get("variant").and_then(Value::as_str);
+        let name = match variant {
+            Some("WebSearch") if is_hosted => "web_search".to_owned(),
+            Some("XSearch") if is_hosted => "x_search".to_owned(),
+            _ => call.tool_name.or(call.title).unwrap_or_default(),
+        };
+        let same = self.calls.iter().filter(|known| known.vendor_id == call.tool_call_id).count();
+        let id = match same {
+            0 => call.tool_call_id.clone(),
+            more => format!("{}#{}", call.tool_call_id, more + 1),
+        };
+        let id = CallId::new(id);
+        let (origin, effects) = match is_hosted {
+            true => (ToolOrigin::Hosted, nexus_core::Effects::Read),
+            false => (ToolOrigin::Harness, tools::effects(self.access, &name, call.kind.as_deref())),
+        };
+        step.event(ToolCallStarted::new(id.clone(), name, origin, effects));
+        step.event(ToolCallArguments::new(id.clone(), call.raw_input));
+        self.calls.push(Call { vendor_id: call.tool_call_id, id, is_running: true });
+        self.phase = Phase::Tool;
+    }
+
+    fn tool_call_update(&mut self, update: &wire::ToolCallUpdate, step: &mut Step) {
+        let succeeded = match update.status.as_deref() {
+            Some("completed") => true,
+            Some("failed") => false,
+            _ => return,
+        };
+        let running =
+            self.calls.iter_mut().find(|call| call.is_running && call.vendor_id == update.tool_call_id);
+        let Some(call) = running else { return };
+        call.is_running = false;
+        let output = tool_output(update);
+        let status = match succeeded {
+            true if command_failed(&update.raw_output) => ToolCallStatus::Failed,
+            true => ToolCallStatus::Succeeded,
+            false if was_denied(&output) => ToolCallStatus::Denied,
+            false => ToolCallStatus::Failed,
+        };
+        step.event(ToolCallFinished::new(call.id.clone(), status, output));
+        self.phase = self.phase_between();
+    }
+
+    /// The phase when the model is silent.
+    fn phase_between(&self) -> Phase {
+        if self.calls.iter().any(|call| call.is_running) { Phase::Tool } else { Phase::FirstByte }
+    }
+
+    fn spent(&mut self, spent: &wire::Spent, step: &mut Step) {
+        // The whole is the sum of what the responses reported; it counts only where they did not.
+        if !self.has_usage {
+            step.usage = spent.usage.map(into_usage);
+        }
+        step.model = spent.model_usage.keys().next().map(|model| model.as_str().into());
+        let usd = spent.total_cost_usd_ticks.map(|ticks| ticks as f64 / 1e10).or(spent.total_cost_usd);
+        step.cost = usd.map(|usd| Cost { usd: Usd(usd), source: CostSource::Reported });
+    }
+
+    /// Replaces what the record does not hold by what it does.
+    fn correct(&mut self, answers: &[Answer], cause: VoidCause, step: &mut Step) {
+        let is_same = |(shown, kept): (&Closed, &Answer)| shown.text.trim() == kept.text.trim();
+        let first = if answers.len() == self.closed.len() {
+            match self.closed.iter().zip(answers).position(|pair| !is_same(pair)) {
+                Some(first) => first,
+                None => return,
+            }
+        } else {
+            // Which belongs to which cannot be told, but the answer is the last.
+            match (self.closed.last(), answers.last()) {
+                (Some(shown), Some(kept)) if !is_same((shown, kept)) => self.closed.len() - 1,
+                (None, Some(_)) => 0,
+                _ => return,
+            }
+        };
+        let from_end = self.closed.len() - first;
+        for wrong in self.closed.drain(first..) {
+            step.event(MessageVoided::new(wrong.id, cause));
+        }
+        let right = answers.get(answers.len().saturating_sub(from_end.max(1))..).unwrap_or_default();
+        for answer in right {
+            let id = self.messages.next();
+            if !answer.thinking.is_empty() {
+                step.event(ThinkingDelta::new(id.clone(), answer.thinking.clone()));
+            }
+            if !answer.text.is_empty() {
+                step.event(TextDelta::new(id.clone(), answer.text.clone()));
+            }
+            step.event(MessageEnded::new(id.clone(), answer.text.clone()));
+            self.closed.push(Closed { id, text: answer.text.clone() });
+        }
+    }
+
+    fn verdict(&self, record: Option<&TurnEnd>) -> Option<Verdict> {
+        Some(match self.last.as_ref()? {
+            Last::Error(error) => Verdict::Failed(failure::from_message(&error.message, record)),
+            Last::End(end) => self.verdict_of_end(end),
+        })
+    }
+
+    fn verdict_of_end(&self, end: &wire::End) -> Verdict {
+        let failed = |kind, reason: &str| Verdict::Failed(Failure::new(kind, reason));
+        match end.stop_reason.as_str() {
+            "end_turn" => {
+                if let Some(problem) = &end.structured_output_error {
+                    return failed(ErrorKind::OutputInvalid, problem);
+                }
+                let output = end.structured_output.clone().filter(|value| !value.is_null());
+                if self.closed.last().is_none_or(|message| message.text.trim().is_empty()) {
+                    return failed(ErrorKind::Incomplete, "the turn ended without an answer");
+                }
+                Verdict::Answered { finish: FinishReason::Stop, output }
+            }
+            "refusal" => failed(ErrorKind::Refused, "the vendor's filter stopped the answer"),
+            "max_tokens" => failed(ErrorKind::Incomplete, "the answer reached the output limit"),
+            "cancelled" | "max_turn_requests" if self.reached_max_turns => {
+                failed(ErrorKind::LimitReached(Limit::ModelCalls), "the vendor's program stopped the turn")
+            }
+            "max_turn_requests" => {
+                failed(ErrorKind::LimitReached(Limit::ModelCalls), "the vendor's program stopped the turn")
+            }
+            // Nobody interrupted it: a call needed an approval, which ends the whole turn.
+            "cancelled" => failed(ErrorKind::ApprovalRequired, "a tool call needed an approval"),
+            other => failed(ErrorKind::VendorFailure, &format!("the turn ended with {other:?}")),
+        }
+    }
+}
+
+impl Conversation for GrokConversation {
+    fn open(&mut self, _step: &mut Step) {}
+
+    fn line(&mut self, line: &[u8], step: &mut Step) {
+        let kind = read::<wire::Head>(line).map(|head| head.kind);
+        let is_known = kind.as_deref().and_then(|kind| self.known_line(kind, line, step)).is_some();
+        if !is_known {
+            let raw = serde_json::from_slice(line)
+                .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
+            step.event(Unrecognized::new(kind, raw));
+        }
+    }
+
+    fn interrupt(&mut self, _step: &mut Step) -> Polite {
+        // Asked or not, it goes without a last word; its tools are ended with the tree.
+        Polite::No
+    }
+
+    fn repair(&mut self, _instruction: &str, _step: &mut Step) -> Repair {
+        Repair::NewProcess
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
+        let session = self.session.take();
+        let folder = session
+            .as_ref()
+            .zip(end.home)
+            .and_then(|(session, home)| record::session_folder(&grok_home(home), session.id()));
+        let answers = folder.as_deref().and_then(record::answers);
+        let is_comparable = |answers: &Vec<Answer>| {
+            matches!(self.last, Some(Last::End(_))) || answers.len() == self.closed.len()
+        };
+        let turn_end = folder.as_deref().and_then(record::turn_end);
+        if let Some(answers) = answers.filter(is_comparable) {
+            let has_retries = turn_end.as_ref().is_some_and(TurnEnd::has_retries);
+            let cause = if has_retries { VoidCause::Retry } else { VoidCause::NotInRecord };
+            self.correct(&answers, cause, step);
+        }
+        step.verdict = self.verdict(turn_end.as_ref());
+        if let (Some(Verdict::Answered { .. }), Some(ProcessExit::Code(code @ 1..)), false) =
+            (&step.verdict, end.exit, end.was_stopped)
+        {
+            step.event(TurnEvent::warning(format!("the program ended with code {code} after its answer")));
+        }
+        if let (Some(session), Some(folder)) = (session, folder) {
+            match session.keep(&folder) {
+                Ok(()) => {
+                    let state = json!({ "session": session.id() });
+                    step.resume = Some(ResumeHandle::new(self.backend.clone(), state));
+                }
+                Err(error) => {
+                    step.event(TurnEvent::warning(format!("the conversation could not be kept: {error}")));
+                }
+            }
+        }
+    }
+}
+
+/// The CLI's own folder in the home of a run.
+pub(super) fn grok_home(home: &Path) -> std::path::PathBuf {
+    home.join("grok")
+}
+
+fn read<T: DeserializeOwned>(line: &[u8]) -> Option<T> {
+    serde_json::from_slice(line).ok()
+}
+
+fn into_usage(tokens: wire::Tokens) -> Usage {
+    let mut usage = Usage::new();
+    usage.input_tokens = tokens.input_tokens;
+    usage.cache_read_tokens = tokens.cache_read_input_tokens;
+    usage.cache_write_tokens = tokens.cache_creation_input_tokens;
+    usage.reasoning_tokens = tokens.reasoning_tokens;
+    let reasoning = tokens.reasoning_tokens.unwrap_or(0);
+    usage.output_tokens = tokens.output_tokens.map(|output| output.saturating_sub(reasoning));
+    usage
+}
+
+/// What a tool answered: the text shown, else what the harness holds of it.
+fn tool_output(update: &wire::ToolCallUpdate) -> Vec<ToolContent> {
+    let text_of = |part: &Value| part.pointer("/content/text").and_then(Value::as_str).map(ToolContent::text);
+    let shown: Vec<ToolContent> = update.content.iter().filter_map(text_of).collect();
+    if !shown.is_empty() {
+        return shown;
+    }
+    let raw = &update.raw_output;
+    let places =
+        ["/Content/content", "/output/OkayOutput", "/output/Error", "/EditsApplied/tool_output_for_prompt"];
+    match places.iter().find_map(|place| raw.pointer(place)) {
+        Some(Value::String(text)) => vec![ToolContent::text(text.as_str())],
+        Some(value) => vec![ToolContent::Json { value: value.clone() }],
+        None if raw.is_null() => Vec::new(),
+        None => vec![ToolContent::Json { value: raw.clone() }],
+    }
+}
+
+/// Whether a shell command ended with another status than zero, which the vendor counts as completed.
+fn command_failed(raw: &Value) -> bool {
+    let is_command = raw.get("type").and_then(Value::as_str) == Some("Bash");
+    is_command && raw.get("exit_code").and_then(Value::as_i64).is_some_and(|code| code != 0)
+}
+
+fn was_denied(output: &[ToolContent]) -> bool {
+    output.iter().any(|part| match part {
+        ToolContent::Text { text } => {
+            NOT_LET_THROUGH.iter().any(|beginning| text.starts_with(beginning))
+                || text.contains(DENIED_BY_RULE)
+        }
+        _ => false,
+    })
+}

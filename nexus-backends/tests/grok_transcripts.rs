@@ -1,0 +1,241 @@
+//! Every recording of Grok's streaming output, played by a real child through a whole turn.
+//!
+//! `transcripts/grok/expected.json` says what each must come to: written from what the vendor's program was
+//! seen to do, not from what our translation makes of it. A recording without a row fails, and so does a row
+//! without a recording. Recordings of the output formats that Nexus does not ask for (`plain`, `json`,
+//! `streaming-messages-json`, the agent protocol) are not in the folder; of `json`, those that are but one
+//! error line are, since that line is the same.
+
+#![cfg(all(unix, feature = "grok"))]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nexus_backends::delegated::grok::GrokCliKind;
+use nexus_core::{
+    BackendKind, BuildContext, ErrorKind, EventEnvelope, ExecutionBackend, ExecutionBackendExt, Message,
+    ToolAccess, ToolCallRecord, ToolCallStatus, TurnError, TurnEvent, TurnRequest, TurnResult, Usage,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What a recording must come to.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    /// The recorded exit code; a signal is below zero.
+    exit: i32,
+    /// `"answered"`, or the kind of the error.
+    outcome: Value,
+    /// The text of the last message.
+    text: String,
+    /// The name of each tool call, and how it ended.
+    #[serde(default)]
+    calls: Vec<(String, ToolCallStatus)>,
+    /// Tokens: input, cache read, output, reasoning. Absent: none were reported.
+    usage: Option<[u64; 4]>,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/grok")
+}
+
+/// A program that plays a recording, in a folder of its own.
+struct Player {
+    folder: tempfile::TempDir,
+    backend: Arc<dyn ExecutionBackend>,
+}
+
+impl Player {
+    fn new(recording: &Path, exit: i32) -> Self {
+        let end = if exit < 0 { format!("kill -{} $$", -exit) } else { format!("exit {exit}") };
+        Self::of_script(&format!("cat '{}'\n{end}", recording.display()))
+    }
+
+    fn of_script(script: &str) -> Self {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("grok");
+        let version = "if [ \"$1\" = --version ]; then echo 'grok 1.0.41 (0)'; exit; fi";
+        std::fs::write(&program, format!("#!/bin/sh\n{version}\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let environment = BTreeMap::from([
+            ("PATH".to_owned(), std::env::var("PATH").unwrap()),
+            ("TOKEN".to_owned(), "a-token".to_owned()),
+        ]);
+        let context =
+            BuildContext::new(folder.path().join("nexus"), folder.path()).with_environment(environment);
+        let Value::Object(settings) = json!({ "executable": program, "credential": { "env": "TOKEN" } })
+        else {
+            unreachable!("an object");
+        };
+        let backend = GrokCliKind.build("grok-cli".into(), &settings, &context).unwrap();
+        Self { folder, backend }
+    }
+
+    async fn play(&self) -> Played {
+        let request = TurnRequest::new("go")
+            .with_tool_access(ToolAccess::Unrestricted)
+            .in_directory(self.folder.path());
+        let mut events = Vec::new();
+        let mut sink = |envelope: EventEnvelope| events.push(envelope.event);
+        let outcome = self.backend.run_turn(request, nexus_core::TurnHost::new(), &mut sink).await;
+        Played { outcome, events }
+    }
+}
+
+struct Played {
+    outcome: Result<TurnResult, TurnError>,
+    events: Vec<TurnEvent>,
+}
+
+impl Played {
+    fn kind(&self) -> Option<ErrorKind> {
+        self.outcome.as_ref().err().map(TurnError::kind)
+    }
+
+    fn messages(&self) -> &[Message] {
+        match &self.outcome {
+            Ok(result) => &result.messages,
+            Err(error) => &error.partial().messages,
+        }
+    }
+
+    fn calls(&self) -> &[ToolCallRecord] {
+        match &self.outcome {
+            Ok(result) => &result.tool_calls,
+            Err(error) => &error.partial().tool_calls,
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        match &self.outcome {
+            Ok(result) => result.usage,
+            Err(error) => error.partial().usage,
+        }
+    }
+
+    /// What of it is not as expected.
+    fn differences(&self, expected: &Expected) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut same = |what: &str, is: String, should: String| {
+            if is != should {
+                all.push(format!("{what}: {is} instead of {should}"));
+            }
+        };
+        let outcome = self.kind().map_or(json!("answered"), |kind| serde_json::to_value(kind).unwrap());
+        same("outcome", outcome.to_string(), expected.outcome.to_string());
+        let text = self.messages().last().map_or("", |message| &message.text);
+        same("text", format!("{text:?}"), format!("{:?}", expected.text));
+        let calls = self.calls().iter().map(|call| (call.name.clone(), call.status)).collect::<Vec<_>>();
+        same("calls", format!("{calls:?}"), format!("{:?}", expected.calls));
+        let usage = self.usage();
+        let tokens =
+            [usage.input_tokens, usage.cache_read_tokens, usage.output_tokens, usage.reasoning_tokens];
+        let reported = expected.usage.map_or([None; 4], |tokens| tokens.map(Some));
+        same("usage", format!("{tokens:?}"), format!("{reported:?}"));
+        let unknown = self.events.iter().filter(|event| matches!(event, TurnEvent::Unrecognized(_))).count();
+        same("unrecognised lines", unknown.to_string(), "0".to_owned());
+        all
+    }
+}
+
+#[tokio::test]
+async fn every_recording_comes_to_its_outcome() {
+    let table = std::fs::read_to_string(folder().join("expected.json")).unwrap();
+    let table: BTreeMap<String, Expected> = serde_json::from_str(&table).unwrap();
+    let recordings: BTreeSet<String> = std::fs::read_dir(folder())
+        .unwrap()
+        .filter_map(|entry| {
+            entry.unwrap().file_name().into_string().unwrap().strip_suffix(".jsonl").map(str::to_owned)
+        })
+        .collect();
+    let rows: BTreeSet<String> = table.keys().cloned().collect();
+    assert_eq!(recordings, rows, "a recording and a row for each other");
+    assert!(recordings.len() >= 150, "{} recordings", recordings.len());
+
+    let mut wrong = Vec::new();
+    for (name, expected) in &table {
+        let player = Player::new(&folder().join(format!("{name}.jsonl")), expected.exit);
+        let differences = player.play().await.differences(expected);
+        wrong.extend(differences.into_iter().map(|difference| format!("{name}: {difference}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[tokio::test]
+async fn an_end_without_a_last_line_is_a_crash_that_keeps_what_came() {
+    let script = r#"echo '{"type":"text","data":"half"}'; echo oops >&2; exit 3"#;
+    let played = Player::of_script(script).play().await;
+    let error = played.outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Crashed);
+    assert_eq!(error.partial().text, "half");
+    assert!(error.process().unwrap().stderr_tail.contains("oops"));
+}
+
+#[tokio::test]
+async fn what_is_not_known_is_passed_on() {
+    let script = r#"echo '{"type":"brand_new","x":1}'; echo 'not json'; echo '{"type":"text","data":7}'
+        echo '{"type":"text","data":"hi"}'; echo '{"type":"usage"}'
+        echo '{"type":"end","stopReason":"end_turn"}'"#;
+    let played = Player::of_script(script).play().await;
+    let names: Vec<_> = played
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            TurnEvent::Unrecognized(unknown) => Some(unknown.name.as_deref()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, [Some("brand_new"), None, Some("text")]);
+    assert_eq!(played.outcome.unwrap().text, "hi");
+}
+
+#[tokio::test]
+async fn a_tool_beyond_what_was_asked_for_ends_the_turn() {
+    let script = r#"echo '{"type":"available_commands","tools":["run_terminal_command"]}'
+        echo '{"type":"text","data":"hi"}'; echo '{"type":"usage"}'
+        echo '{"type":"end","stopReason":"end_turn"}'"#;
+    let player = Player::of_script(script);
+    for access in [ToolAccess::ScopedOnly, ToolAccess::ReadOnly] {
+        let request = TurnRequest::new("go").with_tool_access(access).in_directory(player.folder.path());
+        let error = player.backend.run_text(request).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Protocol, "{access:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_credential_nothing_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let marker = folder.path().join("started");
+    let player = Player::of_script(&format!("touch '{}'", marker.display()));
+    let context = BuildContext::new(folder.path(), folder.path()).with_environment(BTreeMap::new());
+    let Value::Object(settings) = json!({ "executable": player.folder.path().join("grok") }) else {
+        unreachable!("an object");
+    };
+    let backend = GrokCliKind.build("grok-cli".into(), &settings, &context).unwrap();
+    let error = backend.run_text(TurnRequest::new("go")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unauthenticated);
+    assert!(error.to_string().contains("credential"), "{error}");
+    assert!(!marker.exists());
+}
+
+#[tokio::test]
+async fn a_credential_of_the_other_kind_is_not_spent() {
+    let player = Player::of_script("exit 9");
+    let folder = player.folder.path();
+    for (billing, token) in [("plan", "xai-abc"), ("metered", "eyJhbGciOi.x.y")] {
+        let environment = BTreeMap::from([("TOKEN".to_owned(), token.to_owned())]);
+        let context = BuildContext::new(folder.join("nexus"), folder).with_environment(environment);
+        let settings = json!({ "executable": folder.join("grok"), "credential": { "env": "TOKEN" }, "billing": billing });
+        let Value::Object(settings) = settings else { unreachable!("an object") };
+        let backend = GrokCliKind.build("grok-cli".into(), &settings, &context).unwrap();
+        let error = backend.run_text(TurnRequest::new("go")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BillingMismatch, "{billing}");
+        assert!(!format!("{error:?}").contains(token));
+    }
+}
