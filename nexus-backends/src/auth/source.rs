@@ -130,6 +130,15 @@ impl StaticToken {
         self
     }
 
+    /// Whether there is something to lend, as far as can be told without opening it.
+    #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+    pub(crate) fn is_there(&self) -> bool {
+        match &self.place {
+            Place::Variable { value, .. } => value.is_some(),
+            Place::File(path) => path.is_file(),
+        }
+    }
+
     fn token(&self) -> Result<Secret, CredentialError> {
         match &self.place {
             Place::Variable { value: Some(value), .. } => Ok(value.clone()),
