@@ -52,8 +52,101 @@ catalogue! { $
         an_answer_of_a_mebibyte_arrives_byte_for_byte []
         a_slow_sink_costs_no_byte_of_the_answer []
     }
+    prompt {
+        a_prompt_of_a_mebibyte_arrives_whole []
+        a_prompt_with_a_slash_is_no_command []
+        a_prompt_with_a_dash_is_no_option []
+        a_prompt_with_an_at_sign_reads_no_file []
+        a_prompt_that_is_a_subcommand_is_a_prompt []
+        a_prompt_is_not_trimmed_or_expanded []
+        every_text_of_the_prompt_arrives_in_order []
+        instructions_stand_above_the_prompt [System]
+        the_model_that_is_named_is_asked []
+        effort_arrives [Efforts]
+        effort_out_of_range_is_clamped_and_reported [Efforts]
+        a_picture_arrives [Images]
+    }
+    output {
+        an_answer_in_shape_is_a_value [Output]
+        an_answer_out_of_shape_is_repaired [Output]
+        an_answer_that_never_fits_is_given_up [Output]
+    }
+    tools {
+        a_shell_command_runs_in_the_working_directory [HarnessTools, Unrestricted]
+        a_file_that_is_written_lands [HarnessTools, WorkspaceWrite]
+        read_only_cannot_write [HarnessTools, ReadOnly]
+        workspace_write_cannot_write_outside [HarnessTools, WorkspaceWrite]
+        an_extra_root_is_inside_the_fence [HarnessTools, WorkspaceWrite, ExtraRoots]
+        scoped_only_offers_no_tool [ScopedOnly]
+        a_tool_that_fails_is_told_to_the_model [HarnessTools, Unrestricted]
+        tools_called_together_are_all_answered [HarnessTools, Unrestricted]
+        a_tool_of_the_callers_is_answered_by_the_caller [CallerTools, ScopedOnly]
+    }
+    session {
+        a_kept_conversation_goes_on [Resume]
+        a_lost_conversation_is_an_error [Resume]
+        a_lost_conversation_begins_afresh_if_allowed [Resume]
+        a_handle_of_another_backend_is_refused [Resume]
+        a_turn_that_is_not_kept_has_no_handle []
+    }
+    usage {
+        usage_is_what_the_vendor_counted []
+        usage_adds_up_over_the_calls_of_a_turn [HarnessTools, Unrestricted]
+        usage_that_is_not_reported_is_not_invented []
+        the_cost_is_stated [Cost]
+    }
+    limits {
+        the_deadline_ends_a_turn []
+        a_model_that_never_begins_starves_the_turn []
+        a_model_that_falls_silent_starves_the_turn []
+        a_long_silent_tool_is_left_alone [HarnessTools, Unrestricted]
+        tool_calls_are_limited [HarnessTools, Unrestricted, ToolCallLimit]
+        model_calls_are_limited [HarnessTools, Unrestricted, ModelCallLimit]
+        output_tokens_are_limited [HarnessTools, Unrestricted, OutputTokenLimit]
+        the_cost_is_limited [HarnessTools, Unrestricted, CostLimit]
+    }
     failure {
         a_refused_credential_is_unauthenticated []
+        what_is_forbidden_is_forbidden []
+        a_model_that_is_not_there_is_unavailable []
+        a_rate_limit_that_names_its_time_asks_for_patience []
+        a_rate_limit_without_a_word_asks_for_patience []
+        a_plan_that_is_used_up_says_until_when []
+        a_server_that_fails_is_a_failure_of_the_vendor []
+        a_vendor_without_capacity_is_overloaded []
+        a_request_that_the_vendor_cannot_use_is_invalid []
+        a_conversation_that_fills_the_window_is_too_long []
         a_connection_that_is_refused_is_a_transport_error []
+        an_answer_torn_once_is_asked_for_again []
+        an_answer_torn_every_time_is_a_transport_error []
+        a_refusal_is_refused []
+        no_answer_is_no_success []
+        an_answer_cut_by_its_bound_is_incomplete []
+        a_failure_after_a_tool_keeps_what_was_done [HarnessTools, Unrestricted]
+    }
+    cancel {
+        a_token_cancelled_before_the_start_spends_nothing []
+        a_token_stops_a_turn_while_the_model_speaks []
+        a_token_stops_a_turn_while_a_tool_runs [HarnessTools, Unrestricted]
+        a_token_stops_a_turn_whose_sink_is_never_ready []
+        dropping_the_turn_while_the_model_speaks_stops_its_processes []
+        dropping_the_turn_stops_its_processes [HarnessTools, Unrestricted]
+    }
+    request {
+        a_working_directory_that_is_missing_is_refused []
+        a_working_directory_that_is_a_file_is_refused []
+        an_empty_prompt_is_refused []
+        what_is_not_declared_is_refused []
+        capabilities_never_change []
+        a_probe_asks_no_model_and_leaves_nothing []
+    }
+    crowd {
+        turns_at_once_do_not_see_each_other []
+    }
+    secrets {
+        no_argument_list_holds_what_was_sent []
+        no_file_is_left_that_holds_what_was_sent []
+        the_hosts_own_variables_reach_no_child []
+        a_tool_sees_no_credential_and_no_variable_but_those_named [HarnessTools, Unrestricted]
     }
 }

@@ -37,6 +37,7 @@ pub struct DelegatedSubject {
     timing: Timing,
     not_staged: Vec<(&'static str, String)>,
     departures: Vec<Departure>,
+    idle_tools: Vec<&'static str>,
     name_tool: NameTool,
 }
 
@@ -75,6 +76,7 @@ impl DelegatedSubject {
             timing: Timing::default(),
             not_staged: Vec::new(),
             departures: Vec::new(),
+            idle_tools: Vec::new(),
             name_tool: |name, arguments| ToolCall::mcp("nexus", name, arguments),
         }
     }
@@ -130,6 +132,13 @@ impl DelegatedSubject {
     #[must_use]
     pub fn departing(mut self, departure: Departure) -> Self {
         self.departures.push(departure);
+        self
+    }
+
+    /// Names a tool that cannot be taken away and that does nothing: see [`Subject::idle_tools`].
+    #[must_use]
+    pub fn with_idle_tool(mut self, name: &'static str) -> Self {
+        self.idle_tools.push(name);
         self
     }
 
@@ -201,6 +210,10 @@ impl Subject for DelegatedSubject {
 
     fn caller_tool(&self, name: &str, arguments: Value) -> ToolCall {
         (self.name_tool)(name, arguments)
+    }
+
+    fn idle_tools(&self) -> &[&str] {
+        &self.idle_tools
     }
 
     fn cannot_stage(&self, case: &str) -> Option<String> {

@@ -47,6 +47,12 @@ pub trait Subject: fmt::Debug + Send + Sync {
         ToolCall::function(name, arguments)
     }
 
+    /// Names of tools that this backend offers even at [`ToolAccess::ScopedOnly`](nexus_core::ToolAccess) because
+    /// they cannot be taken away: tools that read, write and run nothing, such as one to note a plan.
+    fn idle_tools(&self) -> &[&str] {
+        &[]
+    }
+
     /// Why the case `case` cannot be staged, if it cannot: a weather that the counterpart is not able to make,
     /// never a promise that the backend does not keep. Each is listed in the report, and a declared capability
     /// that no case is left to show fails the suite.

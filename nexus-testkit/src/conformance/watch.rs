@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_core::{EventEnvelope, EventSink, TurnEvent};
+use nexus_core::{EventEnvelope, EventSink};
 use tokio::time::Sleep;
 
 /// How fast a sink takes events.
@@ -29,11 +29,6 @@ impl Seen {
     /// The events so far.
     pub(super) fn events(&self) -> Vec<EventEnvelope> {
         self.lock().clone()
-    }
-
-    /// Whether one of the events so far is such.
-    pub(super) fn any(&self, is_such: impl Fn(&TurnEvent) -> bool) -> bool {
-        self.lock().iter().any(|envelope| is_such(&envelope.event))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<EventEnvelope>> {

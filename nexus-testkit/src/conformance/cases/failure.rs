@@ -1,25 +1,148 @@
 //! Failures: each with its kind, its retry, what was produced, and within a bounded time.
 
-use nexus_core::{ErrorKind, Retry};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nexus_core::{Effects, ErrorKind, Retry, TextGranularity, ToolAccess, ToolCallStatus, TurnError};
 
 use crate::{
     conformance::{
-        finding::{Verdict, same},
-        trial::Trial,
+        finding::{Finding, Verdict, ensure, same, same_text, short},
+        trial::{Observed, Trial},
     },
-    sim::Reply,
+    sim::{Cut, Fault, Finish, Reply, Scenario, ToolCall},
 };
 
+/// The text before a fault strikes.
+const HALF: &str = "This answer breaks off in the middle of a";
+
 pub(crate) async fn a_refused_credential_is_unauthenticated(trial: &Trial<'_>) -> Verdict {
-    let staged = trial.stage(Reply::status(401)).await?;
-    let turn = staged.run(staged.request("Hello.")).await?;
-    let error = turn.error()?;
-    trial.expect_kind(error, &[ErrorKind::Unauthenticated])?;
+    let turn = weather(trial, Reply::status(401)).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::Unauthenticated])?;
+    same("retry", &error.retry(), &Retry::Never)
+}
+
+pub(crate) async fn what_is_forbidden_is_forbidden(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::status(403)).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::Forbidden])?;
+    same("retry", &error.retry(), &Retry::Never)
+}
+
+pub(crate) async fn a_model_that_is_not_there_is_unavailable(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::status(404)).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::ModelUnavailable])?;
+    same("retry", &error.retry(), &Retry::Never)
+}
+
+pub(crate) async fn a_rate_limit_that_names_its_time_asks_for_patience(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::fault(Fault::rate_limited(2))).await?;
+    may_be_tried_again(ends_as(trial, &turn, &[ErrorKind::RateLimited])?)
+}
+
+pub(crate) async fn a_rate_limit_without_a_word_asks_for_patience(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::status(429)).await?;
+    may_be_tried_again(ends_as(trial, &turn, &[ErrorKind::RateLimited])?)
+}
+
+pub(crate) async fn a_plan_that_is_used_up_says_until_when(trial: &Trial<'_>) -> Verdict {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let reset = now.as_secs() + 3_600;
+    let turn = weather(trial, Reply::fault(Fault::usage_limit(reset))).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::UsageLimit])?;
+    let wanted = UNIX_EPOCH + Duration::from_secs(reset);
+    same("retry", &error.retry(), &Retry::At(wanted))
+}
+
+pub(crate) async fn a_server_that_fails_is_a_failure_of_the_vendor(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::status(500)).await?;
+    may_be_tried_again(ends_as(trial, &turn, &[ErrorKind::VendorFailure, ErrorKind::Overloaded])?)
+}
+
+pub(crate) async fn a_vendor_without_capacity_is_overloaded(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::fault(Fault::overloaded())).await?;
+    may_be_tried_again(ends_as(trial, &turn, &[ErrorKind::Overloaded])?)
+}
+
+pub(crate) async fn a_request_that_the_vendor_cannot_use_is_invalid(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::status(400)).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::InvalidRequest])?;
+    same("retry", &error.retry(), &Retry::Never)
+}
+
+pub(crate) async fn a_conversation_that_fills_the_window_is_too_long(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::empty().finish(Finish::ContextExceeded)).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::ContextExceeded])?;
     same("retry", &error.retry(), &Retry::Never)
 }
 
 pub(crate) async fn a_connection_that_is_refused_is_a_transport_error(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage_refused().await?;
     let turn = staged.run(staged.request("Hello.")).await?;
-    trial.expect_kind(turn.error()?, &[ErrorKind::Transport])
+    may_be_tried_again(ends_as(trial, &turn, &[ErrorKind::Transport])?)
+}
+
+pub(crate) async fn an_answer_torn_once_is_asked_for_again(trial: &Trial<'_>) -> Verdict {
+    let whole = "This answer came whole.";
+    let script = Scenario::new([Reply::text(HALF).torn(Cut::Fin), Reply::text(whole)]);
+    let turn = weather(trial, script).await?;
+    let result = turn.result()?;
+    same_text("answer", &result.text, whole)?;
+    let kept = result.messages.iter().any(|message| message.text.contains(HALF));
+    ensure(!kept, "the torn message is taken back", || short(&result.messages))
+}
+
+pub(crate) async fn an_answer_torn_every_time_is_a_transport_error(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::text(HALF).torn(Cut::Fin)).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::Transport])?;
+    may_be_tried_again(error)?;
+    let times = error.partial().text.matches(HALF).count();
+    ensure(times <= 1, "no text is kept twice", || short(&error.partial().text))
+}
+
+pub(crate) async fn a_refusal_is_refused(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::text("I cannot help with that.").finish(Finish::Refusal)).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::Refused])?;
+    same("retry", &error.retry(), &Retry::Never)
+}
+
+pub(crate) async fn no_answer_is_no_success(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::empty()).await?;
+    ends_as(trial, &turn, &[ErrorKind::Incomplete]).map(drop)
+}
+
+pub(crate) async fn an_answer_cut_by_its_bound_is_incomplete(trial: &Trial<'_>) -> Verdict {
+    let staged = trial.stage(Reply::text(HALF).finish(Finish::MaxTokens)).await?;
+    let turn = staged.run(staged.request("Hello.")).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::Incomplete])?;
+    let shows_pieces = staged.capabilities().text == TextGranularity::Deltas;
+    let kept = error.partial().text.contains(HALF);
+    ensure(kept || !shows_pieces, "what came is kept", || short(&error.partial().text))
+}
+
+pub(crate) async fn a_failure_after_a_tool_keeps_what_was_done(trial: &Trial<'_>) -> Verdict {
+    let script = Scenario::new([Reply::call(ToolCall::shell("echo done > done.txt")), Reply::status(400)]);
+    let staged = trial.stage(script).await?;
+    let turn = staged.run(staged.work("Do it.", ToolAccess::Unrestricted)).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::InvalidRequest])?;
+    let partial = error.partial();
+    let statuses: Vec<_> = partial.tool_calls.iter().map(|call| call.status).collect();
+    same("partial ledger", &statuses, &vec![ToolCallStatus::Succeeded])?;
+    ensure(partial.effects >= Effects::Wrote, "partial effects", || short(&partial.effects))?;
+    ensure(trial.workspace().join("done.txt").exists(), "the tool ran", || short(partial))
+}
+
+/// A turn in this weather.
+async fn weather(trial: &Trial<'_>, script: impl Into<Scenario>) -> Result<Observed, Finding> {
+    let staged = trial.stage(script).await?;
+    staged.run(staged.request("Hello.")).await
+}
+
+/// The error of a turn that ended as one of `kinds`.
+fn ends_as<'o>(trial: &Trial<'_>, turn: &'o Observed, kinds: &[ErrorKind]) -> Result<&'o TurnError, Finding> {
+    let error = turn.error()?;
+    trial.expect_kind(error, kinds)?;
+    Ok(error)
+}
+
+fn may_be_tried_again(error: &TurnError) -> Verdict {
+    ensure(error.retry() != Retry::Never, "retry", || format!("never, after {}", short(error)))
 }

@@ -1,7 +1,32 @@
 //! The cases, one file for each family.
 
+use std::path::Path;
+
+pub(super) mod cancel;
+pub(super) mod crowd;
 pub(super) mod failure;
+pub(super) mod limits;
+pub(super) mod output;
+pub(super) mod prompt;
+pub(super) mod request;
+pub(super) mod secrets;
+pub(super) mod session;
 pub(super) mod text;
+pub(super) mod tools;
+pub(super) mod usage;
 
 /// A picture of one pixel, in base64.
-pub(super) const ONE_PIXEL_PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+pub(super) const ONE_PIXEL_PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+
+/// Shows `visit` every file under `path`. Links are not followed; what cannot be read is passed over.
+fn walk(path: &Path, visit: &mut dyn FnMut(&Path)) {
+    let Ok(metadata) = path.symlink_metadata() else { return };
+    if !metadata.is_dir() {
+        visit(path);
+        return;
+    }
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        walk(&entry.path(), visit);
+    }
+}

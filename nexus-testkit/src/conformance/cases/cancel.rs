@@ -1,0 +1,137 @@
+//! Stopping: by the token and by the drop, while the model speaks and while a tool runs; and that nothing of the
+//! turn is left.
+
+use std::time::Duration;
+
+use nexus_core::{CancelToken, ErrorKind, TextGranularity, ToolAccess, TurnEvent, TurnHost, TurnRequest};
+
+use crate::{
+    conformance::{
+        feature::Feature,
+        finding::{Finding, Verdict, ensure, same, same_text, short},
+        processes::ProcessWatch,
+        trial::{Staged, Trial},
+        watch::{Seen, SinkPace},
+    },
+    sim::{Reply, Scenario, ToolCall},
+};
+
+/// What is left of a turn is looked for as long as this after it is over.
+const AFTERWARDS: Duration = Duration::from_secs(1);
+
+/// No stop takes longer.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What a model says before it stops in mid-sentence.
+const HALF: &str = "Half of an ans";
+
+/// A tool whose child is deaf to every polite signal, and which never ends by itself.
+const DEAF_TOOL: &str = "(trap '' TERM INT HUP; while :; do sleep 1; done) & echo $! > child.txt; wait";
+
+pub(crate) async fn a_token_cancelled_before_the_start_spends_nothing(trial: &Trial<'_>) -> Verdict {
+    let staged = trial.stage(Scenario::text("Too late.")).await?;
+    let cancel = CancelToken::new();
+    cancel.cancel();
+    let host = TurnHost::new().with_cancel(cancel);
+    let turn = staged.run_with(staged.request("Hello."), host, SinkPace::Ready).await?;
+    trial.expect_kind(turn.error()?, &[ErrorKind::Cancelled])?;
+    same("nothing is spent", &staged.model_calls().len(), &0)
+}
+
+pub(crate) async fn a_token_stops_a_turn_while_the_model_speaks(trial: &Trial<'_>) -> Verdict {
+    let staged = trial.stage(Reply::text(HALF).stalled()).await?;
+    let watch = ProcessWatch::start(trial.mark());
+    let request = staged.request("Hello.");
+    let partial = by_token(trial, &staged, request, SinkPace::Ready, speaks).await?;
+    if staged.capabilities().text == TextGranularity::Deltas {
+        same_text("what came is kept", &partial.0, HALF)?;
+    }
+    nothing_is_left(&staged, &watch).await
+}
+
+pub(crate) async fn a_token_stops_a_turn_while_a_tool_runs(trial: &Trial<'_>) -> Verdict {
+    let staged = trial.stage(deaf_tool()).await?;
+    let watch = ProcessWatch::start(trial.mark());
+    let request = staged.work("Run it.", ToolAccess::Unrestricted);
+    let partial = by_token(trial, &staged, request, SinkPace::Ready, |_, _| tool_runs(trial)).await?;
+    same("partial ledger", &partial.1, &1)?;
+    nothing_is_left(&staged, &watch).await
+}
+
+pub(crate) async fn a_token_stops_a_turn_whose_sink_is_never_ready(trial: &Trial<'_>) -> Verdict {
+    let staged = trial.stage(Reply::long(1 << 20)).await?;
+    let watch = ProcessWatch::start(trial.mark());
+    let is_asked = |_: &Seen, staged: &Staged<'_>| !staged.model_calls().is_empty();
+    by_token(trial, &staged, staged.request("Hello."), SinkPace::Never, is_asked).await?;
+    nothing_is_left(&staged, &watch).await
+}
+
+pub(crate) async fn dropping_the_turn_while_the_model_speaks_stops_its_processes(trial: &Trial<'_>) -> Verdict {
+    let staged = trial.stage(Reply::text(HALF).stalled()).await?;
+    let watch = ProcessWatch::start(trial.mark());
+    let took = staged.drop_when(staged.request("Hello."), speaks).await?;
+    ensure(took < PATIENCE, "bounded time", || format!("the drop took {took:?}"))?;
+    nothing_is_left(&staged, &watch).await
+}
+
+pub(crate) async fn dropping_the_turn_stops_its_processes(trial: &Trial<'_>) -> Verdict {
+    let staged = trial.stage(deaf_tool()).await?;
+    let watch = ProcessWatch::start(trial.mark());
+    let request = staged.work("Run it.", ToolAccess::Unrestricted);
+    let took = staged.drop_when(request, |_, _| tool_runs(trial)).await?;
+    ensure(took < PATIENCE, "bounded time", || format!("the drop took {took:?}"))?;
+    nothing_is_left(&staged, &watch).await
+}
+
+/// Cancels once it is time. Returns the text and the number of tool calls of the partial.
+async fn by_token(
+    trial: &Trial<'_>,
+    staged: &Staged<'_>,
+    request: TurnRequest,
+    pace: SinkPace,
+    is_time: impl Fn(&Seen, &Staged<'_>) -> bool,
+) -> Result<(String, usize), Finding> {
+    let cancel = CancelToken::new();
+    let host = TurnHost::new().with_cancel(cancel.clone());
+    let (turn, took) = staged.run_until(request, host, pace, is_time, || cancel.cancel()).await?;
+    let error = turn.error()?;
+    trial.expect_kind(error, &[ErrorKind::Cancelled])?;
+    ensure(took < PATIENCE, "bounded time", || format!("the stop took {took:?}"))?;
+    let survivors = error.process().map(|process| process.survivors.clone()).unwrap_or_default();
+    ensure(survivors.is_empty(), "no survivor", || short(&survivors))?;
+    Ok((error.partial().text.clone(), error.partial().tool_calls.len()))
+}
+
+/// The whole half was seen; where text does not come in pieces, the model was asked.
+fn speaks(seen: &Seen, staged: &Staged<'_>) -> bool {
+    if staged.capabilities().text != TextGranularity::Deltas {
+        return !staged.model_calls().is_empty();
+    }
+    let texts = seen.events().into_iter().filter_map(|envelope| match envelope.event {
+        TurnEvent::TextDelta(delta) => Some(delta.text),
+        _ => None,
+    });
+    texts.collect::<String>() == HALF
+}
+
+fn deaf_tool() -> Scenario {
+    Scenario::tool_then_text(ToolCall::shell(DEAF_TOOL), "It ended.")
+}
+
+fn tool_runs(trial: &Trial<'_>) -> bool {
+    std::fs::read_to_string(trial.workspace().join("child.txt")).is_ok_and(|pid| !pid.trim().is_empty())
+}
+
+/// No process of the turn is alive a second later, and the model is not asked any more.
+async fn nothing_is_left(staged: &Staged<'_>, watch: &ProcessWatch) -> Verdict {
+    let asked = staged.model_calls().len();
+    if ProcessWatch::is_possible() {
+        let seen = watch.seen().len();
+        let has_process = Feature::Process.is_declared(&staged.capabilities());
+        ensure(seen > 0 || !has_process, "the turn's processes can be seen", || "none was".into())?;
+        let survivors = watch.survivors(AFTERWARDS).await;
+        ensure(survivors.is_empty(), "no process is left", || format!("{survivors:#?}, {seen} were seen"))?;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    same("the model is left alone", &staged.model_calls().len(), &asked)
+}

@@ -1,0 +1,185 @@
+//! What must not be seen: prompts and secrets in argument lists and in files left behind, and the host's own
+//! variables in the environment of what a turn starts.
+
+use std::{collections::BTreeMap, path::PathBuf, process::Stdio, time::Duration};
+
+use nexus_core::{OutputSchema, ToolAccess, TurnRequest};
+use serde_json::json;
+
+use crate::{
+    conformance::{
+        feature::Feature,
+        finding::{Finding, Verdict, ensure, short},
+        processes::{ProcessWatch, contains},
+        subject::MARK_VARIABLE,
+        trial::{Staged, Trial},
+    },
+    sim::{Reply, Scenario, ToolCall},
+};
+
+/// A file larger than this is no place where a prompt is left.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// Variables of the host that a child may well have of its own.
+const COMMON_VARIABLES: &[&str] = &[
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR", "PWD", "OLDPWD", "SHLVL",
+    "_", "HOSTNAME",
+];
+
+pub(crate) async fn no_argument_list_holds_what_was_sent(trial: &Trial<'_>) -> Verdict {
+    if !ProcessWatch::is_possible() {
+        return Ok(());
+    }
+    let staged = trial.stage(slow_answer()).await?;
+    let watch = ProcessWatch::start(trial.mark());
+    scan_finds_an_allowed_canary(trial, &watch).await?;
+    let before = watch.seen().len();
+    staged.run(telling(trial, &staged)?).await?.result()?;
+    let seen = watch.seen();
+    let is_delegated = Feature::Process.is_declared(&staged.capabilities());
+    ensure(seen.len() > before || !is_delegated, "the turn's processes can be seen", || "none was".into())?;
+    for (process, sight) in &seen {
+        for what in ["prompt", "system", "schema", "token"] {
+            let held = contains(&sight.argv, trial.canary(what).as_bytes());
+            ensure(!held, "argument lists", || {
+                format!("the {what} stands in the arguments of process {}", process.pid)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn no_file_is_left_that_holds_what_was_sent(trial: &Trial<'_>) -> Verdict {
+    let staged = trial.stage(slow_answer()).await?;
+    let planted = trial.folder().join("planted.txt");
+    let canary = trial.canary("prompt");
+    std::fs::write(&planted, &canary).map_err(|error| Finding::new("a temporary file", error.to_string()))?;
+    let (found, _) = files_with(trial, &staged, "prompt");
+    ensure(found == [planted.clone()], "the scan finds an allowed canary", || short(&found))?;
+    std::fs::remove_file(&planted).map_err(|error| Finding::new("a temporary file", error.to_string()))?;
+
+    staged.run(telling(trial, &staged)?).await?.result()?;
+    for what in ["prompt", "system", "schema", "token", "answer"] {
+        let (found, _) = files_with(trial, &staged, what);
+        ensure(found.is_empty(), "files left behind", || format!("the {what} is in {}", short(&found)))?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn the_hosts_own_variables_reach_no_child(trial: &Trial<'_>) -> Verdict {
+    if !ProcessWatch::is_possible() {
+        return Ok(());
+    }
+    let foreign: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, value)| {
+            !COMMON_VARIABLES.contains(&name.as_str()) && !name.starts_with("LC_") && !value.is_empty()
+        })
+        .collect();
+    ensure(!foreign.is_empty(), "the host has a variable of its own", || {
+        "run the suite under cargo, or with one more variable".into()
+    })?;
+    let staged = trial.stage(slow_answer()).await?;
+    let watch = ProcessWatch::start(trial.mark());
+    scan_finds_an_allowed_canary(trial, &watch).await?;
+    let allowed = watch.seen();
+    staged.run(telling(trial, &staged)?).await?.result()?;
+    for (process, sight) in watch.seen().iter().filter(|(process, _)| !allowed.contains_key(*process)) {
+        for variable in sight.environment.split(|byte| *byte == 0) {
+            let text = String::from_utf8_lossy(variable);
+            let Some((name, value)) = text.split_once('=') else { continue };
+            let leaked = foreign.get(name).is_some_and(|foreign| foreign == value);
+            ensure(!leaked, "foreign variables", || format!("{name} reached process {}", process.pid))?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_tool_sees_no_credential_and_no_variable_but_those_named(trial: &Trial<'_>) -> Verdict {
+    let staged = trial.stage(Scenario::tool_then_text(ToolCall::shell("env > seen.txt"), "Looked.")).await?;
+    staged.run(staged.work("Look.", ToolAccess::Unrestricted)).await?.result()?;
+    let seen = std::fs::read_to_string(trial.workspace().join("seen.txt"))
+        .map_err(|error| Finding::new("the file", error.to_string()))?;
+    ensure(seen.contains(trial.mark()), "the variable that was named is seen", || short(&seen))?;
+    let leaked = std::env::vars_os().find(|(name, _)| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_") && seen.lines().any(|line| line.starts_with(&format!("{name}=")))
+    });
+    ensure(leaked.is_none(), "foreign variables", || short(&leaked))
+}
+
+/// A request that holds a canary wherever the backend lets it hold one.
+fn telling(trial: &Trial<'_>, staged: &Staged<'_>) -> Result<TurnRequest, Finding> {
+    let capabilities = staged.capabilities();
+    let mut request = staged.request(trial.canary("prompt"));
+    if Feature::System.is_declared(&capabilities) {
+        request = request.with_system(trial.canary("system"));
+    }
+    if Feature::Output.is_declared(&capabilities) {
+        let schema = json!({ "type": "object", "description": trial.canary("schema") });
+        let schema = OutputSchema::new(schema).map_err(|error| Finding::new("schema", error.to_string()))?;
+        request = request.with_output(schema);
+    }
+    Ok(request)
+}
+
+/// An answer that takes long enough for processes to be looked at, and that fits the schema.
+fn slow_answer() -> Scenario {
+    Reply::text("{\"answer\": \"here it is\"}").paced(8, Duration::from_millis(60)).into()
+}
+
+/// A process of our own that carries the mark, and a canary where it may be, is seen.
+async fn scan_finds_an_allowed_canary(trial: &Trial<'_>, watch: &ProcessWatch) -> Verdict {
+    let canary = trial.canary("allowed");
+    let mut child = tokio::process::Command::new("sh")
+        .args(["-c", "read end", &canary])
+        .env(MARK_VARIABLE, trial.mark())
+        .stdin(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| Finding::new("a process of our own", error.to_string()))?;
+    let mut found = false;
+    for _ in 0..200 {
+        found = watch.seen().values().any(|sight| contains(&sight.argv, canary.as_bytes()));
+        if found {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // It ends by itself if it cannot be killed.
+    let _ = child.kill().await;
+    ensure(found, "the scan finds an allowed canary", || "it did not".into())
+}
+
+/// The files that hold the canary `what`, and how many were read: everything of the trial, and what was made in
+/// the system's folder for temporary files meanwhile. What belongs to the stage itself is not looked at.
+fn files_with(trial: &Trial<'_>, staged: &Staged<'_>, what: &str) -> (Vec<PathBuf>, usize) {
+    let canary = trial.canary(what);
+    let own = &staged.stage.own_folders;
+    let (mut found, mut read) = (Vec::new(), 0);
+    let mut look = |path: &std::path::Path| {
+        let is_small = path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_FILE_BYTES);
+        if !is_small || own.iter().any(|folder| path.starts_with(folder)) {
+            return;
+        }
+        if let Ok(bytes) = std::fs::read(path) {
+            read += 1;
+            if contains(&bytes, canary.as_bytes()) {
+                found.push(path.to_owned());
+            }
+        }
+    };
+    super::walk(trial.folder(), &mut look);
+    let began = trial.folder().metadata().and_then(|metadata| metadata.created());
+    let entries = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.path() != trial.folder()) {
+        let is_new = match (&began, entry.metadata().and_then(|metadata| metadata.created())) {
+            (Ok(began), Ok(created)) => created >= *began,
+            _ => false,
+        };
+        if is_new {
+            super::walk(&entry.path(), &mut look);
+        }
+    }
+    (found, read)
+}

@@ -1,0 +1,169 @@
+//! Tools: that they really run, where they may, and that the model is told.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use nexus_core::{
+    Effects, ToolAccess, ToolCall as CallerCall, ToolCallStatus, ToolContent, ToolDefinition, ToolResult,
+    ToolRouter, TurnHost,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    conformance::{
+        finding::{Finding, Verdict, ensure, same, same_text, short},
+        trial::{Staged, Trial},
+        watch::SinkPace,
+    },
+    sim::{Reply, Scenario, ToolCall},
+};
+
+pub(crate) async fn a_shell_command_runs_in_the_working_directory(trial: &Trial<'_>) -> Verdict {
+    let call = ToolCall::shell("pwd -P > where.txt && echo ran-$((6 * 7))");
+    let staged = trial.stage(Scenario::tool_then_text(call, "It ran.")).await?;
+    let turn = staged.run(staged.work("Run it.", ToolAccess::Unrestricted)).await?;
+    let result = turn.result()?;
+    same_text("answer", &result.text, "It ran.")?;
+    let workspace = trial.workspace().canonicalize().unwrap_or_default();
+    let place = read(&trial.workspace().join("where.txt"))?;
+    same_text("the shell's directory", place.trim(), &workspace.to_string_lossy())?;
+    told(&staged, "ran-42")?;
+    ensure(result.effects >= Effects::Wrote, "effects of a shell", || short(&result.effects))?;
+    same("calls in the ledger", &result.tool_calls.len(), &1)?;
+    let statuses: Vec<_> = result.tool_calls.iter().map(|call| call.status).collect();
+    same("status", &statuses, &vec![ToolCallStatus::Succeeded])
+}
+
+pub(crate) async fn a_file_that_is_written_lands(trial: &Trial<'_>) -> Verdict {
+    let path = trial.workspace().join("poem.txt");
+    let text = "Rain on the roof,\nnaïve as 水.\n";
+    let call = ToolCall::write_file(path.to_string_lossy(), text);
+    let staged = trial.stage(Scenario::tool_then_text(call, "Written.")).await?;
+    let turn = staged.run(staged.work("Write a poem.", ToolAccess::WorkspaceWrite)).await?;
+    let result = turn.result()?;
+    same_text("answer", &result.text, "Written.")?;
+    same_text("the file", &read(&path)?, text)?;
+    ensure(result.effects >= Effects::Wrote, "effects of a write", || short(&result.effects))
+}
+
+pub(crate) async fn read_only_cannot_write(trial: &Trial<'_>) -> Verdict {
+    let (by_tool, by_shell) = (trial.workspace().join("by-tool.txt"), trial.workspace().join("by-shell.txt"));
+    cannot_write(trial, ToolAccess::ReadOnly, &by_tool, &by_shell).await
+}
+
+pub(crate) async fn workspace_write_cannot_write_outside(trial: &Trial<'_>) -> Verdict {
+    let outside = trial.new_folder("outside")?;
+    cannot_write(trial, ToolAccess::WorkspaceWrite, &outside.join("tool.txt"), &outside.join("shell.txt")).await
+}
+
+pub(crate) async fn an_extra_root_is_inside_the_fence(trial: &Trial<'_>) -> Verdict {
+    let root = trial.new_folder("root")?;
+    let path = root.join("note.txt");
+    let call = ToolCall::write_file(path.to_string_lossy(), "inside");
+    let staged = trial.stage(Scenario::tool_then_text(call, "Written.")).await?;
+    let request = staged.work("Write it.", ToolAccess::WorkspaceWrite).with_extra_root(&root);
+    staged.run(request).await?.result()?;
+    same_text("the file", read(&path)?.trim_end(), "inside")
+}
+
+pub(crate) async fn scoped_only_offers_no_tool(trial: &Trial<'_>) -> Verdict {
+    let call = ToolCall::shell("touch escaped.txt");
+    let staged = trial.stage(Scenario::tool_then_text(call, "Nothing to run.")).await?;
+    let turn = staged.run(staged.work("Run something.", ToolAccess::ScopedOnly)).await?;
+    let idle = trial.subject().idle_tools();
+    for call in staged.model_calls() {
+        let offered: Vec<_> = call.tools.iter().filter(|name| !idle.contains(&name.as_str())).collect();
+        ensure(offered.is_empty(), "no tool is offered", || short(&offered))?;
+    }
+    ensure(!trial.workspace().join("escaped.txt").exists(), "nothing runs", || short(&turn.outcome))
+}
+
+pub(crate) async fn a_tool_that_fails_is_told_to_the_model(trial: &Trial<'_>) -> Verdict {
+    let call = ToolCall::shell("echo broken-glass >&2; exit 3");
+    let staged = trial.stage(Scenario::tool_then_text(call, "It failed.")).await?;
+    let turn = staged.run(staged.work("Run it.", ToolAccess::Unrestricted)).await?;
+    let result = turn.result()?;
+    same_text("answer", &result.text, "It failed.")?;
+    told(&staged, "broken-glass")?;
+    let statuses: Vec<_> = result.tool_calls.iter().map(|call| call.status).collect();
+    same("status", &statuses, &vec![ToolCallStatus::Failed])
+}
+
+pub(crate) async fn tools_called_together_are_all_answered(trial: &Trial<'_>) -> Verdict {
+    let both = Reply::calls([ToolCall::shell("echo first-one"), ToolCall::shell("echo second-one")]);
+    let staged = trial.stage(Scenario::new([both, Reply::text("Both.")])).await?;
+    let turn = staged.run(staged.work("Run both.", ToolAccess::Unrestricted)).await?;
+    let result = turn.result()?;
+    same_text("answer", &result.text, "Both.")?;
+    same("calls in the ledger", &result.tool_calls.len(), &2)?;
+    told(&staged, "first-one")?;
+    told(&staged, "second-one")
+}
+
+pub(crate) async fn a_tool_of_the_callers_is_answered_by_the_caller(trial: &Trial<'_>) -> Verdict {
+    let arguments = json!({ "word": "heron" });
+    let call = trial.subject().caller_tool("lookup", arguments.clone());
+    let staged = trial.stage(Scenario::tool_then_text(call, "A bird.")).await?;
+    let lookup = Arc::new(Lookup::default());
+    let host = TurnHost::new().with_tools(Arc::clone(&lookup) as Arc<dyn ToolRouter>);
+    let request = staged.work("Look it up.", ToolAccess::ScopedOnly);
+    let turn = staged.run_with(request, host, SinkPace::Ready).await?;
+    let result = turn.result()?;
+    same_text("answer", &result.text, "A bird.")?;
+    let asked = lookup.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    same("what the caller was asked", &asked, &vec![arguments])?;
+    told(&staged, "a long-legged bird")?;
+    same("calls in the ledger", &result.tool_calls.len(), &1)
+}
+
+#[derive(Debug, Default)]
+struct Lookup {
+    asked: Mutex<Vec<Value>>,
+}
+
+#[async_trait]
+impl ToolRouter for Lookup {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        let schema = json!({
+            "type": "object",
+            "properties": { "word": { "type": "string" } },
+            "required": ["word"],
+        });
+        vec![ToolDefinition::new("lookup", "Looks a word up.", schema).with_effects(Effects::Read)]
+    }
+
+    async fn call(&self, call: CallerCall) -> ToolResult {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(call.arguments);
+        ToolResult::ok(vec![ToolContent::text("a long-legged bird")])
+    }
+}
+
+/// The model tries by a tool and by a shell; neither file is there afterwards.
+async fn cannot_write(trial: &Trial<'_>, access: ToolAccess, by_tool: &Path, by_shell: &Path) -> Verdict {
+    let tool = ToolCall::write_file(by_tool.to_string_lossy(), "escaped");
+    let shell = ToolCall::shell(format!("echo escaped > '{}'", by_shell.display()));
+    let script = Scenario::new([Reply::call(tool), Reply::call(shell), Reply::text("I could not.")]);
+    let staged = trial.stage(script).await?;
+    let turn = staged.run(staged.work("Write both.", access)).await?;
+    for path in [by_tool, by_shell] {
+        ensure(!path.exists(), "the fence holds", || format!("{} was written", path.display()))?;
+    }
+    let asked = staged.model_calls().len();
+    ensure(asked >= 2 || turn.outcome.is_err(), "the model tried", || format!("{asked} model calls"))
+}
+
+/// What tools answered reached the model.
+fn told(staged: &Staged<'_>, words: &str) -> Verdict {
+    let calls = staged.model_calls();
+    let results: Vec<_> = calls.iter().flat_map(|call| &call.tool_results).collect();
+    let told = results.iter().any(|text| text.contains(words));
+    ensure(told, "the model is told", || format!("{words:?} is not in {}", short(&results)))
+}
+
+fn read(path: &Path) -> Result<String, Finding> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Finding::new("the file", format!("{}: {error}", path.display())))
+}
