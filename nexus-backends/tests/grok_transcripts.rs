@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use nexus_backends::delegated::grok::GrokCliKind;
+use nexus_backends::delegated::grok::GrokCli;
 use nexus_core::{
     BackendKind, BuildContext, ErrorKind, EventEnvelope, ExecutionBackend, ExecutionBackendExt, Message,
     ToolAccess, ToolCallRecord, ToolCallStatus, TurnError, TurnEvent, TurnRequest, TurnResult, Usage,
@@ -73,7 +73,7 @@ impl Player {
         else {
             unreachable!("an object");
         };
-        let backend = GrokCliKind.build("grok-cli".into(), &settings, &context).unwrap();
+        let backend = GrokCli.build("grok-cli".into(), &settings, &context).unwrap();
         Self { folder, backend }
     }
 
@@ -217,7 +217,7 @@ async fn without_a_credential_nothing_is_started() {
     let Value::Object(settings) = json!({ "executable": player.folder.path().join("grok") }) else {
         unreachable!("an object");
     };
-    let backend = GrokCliKind.build("grok-cli".into(), &settings, &context).unwrap();
+    let backend = GrokCli.build("grok-cli".into(), &settings, &context).unwrap();
     let error = backend.run_text(TurnRequest::new("go")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthenticated);
     assert!(error.to_string().contains("credential"), "{error}");
@@ -233,7 +233,7 @@ async fn a_credential_of_the_other_kind_is_not_spent() {
         let context = BuildContext::new(folder.join("nexus"), folder).with_environment(environment);
         let settings = json!({ "executable": folder.join("grok"), "credential": { "env": "TOKEN" }, "billing": billing });
         let Value::Object(settings) = settings else { unreachable!("an object") };
-        let backend = GrokCliKind.build("grok-cli".into(), &settings, &context).unwrap();
+        let backend = GrokCli.build("grok-cli".into(), &settings, &context).unwrap();
         let error = backend.run_text(TurnRequest::new("go")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BillingMismatch, "{billing}");
         assert!(!format!("{error:?}").contains(token));

@@ -59,9 +59,9 @@ const CREDENTIAL: &str = "set `credential` to { env: NAME } or { file: PATH }, \
 /// Settings: `executable`, `credential` (required to run), `billing` (`plan`, the default: an access token of
 /// a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct GrokCliKind;
+pub struct GrokCli;
 
-impl BackendKind for GrokCliKind {
+impl BackendKind for GrokCli {
     fn name(&self) -> &str {
         "grok-cli"
     }
@@ -81,14 +81,14 @@ impl BackendKind for GrokCliKind {
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let settings = Settings::read(settings, context)?;
-        let cli = GrokCli::new(&settings, context)?;
+        let cli = Grok::new(&settings, context)?;
         Ok(Arc::new(DelegatedBackend::new(id, cli, &settings, context)))
     }
 }
 
 /// Grok on this machine, with these settings.
 #[derive(Debug)]
-pub(crate) struct GrokCli {
+pub(crate) struct Grok {
     program: PathBuf,
     host: Environment,
     credential: Option<StaticToken>,
@@ -101,7 +101,7 @@ pub(crate) struct GrokCli {
     processes: AtomicU64,
 }
 
-impl GrokCli {
+impl Grok {
     fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
         let mut host = Environment::empty();
         for (name, value) in &context.environment {
@@ -138,7 +138,7 @@ impl GrokCli {
 }
 
 #[async_trait]
-impl Cli for GrokCli {
+impl Cli for Grok {
     type Conversation = GrokConversation;
 
     fn capabilities(&self) -> Capabilities {

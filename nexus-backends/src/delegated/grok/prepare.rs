@@ -6,7 +6,7 @@ use bytes::Bytes;
 use nexus_core::{ErrorKind, PromptBlock, SessionMode, ToolAccess, TurnRequest};
 
 use super::{
-    CREDENTIAL, GrokCli, INSTALL,
+    CREDENTIAL, Grok, INSTALL,
     args::{Arguments, Session},
     capabilities, home,
     record::{self, RetryWatch},
@@ -39,7 +39,7 @@ const RESERVED: [&str; 2] = ["GROK_", "XAI_"];
 /// What the user's tools go by, besides `HOME`.
 const USER_VARIABLES: [&str; 3] = ["USER", "LOGNAME", "SHELL"];
 
-impl GrokCli {
+impl Grok {
     pub(super) async fn prepare_process(
         &self,
         plan: &TurnPlan,

@@ -1,6 +1,6 @@
 //! Which Grok it is, and whether it is one we know.
 
-use super::{GrokCli, INSTALL, home};
+use super::{Grok, INSTALL, home};
 use crate::delegated::{executable::Executable, version::version_line};
 
 /// Versions that every scenario was run with.
@@ -44,7 +44,7 @@ impl Version {
     }
 }
 
-impl GrokCli {
+impl Grok {
     /// Asks for the version without a turn; an error is a sentence.
     pub(super) async fn version_in_passing(&self, executable: &Executable) -> Result<Version, String> {
         let folder =
