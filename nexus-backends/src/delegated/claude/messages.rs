@@ -30,6 +30,8 @@ pub(super) struct Messages {
     subs: BTreeMap<String, Open>,
     used_ids: BTreeSet<String>,
     calls: u32,
+    /// The last message of the turn's own agent that has ended, and its text.
+    last: Option<MessageId>,
     last_text: String,
     counted: Usage,
 }
@@ -149,7 +151,8 @@ impl Messages {
         self.close(step);
         let id = self.fresh_id(vendor_id);
         step.event(TextDelta::new(id.clone(), text));
-        step.event(MessageEnded::new(id, text));
+        step.event(MessageEnded::new(id.clone(), text));
+        self.last = Some(id);
         text.clone_into(&mut self.last_text);
     }
 
@@ -159,7 +162,7 @@ impl Messages {
         self.counted = self.counted.plus(&open.counted());
         if open.is_whole() {
             if open.is_confirmed || open.stop_reason.is_some() {
-                self.last_text = open.text();
+                self.ended(&open);
                 open.end(step);
             }
             return;
@@ -175,8 +178,28 @@ impl Messages {
         for block in &kept.blocks {
             kept.deliver(block.kind, block.confirmed.as_deref().unwrap_or_default(), step);
         }
-        self.last_text = kept.text();
+        self.ended(&kept);
         kept.end(step);
+    }
+
+    fn ended(&mut self, open: &Open) {
+        self.last = Some(open.id.clone());
+        self.last_text = open.text();
+    }
+
+    /// Takes the last message of the turn's own agent back: it is no answer of the shape asked for.
+    pub(super) fn take_back(&mut self, step: &mut Step) {
+        self.close(step);
+        if let Some(last) = self.last.take() {
+            step.event(MessageVoided::new(last, VoidCause::Repair));
+            self.last_text.clear();
+        }
+    }
+
+    /// The last message was taken back by others.
+    pub(super) fn forget_last(&mut self) {
+        self.last = None;
+        self.last_text.clear();
     }
 
     /// Ends what a sub-agent is saying.

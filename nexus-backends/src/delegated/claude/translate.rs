@@ -259,14 +259,23 @@ impl ClaudeConversation {
             let block: Block = serde_json::from_value(content).ok()?;
             match block.kind.as_str() {
                 "tool_result" => self.answer(&block, step),
-                "text" if line.parent_tool_use_id.is_none() && !line.is_replay && !self.is_stopping => {
-                    let text: String = block.text.chars().take(NUDGE_CHARACTERS).collect();
-                    step.event(TurnEvent::warning(format!("the CLI told the model: {text}")));
-                }
+                "text" if line.parent_tool_use_id.is_none() && !line.is_replay => self.nudged(&block.text, step),
                 _ => {}
             }
         }
         Some(())
+    }
+
+    /// The CLI tells the model something of its own: that its answer broke off, was empty, or has no shape.
+    fn nudged(&mut self, text: &str, step: &mut Step) {
+        if self.is_stopping {
+            return;
+        }
+        if self.opening.schema.is_some() {
+            self.messages.take_back(step);
+        }
+        let text: String = text.chars().take(NUDGE_CHARACTERS).collect();
+        step.event(TurnEvent::warning(format!("the CLI told the model: {text}")));
     }
 
     fn system(&mut self, subtype: &str, line: SystemLine, step: &mut Step) -> Option<()> {
@@ -499,6 +508,7 @@ impl Conversation for ClaudeConversation {
 
     fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair {
         self.witness = Witness::default();
+        self.messages.forget_last();
         step.write(user(&super::prompt::text_blocks(instruction)));
         Repair::SameProcess
     }

@@ -1,0 +1,33 @@
+//! The conformance suite, run against `claude-cli`: with the real program wherever
+//! `NEXUS_REAL_CLAUDE_2_1_197` or `NEXUS_REAL_CLAUDE_2_1_329` names one, in a namespace without a network.
+
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
+
+use nexus_backends::delegated::claude::ClaudeCli;
+use nexus_testkit::{
+    conformance::{self, DelegatedSubject, Subject},
+    fake_cli,
+    sim::Dialect,
+};
+use serde_json::json;
+
+/// The variables that name real programs, and the modules of their tests.
+const REAL: [(&str, &str); 2] =
+    [("NEXUS_REAL_CLAUDE_2_1_197", "claude_2_1_197"), ("NEXUS_REAL_CLAUDE_2_1_329", "claude_2_1_329")];
+
+fn main() -> ExitCode {
+    fake_cli::run_if_invoked();
+    let mut subjects: Vec<(&str, Arc<dyn Subject>)> = Vec::new();
+    for (variable, module) in REAL {
+        if let Some(executable) = std::env::var_os(variable).map(PathBuf::from) {
+            subjects.push((module, Arc::new(real(module, executable))));
+        }
+    }
+    conformance::harness(subjects)
+}
+
+fn real(name: &str, executable: PathBuf) -> DelegatedSubject {
+    DelegatedSubject::real(name, Arc::new(ClaudeCli), executable, Dialect::Anthropic)
+        .with_model("claude-sonnet-5")
+        .with_setting("billing", json!("metered"))
+}
