@@ -24,6 +24,7 @@ use crate::{
     binding::with_lens,
     config::{Configuration, FallbackRule, PanelSeat, Target},
     router::Router,
+    run::Route,
     work_kind::{KindError, WorkKind},
 };
 
@@ -168,33 +169,32 @@ impl Router {
                 lens: place.lens.as_ref().map(|(name, _)| name.clone()),
             };
             let host = host(&seat);
+            let request = match &place.lens {
+                Some((_, text)) => with_lens(request.clone(), text),
+                None => request.clone(),
+            };
             let label = format!("{name}[{index}]");
-            running.push(self.start_seat(&configuration, label, place, seat, rule, request.clone(), host));
+            running.push(self.start_seat(&configuration, label, place, rule, seat, (request, host)));
         }
         poll_fn(|context| poll_seats(&mut running, events, context)).await;
         let seats = running.into_iter().filter_map(|seat| seat.into_outcome(&configuration)).collect();
         Ok(PanelOutcome { panel: name, seats })
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn start_seat<'a>(
         &'a self,
         configuration: &'a Configuration,
         label: String,
         place: &'a PanelSeat,
-        seat: Seat,
         rule: FallbackRule,
-        request: TurnRequest,
-        host: TurnHost,
+        seat: Seat,
+        (request, host): (TurnRequest, TurnHost),
     ) -> RunningSeat<'a> {
-        let request = match &place.lens {
-            Some((_, text)) => with_lens(request, text),
-            None => request,
-        };
         let queue = SeatQueue::default();
         let mut sink = queue.clone();
         let turn = Box::pin(async move {
-            self.run_binding(configuration, &label, &place.binding, rule, request, host, &mut sink).await
+            let route = Route { configuration, name: &label, binding: &place.binding, rule };
+            self.run_route(route, request, host, &mut sink).await
         });
         RunningSeat { seat, turn, queue, outcome: None }
     }

@@ -8,7 +8,7 @@ use nexus_core::{
 
 use crate::{
     binding::Binding,
-    config::{Configuration, Target},
+    config::{Configuration, EntryState, Target},
     router::Router,
 };
 
@@ -79,18 +79,19 @@ impl ExecutionBackend for RoutedBackend {
         };
         let mut reasons = Vec::new();
         for entry in configuration.chain(binding) {
-            match entry.backend() {
-                Some(backend) if entry.parked.is_none() => match backend.probe().await {
+            let reason = match (&entry.parked, &entry.state) {
+                (Some(reason), _) => format!("parked: {reason}"),
+                (None, EntryState::Absent(reason)) => reason.clone(),
+                (None, EntryState::Built(backend)) => match backend.probe().await {
                     ready @ Availability::Ready { .. } => return ready,
                     Availability::NotInstalled { remedy, .. } | Availability::Unauthenticated { remedy } => {
-                        reasons.push(format!("{}: {remedy}", entry.id));
+                        remedy
                     }
-                    Availability::Unusable { reason } => reasons.push(format!("{}: {reason}", entry.id)),
-                    _ => reasons.push(format!("{}: it cannot be used", entry.id)),
+                    Availability::Unusable { reason } => reason,
+                    _ => "it cannot be used".to_owned(),
                 },
-                Some(_) => reasons.push(format!("{}: parked", entry.id)),
-                None => reasons.push(format!("{}: not part of this build", entry.id)),
-            }
+            };
+            reasons.push(format!("{}: {reason}", entry.id));
         }
         Availability::Unusable { reason: reasons.join("; ") }
     }

@@ -15,13 +15,11 @@ use nexus_core::{
 use crate::{
     binding::Binding,
     clock::{Clock, SystemClock},
-    config::{
-        ConfigError, Configuration, Entry, EntryState, FallbackRule, Sources, Target, load_file, load_text,
-    },
+    config::{ConfigError, Configuration, Entry, EntryState, Sources, Target, load_file, load_text},
     hold::{Hold, Holds},
     queue::Queues,
     routed::RoutedBackend,
-    run::Run,
+    run::{Route, Run},
     telemetry,
     work_kind::{KindError, WorkKind},
 };
@@ -126,8 +124,9 @@ impl Router {
     /// # Errors
     ///
     /// Those of the backend that decided, with [`TurnError::skipped`] naming who was asked before. If a chain
-    /// of several has nobody left, [`Exhausted`](nexus_core::ErrorKind::Exhausted), with the time at which
-    /// the first one comes back; a chain of one returns its backend's own error. A work-kind that does not
+    /// of several has nobody left, or that of one was passed over, it is
+    /// [`Exhausted`](nexus_core::ErrorKind::Exhausted), with the time at which the first one comes back; a
+    /// backend that is alone in its chain and ran returns its own error. A work-kind that does not
     /// exist is [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest).
     pub async fn run_turn(
         &self,
@@ -144,34 +143,26 @@ impl Router {
                 return Err(KindError::IsPanel { kind: work_type.name.into(), panel }.into());
             }
         };
-        self.run_binding(&configuration, &work_type.name, &binding, work_type.fallback, request, host, events)
-            .await
+        let route = Route {
+            configuration: &configuration,
+            name: &work_type.name,
+            binding: &binding,
+            rule: work_type.fallback,
+        };
+        self.run_route(route, request, host, events).await
     }
 
-    /// Runs one turn down the chain of a binding.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) async fn run_binding(
+    /// Runs one turn down a chain.
+    pub(crate) async fn run_route(
         &self,
-        configuration: &Configuration,
-        name: &str,
-        binding: &Binding,
-        rule: FallbackRule,
+        route: Route<'_>,
         request: TurnRequest,
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        let span = telemetry::turn_span(name, &request, binding);
-        let run = Run {
-            configuration,
-            holds: &self.0.holds,
-            queues: &self.0.queues,
-            name,
-            binding,
-            rule,
-            request,
-            host,
-        };
-        telemetry::observed(run.run(events), span, configuration).await
+        let span = telemetry::turn_span(route.name, &request, route.binding);
+        let run = Run { route, holds: &self.0.holds, queues: &self.0.queues, request, host };
+        telemetry::observed(run.run(events), span, route.configuration).await
     }
 
     /// What is chosen for a work-kind.

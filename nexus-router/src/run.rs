@@ -8,8 +8,8 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, ErrorKind, EventSink, Limit, Skipped, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
-    Usd,
+    BackendId, ErrorKind, EventSink, ExecutionBackend, Limit, Skipped, TurnError, TurnEvent, TurnHost,
+    TurnRequest, TurnResult, Usd,
     turn::{Fallback, Queued},
 };
 use tokio::time::{Instant, sleep_until};
@@ -24,15 +24,21 @@ use crate::{
     queue::{Place, Queues, Turnstile},
 };
 
-/// A turn and the chain it goes down.
-pub(crate) struct Run<'a> {
+/// Where a turn goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route<'a> {
     pub(crate) configuration: &'a Configuration,
-    pub(crate) holds: &'a Arc<Holds>,
-    pub(crate) queues: &'a Queues,
     /// The work-kind's name, for errors that no single backend made.
     pub(crate) name: &'a str,
     pub(crate) binding: &'a Binding,
     pub(crate) rule: FallbackRule,
+}
+
+/// A turn on its route.
+pub(crate) struct Run<'a> {
+    pub(crate) route: Route<'a>,
+    pub(crate) holds: &'a Arc<Holds>,
+    pub(crate) queues: &'a Queues,
     /// As the caller made it.
     pub(crate) request: TurnRequest,
     pub(crate) host: TurnHost,
@@ -116,19 +122,19 @@ impl Run<'_> {
                     let partial = error.partial_mut();
                     partial.messages.iter_mut().for_each(|message| events.rename_message(message));
                     partial.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
-                    if chain.len() == 1 || !may_go_on(&error, self.rule) {
+                    if chain.len() == 1 || !may_go_on(&error, self.route.rule) {
                         return Err(spent.into_error(error));
                     }
                     passed_over.push(spent.fail(error, self.holds.now()));
                 }
             }
         }
-        Err(spent.exhausted(self.name))
+        Err(spent.exhausted(self.route.name))
     }
 
     /// The backends that may run the turn: the whole chain, or the one that holds its conversation.
     fn candidates(&self) -> Result<Vec<&Arc<Entry>>, TurnError> {
-        let chain = self.configuration.chain(self.binding);
+        let chain = self.route.configuration.chain(self.route.binding);
         let Some(handle) = self.request.session.handle() else {
             return Ok(chain.collect());
         };
@@ -137,20 +143,16 @@ impl Run<'_> {
             let message = format!(
                 "the conversation is one of {}, which is not in the group {}",
                 handle.backend(),
-                self.binding.group
+                self.route.binding.group
             );
-            return Err(
-                TurnError::new(ErrorKind::InvalidRequest, BackendId::new(self.name)).with_message(message)
-            );
+            return Err(TurnError::new(ErrorKind::InvalidRequest, BackendId::new(self.route.name))
+                .with_message(message));
         }
         Ok(own)
     }
 
     /// Why an entry is not tried, as far as that is known before a place is asked for.
-    fn standing_reason<'e>(
-        &self,
-        entry: &'e Entry,
-    ) -> Result<&'e Arc<dyn nexus_core::ExecutionBackend>, Skipped> {
+    fn standing_reason<'e>(&self, entry: &'e Entry) -> Result<&'e Arc<dyn ExecutionBackend>, Skipped> {
         let skipped = |reason: String| Skipped::new(entry.id.clone(), reason);
         if let Some(reason) = &entry.parked {
             return Err(skipped(format!("parked: {reason}")));
@@ -210,7 +212,7 @@ impl Run<'_> {
         events: &mut TurnEvents<'_>,
         deadline: Option<Instant>,
     ) -> Result<TurnRequest, Limit> {
-        let mut request = self.binding.apply(self.request.clone());
+        let mut request = self.route.binding.apply(self.request.clone());
         let has_efforts = entry.backend().is_some_and(|backend| !backend.capabilities().efforts.is_empty());
         if self.request.effort.is_none() && request.effort.is_some() && !has_efforts {
             request.effort = None;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::{
     configuration::{BuiltFrom, Configuration, Entry, EntryState, PanelSeat, Target, WorkType},
     load::Sources,
-    node::{Content, Key, Position},
+    node::{Content, Key, Node, Position},
     report::{Placed, Report, quoted},
     schema::{BACKEND_KEYS, BackendWritten, BindingWritten, ModelWritten, TypeWritten, Written},
     settings::names_are_known,
@@ -100,9 +100,8 @@ impl<'a> Check<'a> {
         let is_kind = |name: &str| registry.kind(name).is_some() || registry.absence(name).is_some();
         match &written.kind {
             None if is_kind(&key.text) => Some(key.text.clone()),
-            None if matches!(&written.node.content, Content::Mapping(entries) if entries.iter().any(|(key, _)| key.text == "kind")) => {
-                None
-            }
+            // It names a kind, in a way that was reported already.
+            None if mapping(written).iter().any(|(key, _)| key.text == "kind") => None,
             None => {
                 self.report.unknown(key.position, "backend", &key.text, self.known_backends());
                 None
@@ -407,7 +406,7 @@ impl<'a> Check<'a> {
     }
 }
 
-fn mapping(written: &BackendWritten) -> &[(Key, super::node::Node)] {
+fn mapping(written: &BackendWritten) -> &[(Key, Node)] {
     match &written.node.content {
         Content::Mapping(entries) => entries,
         _ => &[],

@@ -52,12 +52,10 @@ pub(crate) fn load_text(
     load_bytes(text.as_bytes(), sources, before)
 }
 
+/// The folder of a file, absolute where that can be told: a child of another folder must find it too.
 fn folder_of(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
-        Some(parent) => parent.to_owned(),
-        None => PathBuf::from("."),
-    }
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned)
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, ConfigError> {

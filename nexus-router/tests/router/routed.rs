@@ -88,7 +88,7 @@ async fn a_probe_asks_down_the_chain() {
     let router = router(&text, &[&alpha]);
     let backend = router.backend("work").unwrap();
     let Availability::Unusable { reason } = backend.probe().await else { panic!() };
-    assert_eq!(reason, "alpha: parked; gamma-cli: not part of this build");
+    assert_eq!(reason, "alpha: parked: later; gamma-cli: gamma-cli is not part of this build");
     router.replace(&chain("gamma-cli, alpha")).unwrap();
     assert!(backend.probe().await.is_ready());
 }
