@@ -116,7 +116,8 @@ fn it_waits_for_its_input() {
 
 #[test]
 fn it_writes_where_the_real_one_would() {
-    let file = WrittenFile { under: "FAKE_HOME".into(), path: "deep/record.jsonl".into(), text: "{}\n".into() };
+    let file =
+        WrittenFile { under: "FAKE_HOME".into(), path: "deep/record.jsonl".into(), text: "{}\n".into() };
     let fake = install(&FakeScript::replay(replay().with_file(file)));
     command(&fake).env("FAKE_HOME", fake.folder()).output().unwrap();
     assert_eq!(std::fs::read_to_string(fake.folder().join("deep/record.jsonl")).unwrap(), "{}\n");
@@ -166,9 +167,8 @@ fn it_can_close_its_output_and_live_on() {
 
 #[test]
 fn it_can_be_deaf_to_signals() {
-    let script = FakeScript::replay(replay())
-        .with(Misbehaviour::IgnoresSignals)
-        .with(Misbehaviour::NeverExits);
+    let script =
+        FakeScript::replay(replay()).with(Misbehaviour::IgnoresSignals).with(Misbehaviour::NeverExits);
     let fake = install(&script);
     let mut child = command(&fake).spawn().unwrap();
     let mut first = [0; 1];

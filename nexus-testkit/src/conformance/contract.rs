@@ -25,7 +25,9 @@ pub(super) fn check(observed: &Observed, capabilities: &Capabilities) -> Verdict
         Ok(result) => outcome_of_result(observed, result, &messages, &ledger),
         Err(error) => {
             same("error names its backend", error.backend(), &observed.backend)?;
-            ensure(error.kind() != ErrorKind::Exhausted, "error kind", || "only a router is Exhausted".into())?;
+            ensure(error.kind() != ErrorKind::Exhausted, "error kind", || {
+                "only a router is Exhausted".into()
+            })?;
             if !observed.is_whole {
                 return Ok(());
             }
@@ -44,7 +46,8 @@ fn outcome_of_result(
     ledger: &BTreeMap<CallId, Call>,
 ) -> Verdict {
     ensure(
-        observed.events.iter().any(|envelope| matches!(envelope.event, TurnEvent::Started(_))) || !observed.is_whole,
+        observed.events.iter().any(|envelope| matches!(envelope.event, TurnEvent::Started(_)))
+            || !observed.is_whole,
         "started event",
         || "the turn ended well and was never started".into(),
     )?;
@@ -85,7 +88,9 @@ fn order(events: &[EventEnvelope]) -> Verdict {
     let first = events.iter().find(|envelope| !matches!(envelope.event, TurnEvent::Queued(_)));
     match first.map(|envelope| &envelope.event) {
         None | Some(TurnEvent::Started(_)) => Ok(()),
-        Some(other) => Err(Finding::new("started comes first", format!("the first event is {}", short(other)))),
+        Some(other) => {
+            Err(Finding::new("started comes first", format!("the first event is {}", short(other))))
+        }
     }
 }
 
@@ -97,7 +102,9 @@ struct Call {
 /// Started, arguments, finished: each at most once and in this order.
 fn calls(events: &[EventEnvelope]) -> Result<BTreeMap<CallId, Call>, Finding> {
     let mut calls = BTreeMap::<CallId, Call>::new();
-    let wrong = |call: &CallId, what: &str| Err(Finding::new("tool events keep their order", format!("{call}: {what}")));
+    let wrong = |call: &CallId, what: &str| {
+        Err(Finding::new("tool events keep their order", format!("{call}: {what}")))
+    };
     for envelope in events {
         match &envelope.event {
             TurnEvent::ToolCallStarted(started) => {
@@ -155,7 +162,9 @@ fn messages(events: &[EventEnvelope], is_whole: bool) -> Result<Vec<Message>, Fi
                 message.complete = true;
             }
             TurnEvent::MessageVoided(gone) => {
-                ensure(!voided.contains(&gone.message), "a message is voided once", || gone.message.to_string())?;
+                ensure(!voided.contains(&gone.message), "a message is voided once", || {
+                    gone.message.to_string()
+                })?;
                 messages.retain(|message| message.id != gone.message);
                 voided.push(gone.message.clone());
             }
@@ -202,7 +211,9 @@ fn effects(check: &'static str, stated: Effects, ledger: &[ToolCallRecord]) -> V
 /// What is shown was declared.
 fn honesty(observed: &Observed, capabilities: &Capabilities) -> Verdict {
     let thinks = observed.events.iter().any(|envelope| matches!(envelope.event, TurnEvent::ThinkingDelta(_)));
-    ensure(!thinks || capabilities.thinking.is_yes(), "thinking was declared", || "it was not, and is shown".into())?;
+    ensure(!thinks || capabilities.thinking.is_yes(), "thinking was declared", || {
+        "it was not, and is shown".into()
+    })?;
     let cost = match &observed.outcome {
         Ok(result) => result.cost,
         Err(error) => error.partial().cost,
@@ -222,7 +233,9 @@ fn secrecy(observed: &Observed) -> Verdict {
         Ok(result) => short_free(result),
         Err(error) => format!("{error} {}", short_free(&error.report())),
     });
-    ensure(!text.contains(&observed.token), "no secret comes back", || "the credential is in an event or the outcome".into())
+    ensure(!text.contains(&observed.token), "no secret comes back", || {
+        "the credential is in an event or the outcome".into()
+    })
 }
 
 fn short_free(value: &impl serde::Serialize) -> String {

@@ -170,13 +170,15 @@ impl Subject for DelegatedSubject {
         let mut environment = setting.environment;
         environment.extend(self.variables.iter().cloned());
         let build = |settings: &Map<String, Value>| {
-            let context = BuildContext::new(&setting.home, &base_directory).with_environment(environment.clone());
+            let context =
+                BuildContext::new(&setting.home, &base_directory).with_environment(environment.clone());
             let id = BackendId::from(self.kind.name());
             self.kind.build(id, settings, &context).map_err(StageError::new)
         };
         match &self.program {
             Program::Fake { vendor, program } => {
-                let script = FakeScript::new(Act::Imitate { scenario: setting.script, line: setting.line });
+                let script =
+                    FakeScript::new(Act::Imitate { scenario: Box::new(setting.script), line: setting.line });
                 let fake = Arc::new(match program {
                     Some(program) => FakeCli::install_program(program, *vendor, &script)?,
                     None => FakeCli::install(*vendor, &script)?,

@@ -22,10 +22,10 @@ use super::{
 ///
 /// fn main() -> ExitCode {
 ///     fake_cli::run_if_invoked();
-///     conformance::harness(vec![("reference", Arc::new(conformance::reference::ReferenceSubject))])
+///     conformance::harness(&[("reference", Arc::new(conformance::reference::ReferenceSubject))])
 /// }
 /// ```
-pub fn harness(subjects: Vec<(&str, Arc<dyn Subject>)>) -> ExitCode {
+pub fn harness(subjects: &[(&str, Arc<dyn Subject>)]) -> ExitCode {
     let arguments = Arguments::from_args();
     let trials = subjects.iter().flat_map(|(name, subject)| trials_of(name, subject)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -35,7 +35,8 @@ fn trials_of(module: &str, subject: &Arc<dyn Subject>) -> Vec<Trial> {
     let case = |name: &'static str| {
         let subject = Arc::clone(subject);
         Trial::test(format!("{module}::{name}"), move || {
-            let skipped = run_case_blocking(&*subject, name).map_err(|finding| Failed::from(finding.to_string()))?;
+            let skipped =
+                run_case_blocking(&*subject, name).map_err(|finding| Failed::from(finding.to_string()))?;
             if let Some(reason) = skipped {
                 println!("skipped {name}: {reason}");
             }

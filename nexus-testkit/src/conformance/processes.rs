@@ -130,7 +130,8 @@ impl Shared {
         let seen = self.seen();
         let table = table();
         let ours = |pid: u32| {
-            pid == std::process::id() || table.get(&pid).is_some_and(|parent| seen.contains_key(&parent.process))
+            pid == std::process::id()
+                || table.get(&pid).is_some_and(|parent| seen.contains_key(&parent.process))
         };
         let alive = seen.iter().filter_map(|(process, sight)| {
             let status = table.get(&process.pid).filter(|status| status.process == *process)?;

@@ -76,7 +76,8 @@ impl<'a> Trial<'a> {
     /// Makes a folder in the trial's own.
     pub(super) fn new_folder(&self, name: &str) -> Result<PathBuf, Finding> {
         let path = self.folder.path().join(name);
-        std::fs::create_dir_all(&path).map_err(|error| Finding::new("a temporary folder", error.to_string()))?;
+        std::fs::create_dir_all(&path)
+            .map_err(|error| Finding::new("a temporary folder", error.to_string()))?;
         Ok(path)
     }
 

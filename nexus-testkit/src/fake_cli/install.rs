@@ -7,7 +7,11 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{Vendor, notes::{Invocation, Notes}, script::FakeScript};
+use super::{
+    Vendor,
+    notes::{Invocation, Notes},
+    script::FakeScript,
+};
 use crate::conformance::{ModelCall, Witness};
 
 /// A fake in a folder of its own, which is gone with it.

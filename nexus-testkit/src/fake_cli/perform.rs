@@ -161,7 +161,9 @@ impl Play<'_> {
         self.pause(Duration::from_millis(reply.pace.delay_ms))?;
         match &reply.fault {
             Some(Fault::StallBeforeHeaders) => return self.stall(),
-            Some(fault @ (Fault::ResetBeforeHeaders | Fault::Status(_) | Fault::Html200 | Fault::Garbage)) => {
+            Some(
+                fault @ (Fault::ResetBeforeHeaders | Fault::Status(_) | Fault::Html200 | Fault::Garbage),
+            ) => {
                 return self.trouble(&Trouble::Fault(fault), tries, None);
             }
             _ => {}
@@ -169,7 +171,9 @@ impl Play<'_> {
         let (mut text, mut thinking, mut calls) = (String::new(), String::new(), Vec::new());
         for part in &reply.parts {
             match part {
-                Part::Text { text: words } => self.say(words, reply, &mut text, |piece| Moment::Text(piece))?,
+                Part::Text { text: words } => {
+                    self.say(words, reply, &mut text, |piece| Moment::Text(piece))?;
+                }
                 Part::Long { bytes } => {
                     self.say(&long_text(*bytes), reply, &mut text, |piece| Moment::Text(piece))?;
                 }
@@ -202,7 +206,9 @@ impl Play<'_> {
             return Ok(Said::Calls(calls));
         }
         match reply.finish {
-            Finish::End | Finish::Pause if text.is_empty() => self.trouble(&Trouble::Empty, tries, Some(text)),
+            Finish::End | Finish::Pause if text.is_empty() => {
+                self.trouble(&Trouble::Empty, tries, Some(text))
+            }
             Finish::End | Finish::Pause => Ok(Said::Answer(text)),
             finish => self.trouble(&Trouble::BadEnd(finish), tries, Some(text)),
         }

@@ -75,7 +75,8 @@ impl Replay {
             at_ms = times.get(index).and_then(Value::as_u64).unwrap_or(at_ms);
             Chunk { at_ms, text: line.to_owned() }
         };
-        let number = |key: &str| run.get(key).and_then(Value::as_i64).and_then(|number| i32::try_from(number).ok());
+        let number =
+            |key: &str| run.get(key).and_then(Value::as_i64).and_then(|number| i32::try_from(number).ok());
         let end = match number("signal") {
             Some(signal) => End::Signal(signal),
             None => End::Code(number("exit_code").unwrap_or(0)),
@@ -160,9 +161,10 @@ impl WrittenFile {
     fn write(&self, stage: &Stage) {
         let Some(folder) = stage.given().variable(&self.under) else { return };
         let path = PathBuf::from(folder).join(&self.path);
-        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| {
-            std::fs::write(&path, &self.text)
-        });
+        let written = path
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::fs::write(&path, &self.text));
         if let Err(error) = written {
             misbehaviour::complain(&format!("{} cannot be written: {error}", path.display()));
         }

@@ -30,7 +30,7 @@ pub enum Act {
     /// It imitates the vendor's harness before a model that plays a scenario.
     Imitate {
         /// What the model answers.
-        scenario: Scenario,
+        scenario: Box<Scenario>,
         /// Whether the model can be reached.
         line: Line,
     },
@@ -39,7 +39,7 @@ pub enum Act {
 impl FakeScript {
     /// Plays `scenario`.
     pub fn imitate(scenario: impl Into<Scenario>) -> Self {
-        Self::new(Act::Imitate { scenario: scenario.into(), line: Line::Open })
+        Self::new(Act::Imitate { scenario: Box::new(scenario.into()), line: Line::Open })
     }
 
     /// Replays a recording.

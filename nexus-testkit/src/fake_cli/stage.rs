@@ -71,7 +71,8 @@ impl Stage {
         };
         let mut rest = bytes.as_slice();
         for what in self.misbehaviour.clone() {
-            let (Misbehaviour::DiesAfter { bytes: limit } | Misbehaviour::ClosesStdout { after_bytes: limit }) = what
+            let (Misbehaviour::DiesAfter { bytes: limit }
+            | Misbehaviour::ClosesStdout { after_bytes: limit }) = what
             else {
                 continue;
             };
@@ -259,7 +260,8 @@ fn end_by(signal: Signal) -> ! {
 fn end_by_default(number: i32) -> ! {
     use std::os::unix::process::CommandExt as _;
 
-    let error = std::process::Command::new("/bin/sh").arg("-c").arg(format!("kill -{number} $$; exit 1")).exec();
+    let error =
+        std::process::Command::new("/bin/sh").arg("-c").arg(format!("kill -{number} $$; exit 1")).exec();
     complain(&format!("cannot die by signal {number}: {error}"));
     std::process::exit(128 + number)
 }

@@ -20,10 +20,7 @@ pub(super) const LEADER: &str = "nexus-fake-leader";
 #[derive(Debug)]
 pub(super) enum Tool {
     /// A command.
-    Running {
-        child: Child,
-        output: JoinHandle<String>,
-    },
+    Running { child: Child, output: JoinHandle<String> },
     /// It was done at once.
     Done(Result<String, String>),
 }
@@ -32,7 +29,9 @@ impl Tool {
     /// Starts a shell, or does what is to be done with a file. `None` for any other tool.
     pub(super) fn start(call: &ToolCall) -> Option<Self> {
         match call {
-            ToolCall::Shell { command } => Some(shell(command).unwrap_or_else(|error| Self::Done(Err(error.to_string())))),
+            ToolCall::Shell { command } => {
+                Some(shell(command).unwrap_or_else(|error| Self::Done(Err(error.to_string()))))
+            }
             ToolCall::WriteFile { path, text } => {
                 let written = Path::new(path).parent().map_or(Ok(()), std::fs::create_dir_all);
                 let written = written.and_then(|()| std::fs::write(path, text));

@@ -66,7 +66,9 @@ pub(crate) async fn a_token_stops_a_turn_whose_sink_is_never_ready(trial: &Trial
     nothing_is_left(&staged, &watch).await
 }
 
-pub(crate) async fn dropping_the_turn_while_the_model_speaks_stops_its_processes(trial: &Trial<'_>) -> Verdict {
+pub(crate) async fn dropping_the_turn_while_the_model_speaks_stops_its_processes(
+    trial: &Trial<'_>,
+) -> Verdict {
     let staged = trial.stage(Reply::text(HALF).stalled()).await?;
     let watch = ProcessWatch::start(trial.mark());
     let took = staged.drop_when(staged.request("Hello."), speaks).await?;

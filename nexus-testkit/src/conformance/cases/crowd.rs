@@ -19,7 +19,8 @@ pub(crate) async fn turns_at_once_do_not_see_each_other(trial: &Trial<'_>) -> Ve
         script.when_prompt(format!("question {turn},"), [Reply::text(answer(turn))])
     });
     let staged = trial.stage(script).await?;
-    let turns = (0..TURNS).map(|turn| staged.run(staged.request(format!("This is question {turn}, answer it."))));
+    let turns =
+        (0..TURNS).map(|turn| staged.run(staged.request(format!("This is question {turn}, answer it."))));
     for (turn, observed) in join_all(turns).await.into_iter().enumerate() {
         same_text("each turn has its own answer", &observed?.result()?.text, &answer(turn))?;
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use nexus_core::{ErrorKind, IdleLimits, Limit, Limits, Phase, TextGranularity, ToolAccess, TurnRequest, Usd};
+use nexus_core::{
+    ErrorKind, IdleLimits, Limit, Limits, Phase, TextGranularity, ToolAccess, TurnRequest, Usd,
+};
 
 use crate::{
     conformance::{

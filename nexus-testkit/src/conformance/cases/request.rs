@@ -29,7 +29,8 @@ pub(crate) async fn a_working_directory_that_is_a_file_is_refused(trial: &Trial<
 pub(crate) async fn an_empty_prompt_is_refused(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage(Scenario::text("What?")).await?;
     for prompt in ["", " \n\t "] {
-        is_refused(trial, &staged, staged.request(prompt), TurnHost::new(), ErrorKind::InvalidRequest).await?;
+        is_refused(trial, &staged, staged.request(prompt), TurnHost::new(), ErrorKind::InvalidRequest)
+            .await?;
     }
     Ok(())
 }
@@ -53,9 +54,9 @@ pub(crate) async fn capabilities_never_change(trial: &Trial<'_>) -> Verdict {
     same("capabilities", &staged.capabilities(), &before)?;
     staged.run(staged.request("Hello.")).await?.result()?;
     same("capabilities", &staged.capabilities(), &before)?;
-    let none_kept = ToolAccess::ALL.iter().all(|level| {
-        before.access.of(*level) == nexus_core::AccessSupport::Unsupported
-    });
+    let none_kept = ToolAccess::ALL
+        .iter()
+        .all(|level| before.access.of(*level) == nexus_core::AccessSupport::Unsupported);
     ensure(!none_kept, "some access level is kept", || short(&before.access))
 }
 

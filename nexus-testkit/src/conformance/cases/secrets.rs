@@ -22,8 +22,8 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Variables of the host that a child may well have of its own.
 const COMMON_VARIABLES: &[&str] = &[
-    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR", "PWD", "OLDPWD", "SHLVL",
-    "_", "HOSTNAME",
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR", "PWD", "OLDPWD",
+    "SHLVL", "_", "HOSTNAME",
 ];
 
 pub(crate) async fn no_argument_list_holds_what_was_sent(trial: &Trial<'_>) -> Verdict {
@@ -158,7 +158,8 @@ fn files_with(trial: &Trial<'_>, staged: &Staged<'_>, what: &str) -> (Vec<PathBu
     let own = &staged.stage.own_folders;
     let (mut found, mut read) = (Vec::new(), 0);
     let mut look = |path: &std::path::Path| {
-        let is_small = path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_FILE_BYTES);
+        let is_small =
+            path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_FILE_BYTES);
         if !is_small || own.iter().any(|folder| path.starts_with(folder)) {
             return;
         }

@@ -39,7 +39,8 @@ pub(crate) async fn text_comes_in_pieces(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage(Reply::text(answer).paced(6, Duration::from_millis(60))).await?;
     let turn = staged.run(staged.request("Count to ten.")).await?;
     same_text("answer", &turn.result()?.text, answer)?;
-    let pieces = turn.events.iter().filter(|envelope| matches!(envelope.event, TurnEvent::TextDelta(_))).count();
+    let pieces =
+        turn.events.iter().filter(|envelope| matches!(envelope.event, TurnEvent::TextDelta(_))).count();
     ensure(pieces >= 3, "text deltas", || format!("{pieces} pieces of an answer that came in eight"))
 }
 

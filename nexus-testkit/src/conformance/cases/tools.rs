@@ -56,7 +56,8 @@ pub(crate) async fn read_only_cannot_write(trial: &Trial<'_>) -> Verdict {
 
 pub(crate) async fn workspace_write_cannot_write_outside(trial: &Trial<'_>) -> Verdict {
     let outside = trial.new_folder("outside")?;
-    cannot_write(trial, ToolAccess::WorkspaceWrite, &outside.join("tool.txt"), &outside.join("shell.txt")).await
+    cannot_write(trial, ToolAccess::WorkspaceWrite, &outside.join("tool.txt"), &outside.join("shell.txt"))
+        .await
 }
 
 pub(crate) async fn an_extra_root_is_inside_the_fence(trial: &Trial<'_>) -> Verdict {

@@ -36,11 +36,8 @@ async fn shell(command: &str, directory: &Path, environment: &BTreeMap<String, S
     let child = shell.spawn().map_err(|error| error.to_string())?;
     let _group = Group::of(&child);
     let output = child.wait_with_output().await.map_err(|error| error.to_string())?;
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if output.status.success() { Ok(text) } else { Err(format!("{text}\n{}", output.status)) }
 }
 

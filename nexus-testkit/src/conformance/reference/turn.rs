@@ -14,9 +14,10 @@ use std::{
 
 use futures::future::join_all;
 use nexus_core::{
-    AppliedEffort, CallId, Cost, CostSource, Effects, ErrorKind, EventSink, ExecutionBackend as _, FinishReason,
-    Limit, MessageId, OnLost, Outbox, Phase, PromptBlock, Provenance, Recorder, Retry, SessionMode,
-    ToolCallStatus, ToolContent, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, Usd,
+    AppliedEffort, CallId, Cost, CostSource, Effects, ErrorKind, EventSink, ExecutionBackend as _,
+    FinishReason, Limit, MessageId, OnLost, Outbox, Phase, PromptBlock, Provenance, Recorder, Retry,
+    SessionMode, ToolCallStatus, ToolContent, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
+    Usd,
     turn::{
         MessageEnded, MessageVoided, Retrying, Started, TextDelta, ThinkingDelta, ToolCallArguments,
         ToolCallFinished, ToolCallStarted, ToolOrigin, VoidCause,
@@ -71,8 +72,7 @@ enum Delivered {
 impl<'a> Turn<'a> {
     pub(super) fn new(backend: &'a ReferenceBackend, request: TurnRequest, host: TurnHost) -> Self {
         let effort = request.effort.and_then(|effort| effort.clamp_to(&backend.capabilities().efforts));
-        let log =
-            Log { outbox: Outbox::new(), recorder: Recorder::new(), model_calls: 0, tool_calls: 0 };
+        let log = Log { outbox: Outbox::new(), recorder: Recorder::new(), model_calls: 0, tool_calls: 0 };
         Self { backend, request, host, effort, log: Mutex::new(log), names: AtomicU64::new(1) }
     }
 
@@ -154,7 +154,8 @@ impl<'a> Turn<'a> {
     async fn work(&self) -> Result<(FinishReason, Option<Value>), Failure> {
         let model = self.request.model.clone();
         self.event(Started::new(self.backend.id.clone()).with_model(model).with_effort(self.effort));
-        let private = tempfile::tempdir().map_err(|error| Failure::new(ErrorKind::Crashed, error.to_string()))?;
+        let private =
+            tempfile::tempdir().map_err(|error| Failure::new(ErrorKind::Crashed, error.to_string()))?;
         let fence = Fence {
             access: self.request.tool_access,
             directory: self.request.working_directory.clone().unwrap_or_else(|| private.path().to_owned()),
@@ -256,7 +257,9 @@ impl<'a> Turn<'a> {
     async fn deliver(&self, reply: &Reply) -> Result<Delivered, Failure> {
         self.in_phase(Phase::FirstByte, sleep(Duration::from_millis(reply.pace.delay_ms))).await?;
         match &reply.fault {
-            Some(Fault::StallBeforeHeaders) => self.in_phase(Phase::FirstByte, std::future::pending()).await?,
+            Some(Fault::StallBeforeHeaders) => {
+                self.in_phase(Phase::FirstByte, std::future::pending()).await?;
+            }
             Some(Fault::ResetBeforeHeaders) => return Ok(Delivered::Broken),
             Some(Fault::Status(status)) => return Err(refusal(status)),
             Some(Fault::Html200 | Fault::Garbage) => {
@@ -301,7 +304,11 @@ impl<'a> Turn<'a> {
                 self.in_phase(phase, std::future::pending()).await
             }
             Some(Fault::StreamError { code, message }) => {
-                let kind = if code.contains("overloaded") { ErrorKind::Overloaded } else { ErrorKind::VendorFailure };
+                let kind = if code.contains("overloaded") {
+                    ErrorKind::Overloaded
+                } else {
+                    ErrorKind::VendorFailure
+                };
                 Err(Failure::new(kind, message.clone()).retry(Retry::Now))
             }
             _ => Ok(()),
@@ -363,7 +370,8 @@ impl<'a> Turn<'a> {
         let (status, text) = match (objection, own) {
             (Some(objection), _) => (ToolCallStatus::Denied, objection),
             (None, Some(_)) => {
-                let answer = self.host.tools.call(nexus_core::ToolCall::new(id.clone(), name, arguments)).await;
+                let answer =
+                    self.host.tools.call(nexus_core::ToolCall::new(id.clone(), name, arguments)).await;
                 let status = if answer.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
                 (status, text_of(&answer.content))
             }
