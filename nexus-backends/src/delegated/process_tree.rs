@@ -59,6 +59,8 @@ pub struct ProcessTree {
     sessions: HashSet<u32>,
     /// Nothing older can belong to the run.
     oldest_start_ticks: u64,
+    /// A snapshot from before says nothing about this tree.
+    begun: Instant,
     /// The one process that a waiter of ours reaps.
     child: Option<u32>,
 }
@@ -73,6 +75,7 @@ impl ProcessTree {
             groups: HashSet::new(),
             sessions: HashSet::new(),
             oldest_start_ticks: 0,
+            begun: Instant::now(),
             child: None,
         }
     }
@@ -83,12 +86,14 @@ impl ProcessTree {
     pub fn below(run: RunId, child: u32) -> Self {
         let mut tree = Self::of_run(run);
         tree.groups.insert(child);
-        if let Some(identity) = identity_of(child) {
-            tree.oldest_start_ticks = identity.start_ticks;
-            tree.remember(identity);
-        }
         tree.child = Some(child);
         tree
+    }
+
+    /// Says who the first process of the tree is: nothing older can belong to it.
+    pub fn begin_with(&mut self, child: ProcessIdentity) {
+        self.oldest_start_ticks = child.start_ticks;
+        self.remember(child);
     }
 
     /// Adds a process that is known to belong to the run, for example from its ledger.
@@ -101,7 +106,7 @@ impl ProcessTree {
     ///
     /// Returns how long the reading took.
     pub fn look(&mut self) -> Duration {
-        let snapshot = Snapshot::recent(Duration::from_millis(20));
+        let snapshot = Snapshot::recent(Duration::from_millis(20), self.begun);
         self.absorb(&snapshot, Marker::Ignored);
         snapshot.cost
     }

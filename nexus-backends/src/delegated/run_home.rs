@@ -17,6 +17,8 @@ use super::run::RunId;
 
 /// How long a removal works against processes that are still writing.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a removal works on folders that are too deep.
+const DEEP_PATIENCE: Duration = Duration::from_secs(10);
 /// Deeper folders are moved up before they are emptied, so that depth costs no descriptors.
 const DEEPEST: usize = 32;
 
@@ -124,7 +126,7 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     let until = Instant::now() + REMOVE_PATIENCE;
     let mut pause = Duration::from_millis(1);
     loop {
-        match remove_once(path, until) {
+        match remove_once(path) {
             Ok(()) => return Ok(()),
             Err(Errno::NOENT) => return Ok(()),
             Err(error) if Instant::now() >= until => return Err(error.into()),
@@ -135,13 +137,15 @@ pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-fn remove_once(path: &Path, until: Instant) -> Result<(), Errno> {
+fn remove_once(path: &Path) -> Result<(), Errno> {
     let root = match open_folder(CWD, path.as_os_str()) {
         Ok(root) => root,
         // A file or a link in the folder's place is removed itself.
         Err(Errno::NOTDIR | Errno::LOOP) => return unlinkat(CWD, path, AtFlags::empty()),
         Err(error) => return Err(error),
     };
+    // Each round takes the depth down, so the time is a bound on a disk that is slow, and no more.
+    let until = Instant::now() + DEEP_PATIENCE;
     let moved = Cell::new(0);
     loop {
         let before = moved.get();

@@ -100,7 +100,7 @@ fn depth_is_no_obstacle() {
     }
     drop(folder);
     let path = home.path().to_owned();
-    drop(home);
+    home.remove().unwrap();
     assert!(!path.exists());
 }
 

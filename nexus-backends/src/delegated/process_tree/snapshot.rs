@@ -52,12 +52,14 @@ impl Snapshot {
         Self { rows, cost: taken.elapsed(), taken }
     }
 
-    /// A snapshot not older than `age`, shared by everybody who asks.
-    pub(super) fn recent(age: Duration) -> Arc<Self> {
+    /// A snapshot not older than `age` and not from before `begun`, shared by everybody who asks.
+    pub(super) fn recent(age: Duration, begun: Instant) -> Arc<Self> {
         static LATEST: Mutex<Option<Arc<Snapshot>>> = Mutex::new(None);
         let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
         match &*latest {
-            Some(snapshot) if snapshot.taken.elapsed() < age => Arc::clone(snapshot),
+            Some(snapshot) if snapshot.taken > begun && snapshot.taken.elapsed() < age => {
+                Arc::clone(snapshot)
+            }
             _ => {
                 let snapshot = Arc::new(Self::now());
                 *latest = Some(Arc::clone(&snapshot));

@@ -27,6 +27,9 @@ use crate::delegated::process_tree::{self, ProcessIdentity, ProcessTree, identit
 use crate::delegated::record::{Record, Stream};
 use crate::delegated::run::RunId;
 
+/// How soon after the spawn the child is identified and written down. Not at once: reading about a
+/// process while it starts slows its start, and until then its marker tells it.
+const IDENTIFY_AFTER: Duration = Duration::from_millis(2);
 /// How soon after the spawn the tree is first looked at, and how often from then on at most.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -67,6 +70,7 @@ struct Serving {
     tree: ProcessTree,
     status: Option<ExitStatus>,
     identity: Option<ProcessIdentity>,
+    identified: bool,
 }
 
 /// How far a stop has come.
@@ -113,9 +117,6 @@ impl Pump {
         // Whatever happens in here, nobody may wait for ever.
         let last_word = LastWord { shared: &shared, started };
         let mut serving = Serving::new(child, &self.run);
-        if let (Some(ledger), Some(identity)) = (&self.ledger, serving.identity) {
-            ledger.add_child(identity);
-        }
         let exit = self.run_to_the_end(&mut serving);
         if let (Some(ledger), Some(identity)) = (&self.ledger, serving.identity) {
             ledger.remove_child(identity);
@@ -156,6 +157,9 @@ impl Pump {
                 ended_by = EndedBy::TimeLimit;
                 return self.finish(serving, ended_by, KILL_PATIENCE);
             }
+            if !serving.identified && (stop.is_some() || now >= self.started + IDENTIFY_AFTER) {
+                self.identify(serving);
+            }
             if let Some(stop) = stop {
                 if exited.is_none() {
                     ended_by = EndedBy::Stop;
@@ -183,6 +187,9 @@ impl Pump {
             let mut until = now + Duration::from_secs(3600);
             if serving.status.is_none() {
                 until = until.min(next_look);
+                if !serving.identified {
+                    until = until.min(self.started + IDENTIFY_AFTER);
+                }
                 if serving.exit_signal.is_none() {
                     until = until.min(now + EXIT_LOOK_EVERY);
                 }
@@ -200,11 +207,17 @@ impl Pump {
             if let Some(exited) = exited {
                 until = until.min(exited + self.bounds.drain_grace);
             }
-            self.wait_for_something(serving, until.saturating_duration_since(now));
-
-            if serving.status.is_none() && serving.look_for_exit() {
+            let may_have_exited = self.wait_for_something(serving, until.saturating_duration_since(now));
+            if may_have_exited && serving.status.is_none() && serving.look_for_exit() {
                 exited = Some(Instant::now());
             }
+        }
+    }
+
+    fn identify(&self, serving: &mut Serving) {
+        serving.identify();
+        if let (Some(ledger), Some(identity)) = (&self.ledger, serving.identity) {
+            ledger.add_child(identity);
         }
     }
 
@@ -255,9 +268,15 @@ impl Pump {
 
     /// Ends what is left, takes the last of the output, and closes everything.
     fn finish(&mut self, serving: &mut Serving, ended_by: EndedBy, patience: Duration) -> Exit {
+        serving.identify();
         let held = serving.status.is_some() && (serving.stdout.is_some() || serving.stderr.is_some());
-        let left_behind = if serving.status.is_some() { serving.tree.alive() } else { Vec::new() };
-        let survivors = serving.tree.kill(patience);
+        let (left_behind, survivors) = if serving.status.is_some() {
+            let left = serving.tree.alive();
+            let survivors = if left.is_empty() { Vec::new() } else { serving.tree.kill(patience) };
+            (left, survivors)
+        } else {
+            (Vec::new(), serving.tree.kill(patience))
+        };
         serving.reap(patience);
         self.read_stdout(serving, usize::MAX);
         self.read_stderr(serving);
@@ -274,7 +293,9 @@ impl Pump {
         }
     }
 
-    fn wait_for_something(&mut self, serving: &mut Serving, patience: Duration) {
+    /// Waits for input, output, news, or the time, and serves what came. Returns whether the child
+    /// may have ended.
+    fn wait_for_something(&mut self, serving: &mut Serving, patience: Duration) -> bool {
         self.write_stdin(serving);
         let feeding = !self.shared.lock().stdin.pending.is_empty();
         let mut watched: Vec<(Source, BorrowedFd<'_>, PollFlags)> = Vec::with_capacity(5);
@@ -298,15 +319,15 @@ impl Pump {
         // Rounded up, so that a deadline has passed when this returns.
         let timeout = Timespec::try_from(patience + Duration::from_micros(50)).ok();
         if poll(&mut polled, timeout.as_ref()).is_err() {
-            return;
+            return true;
         }
-        let mut ready = [false; 5];
-        for (slot, ((source, ..), polled)) in ready.iter_mut().zip(watched.iter().zip(&polled)) {
-            *slot = !polled.revents().is_empty() && *source != Source::Exit;
-        }
-        let sources: Vec<Source> =
-            watched.iter().zip(ready).filter(|(_, ready)| *ready).map(|((source, ..), _)| *source).collect();
-        for source in sources {
+        let ready: Vec<Source> = watched
+            .iter()
+            .zip(&polled)
+            .filter(|(_, polled)| !polled.revents().is_empty())
+            .map(|((source, ..), _)| *source)
+            .collect();
+        for source in &ready {
             match source {
                 Source::Wake => {
                     while rustix::io::read(&self.woken, &mut [0; 64]).is_ok_and(|count| count == 64) {}
@@ -317,6 +338,7 @@ impl Pump {
                 Source::Exit => {}
             }
         }
+        serving.exit_signal.is_none() || ready.contains(&Source::Exit)
     }
 
     /// Reads what is there, up to about `bound` bytes, and hands over the lines.
@@ -482,13 +504,24 @@ impl Serving {
             stderr: child.stderr.take().map(|stderr| nonblocking(stderr.into())),
             tree: ProcessTree::below(run.clone(), pid),
             status: None,
-            identity: identity_of(pid),
+            identity: None,
+            identified: false,
             child,
         }
     }
 
+    /// Learns who the child is. That must be before it is reaped.
+    fn identify(&mut self) {
+        if !self.identified && self.status.is_none() {
+            self.identity = identity_of(self.child.id());
+            self.identity.into_iter().for_each(|identity| self.tree.begin_with(identity));
+        }
+        self.identified = true;
+    }
+
     /// Reaps the child if it has ended. Returns whether it has.
     fn look_for_exit(&mut self) -> bool {
+        self.identify();
         match self.child.try_wait() {
             Ok(None) => return false,
             Ok(Some(status)) => self.status = Some(status.into()),

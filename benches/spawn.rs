@@ -1,0 +1,311 @@
+//! What the spawn atom costs beside `std::process` with a plain reader, in one run.
+//!
+//! `cargo bench --bench spawn`, or with `-- --quick` for a first look. Ratios and differences count;
+//! absolute times move with the machine. Each pair is measured in turns, so that a busy moment hits
+//! both. The program ends with 1 if something that must hold does not.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use nexus_backends::delegated::environment::Environment;
+use nexus_backends::delegated::executable::Executable;
+use nexus_backends::delegated::spawn::{Invocation, Process};
+use serde::Deserialize;
+
+/// What an event of a CLI looks like, in size and shape.
+#[derive(Deserialize)]
+struct Event<'line> {
+    #[serde(rename = "type", borrow)]
+    kind: std::borrow::Cow<'line, str>,
+    #[serde(borrow)]
+    text: std::borrow::Cow<'line, str>,
+}
+
+const EVENT: &str = concat!(
+    r#"{"type":"stream_event","session_id":"0b5c9f5e-6d0a-4b52-9d2b-3f1f6a1d2c3e","uuid":"7b0a1c","event":"#,
+    r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta"}},"parent_tool_use_id":null,"#,
+    r#""text":"a few words of an answer "}"#,
+    "\n"
+);
+
+struct Bench {
+    quick: bool,
+    folder: PathBuf,
+    runtime: tokio::runtime::Runtime,
+    missed: usize,
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["--write-events", count] => return write_events(count.parse().unwrap_or(0)),
+        ["--read-line", reader, file] => return read_line(reader, file),
+        _ => {}
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let mut bench = Bench {
+        quick: arguments.iter().any(|argument| argument == "--quick"),
+        folder: folder.path().to_owned(),
+        runtime: runtime.expect("a runtime"),
+        missed: 0,
+    };
+    println!("{:<44} {:>12} {:>12} {:>12}   must", "", "std", "nexus", "");
+    bench.memory();
+    let small = bench.first_line("spawn to first line, small host");
+    bench.at_once();
+    bench.lines();
+    let ballast = vec![1_u8; 512 << 20];
+    let large = bench.first_line("spawn to first line, host of 512 MiB");
+    std::hint::black_box(&ballast);
+    let ratio = large.as_secs_f64() / small.as_secs_f64();
+    bench.row("  large host / small host", "", "", &format!("{ratio:.2} x"), "1.50 x", ratio <= 1.5);
+    ExitCode::from(u8::from(bench.missed > 0))
+}
+
+impl Bench {
+    fn row(&mut self, name: &str, std: &str, nexus: &str, figure: &str, must: &str, met: bool) {
+        self.missed += usize::from(!met);
+        let verdict = if met { "met" } else { "MISSED" };
+        println!("{name:<44} {std:>12} {nexus:>12} {figure:>12}   {must} {verdict}");
+    }
+
+    /// Returns the median for the atom.
+    fn first_line(&mut self, name: &str) -> Duration {
+        let (mut plain, mut ours) = (Vec::new(), Vec::new());
+        let echo = Executable::at("/bin/echo").expect("a system has echo");
+        for _ in 0..if self.quick { 100 } else { 1000 } {
+            plain.push(plain_first_line());
+            ours.push(self.runtime.block_on(atom_first_line(&echo)));
+        }
+        let (plain, ours) = (median(&mut plain), median(&mut ours));
+        let beyond = ours.as_secs_f64() - plain.as_secs_f64();
+        let met = beyond <= 60e-6;
+        self.row(name, &micros(plain), &micros(ours), &format!("{:+.0} us", beyond * 1e6), "+60 us", met);
+        ours
+    }
+
+    fn at_once(&mut self) {
+        let echo = Executable::at("/bin/echo").expect("a system has echo");
+        let rounds = if self.quick { 3 } else { 15 };
+        let (mut plain, mut ours) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let started = Instant::now();
+            let threads: Vec<_> = (0..64).map(|_| std::thread::spawn(plain_first_line)).collect();
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+            plain.push(started.elapsed());
+            let started = Instant::now();
+            self.runtime.block_on(async {
+                let tasks: Vec<_> = (0..64)
+                    .map(|_| {
+                        let echo = echo.clone();
+                        tokio::spawn(async move { atom_to_its_end(&echo).await })
+                    })
+                    .collect();
+                for task in tasks {
+                    task.await.expect("a task ends");
+                }
+            });
+            ours.push(started.elapsed());
+        }
+        let (plain, ours) = (median(&mut plain), median(&mut ours));
+        let ratio = ours.as_secs_f64() / plain.as_secs_f64();
+        println!(
+            "{:<44} {:>12} {:>12} {:>12}   (with the whole tree checked)",
+            "64 at once, to the last end",
+            micros(plain),
+            micros(ours),
+            format!("{ratio:.2} x")
+        );
+    }
+
+    fn lines(&mut self) {
+        let count = if self.quick { 100_000 } else { 500_000 };
+        let file = self.folder.join("events.jsonl");
+        fs::write(&file, EVENT.repeat(count)).expect("room for the events");
+        let own = std::env::current_exe().expect("the path of this program");
+        let cases = [
+            ("lines per second, one write each", own, vec!["--write-events".to_owned(), count.to_string()]),
+            ("lines per second, from a file", "/bin/cat".into(), vec![file.display().to_string()]),
+        ];
+        for (name, program, arguments) in cases {
+            let (mut plain, mut ours) = (Vec::new(), Vec::new());
+            for _ in 0..if self.quick { 3 } else { 7 } {
+                plain.push(plain_lines(&program, &arguments, count));
+                ours.push(self.runtime.block_on(atom_lines(&program, &arguments, count)));
+            }
+            let rate = |time: Duration| count as f64 / time.as_secs_f64();
+            let (plain, ours) = (rate(median(&mut plain)), rate(median(&mut ours)));
+            let (ratio, rate) = (ours / plain, |rate: f64| format!("{:.2} M/s", rate / 1e6));
+            self.row(name, &rate(plain), &rate(ours), &format!("{ratio:.2} x"), "0.30 x", ratio >= 0.30);
+        }
+    }
+
+    /// Each reader in a program of its own, so that neither finds what the other left behind.
+    fn memory(&mut self) {
+        let file = self.folder.join("huge.jsonl");
+        let line = format!("{{\"type\":\"assistant\",\"text\":\"{}\"}}\n", "x".repeat(8 << 20));
+        fs::write(&file, &line).expect("room for one line");
+        let grown = |reader: &str| -> f64 {
+            let own = std::env::current_exe().expect("the path of this program");
+            let output = Command::new(own).args(["--read-line", reader]).arg(&file).output().expect("an end");
+            String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(f64::INFINITY)
+        };
+        let (plain, ours) = (grown("std"), grown("nexus"));
+        let mib = |size: f64| format!("{size:.1} MiB");
+        let name = "one line of 8 MiB, parsed: memory grown";
+        self.row(name, &mib(plain), &mib(ours), "", "24 MiB", ours <= 24.0);
+    }
+}
+
+/// Reads one huge line and parses it; prints by how many MiB that raised the peak of memory.
+fn read_line(reader: &str, file: &str) -> ExitCode {
+    let program = Path::new("/bin/cat");
+    let arguments = [file.to_owned()];
+    let parse = |line: &[u8]| {
+        let value: serde_json::Value = serde_json::from_slice(line).expect("JSON");
+        assert_eq!(value["text"].as_str().map(str::len), Some(8 << 20));
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let grown = if reader == "std" {
+        grown(|| {
+            let mut output = Vec::new();
+            let mut child = plain_child(program, &arguments);
+            child.stdout.take().expect("a pipe").read_to_end(&mut output).expect("output");
+            parse(&output);
+            child.wait().expect("an end");
+        })
+    } else {
+        let executable = Executable::at(program).expect("a program");
+        grown(|| {
+            runtime.block_on(async {
+                let process = atom(&executable, &arguments);
+                let line = process.next_line().await.expect("a line");
+                parse(&line.bytes);
+                process.wait().await;
+            });
+        })
+    };
+    println!("{grown}");
+    ExitCode::SUCCESS
+}
+
+fn write_events(count: usize) -> ExitCode {
+    let mut stdout =
+        fs::File::from(std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned().expect("stdout"));
+    for _ in 0..count {
+        if stdout.write_all(EVENT.as_bytes()).is_err() {
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn plain_child(program: &Path, arguments: &[String]) -> std::process::Child {
+    Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a child")
+}
+
+fn atom(executable: &Executable, arguments: &[String]) -> Process {
+    Invocation::new(executable.clone(), "/")
+        .arguments(arguments)
+        .environment(Environment::empty())
+        .spawn()
+        .expect("a child")
+}
+
+fn plain_first_line() -> Duration {
+    let started = Instant::now();
+    let mut child = plain_child(Path::new("/bin/echo"), &["line".to_owned()]);
+    let mut buffer = [0; 4096];
+    let count = child.stdout.as_mut().expect("a pipe").read(&mut buffer).expect("output");
+    let elapsed = started.elapsed();
+    assert_eq!(&buffer[..count], b"line\n");
+    child.wait().expect("an end");
+    elapsed
+}
+
+async fn atom_first_line(executable: &Executable) -> Duration {
+    let started = Instant::now();
+    let process = atom(executable, &["line".to_owned()]);
+    let line = process.next_line().await;
+    let elapsed = started.elapsed();
+    assert_eq!(line.expect("a line").bytes, "line");
+    process.wait().await;
+    elapsed
+}
+
+async fn atom_to_its_end(executable: &Executable) {
+    let process = atom(executable, &["line".to_owned()]);
+    while process.next_line().await.is_some() {}
+    process.wait().await;
+}
+
+/// Counts newlines, and does nothing else.
+fn plain_lines(program: &Path, arguments: &[String], expected: usize) -> Duration {
+    let started = Instant::now();
+    let mut child = plain_child(program, arguments);
+    let mut stdout = child.stdout.take().expect("a pipe");
+    let mut buffer = vec![0; 64 << 10];
+    let mut lines = 0;
+    loop {
+        match stdout.read(&mut buffer).expect("output") {
+            0 => break,
+            count => lines += memchr::memchr_iter(b'\n', &buffer[..count]).count(),
+        }
+    }
+    child.wait().expect("an end");
+    assert_eq!(lines, expected);
+    started.elapsed()
+}
+
+/// Parses every line.
+async fn atom_lines(program: &Path, arguments: &[String], expected: usize) -> Duration {
+    let started = Instant::now();
+    let process = atom(&Executable::at(program).expect("a program"), arguments);
+    let (mut lines, mut characters) = (0, 0);
+    while let Some(line) = process.next_line().await {
+        let event: Event<'_> = serde_json::from_slice(&line.bytes).expect("JSON");
+        assert_eq!(event.kind, "stream_event");
+        characters += event.text.len();
+        lines += 1;
+    }
+    let elapsed = started.elapsed();
+    process.wait().await;
+    assert_eq!(process.dropped(), nexus_backends::delegated::spawn::Dropped::default());
+    assert_eq!((lines, characters), (expected, expected * 25));
+    elapsed
+}
+
+/// By how much the peak of resident memory rose above what was there before, in MiB.
+fn grown(work: impl FnOnce()) -> f64 {
+    let field = |name: &str| -> f64 {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap_or(f64::NAN)
+    };
+    // Source: proc(5), "5" resets the peak.
+    let _ = fs::write("/proc/self/clear_refs", "5");
+    let before = field("VmRSS");
+    work();
+    (field("VmHWM") - before) / 1024.0
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn micros(time: Duration) -> String {
+    format!("{:.0} us", time.as_secs_f64() * 1e6)
+}
