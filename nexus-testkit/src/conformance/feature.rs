@@ -117,7 +117,7 @@ impl Feature {
         let demanding = match self {
             Self::Images => request.with_block(PromptBlock::Image {
                 media_type: "image/png".into(),
-                data: super::cases::ONE_PIXEL_PNG.into(),
+                data: super::cases::SMALL_PNG.into(),
             }),
             Self::System => request.with_system("Be brief."),
             Self::Output => request.with_output(OutputSchema::new(json!({ "type": "object" })).ok()?),

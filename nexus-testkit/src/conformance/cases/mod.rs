@@ -15,9 +15,9 @@ pub(super) mod text;
 pub(super) mod tools;
 pub(super) mod usage;
 
-/// A picture of one pixel, in base64.
-pub(super) const ONE_PIXEL_PNG: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+/// A picture of 16 by 16 pixels, in base64: some vendors take none under 8 by 8.
+pub(super) const SMALL_PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR42mMwTptJEmIY1TCqYfhqAABIfDIQX3O2awAAAABJRU5ErkJggg==";
 
 /// Shows `visit` every file under `path`. Links are not followed; what cannot be read is passed over.
 fn walk(path: &Path, visit: &mut dyn FnMut(&Path)) {

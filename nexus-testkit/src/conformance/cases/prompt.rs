@@ -2,7 +2,7 @@
 
 use nexus_core::{Effort, PromptBlock, TurnEvent};
 
-use super::ONE_PIXEL_PNG;
+use super::SMALL_PNG;
 use crate::{
     conformance::{
         finding::{Finding, Verdict, ensure, same, same_text, short},
@@ -142,7 +142,7 @@ pub(crate) async fn effort_out_of_range_is_clamped_and_reported(trial: &Trial<'_
 
 pub(crate) async fn a_picture_arrives(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage(Scenario::text("One pixel.")).await?;
-    let picture = PromptBlock::Image { media_type: "image/png".into(), data: ONE_PIXEL_PNG.into() };
+    let picture = PromptBlock::Image { media_type: "image/png".into(), data: SMALL_PNG.into() };
     staged.run(staged.request("What is this?").with_block(picture)).await?.result()?;
     same("pictures", &first_call(&staged)?.images, &1)
 }
