@@ -15,6 +15,8 @@ use serde_yaml::Spanned;
 const MAX_NODES: usize = 50_000;
 /// Aliases that one document may have.
 const MAX_ALIASES: usize = 1_000;
+/// Text that one document may hold once its aliases are followed, in bytes.
+const MAX_TEXT_BYTES: usize = 8 << 20;
 /// Merge keys (`<<`) that one document may have.
 const MAX_MERGE_KEYS: usize = 1_000;
 /// Depth to which values may be nested.
@@ -78,6 +80,7 @@ impl Node {
             max_events: 4 * MAX_NODES,
             max_aliases: MAX_ALIASES,
             max_anchors: MAX_ALIASES,
+            max_total_scalar_bytes: MAX_TEXT_BYTES,
             max_merge_keys: MAX_MERGE_KEYS,
             max_recorded_anchor_events: 4 * MAX_NODES,
             max_depth: MAX_DEPTH,
@@ -174,7 +177,14 @@ fn plain_words(error: &serde_yaml::Error) -> String {
         };
     }
     if words.contains("budget breached") {
-        return format!("the document is too large once its aliases are followed ({words})");
+        return if words.contains("Depth") {
+            format!("values are nested deeper than {MAX_DEPTH} levels")
+        } else {
+            format!(
+                "the document is too large here: it may hold {MAX_NODES} values, {MAX_ALIASES} aliases and \
+                 {MAX_TEXT_BYTES} bytes of text, with every alias followed"
+            )
+        };
     }
     if words.starts_with("multiple YAML documents") {
         return "a second document begins here; the configuration is one".into();

@@ -440,10 +440,14 @@ fn aliases_within_the_size_limit_are_bounded_too() {
     }
     let deep = format!("a: {}", "[".repeat(500_000));
     let deep_blocks = (0..1_000).map(|level| format!("{}a:\n", " ".repeat(level))).collect::<String>();
-    for text in [many, laughs, deep, deep_blocks] {
+    let much = format!("a: &a \"{}\"\nb: [{}]\n", "x".repeat(500_000), "*a, ".repeat(900));
+    let flat = format!("lenses: [{}]\n", "x, ".repeat(300_000));
+    for text in [many, laughs, deep, deep_blocks, much, flat] {
         let begun = Instant::now();
         let all = problems(&text);
         assert_eq!(all.len(), 1);
+        let says = ["the document is too large here", "values are nested deeper", "recursion limit"];
+        assert!(says.iter().any(|words| all[0].message.starts_with(words)), "{}", all[0]);
         assert!(begun.elapsed().as_secs() < 10, "{}", all[0]);
     }
 }

@@ -6,6 +6,7 @@ mod fallback;
 mod holds;
 mod json_schema;
 mod mutations;
+mod neutral;
 mod panels;
 mod queue;
 mod reload;
