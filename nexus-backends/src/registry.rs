@@ -10,6 +10,8 @@ pub fn registry() -> Registry {
     let registry = registry.with(std::sync::Arc::new(crate::delegated::claude::ClaudeCli));
     #[cfg(feature = "codex")]
     let registry = registry.with(std::sync::Arc::new(crate::delegated::codex::CodexCli));
+    #[cfg(feature = "grok")]
+    let registry = registry.with(std::sync::Arc::new(crate::delegated::grok::GrokCli));
     [
         ("claude-cli", "this build leaves out the feature `claude`"),
         ("codex-cli", "this build leaves out the feature `codex`"),
