@@ -206,10 +206,9 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
     // One that cannot be read was torn by the machine going down: its name still says enough.
     let written: Option<Written> = serde_json::from_slice(&text).ok();
     let same_boot = written.as_ref().is_none_or(|written| written.owner.boot_id == boot_id());
-    if let (true, Some(owner)) = (same_boot, written.as_ref().and_then(|written| written.owner.process)) {
-        if identity_of(owner.pid) == Some(owner) {
-            return Ok(());
-        }
+    let owner = written.as_ref().and_then(|written| written.owner.process);
+    if same_boot && owner.is_some_and(|owner| identity_of(owner.pid) == Some(owner)) {
+        return Ok(());
     }
     if same_boot {
         let mut tree = ProcessTree::of_run(run.clone());

@@ -51,10 +51,9 @@ impl Redactor {
             }
             if let Ok(text) = std::str::from_utf8(secret) {
                 let quoted = Zeroizing::new(serde_json::to_string(text).unwrap_or_default());
-                if let Some(inner) = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-                    if inner.as_bytes() != secret && !inner.is_empty() {
-                        found.push(Zeroizing::new(inner.as_bytes().to_vec()));
-                    }
+                let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+                if let Some(inner) = inner.filter(|inner| inner.as_bytes() != secret) {
+                    found.push(Zeroizing::new(inner.as_bytes().to_vec()));
                 }
             }
             found.push(Zeroizing::new(secret.to_vec()));

@@ -168,10 +168,10 @@ fn empty(root: &OwnedFd, folder: &OwnedFd, depth: usize, moved: &Cell<u64>) -> R
         } else {
             unlinkat(folder, &name, AtFlags::empty())
         };
-        if let Err(error) = done {
-            if error != Errno::NOENT {
-                first_error.get_or_insert(error);
-            }
+        if let Err(error) = done
+            && error != Errno::NOENT
+        {
+            first_error.get_or_insert(error);
         }
     }
     first_error.map_or(Ok(()), Err)

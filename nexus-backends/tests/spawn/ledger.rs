@@ -92,7 +92,7 @@ fn a_live_host_is_not_touched_by_the_sweep_of_another() {
     // A second host of the same home dies; the first one stays as it is.
     let dead_run = RunId::new();
     let entry = alive.home.path().join("runs").join(format!("{dead_run}.json"));
-    fs::write(&entry, entry_text(&dead_run, json!({ "pid": 1, "start_ticks": 99 }), json!([]))).unwrap();
+    fs::write(&entry, entry_text(&dead_run, &json!({ "pid": 1, "start_ticks": 99 }), &json!([]))).unwrap();
     let swept = sweep(alive.home.path()).unwrap();
     assert_eq!(swept.runs, [dead_run]);
     assert!(alive.members.iter().all(|pid| exists(*pid)));
@@ -106,11 +106,11 @@ fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned()
 }
 
-fn entry_text(run: &RunId, owner: Value, children: Value) -> String {
+fn entry_text(run: &RunId, owner: &Value, children: &Value) -> String {
     entry_of_boot(run, &boot_id(), owner, children)
 }
 
-fn entry_of_boot(run: &RunId, boot_id: &str, owner: Value, children: Value) -> String {
+fn entry_of_boot(run: &RunId, boot_id: &str, owner: &Value, children: &Value) -> String {
     json!({
         "version": 1,
         "run": run.as_str(),
@@ -159,18 +159,18 @@ fn a_reused_process_id_is_never_signalled() {
     let run = RunId::new();
     let earlier = json!([{ "pid": stranger.pid(), "start_ticks": start_ticks(stranger.pid()) - 1 }]);
     let dead = json!({ "pid": std::process::id(), "start_ticks": 1 });
-    let home = home_with(&run, &entry_text(&run, dead.clone(), earlier));
-    assert_eq!(sweep(home.path()).unwrap().runs, [run.clone()]);
+    let home = home_with(&run, &entry_text(&run, &dead, &earlier));
+    assert_eq!(sweep(home.path()).unwrap().runs, std::slice::from_ref(&run));
     assert!(exists(stranger.pid()));
 
     // The same numbers, but from before the machine was started again.
     let same = json!([{ "pid": stranger.pid(), "start_ticks": start_ticks(stranger.pid()) }]);
-    let home = home_with(&run, &entry_of_boot(&run, "an-earlier-boot", dead.clone(), same.clone()));
-    assert_eq!(sweep(home.path()).unwrap().runs, [run.clone()]);
+    let home = home_with(&run, &entry_of_boot(&run, "an-earlier-boot", &dead, &same));
+    assert_eq!(sweep(home.path()).unwrap().runs, std::slice::from_ref(&run));
     assert!(exists(stranger.pid()));
 
     // The identity itself is enough: this one scrubbed its marker.
-    let home = home_with(&run, &entry_text(&run, dead, same));
+    let home = home_with(&run, &entry_text(&run, &dead, &same));
     assert_eq!(sweep(home.path()).unwrap().killed, 1);
     drop(stranger);
 }
@@ -179,7 +179,7 @@ fn a_reused_process_id_is_never_signalled() {
 fn an_owner_known_by_its_identity_is_alive_without_a_lock() {
     let run = RunId::new();
     let own = json!({ "pid": std::process::id(), "start_ticks": start_ticks(std::process::id()) });
-    let home = home_with(&run, &entry_text(&run, own, json!([])));
+    let home = home_with(&run, &entry_text(&run, &own, &json!([])));
     assert!(sweep(home.path()).unwrap().runs.is_empty());
     assert_eq!(count(&home.path().join("runs")), 1);
 }
@@ -187,7 +187,7 @@ fn an_owner_known_by_its_identity_is_alive_without_a_lock() {
 #[test]
 fn a_crash_before_the_child_was_written_down_is_swept_by_the_marker() {
     let run = RunId::new();
-    let home = home_with(&run, &entry_text(&run, json!(null), json!([])));
+    let home = home_with(&run, &entry_text(&run, &json!(null), &json!([])));
     let orphan = Stranger(Command::new("sleep").arg("300").env("NEXUS_RUN", run.as_str()).spawn().unwrap());
     // A process shows its environment a moment after its start.
     while marked(&run) != [orphan.pid()] {
@@ -211,7 +211,7 @@ fn a_torn_entry_is_swept_by_its_name() {
 #[test]
 fn a_sweep_removes_only_what_a_run_can_have_made() {
     let (run, other) = (RunId::new(), RunId::new());
-    let home = home_with(&run, &entry_text(&run, json!(null), json!([])));
+    let home = home_with(&run, &entry_text(&run, &json!(null), &json!([])));
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("kept"), "x").unwrap();
     let below = |name: String| home.path().join("tmp").join(name);
