@@ -14,7 +14,7 @@ use std::{
 };
 
 use nexus_core::{BackendId, BuildContext, ExecutionBackend, ExecutionBackendExt as _, ToolAccess, TurnRequest};
-use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
+use nexus_testkit::sim::{Dialect, Scenario, Sim, ToolCall};
 use serde_json::{Map, Value, json};
 
 /// One CLI, and how it is pointed at a simulator.
