@@ -29,5 +29,5 @@ fn main() -> ExitCode {
 fn real(name: &str, executable: PathBuf) -> DelegatedSubject {
     DelegatedSubject::real(name, Arc::new(ClaudeCli), executable, Dialect::Anthropic)
         .with_model("claude-sonnet-5")
-        .with_setting("billing", json!("metered"))
+        .with_setting("billing", json!("plan"))
 }

@@ -13,8 +13,9 @@ use crate::delegated::conversation::Failure;
 /// When a rate limit that names no time may be tried again. Source: our own guess, not the vendor's.
 const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);
 
-/// When a vendor without capacity may be tried again. Source: our own guess, not the vendor's.
-const OVERLOAD_GUESS: Duration = Duration::from_secs(30);
+/// When a vendor without capacity, or whose server failed, may be tried again. Source: our own guess, not the
+/// vendor's.
+const SERVER_GUESS: Duration = Duration::from_secs(30);
 
 /// What the CLI said about failures before its `result` line.
 #[derive(Debug, Default)]
@@ -82,7 +83,10 @@ fn reported(result: &ResultLine, witness: &Witness) -> Failure {
             (ErrorKind::UsageLimit, at.map_or(Retry::Never, Retry::At))
         }
         (ErrorKind::RateLimited, None) => (kind, Retry::After(RATE_LIMIT_GUESS)),
-        (ErrorKind::Overloaded, _) => (kind, Retry::After(OVERLOAD_GUESS)),
+        (ErrorKind::Overloaded, _) => (kind, Retry::After(SERVER_GUESS)),
+        (ErrorKind::VendorFailure, _) if result.api_error_status.is_some() => {
+            (kind, Retry::After(SERVER_GUESS))
+        }
         (ErrorKind::Transport, _) => (kind, Retry::Now),
         _ => (kind, Retry::Never),
     };

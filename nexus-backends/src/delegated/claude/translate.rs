@@ -259,7 +259,9 @@ impl ClaudeConversation {
             let block: Block = serde_json::from_value(content).ok()?;
             match block.kind.as_str() {
                 "tool_result" => self.answer(&block, step),
-                "text" if line.parent_tool_use_id.is_none() && !line.is_replay => self.nudged(&block.text, step),
+                "text" if line.parent_tool_use_id.is_none() && !line.is_replay => {
+                    self.nudged(&block.text, step)
+                }
                 _ => {}
             }
         }
