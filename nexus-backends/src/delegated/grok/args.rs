@@ -15,7 +15,7 @@ const BACKGROUND_WAIT_SECONDS: &str = "30";
 /// What the arguments say.
 #[derive(Debug)]
 pub(super) struct Arguments {
-    /// Where the prompt is: `/dev/stdin`, or a file of content blocks.
+    /// The file of content blocks that is the prompt.
     pub(super) prompt_file: PathBuf,
     /// The folder to work in, absolute.
     pub(super) directory: PathBuf,
@@ -96,7 +96,7 @@ mod tests {
 
     fn arguments(access: ToolAccess) -> Arguments {
         Arguments {
-            prompt_file: "/dev/stdin".into(),
+            prompt_file: "/h/prompt.json".into(),
             directory: "/w".into(),
             access,
             session: Session::New("s".into()),

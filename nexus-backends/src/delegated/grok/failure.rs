@@ -22,11 +22,12 @@ const INTERNAL: &str = "Internal error: ";
 
 /// Sentences of the CLI itself, by their beginning.
 const SENTENCES: &[(&str, ErrorKind)] = &[
-    ("Not signed in.", ErrorKind::Unauthenticated),      // auth-none
-    ("Couldn't set model", ErrorKind::ModelUnavailable), // opt-model-unknown
-    ("--effort/--reasoning-effort:", ErrorKind::InvalidRequest), // opt-effort-none
-    ("Couldn't create session:", ErrorKind::InvalidRequest), // home-readonly
-    ("Couldn't load session", ErrorKind::SessionLost),   // session-resume of an unknown id
+    ("Not signed in.", ErrorKind::Unauthenticated), // auth-none
+    ("You’ve reached your free Grok Build usage limit", ErrorKind::UsageLimit), // 429, subscription:free-usage-exhausted
+    ("Couldn't set model", ErrorKind::ModelUnavailable),                        // opt-model-unknown
+    ("--effort/--reasoning-effort:", ErrorKind::InvalidRequest),                // opt-effort-none
+    ("Couldn't create session:", ErrorKind::InvalidRequest),                    // home-readonly
+    ("Couldn't load session", ErrorKind::SessionLost), // session-resume of an unknown id
 ];
 
 /// What stands quoted, or as the message inside the JSON, behind [`INTERNAL`].

@@ -25,6 +25,8 @@ use crate::{
     delegated::{run_home::RunHome, settings::Billing},
 };
 
+/// The prompt's file, in the home. By the end of its name the CLI knows that content blocks are in it.
+const PROMPT_FILE: &str = "prompt.json";
 /// Names the issuer and client that a subscription's entry stands under.
 const PLAN_ENTRY: &str = "https://auth.x.ai::b1a00492-073a-47ea-816f-4c329264a828";
 const ISSUER: &str = "https://auth.x.ai";
@@ -129,15 +131,23 @@ pub(super) fn write_system(home: &RunHome, system: &str) -> io::Result<PathBuf> 
     home.write("agent.md", format!("---\nname: nexus\ndescription: The agent of this turn\n---\n{system}\n"))
 }
 
-/// Writes a prompt with pictures in it as content blocks.
-pub(super) fn write_blocks(
-    home: &RunHome,
-    blocks: &[PromptBlock],
-    suffix: Option<&str>,
-) -> io::Result<PathBuf> {
+/// Writes the prompt as content blocks, which alone arrive to the letter: a prompt from a plain file or from
+/// standard input is trimmed, and `/compact` is a command even so.
+pub(super) fn write_prompt(home: &RunHome, blocks: &[PromptBlock]) -> io::Result<PathBuf> {
+    let file = home.path().join(PROMPT_FILE);
+    forget(&file)?;
+    home.write(PROMPT_FILE, content(blocks).to_string())
+}
+
+fn content(blocks: &[PromptBlock]) -> Value {
     let mut content: Vec<Value> = blocks.iter().filter_map(content_block).collect();
-    content.extend(suffix.map(|text| json!({ "type": "text", "text": text })));
-    home.write("prompt.json", Value::Array(content).to_string())
+    let is_like_a_command =
+        matches!(blocks.first(), Some(PromptBlock::Text { text }) if text.trim_start().starts_with('/'));
+    if is_like_a_command {
+        // What does not begin with a slash is no command. The CLI puts a blank between two blocks.
+        content.insert(0, json!({ "type": "text", "text": "" }));
+    }
+    Value::Array(content)
 }
 
 fn content_block(block: &PromptBlock) -> Option<Value> {
@@ -152,13 +162,17 @@ fn content_block(block: &PromptBlock) -> Option<Value> {
 
 /// Lends the credential to the next process of this home.
 pub(super) fn lend(home: &RunHome, credential: &Credential, billing: Billing) -> io::Result<()> {
-    let file = grok_home(home.path()).join("auth.json");
-    match std::fs::remove_file(&file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    forget(&grok_home(home.path()).join("auth.json"))?;
     home.write("grok/auth.json", entry(credential, billing, SystemTime::now()).to_string())?;
     Ok(())
+}
+
+/// Removes a file that may be there from the process before.
+fn forget(file: &Path) -> io::Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn entry(credential: &Credential, billing: Billing, now: SystemTime) -> Value {
@@ -228,6 +242,17 @@ mod tests {
         assert_eq!(at(951_827_696), "2000-02-29T12:34:56Z");
         assert_eq!(at(1_795_230_912), "2026-11-21T03:15:12Z");
         assert_eq!(at(4_107_542_399), "2100-02-28T23:59:59Z");
+    }
+
+    #[test]
+    fn a_prompt_that_looks_like_a_command_is_none() {
+        let first = |text: &str| content(&[PromptBlock::text(text)])[0]["text"].clone();
+        for text in ["/compact", " \n/compact now", "/"] {
+            assert_eq!(first(text), "", "{text:?}");
+        }
+        for text in ["a/b", "\n -x", ""] {
+            assert_eq!(first(text), text);
+        }
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::{io, sync::atomic::Ordering, time::Duration};
 
-use bytes::Bytes;
 use nexus_core::{ErrorKind, PromptBlock, SessionMode, ToolAccess, TurnRequest};
 
 use super::{
@@ -22,7 +21,7 @@ use crate::{
         executable::Executable,
         run_home::RunHome,
         settings::Billing,
-        spawn::{Invocation, StdinMode},
+        spawn::Invocation,
     },
 };
 
@@ -71,7 +70,8 @@ impl Grok {
             warnings.push(format!("the model does not take effort {effort}; {taken} is used"));
         }
 
-        let prompt = Prompt::write(request, start.question.as_deref(), &home).map_err(unwritable)?;
+        let question = blocks(request, start.question.as_deref());
+        let prompt_file = home::write_prompt(&home, &question).map_err(unwritable)?;
         let agent_file = match &request.system {
             Some(system) if start.writes_system => {
                 Some(home::write_system(&home, system).map_err(unwritable)?)
@@ -90,7 +90,7 @@ impl Grok {
             _ => Keeping::below(&plan.nexus_home, session_id),
         };
         let arguments = Arguments {
-            prompt_file: prompt.file,
+            prompt_file,
             directory: plan.working_directory.clone(),
             access: request.tool_access,
             session: start.session,
@@ -103,8 +103,7 @@ impl Grok {
         let environment = self
             .child_environment(request, &home)
             .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()).with_source(error))?;
-        let invocation =
-            self.invocation(plan, &executable, &arguments, environment, &home)?.stdin(prompt.stdin);
+        let invocation = self.invocation(plan, &executable, &arguments, environment, &home)?;
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let conversation = GrokConversation::new(plan.backend.clone(), request.tool_access, process)
             .with_session(keeping, watch);
@@ -275,31 +274,18 @@ struct Start {
     writes_system: bool,
 }
 
-/// How the prompt reaches the process.
-struct Prompt {
-    file: std::path::PathBuf,
-    stdin: StdinMode,
-}
-
-impl Prompt {
-    fn write(request: &TurnRequest, question: Option<&str>, home: &RunHome) -> io::Result<Self> {
-        let by_stdin =
-            |text: String| Self { file: "/dev/stdin".into(), stdin: StdinMode::Bytes(Bytes::from(text)) };
-        if let Some(question) = question {
-            return Ok(by_stdin(question.to_owned()));
-        }
-        let instruction = request.output.as_ref().map(|output| output.instruction());
-        let has_image = request.prompt.iter().any(|block| matches!(block, PromptBlock::Image { .. }));
-        if has_image {
-            let file = home::write_blocks(home, &request.prompt, instruction.as_deref())?;
-            return Ok(Self { file, stdin: StdinMode::Empty });
-        }
-        let text = request.prompt_text();
-        Ok(by_stdin(match instruction {
-            Some(instruction) => format!("{text}\n\n{instruction}"),
-            None => text,
-        }))
+/// What the model is asked: the prompt, or the question of a repair.
+fn blocks(request: &TurnRequest, question: Option<&str>) -> Vec<PromptBlock> {
+    if let Some(question) = question {
+        return vec![PromptBlock::text(question)];
     }
+    let mut blocks = match request.prompt.iter().all(|block| matches!(block, PromptBlock::Text { .. })) {
+        true => vec![PromptBlock::text(request.prompt_text())],
+        false => request.prompt.clone(),
+    };
+    let instruction = request.output.as_ref().map(|output| format!("\n\n{}", output.instruction()));
+    blocks.extend(instruction.map(PromptBlock::text));
+    blocks
 }
 
 /// Whether a line may be left out when nobody reads fast enough: the record makes up for it.
