@@ -15,9 +15,8 @@ pub(super) mod text;
 pub(super) mod tools;
 pub(super) mod usage;
 
-/// A picture of 16 by 16 pixels, in base64: some vendors take none under 8 by 8.
-pub(super) const SMALL_PNG: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAFklEQVR42mMwTptJEmIY1TCqYfhqAABIfDIQX3O2awAAAABJRU5ErkJggg==";
+/// A picture of 32 by 32 pixels, in base64: some vendors drop a picture of less than 512.
+pub(super) const SMALL_PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAKklEQVR42mMwTptJU8QwasGoBaMWjFowasGoBaMWjFowasGoBaMWDBULAKbkyD1cfgBVAAAAAElFTkSuQmCC";
 
 /// Shows `visit` every file under `path`. Links are not followed; what cannot be read is passed over.
 fn walk(path: &Path, visit: &mut dyn FnMut(&Path)) {
