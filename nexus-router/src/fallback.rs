@@ -19,8 +19,8 @@
 use std::time::SystemTime;
 
 use nexus_core::{
-    Cost, CostSource, Effects, ErrorKind, Phase, Retry, Skipped, ToolCallRecord, TurnError, TurnResult,
-    Usage, Usd,
+    BackendId, Cost, CostSource, Effects, ErrorKind, Phase, Retry, Skipped, ToolCallRecord, TurnError,
+    TurnResult, Usage, Usd,
 };
 
 use crate::{
@@ -96,7 +96,7 @@ impl Spent {
     }
 
     /// Notes a backend that tried in vain.
-    pub(crate) fn fail(&mut self, mut error: TurnError, now: SystemTime) -> Skipped {
+    pub(crate) fn fail(&mut self, backend: &BackendId, mut error: TurnError, now: SystemTime) -> Skipped {
         let until = match error.retry() {
             Retry::Never => None,
             Retry::Now => {
@@ -109,9 +109,8 @@ impl Spent {
         if let Some(until) = until {
             self.returns.note(until);
         }
-        let skipped = Skipped::new(error.backend().clone(), words_of(&error))
-            .with_kind(Some(error.kind()))
-            .with_until(until);
+        let skipped =
+            Skipped::new(backend.clone(), words_of(&error)).with_kind(Some(error.kind())).with_until(until);
         self.skipped.push(skipped.clone());
 
         let partial = error.partial_mut();

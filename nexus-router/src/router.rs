@@ -124,9 +124,9 @@ impl Router {
     /// # Errors
     ///
     /// Those of the backend that decided, with [`TurnError::skipped`] naming who was asked before. If a chain
-    /// of several has nobody left, or that of one was passed over, it is
-    /// [`Exhausted`](nexus_core::ErrorKind::Exhausted), with the time at which the first one comes back; a
-    /// backend that is alone in its chain and ran returns its own error. A work-kind that does not
+    /// of several has nobody left, [`Exhausted`](nexus_core::ErrorKind::Exhausted), with the time at which
+    /// the first one comes back. A backend that is alone in its chain gives its own error, and while it is
+    /// held, the refusal that holds it; parked or missing, it is `Exhausted` too. A work-kind that does not
     /// exist is [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest).
     pub async fn run_turn(
         &self,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, ErrorKind, EventSink, ExecutionBackend, Limit, Skipped, TurnError, TurnEvent, TurnHost,
+    BackendId, ErrorKind, EventSink, ExecutionBackend, Limit, Retry, Skipped, TurnError, TurnEvent, TurnHost,
     TurnRequest, TurnResult, Usd,
     turn::{Fallback, Queued},
 };
@@ -70,13 +70,17 @@ impl Run<'_> {
         let chain = self.candidates()?;
         let mut spent = Spent::default();
         let mut passed_over: Vec<Skipped> = Vec::new();
+        // With nobody to fall back to, the backend's own error says more than that the chain ran out.
+        let is_alone = chain.len() == 1;
         for entry in &chain {
             if self.host.cancel.is_cancelled() {
                 return Err(spent.into_own_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
             }
-            let backend = match self.standing_reason(entry) {
+            let backend = match self.standing_reason(entry, is_alone) {
                 Ok(backend) => backend,
-                Err(skipped) => {
+                Err(Passed::Held(hold)) if is_alone => return Err(refused_still(&hold)),
+                Err(passed) => {
+                    let skipped = passed.into_skipped();
                     passed_over.push(skipped.clone());
                     spent.skip(skipped);
                     continue;
@@ -88,6 +92,7 @@ impl Run<'_> {
             };
             let pass = match self.holds.admit(&entry.id) {
                 Admission::Open(pass) => pass,
+                Admission::Held(hold) if is_alone => return Err(refused_still(&hold)),
                 Admission::Held(hold) => {
                     let skipped = held(&hold);
                     passed_over.push(skipped.clone());
@@ -122,10 +127,10 @@ impl Run<'_> {
                     let partial = error.partial_mut();
                     partial.messages.iter_mut().for_each(|message| events.rename_message(message));
                     partial.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
-                    if chain.len() == 1 || !may_go_on(&error, self.route.rule) {
+                    if is_alone || !may_go_on(&error, self.route.rule) {
                         return Err(spent.into_error(error));
                     }
-                    passed_over.push(spent.fail(error, self.holds.now()));
+                    passed_over.push(spent.fail(&entry.id, error, self.holds.now()));
                 }
             }
         }
@@ -151,26 +156,32 @@ impl Run<'_> {
         Ok(own)
     }
 
-    /// Why an entry is not tried, as far as that is known before a place is asked for.
-    fn standing_reason<'e>(&self, entry: &'e Entry) -> Result<&'e Arc<dyn ExecutionBackend>, Skipped> {
+    /// Why an entry is not tried, as far as that is known before a place is asked for. A backend that is alone
+    /// judges itself whether it can do what the request asks.
+    fn standing_reason<'e>(
+        &self,
+        entry: &'e Entry,
+        is_alone: bool,
+    ) -> Result<&'e Arc<dyn ExecutionBackend>, Passed> {
         let skipped = |reason: String| Skipped::new(entry.id.clone(), reason);
         if let Some(reason) = &entry.parked {
-            return Err(skipped(format!("parked: {reason}")));
+            return Err(Passed::Over(skipped(format!("parked: {reason}"))));
         }
         let backend = match &entry.state {
             EntryState::Built(backend) => backend,
-            EntryState::Absent(reason) => return Err(skipped(reason.clone())),
+            EntryState::Absent(reason) => return Err(Passed::Over(skipped(reason.clone()))),
         };
         if let Some(hold) = self.holds.peek(&entry.id)
             && (hold.probing || self.holds.now() < hold.until)
         {
-            return Err(held(&hold));
+            return Err(Passed::Held(hold));
         }
         match needs::unmet(&self.request, &self.host, &backend.capabilities()) {
-            Some(need) => {
-                Err(skipped(format!("does not support {need}")).with_kind(Some(ErrorKind::Unsupported)))
+            Some(need) if !is_alone => {
+                let skipped = skipped(format!("does not support {need}"));
+                Err(Passed::Over(skipped.with_kind(Some(ErrorKind::Unsupported))))
             }
-            None => Ok(backend),
+            _ => Ok(backend),
         }
     }
 
@@ -251,6 +262,29 @@ fn left_of<T: Copy + PartialOrd + std::ops::Sub<Output = T> + Default>(limit: T,
         return Some(limit);
     }
     (used < limit).then(|| limit - used)
+}
+
+/// Why a backend is passed over.
+enum Passed {
+    Held(Hold),
+    Over(Skipped),
+}
+
+impl Passed {
+    fn into_skipped(self) -> Skipped {
+        match self {
+            Self::Held(hold) => held(&hold),
+            Self::Over(skipped) => skipped,
+        }
+    }
+}
+
+/// The refusal that holds a backend, once more.
+fn refused_still(hold: &Hold) -> TurnError {
+    TurnError::new(hold.kind, hold.backend.clone())
+        .with_retry(Retry::At(hold.until))
+        .with_message(hold.reason.clone())
+        .with_skipped(vec![held(hold)])
 }
 
 fn held(hold: &Hold) -> Skipped {

@@ -219,6 +219,24 @@ async fn a_backend_without_what_the_request_needs_is_not_even_asked() {
     assert_eq!(alpha.turns(), 0);
 }
 
+#[tokio::test]
+async fn a_backend_that_is_alone_judges_itself_what_it_can_do() {
+    let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::Unsupported, Retry::Never, "no pictures")]);
+    let picture = PromptBlock::Image { media_type: "image/png".into(), data: "AA==".into() };
+    let request = TurnRequest::new("x").with_block(picture);
+    let error = run(&router(&chain("alpha"), &[&alpha]), request).await.1.unwrap_err();
+    assert_eq!(error.to_string(), "alpha does not support what the request asks: no pictures");
+}
+
+#[tokio::test]
+async fn a_backend_that_is_alone_and_parked_is_a_chain_that_ran_out() {
+    let alpha = Fake::answering("alpha");
+    let text = format!("{}backends: {{ alpha: {{ parked: \"for now\" }} }}\n", chain("alpha"));
+    let error = run(&router(&text, &[&alpha]), TurnRequest::new("x")).await.1.unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (ErrorKind::Exhausted, Retry::Never));
+    assert_eq!(error.to_string(), "work has nobody left to run the turn: alpha: parked: for now");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_deadline_covers_every_attempt() {
     let late = Act::SlowFail(Duration::from_secs(40), ErrorKind::Transport);

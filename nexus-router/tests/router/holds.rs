@@ -43,9 +43,9 @@ async fn a_refusal_without_a_time_is_a_stated_guess() {
     assert_eq!(error.kind(), ErrorKind::RateLimited);
     assert!(router.holds()[0].guessed);
     let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    assert_eq!((error.kind(), error.backend().as_str()), (ErrorKind::RateLimited, "alpha"));
     assert_eq!(error.retry(), Retry::At(router.holds()[0].until));
-    assert_eq!(alpha.turns(), 1);
+    assert_eq!(alpha.turns(), 1, "a held backend was asked");
     clock.advance(RATE_LIMIT_GUESS);
     let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::RateLimited);
@@ -102,6 +102,21 @@ async fn a_refusal_after_a_write_arms_it_too() {
     let router = builder(&[&alpha]).from_str(&chain("alpha")).unwrap();
     run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     assert_eq!(router.holds().len(), 1);
+}
+
+#[tokio::test]
+async fn a_chain_in_which_all_are_held_says_when_the_first_comes_back() {
+    let limited =
+        |seconds| [Act::Fail(ErrorKind::RateLimited, Retry::After(Duration::from_secs(seconds)), "")];
+    let (alpha, beta) = (Fake::new("alpha", limited(300)), Fake::new("beta", limited(120)));
+    let clock = ManualClock::new();
+    let router = builder(&[&alpha, &beta]).clock(clock.clone()).from_str(&chain("alpha, beta")).unwrap();
+    let soon = Retry::At(nexus_router::Clock::now(&*clock) + Duration::from_secs(120));
+    for _ in 0..2 {
+        let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
+        assert_eq!((error.kind(), error.retry()), (ErrorKind::Exhausted, soon));
+    }
+    assert_eq!((alpha.turns(), beta.turns()), (1, 1));
 }
 
 #[tokio::test]
