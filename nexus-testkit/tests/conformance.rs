@@ -1,5 +1,52 @@
-//! The reference backend keeps every promise.
+//! The reference backend keeps every promise, and the report is strict about what was not shown.
+
+use async_trait::async_trait;
+use nexus_testkit::conformance::{
+    Feature, Outcome, Setting, Stage, StageError, Subject, Timing, hold_declarations,
+    reference::ReferenceSubject, run,
+};
 
 mod reference {
     nexus_testkit::conformance_tests!(nexus_testkit::conformance::reference::ReferenceSubject);
+}
+
+/// The reference backend before a counterpart that cannot do much.
+#[derive(Debug)]
+struct Limited;
+
+#[async_trait]
+impl Subject for Limited {
+    fn name(&self) -> &str {
+        "limited"
+    }
+
+    async fn stage(&self, setting: Setting) -> Result<Stage, StageError> {
+        ReferenceSubject.stage(setting).await
+    }
+
+    fn timing(&self) -> Timing {
+        ReferenceSubject.timing()
+    }
+
+    fn cannot_stage(&self, case: &str) -> Option<String> {
+        let cannot = ["a_picture_arrives", "a_refusal_is_refused"];
+        cannot.contains(&case).then(|| "the counterpart knows no pictures and never refuses".to_owned())
+    }
+}
+
+#[tokio::test]
+async fn a_promise_that_is_declared_and_not_shown_is_unproven() {
+    let report = run(&Limited, |case| ["prompt", "failure"].contains(&case.family)).await.unwrap();
+    assert_eq!(report.failures().count(), 0, "{report}");
+    assert!(report.unproven().contains(&Feature::Images), "{report}");
+    assert!(!report.unproven().contains(&Feature::System), "{report}");
+    assert!(!report.is_conformant());
+    let not_staged = report.entries.iter().filter(|entry| matches!(entry.outcome, Outcome::NotStaged(_)));
+    assert_eq!(not_staged.count(), 2);
+}
+
+#[test]
+#[should_panic(expected = "declared and shown by no case: [Images]")]
+fn a_subject_that_leaves_a_declaration_unshown_is_told() {
+    hold_declarations(&Limited);
 }

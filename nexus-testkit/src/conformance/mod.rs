@@ -28,6 +28,7 @@ mod feature;
 mod finding;
 #[cfg(feature = "harness")]
 mod harness;
+mod model;
 mod processes;
 pub mod reference;
 mod report;
@@ -43,6 +44,7 @@ pub use feature::Feature;
 pub use finding::{Finding, Verdict};
 #[cfg(feature = "harness")]
 pub use harness::harness;
+pub use model::ScriptedModel;
 pub use report::{Entry, Outcome, Report};
 pub use run::{hold, hold_declarations, run, run_case};
 pub use subject::{

@@ -1,10 +1,6 @@
-//! The reference backend, and the model that it reads from a script.
+//! The reference backend.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -14,61 +10,13 @@ use nexus_core::{
 };
 
 use super::turn::Turn;
-use crate::{
-    conformance::{Line, ModelCall, Witness},
-    sim::{Reply, Scenario},
-};
-
-/// A model that says what a script says, and remembers what it was asked.
-#[derive(Debug)]
-pub struct ReferenceModel {
-    script: Scenario,
-    line: Line,
-    asked: Mutex<Asked>,
-}
-
-#[derive(Debug, Default)]
-struct Asked {
-    calls: Vec<ModelCall>,
-    by_rule: BTreeMap<Option<usize>, usize>,
-}
-
-impl ReferenceModel {
-    /// A model that says what `script` says, if it can be reached.
-    pub fn new(script: Scenario, line: Line) -> Self {
-        Self { script, line, asked: Mutex::default() }
-    }
-
-    /// The answer to `call`; `None` if nobody is there.
-    pub(super) fn answer(&self, call: ModelCall) -> Option<Reply> {
-        if self.line == Line::Refused {
-            return None;
-        }
-        let mut asked = self.lock();
-        let rule = self.script.rule_for(&call.user_texts);
-        let count = asked.by_rule.entry(rule).or_default();
-        let index = *count;
-        *count += 1;
-        asked.calls.push(call);
-        Some(self.script.reply(rule, index))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Witness for ReferenceModel {
-    fn model_calls(&self) -> Vec<ModelCall> {
-        self.lock().calls.clone()
-    }
-}
+use crate::conformance::ScriptedModel;
 
 /// A backend that keeps every promise of the seam.
 #[derive(Debug)]
 pub struct ReferenceBackend {
     pub(super) id: BackendId,
-    pub(super) model: Arc<ReferenceModel>,
+    pub(super) model: Arc<ScriptedModel>,
     pub(super) home: PathBuf,
     pub(super) environment: BTreeMap<String, String>,
 }
@@ -76,7 +24,7 @@ pub struct ReferenceBackend {
 impl ReferenceBackend {
     /// A backend that asks `model`, keeps conversations in `home`, and lends tools what requests name of
     /// `environment`.
-    pub fn new(model: Arc<ReferenceModel>, home: PathBuf, environment: BTreeMap<String, String>) -> Self {
+    pub fn new(model: Arc<ScriptedModel>, home: PathBuf, environment: BTreeMap<String, String>) -> Self {
         Self { id: "reference".into(), model, home, environment }
     }
 }

@@ -12,5 +12,5 @@ mod subject;
 mod tools;
 mod turn;
 
-pub use backend::{ReferenceBackend, ReferenceModel};
+pub use backend::ReferenceBackend;
 pub use subject::ReferenceSubject;

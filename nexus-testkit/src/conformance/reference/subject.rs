@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use nexus_core::ModelId;
 
-use super::backend::{ReferenceBackend, ReferenceModel};
-use crate::conformance::{Setting, Stage, StageError, Subject, Timing};
+use super::backend::ReferenceBackend;
+use crate::conformance::{ScriptedModel, Setting, Stage, StageError, Subject, Timing};
 
 /// Stages a [`ReferenceBackend`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,7 +19,7 @@ impl Subject for ReferenceSubject {
     }
 
     async fn stage(&self, setting: Setting) -> Result<Stage, StageError> {
-        let model = Arc::new(ReferenceModel::new(setting.script, setting.line));
+        let model = Arc::new(ScriptedModel::new(&setting));
         let backend = ReferenceBackend::new(Arc::clone(&model), setting.home, setting.environment);
         Ok(Stage::new(Arc::new(backend), model))
     }

@@ -1,0 +1,54 @@
+//! A model that says what a script says, for subjects that need no server to say it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use super::subject::{Line, ModelCall, Setting, Witness};
+use crate::sim::{Reply, Scenario};
+
+/// A model that says what a script says, and remembers what it was asked.
+#[derive(Debug)]
+pub struct ScriptedModel {
+    script: Scenario,
+    line: Line,
+    asked: Mutex<Asked>,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    calls: Vec<ModelCall>,
+    by_rule: BTreeMap<Option<usize>, usize>,
+}
+
+impl ScriptedModel {
+    /// The model of `setting`.
+    pub fn new(setting: &Setting) -> Self {
+        Self { script: setting.script.clone(), line: setting.line, asked: Mutex::default() }
+    }
+
+    /// The answer to `call`; `None` if nobody is there.
+    pub fn answer(&self, call: ModelCall) -> Option<Reply> {
+        if self.line == Line::Refused {
+            return None;
+        }
+        let mut asked = self.lock();
+        let rule = self.script.rule_for(&call.user_texts);
+        let count = asked.by_rule.entry(rule).or_default();
+        let index = *count;
+        *count += 1;
+        asked.calls.push(call);
+        Some(self.script.reply(rule, index))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Witness for ScriptedModel {
+    fn model_calls(&self) -> Vec<ModelCall> {
+        self.lock().calls.clone()
+    }
+}

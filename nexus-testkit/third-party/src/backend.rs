@@ -1,0 +1,58 @@
+//! The backend itself.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use nexus_core::{
+    AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, Fence, LoopMode,
+    Support, TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult,
+};
+
+use crate::{turn::Turn, voice::Voice};
+
+/// Runs turns with a [`Voice`].
+#[derive(Clone, Debug)]
+pub struct Parrot {
+    id: BackendId,
+    voice: Arc<dyn Voice>,
+}
+
+impl Parrot {
+    /// A backend that speaks with `voice`.
+    pub fn new(voice: Arc<dyn Voice>) -> Self {
+        Self { id: BackendId::new("parrot"), voice }
+    }
+
+    pub(crate) fn voice(&self) -> &dyn Voice {
+        &*self.voice
+    }
+}
+
+#[async_trait]
+impl ExecutionBackend for Parrot {
+    fn id(&self) -> &BackendId {
+        &self.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new(LoopMode::Native);
+        capabilities.text = TextGranularity::Deltas;
+        capabilities.thinking = Support::Yes;
+        capabilities.caller_tools = Support::Yes;
+        capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
+        capabilities
+    }
+
+    async fn probe(&self) -> Availability {
+        Availability::ready(Some(env!("CARGO_PKG_VERSION").to_owned()))
+    }
+
+    async fn run_turn(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        Turn::new(self, request, host).run(events).await
+    }
+}

@@ -1,0 +1,11 @@
+//! `parrot`: a backend for Nexus whose agent is any [`Voice`].
+//!
+//! It shows what it takes to write one: the trait, an [`Outbox`](nexus_core::Outbox) for the events, a
+//! [`Recorder`](nexus_core::Recorder) for what they come to, and the conformance suite to know when it is done.
+
+mod backend;
+mod turn;
+mod voice;
+
+pub use backend::Parrot;
+pub use voice::{Asked, End, Piece, Utterance, Voice};
