@@ -23,10 +23,13 @@ struct Span {
 impl Tally {
     /// Takes the report after a model call of `thread`.
     pub(super) fn take(&mut self, thread: String, usage: &ThreadUsage) {
-        self.model_calls = self.model_calls.saturating_add(1);
         let before = usage.total.less(&usage.last);
-        let span = self.threads.entry(thread).or_insert(Span { before, now: usage.total });
-        span.now = usage.total;
+        let span = self.threads.entry(thread).or_insert(Span { before, now: before });
+        // A call that was refused repeats what the last one used.
+        if span.now != usage.total {
+            self.model_calls = self.model_calls.saturating_add(1);
+            span.now = usage.total;
+        }
     }
 
     /// Model calls that were reported.

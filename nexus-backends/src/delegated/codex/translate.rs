@@ -90,6 +90,15 @@ enum Asked {
     Interrupt,
 }
 
+impl Asked {
+    /// What an answer is to, by what it holds. A recording of a client that asked for more than we do reads
+    /// the same.
+    fn by_answer(result: &Value) -> Option<Self> {
+        let answers = [("thread", Self::Thread), ("turn", Self::Turn), ("userAgent", Self::Initialize)];
+        answers.into_iter().find(|(key, _)| result.get(key).is_some()).map(|(_, asked)| asked)
+    }
+}
+
 impl AppServer {
     /// A process that is about to run `script`.
     pub(super) fn new(
@@ -148,7 +157,9 @@ impl AppServer {
                 let (method, params) = (self.script.thread_method, self.script.thread.take());
                 self.ask(Asked::Thread, method, params, step);
             }
-            (Asked::Thread, Ok(result)) => self.thread_opened(result, step),
+            (Asked::Thread, Ok(result)) if result.get("thread").is_some() => self.thread_opened(result, step),
+            // The answer to something that a recorded client asked beside.
+            (Asked::Thread, Ok(_)) => {}
             (Asked::Turn, Ok(result)) => {
                 if let Ok(news) = serde_json::from_value::<TurnNews>(result)
                     && !self.turns.contains(&news.turn.id)
@@ -301,7 +312,7 @@ impl AppServer {
                 step.event(TurnEvent::warning("the conversation was shortened to fit the model's window"));
             }
             Item::CollabAgentToolCall { ref id, ref receiver_thread_ids, .. } => {
-                let call = self.name_call(id);
+                let call = CallId::from(id.as_str());
                 for agent in receiver_thread_ids {
                     self.agents.entry(agent.clone()).or_insert_with(|| call.clone());
                 }
@@ -505,12 +516,14 @@ impl Conversation for AppServer {
             Line { id: Some(id), method: Some(method), .. } => self.asked(&id, &method, step),
             Line { method: Some(method), params, .. } => self.notification(&method, params, step),
             Line { id: Some(id), result, error, .. } => {
-                let Some(asked) = id.as_u64().and_then(|id| self.asked.remove(&id)) else { return };
+                let asked = id.as_u64().and_then(|id| self.asked.remove(&id));
                 let result = match error {
                     Some(error) => Err(error),
                     None => Ok(result.unwrap_or_default()),
                 };
-                self.answer(asked, result, step);
+                if let Some(asked) = result.as_ref().ok().and_then(Asked::by_answer).or(asked) {
+                    self.answer(asked, result, step);
+                }
             }
             Line { result, .. } => {
                 let raw = json!({ "result": result });

@@ -146,7 +146,7 @@ pub(super) struct ThreadUsage {
 }
 
 /// Tokens as the vendor counts them: cached ones are part of the input, reasoning is part of the output.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Tokens {
     pub(super) input_tokens: u64,
