@@ -20,7 +20,7 @@ pub struct Problem {
     pub message: String,
     /// The valid name nearest to the one that was found, where one is near.
     pub suggestion: Option<String>,
-    /// The line of the file, as it stands there.
+    /// The line of the file, without what looks like a secret.
     pub source_line: String,
 }
 

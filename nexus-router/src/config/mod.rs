@@ -5,6 +5,7 @@ mod configuration;
 mod error;
 mod json_schema;
 mod load;
+mod mask;
 mod nearest;
 mod node;
 mod report;

@@ -2,6 +2,7 @@
 
 use super::{
     error::{ConfigError, Problem},
+    mask::masked,
     nearest::nearest,
     node::{Content, Key, Node, Position},
 };
@@ -65,7 +66,7 @@ impl Report {
             position,
             message,
             suggestion,
-            source_line: line_at(position.line).trim_start_matches('\u{feff}').to_owned(),
+            source_line: masked(line_at(position.line).trim_start_matches('\u{feff}')),
         };
         ConfigError::problems(self.problems.into_iter().map(problem).collect())
     }

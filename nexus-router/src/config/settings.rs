@@ -1,6 +1,9 @@
-//! A backend's settings against the schema that its kind declares: slips in names, with their places.
+//! A backend's settings against the schema that its kind declares: slips in names and wrong types, with their
+//! places.
 //!
-//! Only names are judged, those of keys and those of an `enum`. Whether the values fit is the kind's to say.
+//! Only names are judged, those of keys and those of an `enum`, and whether a value is of the type wanted at
+//! all; so that no kind quotes a secret that was written where a mapping belongs. Whether the values fit is
+//! the kind's to say.
 
 use serde_json::Value;
 
@@ -18,6 +21,12 @@ pub(crate) fn names_are_known(
     common: &[&str],
     report: &mut Report,
 ) -> bool {
+    if let Some(wanted) = schema.get("type").and_then(Value::as_str)
+        && let Some(type_name) = other_type(&node.content, wanted)
+    {
+        report.add(node.position, format!("{what} is {type_name}, and this is {}", node.kind()));
+        return false;
+    }
     match &node.content {
         Content::Mapping(entries) => {
             let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
@@ -56,4 +65,21 @@ pub(crate) fn names_are_known(
         }
         _ => true,
     }
+}
+
+/// What is wanted, in words, if the value is of another type. A backend without settings may stand empty.
+fn other_type(content: &Content, wanted: &str) -> Option<&'static str> {
+    let (fits, words) = match wanted {
+        "object" => (matches!(content, Content::Mapping(_) | Content::Null), "a mapping"),
+        "array" => (matches!(content, Content::Sequence(_)), "a list"),
+        "string" => (matches!(content, Content::Text(_)), "text"),
+        "boolean" => (matches!(content, Content::Bool(_)), "true or false"),
+        "number" => (matches!(content, Content::Number(_)), "a number"),
+        "integer" => (
+            matches!(content, Content::Number(number) if number.is_i64() || number.is_u64()),
+            "a whole number",
+        ),
+        _ => return None,
+    };
+    (!fits).then_some(words)
 }

@@ -300,8 +300,36 @@ fn a_seat_needs_a_group() {
 fn settings_that_a_kind_refuses_are_found_in_the_file() {
     let problem = broken("base_url: \"http://127.0.0.1\"", "base_url: \"ftp://127.0.0.1\"");
     assert_problem(&problem, 6, 41, "`base_url` of local: not an http address", None);
-    let problem = broken("base_url: \"http://127.0.0.1\"", "credential: { env: 7 }");
+    let problem = broken("base_url: \"http://127.0.0.1\"", "credential: { env: \"\" }");
     assert_problem(&problem, 6, 50, "`credential.env` of local: not the name of a variable", None);
+}
+
+#[test]
+fn a_setting_of_another_type() {
+    let problem = broken("base_url: \"http://127.0.0.1\"", "credential: { env: 7 }");
+    assert_problem(&problem, 6, 50, "beta-native.credential.env is text, and this is a number", None);
+    let problem = broken("base_url: \"http://127.0.0.1\"", "credential: [x]");
+    assert_problem(&problem, 6, 43, "beta-native.credential is a mapping, and this is a list", None);
+}
+
+#[test]
+fn a_secret_that_was_written_into_the_file_is_not_shown() {
+    const SECRET: &str = "sk-Canary0123456789abcdef";
+    let slips = [
+        ("base_url: \"http://127.0.0.1\"", format!("credential: {SECRET}")),
+        ("base_url: \"http://127.0.0.1\"", format!("credential: \"{SECRET}\"")),
+        ("base_url: \"http://127.0.0.1\"", format!("api_key: {SECRET}")),
+        ("base_url: \"http://127.0.0.1\"", format!("credential: {{ token: '{SECRET}' }}")),
+        ("base_url: \"http://127.0.0.1\"", format!("credential: {{ env: [{SECRET}] }}")),
+        ("at_once: 2 }", format!("at_once: 2, token: {SECRET} }}")),
+    ];
+    for (from, to) in slips {
+        let text = GOOD.replace(from, &to);
+        assert!(text.contains(SECRET));
+        let error = load(&text).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("Canary"), "{error}");
+        assert!(error.to_string().contains("•"), "{error}");
+    }
 }
 
 #[test]

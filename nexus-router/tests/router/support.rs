@@ -282,7 +282,7 @@ impl BackendKind for FakeKind {
             Some(_) => return Err(SettingsError::new("base_url", "not an http address")),
         }
         if let Some(env) = settings.get("credential").and_then(|credential| credential.get("env"))
-            && !env.is_string()
+            && env.as_str().is_none_or(str::is_empty)
         {
             let path = vec!["credential".to_owned(), "env".to_owned()];
             return Err(SettingsError { path, reason: "not the name of a variable".into() });
