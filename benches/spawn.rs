@@ -147,7 +147,7 @@ impl Bench {
             if name == AS_A_CLI_WRITES {
                 self.row(name, &rate(plain), &rate(ours), &format!("{ratio:.2} x"), "0.30 x", ratio >= 0.30);
             } else {
-                let parsing = rate(parse_alone(count));
+                let parsing = rate(count as f64 / parse_alone(count).as_secs_f64());
                 let (plain, ours, ratio) = (rate(plain), rate(ours), format!("{ratio:.2} x"));
                 println!("{name:<44} {plain:>12} {ours:>12} {ratio:>12}   (parsing alone: {parsing})");
             }
