@@ -117,6 +117,8 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn queue(places: usize) -> (Queues, Arc<Queue>) {
@@ -186,5 +188,65 @@ mod tests {
         let mut second = waits(queue.enter());
         arrange(&queues, 2);
         assert!(second.try_recv().is_ok());
+    }
+
+    /// What may happen to a queue.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Enter,
+        Leave(usize),
+        GiveUp(usize),
+        Resize(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => Just(Step::Enter),
+            3 => (0..8_usize).prop_map(Step::Leave),
+            1 => (0..8_usize).prop_map(Step::GiveUp),
+            1 => (1..4_usize).prop_map(Step::Resize),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn no_place_is_lost_and_none_is_given_twice(steps in proptest::collection::vec(step(), 1..60)) {
+            let (queues, queue) = queue(2);
+            let (mut inside, mut waiting, mut places) = (Vec::new(), VecDeque::new(), 2);
+            for step in steps {
+                match step {
+                    Step::Enter => match queue.enter() {
+                        Turnstile::Free(place) => inside.push(place),
+                        Turnstile::Wait(number) => waiting.push_back(number),
+                    },
+                    Step::Leave(which) if !inside.is_empty() => {
+                        inside.swap_remove(which % inside.len());
+                    }
+                    Step::GiveUp(which) if !waiting.is_empty() => {
+                        let _ = waiting.remove(which % waiting.len());
+                    }
+                    Step::Resize(size) => {
+                        arrange(&queues, size);
+                        places = size;
+                    }
+                    Step::Leave(_) | Step::GiveUp(_) => {}
+                }
+                // The places that were handed over, in the order of the line.
+                let mut before_refused = true;
+                waiting.retain_mut(|number| match number.try_recv() {
+                    Ok(place) => {
+                        assert!(before_refused, "somebody was passed by");
+                        inside.push(place);
+                        false
+                    }
+                    Err(_) => {
+                        before_refused = false;
+                        true
+                    }
+                });
+                prop_assert!(waiting.is_empty() || inside.len() >= places, "a place is free, and somebody waits");
+                prop_assert_eq!(queue.lock().running, inside.len());
+            }
+        }
     }
 }

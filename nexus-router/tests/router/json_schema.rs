@@ -61,3 +61,23 @@ fn a_file_of_the_wrong_shape_is_wrong_to_both() {
         assert!(!is_valid(text), "{text}");
     }
 }
+
+fn at_the_root(name: &str) -> String {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    std::fs::read_to_string(root.join(name)).unwrap()
+}
+
+#[test]
+fn the_published_schema_accepts_the_example_and_refuses_a_slip_in_it() {
+    let schema: Value = serde_json::from_str(&at_the_root("nexus.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let is_valid = |text: &str| validator.is_valid(&serde_yaml::from_str::<Value>(text).unwrap());
+    let example = at_the_root("nexus.yaml.example");
+    assert!(is_valid(&example));
+    for (from, to) in
+        [("effort: high", "effort: hihg"), ("\ngroups:", "\ngruops:"), ("  codex-cli:\n", "  codex-cli: 7\n")]
+    {
+        assert!(example.contains(from));
+        assert!(!is_valid(&example.replacen(from, to, 1)), "{to}");
+    }
+}

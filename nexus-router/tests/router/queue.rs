@@ -1,6 +1,9 @@
 //! `max_turns_at_once`: who waits, and what ends the wait.
 
-use std::time::Duration;
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use nexus_core::{CancelToken, ErrorKind, Limit, Limits, TurnEvent, TurnHost, TurnRequest};
 use tokio::time::{Instant, sleep};
@@ -114,4 +117,45 @@ async fn a_reload_changes_the_number_of_places() {
         assert_eq!(alpha.running(), 4);
     };
     futures::join!(turns, widen);
+}
+
+/// Never ready.
+struct Stuck;
+
+impl nexus_core::EventSink for Stuck {
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn accept(&mut self, _event: nexus_core::EventEnvelope) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_sink_delays_neither_the_deadline_nor_cancellation() {
+    let alpha = Fake::new("alpha", [Act::Hang]);
+    let router = router(ONE_AT_A_TIME, &[&alpha]);
+    let _first = tokio::spawn({
+        let router = router.clone();
+        async move { run(&router, TurnRequest::new("x")).await.1 }
+    });
+    sleep(Duration::from_secs(1)).await;
+
+    let begun = Instant::now();
+    let limits = Limits::new().with_deadline(Duration::from_secs(5));
+    let request = TurnRequest::new("x").with_limits(limits);
+    let error = router.run_turn("work", request, TurnHost::new(), &mut Stuck).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached(Limit::Deadline));
+    assert_eq!(begun.elapsed(), Duration::from_secs(5));
+
+    let cancel = CancelToken::new();
+    let mut stuck = Stuck;
+    let host = TurnHost::new().with_cancel(cancel.clone());
+    let turn = router.run_turn("work", TurnRequest::new("x"), host, &mut stuck);
+    let stop = async {
+        sleep(Duration::from_secs(2)).await;
+        cancel.cancel();
+    };
+    let (outcome, ()) = futures::join!(turn, stop);
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Cancelled);
+    assert_eq!(begun.elapsed(), Duration::from_secs(7));
 }
