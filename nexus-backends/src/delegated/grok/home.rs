@@ -72,7 +72,7 @@ enabled = false
 sources = []
 [models]
 session_summary = "void"
-max_retries = 2
+max_retries = 3
 [model.void]
 model = "void"
 base_url = "http://127.0.0.1:1/v1"
@@ -88,13 +88,16 @@ exclude = ["GROK_*", "XAI_*"]
 const FORGET: &str = r#"{"hooks":{"UserPromptSubmit":[{"hooks":[{"type":"command","command":"rm -f -- \"$GROK_HOME/auth.json\" && [ ! -e \"$GROK_HOME/auth.json\" ] || exit 2"}]}]}}"#;
 
 /// Variables that the CLI gets besides its folder: what it must not do, or read in the user's home.
-pub(super) const SWITCHES: [(&str, &str); 17] = [
+pub(super) const SWITCHES: [(&str, &str); 18] = [
     ("GROK_TURN_SUMMARY", "0"),
     ("GROK_TITLE_REFRESH", "0"),
     ("GROK_DISABLE_AUTOUPDATER", "1"),
     ("GROK_MEMORY", "0"),
     ("GROK_TELEMETRY_ENABLED", "0"),
     ("GROK_MAX_MCP_OUTPUT_BYTES", "1000000"),
+    // Without this the CLI submits a failed turn up to four times, 46 seconds at the least; each submission
+    // is retried as `max_retries` says anyway.
+    ("GROK_TURN_TRANSIENT_RETRY", "0"),
     // Credentials that live no longer than the turn are used to their end.
     ("GROK_AUTH_EARLY_INVALIDATION_SECS", "0"),
     ("GROK_CLAUDE_MCPS_ENABLED", "0"),

@@ -1,0 +1,20 @@
+//! What is Grok Build's alone, with the real program before the simulator. The common promises are the
+//! conformance suite's.
+//!
+//! Needs `NEXUS_REAL_GROK`, bubblewrap, root, and a namespace in which only loopback is:
+//!
+//! `real-clis/in-namespace cargo test -p nexus-backends --test grok_real -- --ignored`
+
+#![cfg(all(unix, feature = "grok"))]
+
+#[path = "grok_real/support.rs"]
+mod support;
+
+#[path = "grok_real/account.rs"]
+mod account;
+#[path = "grok_real/answer.rs"]
+mod answer;
+#[path = "grok_real/fence.rs"]
+mod fence;
+#[path = "grok_real/session.rs"]
+mod session;

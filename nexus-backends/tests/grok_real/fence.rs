@@ -1,0 +1,105 @@
+//! What a turn can touch, and what can touch a turn.
+
+use nexus_core::{ErrorKind, ToolAccess, ToolCallStatus, TurnRequest};
+use nexus_testkit::sim::{Reply, Scenario, ToolCall};
+
+use super::support::Stage;
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn the_workspace_is_all_that_can_be_written() {
+    let stage = Stage::new(Reply::text("unused"));
+    let extra = stage.path("extra");
+    std::fs::create_dir(&extra).unwrap();
+    let outside = tempfile::Builder::new().prefix("nexus-outside-").tempdir_in("/var/tmp").unwrap();
+    let sibling = stage.path("sibling");
+    std::fs::create_dir(&sibling).unwrap();
+    let places = [
+        stage.path("work"),
+        extra.clone(),
+        outside.path().to_owned(),
+        sibling.clone(),
+        stage.path("home"),
+        stage.path("nexus"),
+        "/tmp".into(),
+    ];
+    let write = |place: &std::path::PathBuf| format!("echo x > '{}/written'; ", place.display());
+    let command: String = places.iter().map(write).collect();
+    let file = sibling.join("by-the-file-tool").to_str().unwrap().to_owned();
+    stage.sim.set_scenario(Scenario::new([
+        Reply::calls([ToolCall::shell(format!("{command} true")), ToolCall::write_file(file, "x")]),
+        Reply::text("I wrote."),
+    ]));
+    let request = TurnRequest::new("Write.")
+        .with_tool_access(ToolAccess::WorkspaceWrite)
+        .in_directory(stage.path("work"))
+        .with_extra_root(&extra);
+    let ran = stage.run(request).await;
+    assert_eq!(ran.result().text, "I wrote.");
+    let written: Vec<bool> = places.iter().map(|place| place.join("written").exists()).collect();
+    assert_eq!(written, [true, true, false, false, false, false, false], "{places:?}: {}", ran.tool_text());
+    assert_eq!(std::fs::read_dir(&sibling).unwrap().count(), 0);
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn a_tool_that_was_taken_away_is_not_there() {
+    let stage =
+        Stage::new(Scenario::tool_then_text(ToolCall::shell("echo no > ran.txt"), "It is not there."));
+    for access in [ToolAccess::ScopedOnly, ToolAccess::ReadOnly] {
+        let request = TurnRequest::new("Run.").with_tool_access(access).in_directory(stage.path("work"));
+        stage
+            .sim
+            .set_scenario(Scenario::tool_then_text(ToolCall::shell("echo no > ran.txt"), "It is not there."));
+        let ran = stage.run(request).await;
+        assert_eq!(ran.result().text, "It is not there.", "{access:?}");
+        let statuses: Vec<_> = ran.result().tool_calls.iter().map(|call| call.status).collect();
+        assert_eq!(statuses, [ToolCallStatus::Failed], "{access:?}");
+        assert!(ran.result().effects.allow_another_try(), "{access:?}: {:?}", ran.result().effects);
+    }
+    assert!(!stage.path("work/ran.txt").exists());
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn what_others_left_in_the_users_home_does_not_leak_in() {
+    let stage = Stage::new(Reply::text("Hello."));
+    let touch = |name: &str| format!("touch '{}'", stage.path(name).display());
+    let hook = touch("hook-ran");
+    stage.write(
+        "home/.claude/settings.json",
+        &format!(
+            r#"{{"hooks":{{"UserPromptSubmit":[{{"hooks":[{{"type":"command","command":"{hook}"}}]}}]}}}}"#
+        ),
+    );
+    let server =
+        format!(r#"{{"mcpServers":{{"left":{{"command":"sh","args":["-c","{}"]}}}}}}"#, touch("server-ran"));
+    stage.write("home/.claude.json", &server);
+    stage.write("home/.cursor/mcp.json", &server);
+    stage.write("home/.grok/AGENTS.md", "LEFT-IN-HOME");
+    stage.write("home/.claude/CLAUDE.md", "LEFT-IN-HOME");
+    stage.write("work/.mcp.json", &server);
+    stage.write("work/.envrc", &touch("envrc-ran"));
+    stage.write(
+        "work/.grok/config.toml",
+        &format!("[mcp_servers.left]\ncommand = \"sh\"\nargs = [\"-c\", \"{}\"]\n", touch("server-ran")),
+    );
+    let request = TurnRequest::new("Hello.")
+        .with_tool_access(ToolAccess::Unrestricted)
+        .in_directory(stage.path("work"));
+    assert_eq!(stage.run(request).await.result().text, "Hello.");
+    for trace in ["hook-ran", "server-ran", "envrc-ran"] {
+        assert!(!stage.path(trace).exists(), "{trace}");
+    }
+    assert!(!stage.calls()[0].json.to_string().contains("LEFT-IN-HOME"));
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn a_variable_of_the_vendors_cannot_be_passed_in() {
+    let stage = Stage::new(Reply::text("Hello."));
+    let request = TurnRequest::new("Hello.").with_variable("XAI_API_KEY");
+    let error = stage.run(request).await.outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+    assert!(stage.calls().is_empty());
+}

@@ -1,0 +1,80 @@
+//! Conversations that go on.
+
+use nexus_core::{OutputSchema, SessionMode, ToolAccess, TurnRequest};
+use nexus_testkit::sim::{Reply, Scenario, ToolCall};
+use serde_json::json;
+
+use super::support::Stage;
+
+/// Every file below a folder.
+fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.path() {
+            path if path.is_dir() => all.extend(files(&path)),
+            path => all.push(path),
+        }
+    }
+    all
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn a_conversation_goes_on_in_another_directory() {
+    let stage = Stage::new(Reply::text("I shall."));
+    let first = TurnRequest::new("Remember heron.")
+        .with_tool_access(ToolAccess::Unrestricted)
+        .in_directory(stage.path("work"))
+        .with_session(SessionMode::Keep);
+    let handle = stage.run(first).await.result().resume.clone().unwrap();
+
+    let elsewhere = stage.path("another place, with blanks and ü");
+    std::fs::create_dir(&elsewhere).unwrap();
+    stage.sim.set_scenario(Scenario::tool_then_text(ToolCall::shell("pwd"), "Heron."));
+    let second = TurnRequest::new("What was it?")
+        .with_tool_access(ToolAccess::Unrestricted)
+        .in_directory(&elsewhere)
+        .with_session(SessionMode::resume(handle));
+    let ran = stage.run(second).await;
+    assert_eq!(ran.result().text, "Heron.");
+    assert!(ran.tool_text().contains("another place, with blanks and ü"), "{}", ran.tool_text());
+    let messages: Vec<_> = ran.result().messages.iter().map(|message| message.text.as_str()).collect();
+    assert_eq!(messages, ["", "Heron."], "the first turn's words are not this one's");
+    assert!(stage.calls()[1].json.to_string().contains("Remember heron."));
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn only_a_conversation_that_is_kept_is_left_on_disk() {
+    let stage = Stage::new(Reply::text("Hello."));
+    stage.run(TurnRequest::new("Hello.")).await.result();
+    let left = files(&stage.path("nexus"));
+    assert!(left.is_empty(), "{left:?}");
+
+    stage.run(TurnRequest::new("Hello.").with_session(SessionMode::Keep)).await.result();
+    let left = files(&stage.path("nexus"));
+    assert!(!left.is_empty());
+    assert!(left.iter().all(|path| path.starts_with(stage.path("nexus/sessions/grok"))), "{left:?}");
+    assert!(files(&stage.path("home")).is_empty() && files(&stage.path("work")).is_empty());
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn a_repair_goes_on_in_the_same_conversation_with_its_system_text() {
+    let stage = Stage::new([Reply::text("not JSON"), Reply::text("{\"moons\": 146}")]);
+    let schema =
+        json!({ "type": "object", "required": ["moons"], "properties": { "moons": { "type": "integer" } } });
+    let request = TurnRequest::new("How many moons?")
+        .with_system("Speak as SATURN-KEEPER.")
+        .with_output(OutputSchema::new(schema).unwrap());
+    let ran = stage.run(request).await;
+    assert_eq!(ran.result().output, Some(json!({ "moons": 146 })));
+    assert_eq!(ran.result().provenance.attempts, 2);
+    let calls = stage.calls();
+    assert_eq!(calls.len(), 2);
+    for call in &calls {
+        assert!(call.json.to_string().contains("SATURN-KEEPER"), "{}", call.number);
+    }
+    assert!(calls[1].json.to_string().contains("not JSON"), "what was said stands before the question");
+    assert_eq!(ran.result().usage.input_tokens, Some(200), "both calls are counted");
+}
