@@ -5,6 +5,7 @@ use super::{Vendor, imitation::Imitation};
 /// The imitation of a vendor's harness, if this build has one.
 pub(super) fn imitation_of(vendor: Vendor) -> Option<Box<dyn Imitation>> {
     match vendor {
-        Vendor::Claude | Vendor::Codex | Vendor::Grok => None,
+        Vendor::Claude => Some(Box::new(super::claude::Claude::default())),
+        Vendor::Codex | Vendor::Grok => None,
     }
 }

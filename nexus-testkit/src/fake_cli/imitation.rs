@@ -27,6 +27,11 @@ pub trait Imitation {
         Err(format!("there is no such tool: {call:?}"))
     }
 
+    /// Whether the harness ends the turn by a limit of its own, asked after the tools of a message have run.
+    fn is_at_its_limit(&self) -> bool {
+        false
+    }
+
     /// Says in the vendor's words that something happened.
     fn show(&mut self, moment: &Moment<'_>, stage: &mut Stage);
 

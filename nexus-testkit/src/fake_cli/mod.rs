@@ -12,6 +12,7 @@
 //! was sent as strictly as what came back.
 
 mod cast;
+mod claude;
 mod imitation;
 mod install;
 mod misbehaviour;

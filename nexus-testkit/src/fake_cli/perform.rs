@@ -130,6 +130,9 @@ impl Play<'_> {
                         Ok(answers) => call.tool_results.extend(answers),
                         Err(stop) => return stop,
                     }
+                    if self.imitation.is_at_its_limit() {
+                        return Stop::Ended(Ending::Failed);
+                    }
                 }
             }
         }

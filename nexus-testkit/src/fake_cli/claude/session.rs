@@ -1,0 +1,142 @@
+//! The conversation, where it is kept, and the fence around its tools.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+
+use super::super::notes::Given;
+use crate::{conformance::ModelCall, sim::ToolCall};
+
+/// One conversation.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    id: String,
+    fence: Fence,
+}
+
+/// Which calls are let through.
+#[derive(Debug, Default)]
+pub(super) struct Fence {
+    tools: Option<Vec<String>>,
+    is_lifted: bool,
+    roots: Vec<PathBuf>,
+}
+
+impl Session {
+    /// The conversation that the arguments name, and what was said in it; `None` if it is not there.
+    pub(super) fn begin(given: &Given) -> (Self, Option<ModelCall>) {
+        let list = |flag: &str| {
+            given.value_of(flag).map(|list| list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+        };
+        let allowed: Vec<String> = list("--allowedTools").unwrap_or_default();
+        let mut roots = vec![given.directory.clone()];
+        let extra = given.arguments.iter().filter_map(|word| word.strip_prefix("--add-dir="));
+        roots.extend(extra.map(PathBuf::from));
+        let fence = Fence { tools: list("--tools"), is_lifted: allowed.iter().any(|name| name == "Bash"), roots };
+        match given.value_of("--resume") {
+            Some(id) => {
+                let history = read(&file(given, id));
+                (Self { id: id.to_owned(), fence }, history)
+            }
+            None => (Self { id: fresh_id(), fence }, Some(ModelCall::default())),
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// Keeps what was said, unless the arguments say not to.
+    pub(super) fn keep(&self, history: &ModelCall, given: &Given) {
+        if given.has("--no-session-persistence") {
+            return;
+        }
+        let path = file(given, &self.id);
+        let said = json!({ "user": history.user_texts, "assistant": history.assistant_texts });
+        let written = path.parent().map_or(Ok(()), fs::create_dir_all);
+        if let Err(error) = written.and_then(|()| fs::write(&path, format!("{said}\n"))) {
+            eprintln!("the conversation cannot be kept: {error}");
+        }
+    }
+}
+
+impl Fence {
+    /// Why the call is not let through, in the vendor's words.
+    pub(super) fn objection(&self, call: &ToolCall) -> Option<String> {
+        if self.is_missing(call) {
+            let name = super::tool_name(call);
+            return Some(format!("<tool_use_error>Error: No such tool available: {name}</tool_use_error>"));
+        }
+        if self.is_lifted {
+            return None;
+        }
+        match call {
+            ToolCall::WriteFile { path, .. } if !self.holds(Path::new(path)) => {
+                Some(format!("Claude requested permissions to write to {path}, but you haven't granted it yet."))
+            }
+            ToolCall::ReadFile { path } if !self.holds(Path::new(path)) => {
+                Some(format!("Claude requested permissions to read from {path}, but you haven't granted it yet."))
+            }
+            ToolCall::Shell { command } if !self.holds_all(command) => {
+                Some("This command requires approval".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the harness does not offer the tool.
+    pub(super) fn is_missing(&self, call: &ToolCall) -> bool {
+        let name = super::tool_name(call);
+        self.tools.as_ref().is_some_and(|tools| name != "StructuredOutput" && !tools.contains(&name))
+    }
+
+    fn holds(&self, path: &Path) -> bool {
+        let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
+        !climbs && (path.is_relative() || self.roots.iter().any(|root| path.starts_with(root)))
+    }
+
+    /// Whether every path that the command names is inside.
+    fn holds_all(&self, command: &str) -> bool {
+        let words = command.split(|letter: char| letter.is_whitespace() || "'\"<>;|&()=".contains(letter));
+        words.filter(|word| word.contains('/')).all(|word| self.holds(Path::new(word)))
+    }
+}
+
+/// Where the CLI keeps the conversation `id`.
+fn file(given: &Given, id: &str) -> PathBuf {
+    let folder = match (given.variable("CLAUDE_CONFIG_DIR"), given.variable("HOME")) {
+        (Some(folder), _) => PathBuf::from(folder),
+        (None, home) => Path::new(home.unwrap_or("/")).join(".claude"),
+    };
+    let slug: String = given
+        .directory
+        .to_string_lossy()
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
+        .collect();
+    folder.join("projects").join(slug).join(format!("{id}.jsonl"))
+}
+
+fn read(path: &Path) -> Option<ModelCall> {
+    let said: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
+    let texts = |key: &str| -> Vec<String> {
+        said[key].as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+    };
+    let mut history = ModelCall::default();
+    (history.user_texts, history.assistant_texts) = (texts("user"), texts("assistant"));
+    Some(history)
+}
+
+/// A name in the form of a UUID.
+fn fresh_id() -> String {
+    let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let (nanos, pid) = (time.as_nanos() & 0xffff_ffff_ffff, std::process::id());
+    format!("{pid:08x}-0000-4000-8000-{nanos:012x}")
+}
