@@ -1,4 +1,4 @@
-//! The conformance suite, run against `claude-cli`: with the real program wherever
+//! The conformance suite, run against `claude-cli`: with a fake program, and with the real one wherever
 //! `NEXUS_REAL_CLAUDE_2_1_197` or `NEXUS_REAL_CLAUDE_2_1_329` names one, in a namespace without a network.
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
@@ -6,7 +6,7 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use nexus_backends::delegated::claude::ClaudeCli;
 use nexus_testkit::{
     conformance::{self, DelegatedSubject, Subject},
-    fake_cli,
+    fake_cli::{self, Vendor},
     sim::Dialect,
 };
 use serde_json::json;
@@ -17,17 +17,21 @@ const REAL: [(&str, &str); 2] =
 
 fn main() -> ExitCode {
     fake_cli::run_if_invoked();
-    let mut subjects: Vec<(&str, Arc<dyn Subject>)> = Vec::new();
+    let fake = DelegatedSubject::fake("claude-cli with a fake program", Arc::new(ClaudeCli), Vendor::Claude);
+    let mut subjects: Vec<(&str, Arc<dyn Subject>)> = vec![("claude_fake", Arc::new(set_up(fake)))];
     for (variable, module) in REAL {
         if let Some(executable) = std::env::var_os(variable).map(PathBuf::from) {
             subjects.push((module, Arc::new(real(module, executable))));
         }
     }
-    conformance::harness(subjects)
+    conformance::harness(&subjects)
 }
 
 fn real(name: &str, executable: PathBuf) -> DelegatedSubject {
-    DelegatedSubject::real(name, Arc::new(ClaudeCli), executable, Dialect::Anthropic)
-        .with_model("claude-sonnet-5")
-        .with_setting("billing", json!("plan"))
+    set_up(DelegatedSubject::real(name, Arc::new(ClaudeCli), executable, Dialect::Anthropic))
+}
+
+/// The credential is that of a subscription: with it alone the CLI reads how the plan stands.
+fn set_up(subject: DelegatedSubject) -> DelegatedSubject {
+    subject.with_model("claude-sonnet-5").with_setting("billing", json!("plan"))
 }

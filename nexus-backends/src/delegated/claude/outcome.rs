@@ -77,12 +77,13 @@ fn reported(result: &ResultLine, witness: &Witness) -> Failure {
             .unwrap_or_else(|| by_sentence(&words(result)))
     };
     let (kind, retry) = match (kind, &witness.rejected) {
-        (ErrorKind::RateLimited, Some(limit)) => {
+        // Also a server that is busy for a moment is told as rejected, then without naming a limit.
+        (ErrorKind::RateLimited, Some(limit)) if limit.resets_at.is_some() || limit.rate_limit_type.is_some() => {
             let at =
                 limit.resets_at.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)));
             (ErrorKind::UsageLimit, at.map_or(Retry::Never, Retry::At))
         }
-        (ErrorKind::RateLimited, None) => (kind, Retry::After(RATE_LIMIT_GUESS)),
+        (ErrorKind::RateLimited, _) => (kind, Retry::After(RATE_LIMIT_GUESS)),
         (ErrorKind::Overloaded, _) => (kind, Retry::After(SERVER_GUESS)),
         (ErrorKind::VendorFailure, _) if result.api_error_status.is_some() => {
             (kind, Retry::After(SERVER_GUESS))
@@ -219,6 +220,14 @@ mod tests {
         let failure = judge(&result(value), &witness).unwrap_err();
         assert_eq!(failure.kind, ErrorKind::UsageLimit);
         assert_eq!(failure.retry, Retry::At(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)));
+    }
+
+    #[test]
+    fn a_rejection_that_names_no_limit_asks_for_patience() {
+        let value = json!({ "subtype": "success", "is_error": true, "api_error_status": 429, "result": "x" });
+        let witness = Witness { rejected: Some(RateLimitInfo::default()), ..Witness::default() };
+        let failure = judge(&result(value), &witness).unwrap_err();
+        assert_eq!((failure.kind, failure.retry), (ErrorKind::RateLimited, Retry::After(RATE_LIMIT_GUESS)));
     }
 
     #[test]

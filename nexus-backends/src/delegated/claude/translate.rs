@@ -20,7 +20,7 @@ use super::{
     session::Session,
     tools,
     wire::{
-        AskedLine, AssistantLine, Block, ControlLine, ControlResponse, Head, RateLimitLine, ResultLine,
+        AskedLine, AssistantLine, Block, ControlLine, ControlResponse, Head, ModelInfo, RateLimitLine, ResultLine,
         StreamLine, System, SystemLine, UserLine, deny, initialize, interrupt, refuse, user,
     },
 };
@@ -382,18 +382,10 @@ impl ClaudeConversation {
                 return Some(());
             }
         }
-        if let Some((model, effort)) = &self.opening.model_and_effort {
-            let known = response
-                .models
-                .iter()
-                .find(|known| known.value == *model || known.resolved_model.as_ref() == Some(model));
-            let takes = |levels: &[String]| levels.iter().any(|level| level == effort);
-            if known.is_some_and(|known| {
-                known.supports_effort == Some(false)
-                    || !(known.supported_effort_levels.is_empty() || takes(&known.supported_effort_levels))
-            }) {
-                step.event(TurnEvent::warning(format!("the model {model} does not take effort {effort}")));
-            }
+        if let Some((model, effort)) = &self.opening.model_and_effort
+            && !takes_effort(&response.models, model, effort)
+        {
+            step.event(TurnEvent::warning(format!("the model {model} does not take effort {effort}")));
         }
         self.stage = Stage::Asked;
         step.write(user(&self.opening.prompt));
@@ -531,6 +523,21 @@ impl Conversation for ClaudeConversation {
         if !end.was_stopped {
             step.verdict = self.held.take();
         }
+    }
+}
+
+/// Whether the model takes the effort, by the CLI's menu. A model that is not on it is taken to.
+fn takes_effort(menu: &[ModelInfo], model: &str, effort: &str) -> bool {
+    let is_it = |known: &&ModelInfo| known.value == model || known.resolved_model.as_deref() == Some(model);
+    let Some(known) = menu.iter().find(is_it) else { return true };
+    match known.supports_effort {
+        Some(true) => {
+            let levels = &known.supported_effort_levels;
+            levels.is_empty() || levels.iter().any(|level| level == effort)
+        }
+        Some(false) => false,
+        // Where the menu speaks of effort at all, silence is a no.
+        None => menu.iter().all(|other| other.supports_effort.is_none()),
     }
 }
 
