@@ -131,6 +131,7 @@ catalogue! { $
         a_token_stops_a_turn_whose_sink_is_never_ready []
         dropping_the_turn_while_the_model_speaks_stops_its_processes []
         dropping_the_turn_stops_its_processes [HarnessTools, Unrestricted]
+        no_process_outlives_a_turn_that_ended_well [Process]
     }
     request {
         a_working_directory_that_is_missing_is_refused []

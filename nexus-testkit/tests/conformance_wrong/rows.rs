@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, CancelToken, CostReport, Effects, ErrorKind, FinishReason, Limits, NoTools, OnLost,
+    BackendId, CancelToken, CostReport, Effects, ErrorKind, FinishReason, Limits, LoopMode, NoTools, OnLost,
     PromptBlock, Retry, SessionMode, Support, ToolAccess, TurnError, TurnEvent, TurnRequest, TurnResult,
 };
 use nexus_testkit::{
@@ -366,6 +366,17 @@ fn cancel() -> Vec<Row> {
             life(Life::BeginsAnewWhenDropped),
         ),
         row("dropping_the_turn_stops_its_processes", "no process is left", life(Life::OutlivesTheDrop)),
+        row(
+            "no_process_outlives_a_turn_that_ended_well",
+            "no process is left",
+            Wrong {
+                capabilities: Some(|it, _| it.mode = LoopMode::Delegated),
+                beside: Some(|_, setting| {
+                    Command::new("sh").args(["-c", "sleep 20 & read end"]).beside(setting, &[])
+                }),
+                ..Wrong::default()
+            },
+        ),
     ]
 }
 

@@ -85,6 +85,13 @@ pub(crate) async fn dropping_the_turn_stops_its_processes(trial: &Trial<'_>) -> 
     nothing_is_left(&staged, &watch).await
 }
 
+pub(crate) async fn no_process_outlives_a_turn_that_ended_well(trial: &Trial<'_>) -> Verdict {
+    let staged = trial.stage(Reply::text("It is done, slowly.").paced(2, Duration::from_millis(40))).await?;
+    let watch = ProcessWatch::start(trial.mark());
+    staged.run(staged.request("Do it.")).await?.result()?;
+    nothing_is_left(&staged, &watch).await
+}
+
 /// Cancels once it is time. Returns the text and the number of tool calls of the partial.
 async fn by_token(
     trial: &Trial<'_>,
