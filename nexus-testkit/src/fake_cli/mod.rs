@@ -76,6 +76,11 @@ impl Vendor {
 /// Becomes the fake if this program was called by a vendor's name, and returns otherwise. To be called first
 /// thing in `main`.
 pub fn run_if_invoked() {
+    run_if_invoked_with(cast::imitation_of);
+}
+
+/// As [`run_if_invoked`], with imitations of the caller's own.
+pub fn run_if_invoked_with(casting: fn(Vendor) -> Option<Box<dyn Imitation>>) {
     let Some(name) = std::env::args_os().next() else { return };
     let name = PathBuf::from(name);
     let Some(file_name) = name.file_name().and_then(OsStr::to_str) else { return };
@@ -87,7 +92,7 @@ pub fn run_if_invoked() {
     }
     let vendor = Vendor::ALL.into_iter().find(|vendor| vendor.program() == file_name);
     if let Some(vendor) = vendor {
-        let code = perform::perform(vendor, &located(&name));
+        let code = perform::perform(vendor, casting, &located(&name));
         std::process::exit(code);
     }
 }

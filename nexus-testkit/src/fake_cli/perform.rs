@@ -7,7 +7,6 @@ use std::{
 
 use super::{
     Vendor,
-    cast::imitation_of,
     imitation::{AfterFault, Ending, Imitation, Moment, Next, Reaction, Trouble},
     install::script_path,
     misbehaviour::{self, complain},
@@ -28,8 +27,11 @@ const CANNOT_PLAY: i32 = 70;
 /// How often a fake that waits for a tool looks.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Who imitates whom.
+type Casting = fn(Vendor) -> Option<Box<dyn Imitation>>;
+
 /// Plays the fake that `link` leads to. Returns the exit code.
-pub(super) fn perform(vendor: Vendor, link: &Path) -> i32 {
+pub(super) fn perform(vendor: Vendor, casting: Casting, link: &Path) -> i32 {
     let script = match FakeScript::load(&script_path(link)) {
         Ok(script) => script,
         Err(error) => {
@@ -54,7 +56,7 @@ pub(super) fn perform(vendor: Vendor, link: &Path) -> i32 {
     misbehaviour::begin(&script.misbehaviour, &mut stage);
     let end = match &script.act {
         Act::Replay(replay) => replay.play(&mut stage),
-        Act::Imitate { scenario, line } => match imitation_of(vendor) {
+        Act::Imitate { scenario, line } => match casting(vendor) {
             Some(imitation) => {
                 let play = Play { imitation, scenario, line: *line, notes, stage: &mut stage, names: 0 };
                 play.run()

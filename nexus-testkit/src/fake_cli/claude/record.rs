@@ -34,7 +34,12 @@ impl Record {
         self.calls += 1;
         self.budget_usd = budget_usd;
         let usage = usage.copied().unwrap_or(Usage {
-            input: 0, cached: 0, cache_write: 0, output: 0, reasoning: 0, cost_ticks: None,
+            input: 0,
+            cached: 0,
+            cache_write: 0,
+            output: 0,
+            reasoning: 0,
+            cost_ticks: None,
         });
         self.input += usage.input;
         self.cached += usage.cached;
@@ -52,7 +57,13 @@ impl Record {
         self.budget_usd.is_some_and(|budget| self.cost() > budget)
     }
 
-    pub(super) fn answered(&self, session: &Session, text: &str, structured: Option<&Value>, stage: &mut Stage) {
+    pub(super) fn answered(
+        &self,
+        session: &Session,
+        text: &str,
+        structured: Option<&Value>,
+        stage: &mut Stage,
+    ) {
         let text = structured.map_or_else(|| text.to_owned(), Value::to_string);
         let mut line = self.line(session, "success", false);
         line["api_error_status"] = Value::Null;
@@ -85,7 +96,8 @@ impl Record {
     pub(super) fn over_budget(&self, session: &Session, stage: &mut Stage) {
         let mut line = self.line(session, "error_max_budget_usd", true);
         line["stop_reason"] = json!("tool_use");
-        line["errors"] = json!([format!("Reached maximum budget (${})", self.budget_usd.unwrap_or_default())]);
+        line["errors"] =
+            json!([format!("Reached maximum budget (${})", self.budget_usd.unwrap_or_default())]);
         stage.line(&line);
     }
 
@@ -111,6 +123,7 @@ impl Record {
     }
 
     fn cost(&self) -> f64 {
-        (self.input + self.cached + self.cache_write) as f64 * USD_PER_INPUT + self.output as f64 * USD_PER_OUTPUT
+        (self.input + self.cached + self.cache_write) as f64 * USD_PER_INPUT
+            + self.output as f64 * USD_PER_OUTPUT
     }
 }

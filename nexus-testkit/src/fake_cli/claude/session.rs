@@ -29,13 +29,16 @@ impl Session {
     /// The conversation that the arguments name, and what was said in it; `None` if it is not there.
     pub(super) fn begin(given: &Given) -> (Self, Option<ModelCall>) {
         let list = |flag: &str| {
-            given.value_of(flag).map(|list| list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+            given
+                .value_of(flag)
+                .map(|list| list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect())
         };
         let allowed: Vec<String> = list("--allowedTools").unwrap_or_default();
         let mut roots = vec![given.directory.clone()];
         let extra = given.arguments.iter().filter_map(|word| word.strip_prefix("--add-dir="));
         roots.extend(extra.map(PathBuf::from));
-        let fence = Fence { tools: list("--tools"), is_lifted: allowed.iter().any(|name| name == "Bash"), roots };
+        let fence =
+            Fence { tools: list("--tools"), is_lifted: allowed.iter().any(|name| name == "Bash"), roots };
         match given.value_of("--resume") {
             Some(id) => {
                 let history = read(&file(given, id));
@@ -78,12 +81,12 @@ impl Fence {
             return None;
         }
         match call {
-            ToolCall::WriteFile { path, .. } if !self.holds(Path::new(path)) => {
-                Some(format!("Claude requested permissions to write to {path}, but you haven't granted it yet."))
-            }
-            ToolCall::ReadFile { path } if !self.holds(Path::new(path)) => {
-                Some(format!("Claude requested permissions to read from {path}, but you haven't granted it yet."))
-            }
+            ToolCall::WriteFile { path, .. } if !self.holds(Path::new(path)) => Some(format!(
+                "Claude requested permissions to write to {path}, but you haven't granted it yet."
+            )),
+            ToolCall::ReadFile { path } if !self.holds(Path::new(path)) => Some(format!(
+                "Claude requested permissions to read from {path}, but you haven't granted it yet."
+            )),
             ToolCall::Shell { command } if !self.holds_all(command) => {
                 Some("This command requires approval".to_owned())
             }
@@ -127,7 +130,12 @@ fn file(given: &Given, id: &str) -> PathBuf {
 fn read(path: &Path) -> Option<ModelCall> {
     let said: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
     let texts = |key: &str| -> Vec<String> {
-        said[key].as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+        said[key]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|text| text.as_str().map(str::to_owned))
+            .collect()
     };
     let mut history = ModelCall::default();
     (history.user_texts, history.assistant_texts) = (texts("user"), texts("assistant"));

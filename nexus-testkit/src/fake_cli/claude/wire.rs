@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{super::{notes::Given, stage::Stage}, session::Session};
+use super::{
+    super::{notes::Given, stage::Stage},
+    session::Session,
+};
 use crate::sim::{ToolCall, Usage};
 
 /// Writes the lines of messages.
@@ -69,7 +72,10 @@ impl Wire {
         self.start(stage);
         self.close_block(stage);
         let block = json!({ "type": "tool_use", "id": id, "name": name, "input": {} });
-        self.event(&json!({ "type": "content_block_start", "index": self.blocks, "content_block": block }), stage);
+        self.event(
+            &json!({ "type": "content_block_start", "index": self.blocks, "content_block": block }),
+            stage,
+        );
         let delta = json!({ "type": "input_json_delta", "partial_json": input.to_string() });
         self.event(&json!({ "type": "content_block_delta", "index": self.blocks, "delta": delta }), stage);
         self.confirm(json!({ "type": "tool_use", "id": id, "name": name, "input": input }), stage);
@@ -120,7 +126,14 @@ impl Wire {
     }
 
     /// A repeat is announced.
-    pub(super) fn api_retry(&mut self, attempt: u32, wait: Duration, status: Option<u16>, error: &str, stage: &mut Stage) {
+    pub(super) fn api_retry(
+        &mut self,
+        attempt: u32,
+        wait: Duration,
+        status: Option<u16>,
+        error: &str,
+        stage: &mut Stage,
+    ) {
         stage.line(&json!({
             "type": "system", "subtype": "api_retry", "attempt": attempt, "max_retries": 10,
             "retry_delay_ms": wait.as_secs_f64() * 1000.0, "error_status": status, "error": error,
@@ -136,7 +149,9 @@ impl Wire {
             info["rateLimitType"] = json!("five_hour");
             info["utilization"] = json!(utilization);
         }
-        stage.line(&json!({ "type": "rate_limit_event", "rate_limit_info": info, "session_id": self.session }));
+        stage.line(
+            &json!({ "type": "rate_limit_event", "rate_limit_info": info, "session_id": self.session }),
+        );
     }
 
     /// A failure, in the model's place.
@@ -161,7 +176,10 @@ impl Wire {
         if self.open.is_none() {
             self.open = Some((kind, String::new()));
             let block = kind.block("");
-            self.event(&json!({ "type": "content_block_start", "index": self.blocks, "content_block": block }), stage);
+            self.event(
+                &json!({ "type": "content_block_start", "index": self.blocks, "content_block": block }),
+                stage,
+            );
         }
         let delta = match kind {
             Kind::Text => json!({ "type": "text_delta", "text": piece }),
@@ -250,7 +268,13 @@ fn type_first(event: &Value) -> String {
     let kind = event["type"].to_string();
     let rest: serde_json::Map<String, Value> = event
         .as_object()
-        .map(|fields| fields.iter().filter(|(name, _)| *name != "type").map(|(name, value)| (name.clone(), value.clone())).collect())
+        .map(|fields| {
+            fields
+                .iter()
+                .filter(|(name, _)| *name != "type")
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        })
         .unwrap_or_default();
     let rest = Value::Object(rest).to_string();
     match rest.strip_prefix('{') {
@@ -277,9 +301,9 @@ pub(super) fn tool_name(call: &ToolCall) -> String {
         ToolCall::WriteFile { .. } => "Write".to_owned(),
         ToolCall::ReadFile { .. } => "Read".to_owned(),
         ToolCall::Mcp { server, tool, .. } => format!("mcp__{server}__{tool}"),
-        ToolCall::Function { name, .. } | ToolCall::RawFunction { name, .. } | ToolCall::Custom { name, .. } => {
-            name.clone()
-        }
+        ToolCall::Function { name, .. }
+        | ToolCall::RawFunction { name, .. }
+        | ToolCall::Custom { name, .. } => name.clone(),
     }
 }
 
