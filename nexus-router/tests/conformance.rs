@@ -1,0 +1,137 @@
+//! A work-kind is a backend like any other: it keeps the promises of the seam, alone and after a fallback.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::{
+    Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventSink, ExecutionBackend, ModelId,
+    Outbox, Recorder, Registry, TurnError, TurnHost, TurnRequest, TurnResult,
+    turn::{Started, TextDelta},
+};
+use nexus_router::Router;
+use nexus_testkit::conformance::{Setting, Stage, StageError, Subject, Timing, reference::ReferenceSubject};
+
+mod alone {
+    nexus_testkit::conformance_tests!(super::Routed { broken_first: false });
+}
+
+mod after_a_fallback {
+    nexus_testkit::conformance_tests!(super::Routed { broken_first: true });
+}
+
+/// The reference backend behind a router, which may have to get past a broken one first.
+#[derive(Debug)]
+struct Routed {
+    broken_first: bool,
+}
+
+#[async_trait]
+impl Subject for Routed {
+    fn name(&self) -> &str {
+        if self.broken_first { "reference after a fallback" } else { "reference behind a router" }
+    }
+
+    async fn stage(&self, setting: Setting) -> Result<Stage, StageError> {
+        let mut stage = ReferenceSubject.stage(setting).await?;
+        let id = stage.backend.id().clone();
+        let broken = Broken { id: BackendId::new("broken"), capabilities: stage.backend.capabilities() };
+        let chain = if self.broken_first { format!("broken, {id}") } else { id.to_string() };
+        // The suite wants the error and the provenance of a turn to name its backend. A router names the one
+        // that ran, so that the type bears the same name here.
+        let text = format!("groups: {{ main: [{chain}] }}\ntypes: {{ {id}: {{ group: main }} }}\n");
+        let router = Router::builder(Registry::new(), BuildContext::new("home", "."))
+            .backend(Arc::clone(&stage.backend))
+            .backend(Arc::new(broken))
+            .from_str(&text)
+            .map_err(StageError::new)?;
+        stage.backend = Arc::new(router.backend(id.as_str()).map_err(StageError::new)?);
+        Ok(stage)
+    }
+
+    fn model(&self) -> Option<ModelId> {
+        ReferenceSubject.model()
+    }
+
+    fn timing(&self) -> Timing {
+        ReferenceSubject.timing()
+    }
+
+    fn cannot_stage(&self, case: &str) -> Option<String> {
+        let because = match case {
+            _ if !self.broken_first => return None,
+            case if RUNS_OUT.contains(&case) => "two backends that could not run are a chain that ran out",
+            case if COUNTS_WORDS.contains(&case) => "it counts words that were taken back",
+            "a_token_cancelled_before_the_start_spends_nothing" => "it ends with the first of the two",
+            _ => return None,
+        };
+        Some(because.to_owned())
+    }
+}
+
+/// Cases in which the second backend cannot run either. `alone` holds them.
+const RUNS_OUT: [&str; 12] = [
+    "a_connection_that_is_refused_is_a_transport_error",
+    "a_model_that_falls_silent_starves_the_turn",
+    "a_model_that_is_not_there_is_unavailable",
+    "a_model_that_never_begins_starves_the_turn",
+    "a_plan_that_is_used_up_says_until_when",
+    "a_rate_limit_that_names_its_time_asks_for_patience",
+    "a_rate_limit_without_a_word_asks_for_patience",
+    "a_refused_credential_is_unauthenticated",
+    "a_server_that_fails_is_a_failure_of_the_vendor",
+    "a_vendor_without_capacity_is_overloaded",
+    "an_answer_torn_every_time_is_a_transport_error",
+    "what_is_forbidden_is_forbidden",
+];
+
+/// Cases that wait for the model's words, and would count those of the broken one.
+const COUNTS_WORDS: [&str; 2] = [
+    "a_token_stops_a_turn_while_the_model_speaks",
+    "dropping_the_turn_while_the_model_speaks_stops_its_processes",
+];
+
+/// Says half a sentence under a name that others use too, and loses its connection.
+#[derive(Debug)]
+struct Broken {
+    id: BackendId,
+    capabilities: Capabilities,
+}
+
+#[async_trait]
+impl ExecutionBackend for Broken {
+    fn id(&self) -> &BackendId {
+        &self.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    async fn probe(&self) -> Availability {
+        Availability::ready(None)
+    }
+
+    async fn run_turn(
+        &self,
+        _request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        let (mut outbox, mut recorder) = (Outbox::new(), Recorder::new());
+        let said = [
+            Started::new(self.id.clone()).into(),
+            TextDelta::new("message-1".into(), "This is only half a").into(),
+            TextDelta::new("m1".into(), "This too").into(),
+        ];
+        for event in said {
+            recorder.observe(&event);
+            outbox.push(event);
+        }
+        tokio::select! {
+            () = outbox.flush(events) => {}
+            () = tokio::time::sleep(Duration::from_millis(50)) => {}
+            () = host.cancel.cancelled() => {}
+        }
+        Err(TurnError::new(ErrorKind::Transport, self.id.clone()).with_partial(recorder.into_partial()))
+    }
+}
