@@ -73,6 +73,7 @@ catalogue! { $
     }
     tools {
         a_shell_command_runs_in_the_working_directory [HarnessTools, Unrestricted]
+        a_tool_call_is_told_with_its_arguments_and_its_output [HarnessTools, Unrestricted]
         a_file_that_is_written_lands [HarnessTools, WorkspaceWrite]
         read_only_cannot_write [HarnessTools, ReadOnly]
         workspace_write_cannot_write_outside [HarnessTools, WorkspaceWrite]
@@ -99,6 +100,7 @@ catalogue! { $
         the_deadline_ends_a_turn []
         a_model_that_never_begins_starves_the_turn []
         a_model_that_falls_silent_starves_the_turn []
+        a_slow_model_that_speaks_is_left_alone [Deltas]
         a_long_silent_tool_is_left_alone [HarnessTools, Unrestricted]
         tool_calls_are_limited [HarnessTools, Unrestricted, ToolCallLimit]
         model_calls_are_limited [HarnessTools, Unrestricted, ModelCallLimit]
@@ -119,6 +121,8 @@ catalogue! { $
         a_connection_that_is_refused_is_a_transport_error []
         an_answer_torn_once_is_asked_for_again []
         an_answer_torn_every_time_is_a_transport_error []
+        an_error_in_the_middle_of_an_answer_is_no_success []
+        an_answer_that_cannot_be_read_is_no_success []
         a_refusal_is_refused []
         no_answer_is_no_success []
         an_answer_cut_by_its_bound_is_incomplete []

@@ -200,6 +200,13 @@ fn tools() -> Vec<Row> {
                 });
             }),
         ),
+        row(
+            "a_tool_call_is_told_with_its_arguments_and_its_output",
+            "arguments",
+            outcome(|it, _| {
+                well(it, |result| result.tool_calls.iter_mut().for_each(|call| call.arguments = None));
+            }),
+        ),
         row("read_only_cannot_write", "the fence holds", unrestricted()),
         row("workspace_write_cannot_write_outside", "the fence holds", unrestricted()),
         row("an_extra_root_is_inside_the_fence", "the file", request(|it| it.extra_roots.clear())),
@@ -296,6 +303,11 @@ fn limits() -> Vec<Row> {
                 it.limits.idle.tool = Some(Duration::from_millis(50));
             }),
         ),
+        row(
+            "a_slow_model_that_speaks_is_left_alone",
+            "the turn ends well",
+            request(|it| it.limits.idle.model = Some(Duration::from_millis(30))),
+        ),
         row("tool_calls_are_limited", "the turn fails", unlimited()),
         row("model_calls_are_limited", "the turn fails", unlimited()),
         row("output_tokens_are_limited", "the turn fails", unlimited()),
@@ -338,6 +350,20 @@ fn failure() -> Vec<Row> {
             }),
         ),
         row("an_answer_torn_every_time_is_a_transport_error", "error kind", failing()),
+        row(
+            "an_error_in_the_middle_of_an_answer_is_no_success",
+            "the turn fails",
+            setting(|it| it.script.replies.iter_mut().for_each(|reply| reply.fault = None)),
+        ),
+        row(
+            "an_answer_that_cannot_be_read_is_no_success",
+            "the turn fails",
+            setting(|it| {
+                if it.script.replies.iter().any(|reply| reply.fault.is_some()) {
+                    it.script = Scenario::text("<html></html>");
+                }
+            }),
+        ),
         row("a_refusal_is_refused", "error kind", failing()),
         row("no_answer_is_no_success", "error kind", failing()),
         row("an_answer_cut_by_its_bound_is_incomplete", "error kind", failing()),

@@ -98,6 +98,24 @@ pub(crate) async fn an_answer_torn_every_time_is_a_transport_error(trial: &Trial
     ensure(times <= 1, "no text is kept twice", || short(&error.partial().text))
 }
 
+pub(crate) async fn an_error_in_the_middle_of_an_answer_is_no_success(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::text(HALF).broken("server", "The server is out of sorts.")).await?;
+    let kinds = [ErrorKind::VendorFailure, ErrorKind::Overloaded, ErrorKind::Transport];
+    let error = ends_as(trial, &turn, &kinds)?;
+    let times = error.partial().text.matches(HALF).count();
+    ensure(times <= 1, "no text is kept twice", || short(&error.partial().text))
+}
+
+pub(crate) async fn an_answer_that_cannot_be_read_is_no_success(trial: &Trial<'_>) -> Verdict {
+    for fault in [Fault::Garbage, Fault::Html200] {
+        let turn = weather(trial, Reply::fault(fault)).await?;
+        let kinds =
+            [ErrorKind::Protocol, ErrorKind::VendorFailure, ErrorKind::Transport, ErrorKind::Incomplete];
+        ends_as(trial, &turn, &kinds)?;
+    }
+    Ok(())
+}
+
 pub(crate) async fn a_refusal_is_refused(trial: &Trial<'_>) -> Verdict {
     let turn = weather(trial, Reply::text("I cannot help with that.").finish(Finish::Refusal)).await?;
     let error = ends_as(trial, &turn, &[ErrorKind::Refused])?;

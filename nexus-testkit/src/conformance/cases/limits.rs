@@ -55,6 +55,17 @@ pub(crate) async fn a_model_that_falls_silent_starves_the_turn(trial: &Trial<'_>
     in_time(&turn, short * 2)
 }
 
+pub(crate) async fn a_slow_model_that_speaks_is_left_alone(trial: &Trial<'_>) -> Verdict {
+    let answer = "Slow, but not silent.";
+    let short = trial.timing().short;
+    let staged = trial.stage(Reply::text(answer).paced(4, short / 4)).await?;
+    let mut idle = IdleLimits::none();
+    idle.model = Some(short);
+    let turn = staged.run(staged.request("Take it easy.").with_limits(Limits::new().with_idle(idle))).await?;
+    same_text("answer", &turn.result()?.text, answer)?;
+    ensure(turn.took > short, "the answer was slow", || format!("{:?}, the limit was {short:?}", turn.took))
+}
+
 pub(crate) async fn a_long_silent_tool_is_left_alone(trial: &Trial<'_>) -> Verdict {
     let short = trial.timing().short;
     let nap = (short * 3 / 2).as_secs_f64();

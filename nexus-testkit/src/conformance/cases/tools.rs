@@ -37,6 +37,18 @@ pub(crate) async fn a_shell_command_runs_in_the_working_directory(trial: &Trial<
     same("status", &statuses, &vec![ToolCallStatus::Succeeded])
 }
 
+pub(crate) async fn a_tool_call_is_told_with_its_arguments_and_its_output(trial: &Trial<'_>) -> Verdict {
+    let call = ToolCall::shell("echo heron | tr a-z A-Z");
+    let staged = trial.stage(Scenario::tool_then_text(call, "It ran.")).await?;
+    let turn = staged.run(staged.work("Run it.", ToolAccess::Unrestricted)).await?;
+    let result = turn.result()?;
+    let record = result.tool_calls.first().ok_or_else(|| Finding::new("calls in the ledger", "none"))?;
+    let arguments = record.arguments.as_ref().map(Value::to_string).unwrap_or_default();
+    ensure(arguments.contains("echo heron"), "arguments", || short(record))?;
+    let output = short(&record.output);
+    ensure(output.contains("HERON"), "output", || output)
+}
+
 pub(crate) async fn a_file_that_is_written_lands(trial: &Trial<'_>) -> Verdict {
     let path = trial.workspace().join("poem.txt");
     let text = "Rain on the roof,\nnaïve as 水.\n";
