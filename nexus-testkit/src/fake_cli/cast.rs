@@ -6,6 +6,7 @@ use super::{Vendor, imitation::Imitation};
 pub(super) fn imitation_of(vendor: Vendor) -> Option<Box<dyn Imitation>> {
     match vendor {
         Vendor::Claude => Some(Box::new(super::claude::Claude::default())),
-        Vendor::Codex | Vendor::Grok => None,
+        Vendor::Grok => Some(Box::new(super::grok::Grok::default())),
+        Vendor::Codex => None,
     }
 }

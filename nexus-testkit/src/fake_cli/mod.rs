@@ -13,6 +13,7 @@
 
 mod cast;
 mod claude;
+mod grok;
 mod imitation;
 mod install;
 mod misbehaviour;
