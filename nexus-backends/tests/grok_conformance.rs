@@ -1,12 +1,12 @@
-//! The conformance suite, run against `grok-cli`: with the real program if `NEXUS_REAL_GROK` names it, in a
-//! namespace without a network.
+//! The conformance suite, run against `grok-cli`: with a fake program everywhere, and with the real one if
+//! `NEXUS_REAL_GROK` names it, in a namespace without a network.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{collections::BTreeSet, io, os::unix::fs::symlink, path::PathBuf, process::ExitCode, sync::Arc};
 
 use nexus_backends::delegated::grok::GrokCli;
 use nexus_testkit::{
     conformance::{self, DelegatedSubject, Subject},
-    fake_cli,
+    fake_cli::{self, Vendor},
     sim::Dialect,
 };
 
@@ -15,7 +15,14 @@ const REAL: &str = "NEXUS_REAL_GROK";
 
 fn main() -> ExitCode {
     fake_cli::run_if_invoked();
-    let mut subjects: Vec<(&str, Arc<dyn Subject>)> = Vec::new();
+    let programs = match programs_without("bwrap") {
+        Ok(programs) => programs,
+        Err(error) => {
+            eprintln!("no folder of programs can be made: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut subjects: Vec<(&str, Arc<dyn Subject>)> = vec![("grok_fake", Arc::new(fake(programs.path())))];
     if let Some(executable) = std::env::var_os(REAL).map(PathBuf::from) {
         subjects.push(("grok_1_0_41", Arc::new(real(executable))));
     }
@@ -26,4 +33,27 @@ fn real(executable: PathBuf) -> DelegatedSubject {
     DelegatedSubject::real("grok-cli with its real program", Arc::new(GrokCli), executable, Dialect::Xai)
         .with_model("grok-4.6")
         .not_staging("a_plan_that_is_used_up_says_until_when", "xAI's answer names no time")
+}
+
+/// Without bubblewrap: inside of it the fake could not write its notes, which stand beside it.
+fn fake(programs: &std::path::Path) -> DelegatedSubject {
+    DelegatedSubject::fake("grok-cli with a fake program", Arc::new(GrokCli), Vendor::Grok)
+        .with_model("grok-4.6")
+        .with_variable("PATH", programs.to_string_lossy())
+        .not_staging("a_plan_that_is_used_up_says_until_when", "xAI's answer names no time")
+}
+
+/// A folder with a link to every program on the `PATH` but one.
+fn programs_without(one: &str) -> io::Result<tempfile::TempDir> {
+    let folder = tempfile::Builder::new().prefix("nexus-programs-").tempdir()?;
+    let mut seen = BTreeSet::from([one.into()]);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    for directory in std::env::split_paths(&path).filter(|directory| directory.is_absolute()) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if seen.insert(entry.file_name()) {
+                symlink(entry.path(), folder.path().join(entry.file_name()))?;
+            }
+        }
+    }
+    Ok(folder)
 }

@@ -21,11 +21,12 @@ pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     all.output = OutputSupport::Instructed;
     all.resume = Support::Yes;
     all.harness_tools = Support::Yes;
-    all.extra_roots = Support::Yes;
     all.efforts = EFFORTS.to_vec();
     all.access.scoped_only = AccessSupport::Kept(Fence::Vendor);
     all.access.read_only = AccessSupport::Kept(Fence::Vendor);
     if has_bubblewrap {
+        // They widen a fence, and this is the only one that stands at folders.
+        all.extra_roots = Support::Yes;
         all.access.workspace_write = AccessSupport::Kept(Fence::Os);
     }
     all.access.unrestricted = AccessSupport::Kept(Fence::None);
