@@ -14,11 +14,16 @@
 
 mod account;
 mod args;
+mod calls;
 mod home;
+mod menu;
 mod messages;
 mod outcome;
+mod outgoing;
 mod prompt;
 mod session;
+#[cfg(test)]
+mod tests;
 mod tools;
 mod translate;
 mod versions;

@@ -78,7 +78,9 @@ fn reported(result: &ResultLine, witness: &Witness) -> Failure {
     };
     let (kind, retry) = match (kind, &witness.rejected) {
         // Also a server that is busy for a moment is told as rejected, then without naming a limit.
-        (ErrorKind::RateLimited, Some(limit)) if limit.resets_at.is_some() || limit.rate_limit_type.is_some() => {
+        (ErrorKind::RateLimited, Some(limit))
+            if limit.resets_at.is_some() || limit.rate_limit_type.is_some() =>
+        {
             let at =
                 limit.resets_at.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)));
             (ErrorKind::UsageLimit, at.map_or(Retry::Never, Retry::At))

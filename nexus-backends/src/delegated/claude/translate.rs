@@ -1,27 +1,26 @@
 //! What the lines of `claude` mean: a transcript in, events and a verdict out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use nexus_core::{
-    CallId, Cost, CostSource, Effects, ErrorKind, FinishReason, ModelId, Phase, ToolAccess, ToolCallStatus,
-    TurnEvent, Usd,
-    turn::{
-        RateLimitNews, RateLimitStatus, Retrying, ToolCallArguments, ToolCallFinished, ToolCallStarted,
-        ToolOrigin, Unrecognized,
-    },
+    Cost, CostSource, ErrorKind, FinishReason, ModelId, Phase, ToolAccess, TurnEvent, Usd,
+    turn::{RateLimitNews, RateLimitStatus, Retrying, Unrecognized},
 };
 use serde_json::Value;
 
 use super::{
     account,
+    calls::Calls,
+    menu::takes_effort,
     messages::{BlockKind, Messages},
     outcome::{self, Witness},
+    outgoing::{System, deny, initialize, interrupt, refuse, user},
     session::Session,
     tools,
     wire::{
-        AskedLine, AssistantLine, Block, ControlLine, ControlResponse, Head, ModelInfo, RateLimitLine, ResultLine,
-        StreamLine, System, SystemLine, UserLine, deny, initialize, interrupt, refuse, user,
+        AskedLine, AssistantLine, Block, ControlLine, ControlResponse, Head, RateLimitLine, ResultLine,
+        StreamLine, SystemLine, UserLine,
     },
 };
 use crate::delegated::{
@@ -65,12 +64,7 @@ pub(crate) struct ClaudeConversation {
     is_streaming: bool,
     is_stopping: bool,
     messages: Messages,
-    /// Calls without an answer, and what they are.
-    pending: BTreeMap<String, Pending>,
-    known_calls: BTreeSet<String>,
-    /// The tools that the model has, once the CLI has named them.
-    offered: Option<BTreeSet<String>>,
-    denied: BTreeSet<String>,
+    calls: Calls,
     /// Background tasks that have not ended.
     tasks: BTreeSet<String>,
     /// The verdict that waits for them.
@@ -86,12 +80,6 @@ enum Stage {
     Asked,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pending {
-    Tool,
-    Answer,
-}
-
 impl ClaudeConversation {
     /// Nothing has been read.
     pub(super) fn new(opening: Opening) -> Self {
@@ -102,10 +90,7 @@ impl ClaudeConversation {
             is_streaming: false,
             is_stopping: false,
             messages: Messages::default(),
-            pending: BTreeMap::new(),
-            known_calls: BTreeSet::new(),
-            offered: None,
-            denied: BTreeSet::new(),
+            calls: Calls::default(),
             tasks: BTreeSet::new(),
             held: None,
             witness,
@@ -193,7 +178,7 @@ impl ClaudeConversation {
             self.messages.confirm(&message.id, parent, content, step);
             match block.kind.as_str() {
                 "text" | "thinking" | "redacted_thinking" => {}
-                "tool_use" | "server_tool_use" => self.call(block, parent, step),
+                "tool_use" | "server_tool_use" => self.calls.begin(block, parent, step),
                 kind if kind.ends_with("_tool_result") => self.answer(&block, step),
                 _ => step.event(Unrecognized::new(Some(format!("assistant/{}", block.kind)), raw)),
             }
@@ -204,54 +189,10 @@ impl ClaudeConversation {
         Some(())
     }
 
-    /// The model called a tool.
-    fn call(&mut self, block: Block, parent: Option<&str>, step: &mut Step) {
-        if block.name == tools::STRUCTURED_OUTPUT && block.kind == "tool_use" {
-            self.pending.insert(block.id, Pending::Answer);
-            return;
-        }
-        if !self.known_calls.insert(block.id.clone()) {
-            return;
-        }
-        let origin = match block.kind.as_str() {
-            "server_tool_use" => ToolOrigin::Hosted,
-            _ => ToolOrigin::Harness,
-        };
-        let call = CallId::new(block.id.as_str());
-        let effects = match &self.offered {
-            // A call of a tool that is not there is answered with an error, and nothing runs.
-            Some(offered) if !tools::is_offered(&block.name, offered) => Effects::None,
-            _ => tools::effects(&block.name),
-        };
-        let started = ToolCallStarted::new(call.clone(), block.name, origin, effects);
-        step.event(started.with_parent(parent.map(CallId::new)));
-        step.event(ToolCallArguments::new(call, block.input));
-        self.pending.insert(block.id, Pending::Tool);
-    }
-
     /// A call was answered.
     fn answer(&mut self, block: &Block, step: &mut Step) {
-        match self.pending.remove(&block.tool_use_id) {
-            None => {}
-            Some(Pending::Answer) => {
-                if block.is_error {
-                    step.event(TurnEvent::warning(
-                        "the answer did not fit the schema; the CLI told the model",
-                    ));
-                }
-            }
-            Some(Pending::Tool) => {
-                self.messages.close_sub(&block.tool_use_id, step);
-                let is_denied = self.denied.contains(&block.tool_use_id) || tools::is_refusal(block);
-                let status = match (block.is_error, is_denied) {
-                    (false, _) => ToolCallStatus::Succeeded,
-                    (true, true) => ToolCallStatus::Denied,
-                    (true, false) => ToolCallStatus::Failed,
-                };
-                let call = CallId::new(block.tool_use_id.as_str());
-                step.event(ToolCallFinished::new(call, status, tools::output(block)));
-            }
-        }
+        self.messages.close_sub(&block.tool_use_id, step);
+        self.calls.end(block, step);
     }
 
     fn user(&mut self, line: UserLine, step: &mut Step) -> Option<()> {
@@ -260,7 +201,7 @@ impl ClaudeConversation {
             match block.kind.as_str() {
                 "tool_result" => self.answer(&block, step),
                 "text" if line.parent_tool_use_id.is_none() && !line.is_replay => {
-                    self.nudged(&block.text, step)
+                    self.nudged(&block.text, step);
                 }
                 _ => {}
             }
@@ -301,7 +242,7 @@ impl ClaudeConversation {
             "informational" => step.event(TurnEvent::warning(line.content?)),
             "compact_boundary" => step.event(TurnEvent::warning("the CLI shortened the conversation")),
             "permission_denied" => {
-                self.denied.insert(line.tool_use_id?);
+                self.calls.deny(line.tool_use_id?);
             }
             "task_started" => {
                 self.tasks.insert(line.task_id?);
@@ -309,10 +250,9 @@ impl ClaudeConversation {
             "task_notification" => {
                 self.tasks.remove(&line.task_id?);
             }
+            "task_updated" if matches!(line.patch.status.as_deref(), None | Some("running" | "pending")) => {}
             "task_updated" => {
-                if !matches!(line.patch.status.as_deref(), None | Some("running" | "pending")) {
-                    self.tasks.remove(&line.task_id?);
-                }
+                self.tasks.remove(&line.task_id?);
             }
             "status"
             | "thinking_tokens"
@@ -344,7 +284,7 @@ impl ClaudeConversation {
             step.write(interrupt(STOP));
             step.failed(Failure::new(ErrorKind::Unsupported, reason));
         }
-        self.offered = Some(line.tools.into_iter().collect());
+        self.calls.offer(line.tools);
     }
 
     fn rate_limit(&mut self, line: RateLimitLine, step: &mut Step) -> Option<()> {
@@ -395,7 +335,7 @@ impl ClaudeConversation {
     /// The CLI asks something. It would wait for the answer for ever.
     fn asked(&mut self, line: AskedLine, step: &mut Step) -> Option<()> {
         if line.request.subtype == "can_use_tool" {
-            self.denied.insert(line.request.tool_use_id);
+            self.calls.deny(line.request.tool_use_id);
             step.write(deny(&line.request_id));
             return Some(());
         }
@@ -424,7 +364,7 @@ impl ClaudeConversation {
         };
         step.resume = self.opening.session.handle();
         self.witness = Witness::default();
-        self.pending.clear();
+        self.calls.forget();
         if self.tasks.is_empty() || matches!(verdict, Verdict::Failed(_)) || self.is_stopping {
             self.held = None;
             step.verdict = Some(verdict);
@@ -512,7 +452,7 @@ impl Conversation for ClaudeConversation {
             Phase::Start
         } else if self.is_streaming {
             Phase::Model
-        } else if !self.pending.is_empty() || self.held.is_some() {
+        } else if self.calls.is_waiting() || self.held.is_some() {
             Phase::Tool
         } else {
             Phase::FirstByte
@@ -523,21 +463,6 @@ impl Conversation for ClaudeConversation {
         if !end.was_stopped {
             step.verdict = self.held.take();
         }
-    }
-}
-
-/// Whether the model takes the effort, by the CLI's menu. A model that is not on it is taken to.
-fn takes_effort(menu: &[ModelInfo], model: &str, effort: &str) -> bool {
-    let is_it = |known: &&ModelInfo| known.value == model || known.resolved_model.as_deref() == Some(model);
-    let Some(known) = menu.iter().find(is_it) else { return true };
-    match known.supports_effort {
-        Some(true) => {
-            let levels = &known.supported_effort_levels;
-            levels.is_empty() || levels.iter().any(|level| level == effort)
-        }
-        Some(false) => false,
-        // Where the menu speaks of effort at all, silence is a no.
-        None => menu.iter().all(|other| other.supports_effort.is_none()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The lines of `claude -p --input-format stream-json --output-format stream-json`, in the vendor's words.
+//! The lines that `claude -p --input-format stream-json --output-format stream-json` writes, in the vendor's words.
 //!
 //! Every field may be missing or of another type than expected: it is then empty, so that one changed field
 //! costs that field and not the line. What the lines mean is left to the translation.
@@ -7,9 +7,8 @@
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// What tells the lines apart.
 #[derive(Debug, Deserialize)]
@@ -358,60 +357,6 @@ where
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
-/// The control request `initialize`, with what stands above the prompt and the shape of the answer.
-pub(super) fn initialize(id: &str, system: System<'_>, schema: Option<&Value>) -> Bytes {
-    let mut request = json!({ "subtype": "initialize" });
-    match system {
-        System::Replace(texts) => request["systemPrompt"] = json!(texts),
-        System::Append(text) => request["appendSystemPrompt"] = json!(text),
-        System::Vendor => {}
-    }
-    if let Some(schema) = schema {
-        request["jsonSchema"] = schema.clone();
-    }
-    line(&json!({ "type": "control_request", "request_id": id, "request": request }))
-}
-
-/// What becomes of the vendor's own system text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum System<'a> {
-    /// These stand in its place.
-    Replace(&'a [&'a str]),
-    /// It stays, and this follows it.
-    Append(&'a str),
-    /// It stays.
-    Vendor,
-}
-
-/// The control request `interrupt`.
-pub(super) fn interrupt(id: &str) -> Bytes {
-    line(&json!({ "type": "control_request", "request_id": id, "request": { "subtype": "interrupt" } }))
-}
-
-/// The answer no to a question whether a tool may be called.
-pub(super) fn deny(request_id: &str) -> Bytes {
-    let answer = json!({ "behavior": "deny", "message": "nobody is there to be asked" });
-    let response = json!({ "subtype": "success", "request_id": request_id, "response": answer });
-    line(&json!({ "type": "control_response", "response": response }))
-}
-
-/// The answer to any other question: that we do not know it.
-pub(super) fn refuse(request_id: &str) -> Bytes {
-    let response = json!({ "subtype": "error", "request_id": request_id, "error": "not supported" });
-    line(&json!({ "type": "control_response", "response": response }))
-}
-
-/// A user message of these blocks.
-pub(super) fn user(content: &[Value]) -> Bytes {
-    line(&json!({ "type": "user", "message": { "role": "user", "content": content } }))
-}
-
-fn line(value: &Value) -> Bytes {
-    let mut text = value.to_string();
-    text.push('\n');
-    Bytes::from(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -424,12 +369,5 @@ mod tests {
             (result.is_error, result.num_turns, result.result.as_deref()),
             (false, Some(3), Some("x"))
         );
-    }
-
-    #[test]
-    fn what_is_written_is_one_line() {
-        let bytes = user(&[json!({ "type": "text", "text": "a\nb\r\u{2028}c" })]);
-        assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 1);
-        assert!(bytes.ends_with(b"\n"));
     }
 }

@@ -87,7 +87,7 @@ impl Wire {
         self.close_block(stage);
         if self.is_streamless {
             for block in std::mem::take(&mut self.confirmed) {
-                self.assistant(block, Some((stop_reason, usage)), stage);
+                self.assistant(&block, Some((stop_reason, usage)), stage);
             }
             return;
         }
@@ -104,7 +104,7 @@ impl Wire {
     /// What came of the message is confirmed as far as it went.
     pub(super) fn interrupted(&mut self, stage: &mut Stage) {
         if let Some((kind, text)) = self.open.take() {
-            self.assistant(kind.block(&text), None, stage);
+            self.assistant(&kind.block(&text), None, stage);
         }
     }
 
@@ -210,16 +210,18 @@ impl Wire {
 
     /// The block is complete.
     fn confirm(&mut self, block: Value, stage: &mut Stage) {
-        self.confirmed.push(block.clone());
+        if !self.is_streamless {
+            self.assistant(&block, None, stage);
+        }
+        self.confirmed.push(block);
         if self.is_streamless {
             return;
         }
-        self.assistant(block, None, stage);
         self.event(&json!({ "type": "content_block_stop", "index": self.blocks }), stage);
         self.blocks += 1;
     }
 
-    fn assistant(&mut self, block: Value, end: Option<(&str, Option<&Usage>)>, stage: &mut Stage) {
+    fn assistant(&mut self, block: &Value, end: Option<(&str, Option<&Usage>)>, stage: &mut Stage) {
         let (stop_reason, usage) = match end {
             Some((stop_reason, usage)) => (json!(stop_reason), counts(usage)),
             None => (Value::Null, json!({ "input_tokens": 0, "output_tokens": 1 })),
