@@ -1,5 +1,5 @@
-//! The conformance suite, run against `codex-cli`: with the real program if `NEXUS_REAL_CODEX` names it, in a
-//! namespace without a network. It runs twice, since the program speaks to the two kinds of its models in two
+//! The conformance suite, run against `codex-cli`: with a fake program everywhere, and with the real one if
+//! `NEXUS_REAL_CODEX` names it, in a namespace without a network. That one runs twice, since the program speaks to the two kinds of its models in two
 //! ways: with tools as functions, and with one tool that takes scripts.
 
 use std::{path::Path, process::ExitCode, sync::Arc};
@@ -8,7 +8,7 @@ use nexus_backends::delegated::codex::CodexCli;
 use nexus_core::ErrorKind;
 use nexus_testkit::{
     conformance::{self, DelegatedSubject, Departure, Subject},
-    fake_cli,
+    fake_cli::{self, Vendor},
     sim::Dialect,
 };
 
@@ -20,7 +20,7 @@ const MODELS: [(&str, &str); 2] = [("codex_classic", "gpt-5.5"), ("codex_code_mo
 
 fn main() -> ExitCode {
     fake_cli::run_if_invoked();
-    let mut subjects: Vec<(&str, Arc<dyn Subject>)> = Vec::new();
+    let mut subjects: Vec<(&str, Arc<dyn Subject>)> = vec![("codex_fake", Arc::new(fake()))];
     if let Some(executable) = std::env::var_os(REAL) {
         for (module, model) in MODELS {
             subjects.push((module, Arc::new(real(Path::new(&executable), model))));
@@ -29,17 +29,31 @@ fn main() -> ExitCode {
     conformance::harness(&subjects)
 }
 
+fn fake() -> DelegatedSubject {
+    dropping_refusals(DelegatedSubject::fake(
+        "codex-cli with a fake program",
+        Arc::new(CodexCli),
+        Vendor::Codex,
+    ))
+}
+
 fn real(executable: &Path, model: &str) -> DelegatedSubject {
     let name = format!("codex-cli with its real program and {model}");
-    let subject = DelegatedSubject::real(name, Arc::new(CodexCli), executable, Dialect::Responses)
-        .with_model(model)
-        .departing(Departure {
-            case: "a_refusal_is_refused",
-            kinds: vec![ErrorKind::Incomplete],
-            because: "the program drops the model's refusal, also from its record: what is left is no answer",
-        });
+    let subject =
+        DelegatedSubject::real(name, Arc::new(CodexCli), executable, Dialect::Responses).with_model(model);
+    let subject = dropping_refusals(subject);
     match model {
-        "gpt-5.5" => subject.not_staging("effort_arrives", "gpt-5.5 takes effort up to xhigh, others up to max"),
+        "gpt-5.5" => {
+            subject.not_staging("effort_arrives", "gpt-5.5 takes effort up to xhigh, others up to max")
+        }
         _ => subject,
     }
+}
+
+fn dropping_refusals(subject: DelegatedSubject) -> DelegatedSubject {
+    subject.departing(Departure {
+        case: "a_refusal_is_refused",
+        kinds: vec![ErrorKind::Incomplete],
+        because: "the program drops the model's refusal, also from its record: what is left is no answer",
+    })
 }

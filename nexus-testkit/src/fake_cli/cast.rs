@@ -7,6 +7,6 @@ pub(super) fn imitation_of(vendor: Vendor) -> Option<Box<dyn Imitation>> {
     match vendor {
         Vendor::Claude => Some(Box::new(super::claude::Claude::default())),
         Vendor::Grok => Some(Box::new(super::grok::Grok::default())),
-        Vendor::Codex => None,
+        Vendor::Codex => Some(Box::new(super::codex::Codex::default())),
     }
 }

@@ -13,6 +13,7 @@
 
 mod cast;
 mod claude;
+mod codex;
 mod grok;
 mod imitation;
 mod install;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use nexus_core::{
-    AppliedEffort, BackendId, CallId, ErrorKind, FinishReason, Phase, Retry, ToolAccess, TurnEvent,
+    AppliedEffort, BackendId, CallId, ErrorKind, FinishReason, Phase, ToolAccess, TurnEvent,
     turn::{Retrying, Unrecognized},
 };
 use serde::de::DeserializeOwned;
@@ -562,7 +562,7 @@ impl Conversation for AppServer {
 }
 
 fn no_answer() -> Failure {
-    Failure::new(ErrorKind::Incomplete, "the turn was completed without an answer").with_retry(Retry::Now)
+    Failure::new(ErrorKind::Incomplete, "the turn was completed without an answer")
 }
 
 /// The failure behind a request that was refused.
