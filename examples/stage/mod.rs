@@ -156,7 +156,9 @@ fn simulated(
     let folders = fakes.iter().map(|fake| fake.folder().to_owned()).chain(std::env::split_paths(path));
     let path = std::env::join_paths(folders)?.into_string().map_err(|_| "the search path is not Unicode")?;
     let home = scratch.path().join("home");
-    std::fs::create_dir(&home)?;
+    // The fake Claude Code is logged in if this file is there; nobody reads what is in it.
+    std::fs::create_dir_all(home.join(".claude"))?;
+    std::fs::write(home.join(".claude/.credentials.json"), "{}")?;
     let environment = BTreeMap::from([
         ("PATH".to_owned(), path),
         ("HOME".to_owned(), home.display().to_string()),

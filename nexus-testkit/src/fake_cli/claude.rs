@@ -410,9 +410,17 @@ fn account(given: &Given) -> Value {
         json!({ "tokenSource": "none", "apiKeySource": "ANTHROPIC_API_KEY", "apiProvider": "firstParty" })
     } else if given.variable("CLAUDE_CODE_OAUTH_TOKEN").is_some() {
         json!({ "tokenSource": "CLAUDE_CODE_OAUTH_TOKEN", "apiProvider": "firstParty" })
+    } else if has_login(given) {
+        json!({ "tokenSource": "claude.ai", "subscriptionType": "Claude Max", "apiProvider": "firstParty" })
     } else {
         json!({ "tokenSource": "none", "apiProvider": "firstParty" })
     }
+}
+
+/// Whether there is a file where the real program keeps its login. Nobody reads what is in it.
+fn has_login(given: &Given) -> bool {
+    let home = given.variable("HOME").map(std::path::Path::new);
+    home.is_some_and(|home| home.join(".claude/.credentials.json").exists())
 }
 
 /// The tools that the model is given.
