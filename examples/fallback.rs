@@ -44,8 +44,5 @@ async fn main() -> Result<(), AnyError> {
         }
         println!();
     }
-    for hold in router.holds() {
-        println!("held: {hold:?}");
-    }
     Ok(())
 }

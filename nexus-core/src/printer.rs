@@ -96,8 +96,10 @@ impl<W: Write + Send> TurnPrinter<W> {
                     };
                     parts.push(format!("{} ({source})", cost.usd));
                 }
-                if !result.tool_calls.is_empty() {
-                    parts.push(format!("{} tool calls", result.tool_calls.len()));
+                match result.tool_calls.len() {
+                    0 => {}
+                    1 => parts.push("1 tool call".to_owned()),
+                    calls => parts.push(format!("{calls} tool calls")),
                 }
                 parts.push(format!("{:.1} s", elapsed.as_secs_f64()));
                 self.note("=", &parts.join(" · "));
