@@ -42,7 +42,10 @@ pub(crate) async fn a_token_stops_a_turn_while_the_model_speaks(trial: &Trial<'_
     let staged = trial.stage(Reply::text(HALF).stalled()).await?;
     let watch = ProcessWatch::start(trial.mark());
     let request = staged.request("Hello.");
-    let partial = by_token(trial, &staged, request, SinkPace::Ready, speaks).await?;
+    let partial = by_token(trial, &staged, request, SinkPace::Ready, |seen, staged| {
+        speaks(seen, staged) && is_seen(&watch, staged)
+    })
+    .await?;
     if staged.capabilities().text == TextGranularity::Deltas {
         same_text("what came is kept", &partial.0, HALF)?;
     }
@@ -53,7 +56,10 @@ pub(crate) async fn a_token_stops_a_turn_while_a_tool_runs(trial: &Trial<'_>) ->
     let staged = trial.stage(deaf_tool()).await?;
     let watch = ProcessWatch::start(trial.mark());
     let request = staged.work("Run it.", ToolAccess::Unrestricted);
-    let partial = by_token(trial, &staged, request, SinkPace::Ready, |_, _| tool_runs(trial)).await?;
+    let partial = by_token(trial, &staged, request, SinkPace::Ready, |_, staged| {
+        tool_runs(trial) && is_seen(&watch, staged)
+    })
+    .await?;
     same("partial ledger", &partial.1, &1)?;
     nothing_is_left(&staged, &watch).await
 }
@@ -61,7 +67,8 @@ pub(crate) async fn a_token_stops_a_turn_while_a_tool_runs(trial: &Trial<'_>) ->
 pub(crate) async fn a_token_stops_a_turn_whose_sink_is_never_ready(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage(Reply::long(1 << 20)).await?;
     let watch = ProcessWatch::start(trial.mark());
-    let is_asked = |_: &Seen, staged: &Staged<'_>| !staged.model_calls().is_empty();
+    let is_asked =
+        |_: &Seen, staged: &Staged<'_>| !staged.model_calls().is_empty() && is_seen(&watch, staged);
     by_token(trial, &staged, staged.request("Hello."), SinkPace::Never, is_asked).await?;
     nothing_is_left(&staged, &watch).await
 }
@@ -71,7 +78,9 @@ pub(crate) async fn dropping_the_turn_while_the_model_speaks_stops_its_processes
 ) -> Verdict {
     let staged = trial.stage(Reply::text(HALF).stalled()).await?;
     let watch = ProcessWatch::start(trial.mark());
-    let took = staged.drop_when(staged.request("Hello."), speaks).await?;
+    let took = staged
+        .drop_when(staged.request("Hello."), |seen, staged| speaks(seen, staged) && is_seen(&watch, staged))
+        .await?;
     ensure(took < PATIENCE, "bounded time", || format!("the drop took {took:?}"))?;
     nothing_is_left(&staged, &watch).await
 }
@@ -80,7 +89,7 @@ pub(crate) async fn dropping_the_turn_stops_its_processes(trial: &Trial<'_>) -> 
     let staged = trial.stage(deaf_tool()).await?;
     let watch = ProcessWatch::start(trial.mark());
     let request = staged.work("Run it.", ToolAccess::Unrestricted);
-    let took = staged.drop_when(request, |_, _| tool_runs(trial)).await?;
+    let took = staged.drop_when(request, |_, staged| tool_runs(trial) && is_seen(&watch, staged)).await?;
     ensure(took < PATIENCE, "bounded time", || format!("the drop took {took:?}"))?;
     nothing_is_left(&staged, &watch).await
 }
@@ -129,6 +138,13 @@ fn deaf_tool() -> Scenario {
 
 fn tool_runs(trial: &Trial<'_>) -> bool {
     std::fs::read_to_string(trial.workspace().join("child.txt")).is_ok_and(|pid| !pid.trim().is_empty())
+}
+
+/// The turn's processes were seen, if there have to be any: a turn that is over sooner than one can look would
+/// prove nothing.
+fn is_seen(watch: &ProcessWatch, staged: &Staged<'_>) -> bool {
+    let must_be = ProcessWatch::is_possible() && Feature::Process.is_declared(&staged.capabilities());
+    !must_be || !watch.seen().is_empty()
 }
 
 /// No process of the turn is alive a second later, and the model is not asked any more.
