@@ -230,3 +230,158 @@ fn unwritable(error: io::Error) -> Failure {
     let reason = "the folders for the turn cannot be made: choose another NEXUS_HOME";
     Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt as _, sync::Arc};
+
+    use nexus_core::{ResumeHandle, TurnRequest};
+    use serde_json::json;
+
+    use super::*;
+    use crate::delegated::ledger::LedgerEntry;
+
+    struct Bench {
+        folder: tempfile::TempDir,
+        context: BuildContext,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let host = [
+                ("PATH", "/bin"),
+                ("HOME", "/home/user"),
+                ("ANTHROPIC_API_KEY", "stray"),
+                ("CLAUDE_CODE_USE_BEDROCK", "1"),
+                ("CLAUDECODE", "1"),
+                ("HTTPS_PROXY", "http://proxy"),
+                ("RUSTFLAGS", "-O"),
+            ];
+            let environment = host.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            let context = BuildContext::new(folder.path(), folder.path()).with_environment(environment);
+            Self { folder, context }
+        }
+
+        fn plan(&self, request: TurnRequest) -> TurnPlan {
+            let ledger = LedgerEntry::begin(self.folder.path()).unwrap();
+            let (working_directory, is_private_directory) = match &request.working_directory {
+                Some(directory) => (directory.clone(), false),
+                None => (ledger.home().unwrap().path().to_owned(), true),
+            };
+            TurnPlan {
+                backend: "claude-cli".into(),
+                ledger,
+                request: Arc::new(request),
+                effort: None,
+                working_directory,
+                is_private_directory,
+                nexus_home: self.folder.path().to_owned(),
+            }
+        }
+
+        fn settle(
+            &self,
+            request: TurnRequest,
+            settings: &Settings,
+            token: Option<&str>,
+        ) -> Result<Place, Failure> {
+            let token = token.map(Secret::new);
+            settle(&self.plan(request), &Attempt::First, settings, &self.context, token.as_ref())
+        }
+    }
+
+    fn billed(billing: Billing) -> Settings {
+        Settings { billing: Some(billing), ..Settings::default() }
+    }
+
+    fn value(place: &Place, name: &str) -> Option<String> {
+        Some(place.environment.value(name)?.to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn a_credential_has_the_name_that_decides_who_pays() {
+        let bench = Bench::new();
+        for (billing, name, other) in [
+            (Billing::Plan, "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"),
+            (Billing::Metered, "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"),
+        ] {
+            let place = bench.settle(TurnRequest::new("x"), &billed(billing), Some("canary")).unwrap();
+            assert_eq!(value(&place, name).as_deref(), Some("canary"));
+            assert_eq!(value(&place, other), None);
+        }
+    }
+
+    #[test]
+    fn nothing_of_the_hosts_reaches_the_cli_but_by_a_rule() {
+        let bench = Bench::new();
+        let place = bench.settle(TurnRequest::new("x"), &Settings::default(), None).unwrap();
+        for name in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK", "CLAUDECODE", "HTTPS_PROXY", "RUSTFLAGS"]
+        {
+            assert_eq!(value(&place, name), None, "{name}");
+        }
+        assert_eq!(value(&place, "HOME").as_deref(), Some("/home/user"), "the user's login is there");
+        let named =
+            bench.settle(TurnRequest::new("x").with_variable("RUSTFLAGS"), &Settings::default(), None);
+        assert_eq!(value(&named.unwrap(), "RUSTFLAGS").as_deref(), Some("-O"));
+    }
+
+    #[test]
+    fn no_request_steers_the_cli_by_a_variable() {
+        let bench = Bench::new();
+        for name in [
+            "ANTHROPIC_API_KEY",
+            "CLAUDE_CODE_USE_BEDROCK",
+            "CLAUDECODE",
+            "NODE_OPTIONS",
+            "DISABLE_TELEMETRY",
+        ] {
+            let failure = bench.settle(TurnRequest::new("x").with_variable(name), &Settings::default(), None);
+            assert_eq!(failure.unwrap_err().kind, ErrorKind::InvalidRequest, "{name}");
+        }
+    }
+
+    #[test]
+    fn with_a_credential_the_folders_are_private() {
+        let bench = Bench::new();
+        let settings = billed(Billing::Metered);
+        let scoped = bench.settle(TurnRequest::new("x"), &settings, Some("canary")).unwrap();
+        let home = scoped.home.path().to_str().unwrap().to_owned();
+        for name in ["HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TMPDIR", "XDG_CACHE_HOME"] {
+            let folder = value(&scoped, name).unwrap();
+            assert!(folder.starts_with(&home), "{name}={folder}");
+            assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700, "{name}");
+        }
+        let working = TurnRequest::new("x").with_tool_access(ToolAccess::WorkspaceWrite);
+        let working = bench.settle(working, &settings, Some("canary")).unwrap();
+        assert_eq!(value(&working, "HOME").as_deref(), Some("/home/user"));
+        assert!(
+            value(&working, "CLAUDE_CONFIG_DIR").unwrap().starts_with(working.home.path().to_str().unwrap())
+        );
+    }
+
+    #[test]
+    fn a_kept_conversation_is_found_again_and_nowhere_else() {
+        let bench = Bench::new();
+        let settings = billed(Billing::Metered);
+        let keep = TurnRequest::new("x").with_session(SessionMode::Keep);
+        let mut place = bench.settle(keep, &settings, Some("canary")).unwrap();
+        place.session.is_at("a-1".to_owned());
+        let handle = place.session.handle().unwrap();
+        let resume = |handle: ResumeHandle| TurnRequest::new("x").with_session(SessionMode::resume(handle));
+        let again = bench.settle(resume(handle.clone()), &settings, Some("canary")).unwrap();
+        assert_eq!(again.resume.as_deref(), Some("a-1"));
+        assert_eq!(again.working_directory, place.working_directory);
+        assert_eq!(value(&again, "CLAUDE_CONFIG_DIR"), value(&place, "CLAUDE_CONFIG_DIR"));
+
+        let elsewhere = resume(handle.clone()).in_directory(bench.folder.path());
+        let failure = bench.settle(elsewhere, &settings, Some("canary")).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::InvalidRequest);
+        let strange = ResumeHandle::new("claude-cli".into(), json!({ "session": "../x" }));
+        let failure = bench.settle(resume(strange), &settings, Some("canary")).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::InvalidRequest);
+        std::fs::remove_dir_all(&place.working_directory).unwrap();
+        let failure = bench.settle(resume(handle), &settings, Some("canary")).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::SessionLost);
+    }
+}

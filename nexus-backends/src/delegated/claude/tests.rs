@@ -82,7 +82,9 @@ fn the_vendors_text_is_replaced_or_followed() {
 fn a_tool_that_the_level_does_not_have_ends_the_turn() {
     let mut conversation = conversation(ToolAccess::ScopedOnly, None);
     let step = read(&mut conversation, &json!({ "type": "system", "subtype": "init", "tools": ["Bash"] }));
-    assert!(matches!(&step.verdict, Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::Unsupported));
+    assert!(
+        matches!(&step.verdict, Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::Unsupported)
+    );
     assert!(writes(&step).contains("interrupt"));
 }
 
