@@ -31,6 +31,8 @@ pub use nexus_core::{
     TurnEvent, TurnHost, TurnPrinter, TurnRequest, TurnResult, TurnStream, Usage, Usd, VendorId, tool, turn,
 };
 pub use nexus_router::{
-    Binding, ConfigError, Explanation, Hold, KindError, PanelOutcome, PanelSink, Router, RouterBuilder, Seat,
-    SeatEvent, SeatOutcome, Vote, WorkKind,
+    Binding, Clock, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,
+    FallbackRule, Hold, KindError, PanelOutcome, PanelSink, Position, Problem, RoutedBackend, Router,
+    RouterBuilder, Seat, SeatEvent, SeatOutcome, SystemClock, UnknownKind, Verdict, Vote, WorkKind, fallback,
+    hold, json_schema, panel,
 };

@@ -1,12 +1,11 @@
 //! Conveniences over [`ExecutionBackend`], written once.
 
 use std::{
-    collections::VecDeque,
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, Waker},
+    sync::Arc,
+    task::{Context, Poll},
 };
 
 use futures::{
@@ -17,11 +16,8 @@ use futures::{
 use crate::{
     backend::{ExecutionBackend, TurnHost},
     error::TurnError,
-    turn::{EventEnvelope, EventSink, TurnRequest, TurnResult},
+    turn::{EventEnvelope, EventQueue, TurnRequest, TurnResult},
 };
-
-/// Events that a stream holds before the turn's sink says that it is not ready.
-const STREAM_CAPACITY: usize = 64;
 
 /// Ways to run a turn that every backend has.
 pub trait ExecutionBackendExt: ExecutionBackend {
@@ -63,49 +59,17 @@ pub enum StreamItem {
 /// The events of a running turn, then its outcome. The turn advances only while the stream is polled.
 pub struct TurnStream {
     turn: Option<BoxFuture<'static, Result<TurnResult, TurnError>>>,
-    shared: Arc<Mutex<Shared>>,
+    events: EventQueue,
     outcome: Option<Result<TurnResult, TurnError>>,
-}
-
-#[derive(Default)]
-struct Shared {
-    events: VecDeque<EventEnvelope>,
-    waiting_for_room: Option<Waker>,
-}
-
-struct StreamSink(Arc<Mutex<Shared>>);
-
-impl EventSink for StreamSink {
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if shared.events.len() < STREAM_CAPACITY {
-            return Poll::Ready(());
-        }
-        shared.waiting_for_room = Some(context.waker().clone());
-        Poll::Pending
-    }
-
-    fn accept(&mut self, event: EventEnvelope) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).events.push_back(event);
-    }
 }
 
 impl TurnStream {
     /// Starts nothing yet: work begins with the first poll.
     pub fn new(backend: Arc<dyn ExecutionBackend>, request: TurnRequest, host: TurnHost) -> Self {
-        let shared = Arc::new(Mutex::new(Shared::default()));
-        let mut sink = StreamSink(Arc::clone(&shared));
+        let events = EventQueue::new();
+        let mut sink = events.clone();
         let turn = Box::pin(async move { backend.run_turn(request, host, &mut sink).await });
-        Self { turn: Some(turn), shared, outcome: None }
-    }
-
-    fn pop(&self) -> Option<EventEnvelope> {
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let event = shared.events.pop_front()?;
-        if let Some(waker) = shared.waiting_for_room.take() {
-            waker.wake();
-        }
-        Some(event)
+        Self { turn: Some(turn), events, outcome: None }
     }
 }
 
@@ -126,7 +90,7 @@ impl Stream for TurnStream {
             self.turn = None;
             self.outcome = Some(outcome);
         }
-        if let Some(event) = self.pop() {
+        if let Some(event) = self.events.pop() {
             return Poll::Ready(Some(StreamItem::Event(event)));
         }
         match self.outcome.take() {
@@ -139,8 +103,6 @@ impl Stream for TurnStream {
 
 impl FusedStream for TurnStream {
     fn is_terminated(&self) -> bool {
-        self.turn.is_none()
-            && self.outcome.is_none()
-            && self.shared.lock().unwrap_or_else(PoisonError::into_inner).events.is_empty()
+        self.turn.is_none() && self.outcome.is_none() && self.events.is_empty()
     }
 }

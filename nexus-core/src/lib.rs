@@ -43,8 +43,8 @@ pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
 pub use secret::Secret;
 pub use tool::{NoTools, ToolCall, ToolContent, ToolDefinition, ToolResult, ToolRouter};
 pub use turn::{
-    AppliedEffort, Cost, CostSource, Effects, Effort, EventEnvelope, EventSink, EventSinkExt, FinishReason,
-    IdleLimits, Limits, Message, OnLost, Outbox, OutputProblem, OutputSchema, PromptBlock, Provenance,
-    Recorder, ResumeHandle, SessionMode, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent, TurnRequest,
-    TurnResult, Usage, Usd,
+    AppliedEffort, Cost, CostSource, Effects, Effort, EventEnvelope, EventQueue, EventSink, EventSinkExt,
+    FinishReason, IdleLimits, Limits, Message, OnLost, Outbox, OutputProblem, OutputSchema, PromptBlock,
+    Provenance, Recorder, ResumeHandle, SessionMode, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
+    TurnRequest, TurnResult, Usage, Usd,
 };

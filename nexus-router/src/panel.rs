@@ -6,16 +6,15 @@
 //! [`PanelOutcome::spread`] counts vendors and not seats.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::BTreeSet,
     fmt,
     future::{Future, poll_fn},
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
 use nexus_core::{
-    BackendId, ErrorKind, EventEnvelope, EventSink, Limit, TurnError, TurnHost, TurnRequest, TurnResult,
+    BackendId, ErrorKind, EventEnvelope, EventQueue, Limit, TurnError, TurnHost, TurnRequest, TurnResult,
     VendorId,
 };
 use serde::{Deserialize, Serialize};
@@ -27,9 +26,6 @@ use crate::{
     run::Route,
     work_kind::{KindError, WorkKind},
 };
-
-/// Events of one seat that wait before its turn is told that the sink is not ready.
-const SEAT_CAPACITY: usize = 64;
 
 /// A place in a panel.
 #[non_exhaustive]
@@ -190,7 +186,7 @@ impl Router {
         seat: Seat,
         (request, host): (TurnRequest, TurnHost),
     ) -> RunningSeat<'a> {
-        let queue = SeatQueue::default();
+        let queue = EventQueue::default();
         let mut sink = queue.clone();
         let turn = Box::pin(async move {
             let route = Route { configuration, name: &label, binding: &place.binding, rule };
@@ -221,7 +217,7 @@ type SeatTurn<'a> = Pin<Box<dyn Future<Output = Result<TurnResult, TurnError>> +
 struct RunningSeat<'a> {
     seat: Seat,
     turn: SeatTurn<'a>,
-    queue: SeatQueue,
+    queue: EventQueue,
     outcome: Option<Result<TurnResult, TurnError>>,
 }
 
@@ -260,7 +256,7 @@ fn poll_seats(
     // Nobody who wants the panel to stop waits for a sink that is not ready.
     let all_stopped = seats.iter().all(RunningSeat::was_stopped);
     for seat in seats.iter_mut() {
-        while seat.queue.has_events() {
+        while !seat.queue.is_empty() {
             if events.poll_ready(context).is_pending() {
                 return if all_stopped { Poll::Ready(()) } else { Poll::Pending };
             }
@@ -270,48 +266,4 @@ fn poll_seats(
         }
     }
     if all_ended { Poll::Ready(()) } else { Poll::Pending }
-}
-
-/// The events of one seat, between its turn and the panel's sink.
-#[derive(Clone, Default)]
-struct SeatQueue(Arc<Mutex<SeatQueueState>>);
-
-#[derive(Default)]
-struct SeatQueueState {
-    events: VecDeque<EventEnvelope>,
-    waiting_for_room: Option<Waker>,
-}
-
-impl SeatQueue {
-    fn lock(&self) -> MutexGuard<'_, SeatQueueState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn has_events(&self) -> bool {
-        !self.lock().events.is_empty()
-    }
-
-    fn pop(&self) -> Option<EventEnvelope> {
-        let mut state = self.lock();
-        let event = state.events.pop_front();
-        if let Some(waker) = state.waiting_for_room.take() {
-            waker.wake();
-        }
-        event
-    }
-}
-
-impl EventSink for SeatQueue {
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.lock();
-        if state.events.len() < SEAT_CAPACITY {
-            return Poll::Ready(());
-        }
-        state.waiting_for_room = Some(context.waker().clone());
-        Poll::Pending
-    }
-
-    fn accept(&mut self, event: EventEnvelope) {
-        self.lock().events.push_back(event);
-    }
 }

@@ -4,6 +4,7 @@ mod cost;
 mod effects;
 mod effort;
 mod event;
+mod event_queue;
 mod limits;
 mod outbox;
 mod output;
@@ -22,6 +23,7 @@ pub use event::{
     Started, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin,
     TurnEvent, Unrecognized, VoidCause, Warning,
 };
+pub use event_queue::EventQueue;
 pub use limits::{IdleLimits, Limits};
 pub use outbox::Outbox;
 pub use output::{InvalidSchema, OutputProblem, OutputSchema};

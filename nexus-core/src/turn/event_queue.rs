@@ -1,0 +1,88 @@
+//! Events between a turn and somebody who takes them in another place.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use super::{EventEnvelope, EventSink};
+
+/// Events held before the turn is told that the queue is not ready.
+const CAPACITY: usize = 64;
+
+/// A bounded queue of events: the sink of a turn at one end, a reader at the other. Clones share it.
+///
+/// It is for whoever polls the turn itself and wants its events in hand, such as a stream, or a panel that
+/// runs several turns at once.
+#[derive(Clone, Debug, Default)]
+pub struct EventQueue(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    events: VecDeque<EventEnvelope>,
+    waiting_for_room: Option<Waker>,
+}
+
+impl EventQueue {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next event, which makes room for another.
+    pub fn pop(&self) -> Option<EventEnvelope> {
+        let mut state = self.lock();
+        let event = state.events.pop_front()?;
+        if let Some(waker) = state.waiting_for_room.take() {
+            waker.wake();
+        }
+        Some(event)
+    }
+
+    /// Whether no event waits.
+    pub fn is_empty(&self) -> bool {
+        self.lock().events.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EventSink for EventQueue {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.events.len() < CAPACITY {
+            return Poll::Ready(());
+        }
+        state.waiting_for_room = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    fn accept(&mut self, event: EventEnvelope) {
+        self.lock().events.push_back(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::turn::TurnEvent;
+
+    #[test]
+    fn a_full_queue_is_not_ready_until_somebody_reads() {
+        let mut queue = EventQueue::new();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut accepted = 0;
+        while queue.poll_ready(&mut context).is_ready() {
+            queue.accept(EventEnvelope::new(accepted, Duration::ZERO, TurnEvent::warning("x")));
+            accepted += 1;
+        }
+        assert_eq!(accepted, CAPACITY as u64);
+        assert_eq!(queue.clone().pop().map(|event| event.sequence), Some(0));
+        assert!(queue.poll_ready(&mut context).is_ready());
+    }
+}
