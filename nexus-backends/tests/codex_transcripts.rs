@@ -21,8 +21,8 @@ use std::{
 };
 
 use nexus_core::{
-    BackendKind as _, BuildContext, EventEnvelope, ExecutionBackend as _, Limits, OutputSchema, ResumeHandle,
-    Retry, SessionMode, ToolAccess, ToolCallRecord, TurnEvent, TurnHost, TurnRequest, Usage,
+    BackendKind as _, BuildContext, EventEnvelope, Limits, OutputSchema, ResumeHandle, Retry, SessionMode,
+    ToolAccess, ToolCallRecord, TurnEvent, TurnHost, TurnRequest, Usage,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};

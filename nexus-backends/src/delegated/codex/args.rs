@@ -39,12 +39,14 @@ pub(super) fn script(
     if let Some(model) = &request.model {
         thread["model"] = json!(model.as_str());
     }
-    match (request.tool_access, &request.system) {
-        (ToolAccess::ScopedOnly, system) => {
-            thread["baseInstructions"] = json!(system.as_deref().unwrap_or(NO_TOOLS));
-        }
-        (_, Some(system)) => thread["developerInstructions"] = json!(system),
-        (_, None) => {}
+    let mut system = request.system.as_deref();
+    if request.tool_access == ToolAccess::ScopedOnly {
+        // Without tools the program would send its own instructions twice to some models; ours take their place.
+        thread["baseInstructions"] = json!("");
+        system = Some(system.unwrap_or(NO_TOOLS));
+    }
+    if let Some(system) = system {
+        thread["developerInstructions"] = json!(system);
     }
     let thread_method = match resumed {
         Some(session) => {
