@@ -228,16 +228,16 @@ fn honesty(observed: &Observed, capabilities: &Capabilities) -> Verdict {
 
 /// The credential is in nothing that comes back.
 fn secrecy(observed: &Observed) -> Verdict {
-    let mut text = observed.events.iter().map(|envelope| short_free(&envelope.event)).collect::<String>();
+    let mut text = observed.events.iter().map(|envelope| written(&envelope.event)).collect::<String>();
     text.push_str(&match &observed.outcome {
-        Ok(result) => short_free(result),
-        Err(error) => format!("{error} {}", short_free(&error.report())),
+        Ok(result) => written(result),
+        Err(error) => format!("{error} {}", written(&error.report())),
     });
     ensure(!text.contains(&observed.token), "no secret comes back", || {
         "the credential is in an event or the outcome".into()
     })
 }
 
-fn short_free(value: &impl serde::Serialize) -> String {
+fn written(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

@@ -46,7 +46,7 @@ impl FakeCli {
         Ok(fake)
     }
 
-    /// Replaces the script; the places in it are taken anew only by new scripts of other rules.
+    /// Replaces the script. What was taken of the old one counts as taken of the new one.
     ///
     /// # Errors
     ///

@@ -79,7 +79,6 @@ pub(super) fn begin(misbehaviour: &[Misbehaviour], stage: &mut Stage) {
             Misbehaviour::HugeLine { bytes } => huge_line(bytes, stage),
             Misbehaviour::GrandchildHoldsThePipe => start_lingerer(&["hold"], Stdio::inherit, false),
             Misbehaviour::ForksAway => start_lingerer(&["away"], Stdio::null, true),
-            Misbehaviour::IgnoresSignals => stage.ignore_signals(),
             _ => {}
         }
     }

@@ -38,6 +38,7 @@ impl Stage {
             let sender = sender.clone();
             std::thread::spawn(move || read_input(&sender, stdin_notes));
         }
+        listen_to_signals(sender);
         Self {
             given,
             misbehaviour,
@@ -47,7 +48,6 @@ impl Stage {
             held_back: Vec::new(),
             input_is_over: false,
         }
-        .listening_to_signals(sender)
     }
 
     /// What the program was given.
@@ -160,23 +160,10 @@ impl Stage {
         &self.misbehaviour
     }
 
-    /// Nothing to do: every signal is heard, and what is heard is ignored by whoever asks
-    /// [`Stage::ignores_signals`].
-    pub(super) fn ignore_signals(&mut self) {
-        if !self.ignores_signals() {
-            self.misbehaviour.push(Misbehaviour::IgnoresSignals);
-        }
-    }
-
     /// Makes this process deaf to signals that can be ignored.
     pub(super) fn ignore_signals_of_this_process() {
         let (sender, _heard) = channel();
         listen_to_signals(sender);
-    }
-
-    fn listening_to_signals(self, sender: Sender<Heard>) -> Self {
-        listen_to_signals(sender);
-        self
     }
 
     /// Keeps the last whole line back until another one follows.

@@ -30,7 +30,7 @@ pub(crate) async fn no_argument_list_holds_what_was_sent(trial: &Trial<'_>) -> V
     if !ProcessWatch::is_possible() {
         return Ok(());
     }
-    let staged = trial.stage(slow_answer()).await?;
+    let staged = trial.stage(slow_answer(trial)).await?;
     let watch = ProcessWatch::start(trial.mark());
     scan_finds_an_allowed_canary(trial, &watch).await?;
     let before = watch.seen().len();
@@ -50,17 +50,17 @@ pub(crate) async fn no_argument_list_holds_what_was_sent(trial: &Trial<'_>) -> V
 }
 
 pub(crate) async fn no_file_is_left_that_holds_what_was_sent(trial: &Trial<'_>) -> Verdict {
-    let staged = trial.stage(slow_answer()).await?;
+    let staged = trial.stage(slow_answer(trial)).await?;
     let planted = trial.folder().join("planted.txt");
     let canary = trial.canary("prompt");
     std::fs::write(&planted, &canary).map_err(|error| Finding::new("a temporary file", error.to_string()))?;
-    let (found, _) = files_with(trial, &staged, "prompt");
+    let found = files_with(trial, &staged, "prompt");
     ensure(found == [planted.clone()], "the scan finds an allowed canary", || short(&found))?;
     std::fs::remove_file(&planted).map_err(|error| Finding::new("a temporary file", error.to_string()))?;
 
     staged.run(telling(trial, &staged)?).await?.result()?;
     for what in ["prompt", "system", "schema", "token", "answer"] {
-        let (found, _) = files_with(trial, &staged, what);
+        let found = files_with(trial, &staged, what);
         ensure(found.is_empty(), "files left behind", || format!("the {what} is in {}", short(&found)))?;
     }
     Ok(())
@@ -79,7 +79,7 @@ pub(crate) async fn the_hosts_own_variables_reach_no_child(trial: &Trial<'_>) ->
     ensure(!foreign.is_empty(), "the host has a variable of its own", || {
         "run the suite under cargo, or with one more variable".into()
     })?;
-    let staged = trial.stage(slow_answer()).await?;
+    let staged = trial.stage(slow_answer(trial)).await?;
     let watch = ProcessWatch::start(trial.mark());
     scan_finds_an_allowed_canary(trial, &watch).await?;
     let allowed = watch.seen();
@@ -124,8 +124,9 @@ fn telling(trial: &Trial<'_>, staged: &Staged<'_>) -> Result<TurnRequest, Findin
 }
 
 /// An answer that takes long enough for processes to be looked at, and that fits the schema.
-fn slow_answer() -> Scenario {
-    Reply::text("{\"answer\": \"here it is\"}").paced(8, Duration::from_millis(60)).into()
+fn slow_answer(trial: &Trial<'_>) -> Scenario {
+    let answer = json!({ "answer": trial.canary("answer") });
+    Reply::json(&answer).paced(8, Duration::from_millis(60)).into()
 }
 
 /// A process of our own that carries the mark, and a canary where it may be, is seen.
@@ -151,23 +152,20 @@ async fn scan_finds_an_allowed_canary(trial: &Trial<'_>, watch: &ProcessWatch) -
     ensure(found, "the scan finds an allowed canary", || "it did not".into())
 }
 
-/// The files that hold the canary `what`, and how many were read: everything of the trial, and what was made in
+/// The files that hold the canary `what`: everything of the trial, and what was made in
 /// the system's folder for temporary files meanwhile. What belongs to the stage itself is not looked at.
-fn files_with(trial: &Trial<'_>, staged: &Staged<'_>, what: &str) -> (Vec<PathBuf>, usize) {
+fn files_with(trial: &Trial<'_>, staged: &Staged<'_>, what: &str) -> Vec<PathBuf> {
     let canary = trial.canary(what);
     let own = &staged.stage.own_folders;
-    let (mut found, mut read) = (Vec::new(), 0);
+    let mut found = Vec::new();
     let mut look = |path: &std::path::Path| {
         let is_small =
             path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_FILE_BYTES);
         if !is_small || own.iter().any(|folder| path.starts_with(folder)) {
             return;
         }
-        if let Ok(bytes) = std::fs::read(path) {
-            read += 1;
-            if contains(&bytes, canary.as_bytes()) {
-                found.push(path.to_owned());
-            }
+        if std::fs::read(path).is_ok_and(|bytes| contains(&bytes, canary.as_bytes())) {
+            found.push(path.to_owned());
         }
     };
     super::walk(trial.folder(), &mut look);
@@ -182,5 +180,5 @@ fn files_with(trial: &Trial<'_>, staged: &Staged<'_>, what: &str) -> (Vec<PathBu
             super::walk(&entry.path(), &mut look);
         }
     }
-    (found, read)
+    found
 }
