@@ -3,9 +3,10 @@
 //! recording.
 //!
 //! A row says `ok` with the finish reason, or `error` with the kind; `text` is that of the answer or of the
-//! partial, in which what was streamed of the last message stays, confirmed or not; `text_chars` its length if `text` is only its beginning; `tools` lists the calls in order, each with
-//! its end; `input` and `output` are tokens; `output_value` is the structured answer; `left_out` says why a
-//! recording is not one that this backend could meet.
+//! partial, in which what was streamed of the last message stays, confirmed or not; `text_chars` is its length
+//! if `text` is only its beginning; `tools` lists the calls in order, each with its end; `input` and `output` are
+//! tokens; `output_value` is the structured answer; `left_out` says why a recording is not one that this backend
+//! could meet.
 
 #![cfg(all(unix, feature = "claude"))]
 

@@ -1,7 +1,7 @@
 //! What becomes of an answer that breaks off, or that is not the last.
 
 use nexus_core::{ErrorKind, OutputSchema, Retry, ToolAccess, TurnEvent, TurnRequest};
-use nexus_testkit::sim::{Cut, Finish, Reply, Scenario, ToolCall};
+use nexus_testkit::sim::{Cut, Finish, Reply, Scenario, ToolCall, long_text};
 use serde_json::json;
 
 use super::support::{Ran, Stage};
@@ -48,6 +48,16 @@ async fn an_answer_that_runs_out_of_room_keeps_what_came(variable: &str) {
     let ran = stage.run(TurnRequest::new("Hello.")).await;
     assert_eq!(ran.error().kind(), ErrorKind::Incomplete, "{:?}", ran.error());
     assert!(ran.error().partial().text.starts_with("One more piece."));
+}
+
+async fn a_long_answer_is_whole_ten_times_in_a_row(variable: &str) {
+    let stage = Stage::metered(variable, Reply::long(1 << 20));
+    let expected = long_text(1 << 20);
+    for round in 0..10 {
+        let ran = stage.run(TurnRequest::new("Go on and on.")).await;
+        assert!(ran.result().text == expected, "round {round}: {} bytes", ran.result().text.len());
+        assert!(shown(&ran) == expected, "round {round}: what was shown differs");
+    }
 }
 
 async fn failures_have_the_kind_that_says_what_to_do(variable: &str) {
@@ -124,6 +134,7 @@ mod tests {
         a_torn_answer_is_taken_back_and_asked_for_again
         what_was_confirmed_of_a_torn_answer_stands
         an_answer_that_runs_out_of_room_keeps_what_came
+        a_long_answer_is_whole_ten_times_in_a_row
         failures_have_the_kind_that_says_what_to_do
         the_answer_is_the_one_after_the_background_task
         the_structured_answer_is_asked_for_again_in_the_same_process

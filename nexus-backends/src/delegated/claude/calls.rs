@@ -68,13 +68,10 @@ impl Calls {
     pub(super) fn end(&mut self, block: &Block, step: &mut Step) {
         match self.waiting.remove(&block.tool_use_id) {
             None => {}
-            Some(Kind::Answer) => {
-                if block.is_error {
-                    step.event(TurnEvent::warning(
-                        "the answer did not fit the schema; the CLI told the model",
-                    ));
-                }
+            Some(Kind::Answer) if block.is_error => {
+                step.event(TurnEvent::warning("the answer did not fit the schema; the CLI told the model"));
             }
+            Some(Kind::Answer) => {}
             Some(Kind::Tool) => {
                 let is_denied = self.denied.contains(&block.tool_use_id) || tools::is_refusal(block);
                 let status = match (block.is_error, is_denied) {

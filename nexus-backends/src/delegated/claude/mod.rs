@@ -6,8 +6,13 @@
 //!
 //! Two things are left as the CLI does them. A model call whose stream breaks is repeated by the CLI itself, by
 //! 2.1.197 without streaming, by 2.1.329 mostly with it: what was shown of it is taken back, and the turn goes
-//! on. A background task of the agent's keeps the turn open until it ends, because the CLI tells the model then
-//! and the answer changes.
+//! on. A background task of the agent's keeps the turn open, because the CLI tells the model when it ends and
+//! the answer changes; 2.1.197 ends a shell command five seconds after the answer, 2.1.329 waits for it, so that
+//! only a deadline bounds one that never ends.
+//!
+//! Each access level is kept by the CLI's own rules. `ScopedOnly` and `ReadOnly` are lists of tools, and the
+//! list that the CLI reports is checked before the answer is believed. `WorkspaceWrite` lets the shell run what
+//! the CLI can tell to stay inside; other commands are denied, as nobody is there to be asked.
 //!
 //! The credential stands in the environment of the process, where a shell that the agent runs can read it; it
 //! is never on a command line and in no file.

@@ -5,10 +5,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use nexus_core::{ErrorKind, FinishReason, Limit, Retry};
+use nexus_core::{ErrorKind, FinishReason, Limit, ProcessExit, Retry};
 
 use super::wire::{RateLimitInfo, ResultLine};
-use crate::delegated::conversation::Failure;
+use crate::delegated::conversation::{Failure, ProcessEnd};
 
 /// When a rate limit that names no time may be tried again. Source: our own guess, not the vendor's.
 const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);
@@ -16,6 +16,9 @@ const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);
 /// When a vendor without capacity, or whose server failed, may be tried again. Source: our own guess, not the
 /// vendor's.
 const SERVER_GUESS: Duration = Duration::from_secs(30);
+
+/// Longest line of standard error that a message repeats, in characters.
+const WORDS_CHARACTERS: usize = 300;
 
 /// What the CLI said about failures before its `result` line.
 #[derive(Debug, Default)]
@@ -179,6 +182,16 @@ fn broken_off(result: &ResultLine, witness: &Witness) -> Failure {
         _ => ErrorKind::VendorFailure,
     };
     Failure::new(kind, words(result))
+}
+
+/// A process that ended without a `result` line. Why, it says on standard error, if at all.
+pub(super) fn without_record(end: &ProcessEnd<'_>) -> Failure {
+    let exit = end.exit.unwrap_or(ProcessExit::Unknown);
+    let reason = match end.stderr_tail.lines().map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => format!("{exit}: {}", line.chars().take(WORDS_CHARACTERS).collect::<String>()),
+        None => exit.to_string(),
+    };
+    Failure::new(ErrorKind::Crashed, reason)
 }
 
 fn limit(result: &ResultLine, limit: Limit) -> Failure {

@@ -370,6 +370,7 @@ impl ClaudeConversation {
             step.verdict = Some(verdict);
         } else {
             // The model is told when the tasks end, and gives another answer then.
+            step.event(TurnEvent::warning("the answer waits for what the agent runs in the background"));
             self.held = Some(verdict);
             step.close_stdin = true;
         }
@@ -460,9 +461,12 @@ impl Conversation for ClaudeConversation {
     }
 
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
-        if !end.was_stopped {
-            step.verdict = self.held.take();
+        if end.was_stopped {
+            return;
         }
+        self.messages.close_subs(step);
+        step.verdict =
+            Some(self.held.take().unwrap_or_else(|| Verdict::Failed(outcome::without_record(end))));
     }
 }
 
