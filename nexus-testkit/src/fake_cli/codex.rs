@@ -142,7 +142,7 @@ impl Codex {
     ) -> AfterFault {
         let most = self.config.stream_retries;
         if tries > most {
-            return self.give_up(message, info);
+            return self.give_up(message, &info);
         }
         let status = info.as_object().and_then(|info| info.values().next()?.get("httpStatusCode").cloned());
         let info = json!({ "responseStreamDisconnected": { "httpStatusCode": status } });
@@ -151,7 +151,7 @@ impl Codex {
         AfterFault::AskAgain(wait.max(FIRST_WAIT * 2_u32.saturating_pow(tries.min(6))))
     }
 
-    fn give_up(&mut self, message: &str, info: Value) -> AfterFault {
+    fn give_up(&mut self, message: &str, info: &Value) -> AfterFault {
         self.failure = Some(json!({ "message": message, "codexErrorInfo": info, "additionalDetails": null }));
         AfterFault::GiveUp
     }
@@ -160,7 +160,7 @@ impl Codex {
         let status = fault.status;
         let words = fault.message.as_deref().unwrap_or("The simulated service refuses.");
         if fault.overloaded {
-            return self.give_up(OVERLOADED, json!("serverOverloaded"));
+            return self.give_up(OVERLOADED, &json!("serverOverloaded"));
         }
         if let Some(limit) = &fault.limit {
             let primary = json!({
@@ -170,7 +170,7 @@ impl Codex {
             self.wire.rate_limits(&primary, &json!("rate_limit_reached"), stage);
             return self.give_up(
                 "You\u{2019}ve hit your usage limit. Try again later.",
-                json!("usageLimitExceeded"),
+                &json!("usageLimitExceeded"),
             );
         }
         let info = json!({ "httpConnectionFailed": { "httpStatusCode": status } });
@@ -180,15 +180,15 @@ impl Codex {
             (400, _) => {
                 let code = fault.code.as_deref().unwrap_or("invalid_request_error");
                 let body = json!({ "error": { "message": words, "type": code, "code": code } });
-                self.give_up(&body.to_string(), json!("other"))
+                self.give_up(&body.to_string(), &json!("other"))
             }
-            (404, _) => self.give_up(words, json!("modelNotFound")),
+            (404, _) => self.give_up(words, &json!("modelNotFound")),
             (429, Some(_)) if tries <= self.config.stream_retries => {
                 self.repeat(tries, wait, &message, info, stage)
             }
             (429, _) => {
                 let info = json!({ "responseTooManyFailedAttempts": { "httpStatusCode": 429 } });
-                self.give_up("exceeded retry limit, last status: 429 Too Many Requests", info)
+                self.give_up("exceeded retry limit, last status: 429 Too Many Requests", &info)
             }
             (500, _) => self.repeat(tries, wait, HIGH_DEMAND, json!("internalServerError"), stage),
             _ => self.repeat(tries, wait, &message, info, stage),
@@ -270,7 +270,7 @@ impl Imitation for Codex {
             }
             Trouble::Fault(Fault::Status(fault)) => self.refused_by_status(fault, tries, stage),
             Trouble::Fault(Fault::StreamError { code, .. }) if code.contains("overloaded") => {
-                self.give_up(OVERLOADED, json!("serverOverloaded"))
+                self.give_up(OVERLOADED, &json!("serverOverloaded"))
             }
             Trouble::Fault(Fault::StreamError { message, .. }) => {
                 repeat(&format!("stream disconnected before completion: {message}"), json!("other"))
@@ -278,11 +278,11 @@ impl Imitation for Codex {
             Trouble::Fault(Fault::Torn { .. }) => repeat(CUT, json!("other")),
             Trouble::Fault(_) => repeat(UNFINISHED, json!("other")),
             Trouble::BadEnd(Finish::MaxTokens) => {
-                self.give_up("Incomplete response returned, reason: max_output_tokens", json!("other"))
+                self.give_up("Incomplete response returned, reason: max_output_tokens", &json!("other"))
             }
             Trouble::BadEnd(Finish::ContextExceeded) => {
                 let message = "Codex ran out of room in the model's context window.";
-                self.give_up(message, json!("contextWindowExceeded"))
+                self.give_up(message, &json!("contextWindowExceeded"))
             }
             Trouble::BadEnd(Finish::ContentFilter) => repeat(
                 "stream disconnected before completion: Incomplete response returned, reason: content_filter",

@@ -100,11 +100,7 @@ async fn ask(executable: &Executable, environment: &Environment) -> Option<Catal
     let process = Invocation::new(executable.clone(), "/")
         .arguments(["debug", "models", "--bundled"])
         .environment(environment.clone())
-        .bounds({
-            let mut bounds = Bounds::default();
-            bounds.time_limit = Some(TIME_LIMIT);
-            bounds
-        })
+        .bounds(Bounds { time_limit: Some(TIME_LIMIT), ..Bounds::default() })
         .spawn()
         .ok()?;
     let mut output = Vec::new();

@@ -43,7 +43,7 @@ impl ItemCall {
             }
             Item::McpToolCall { id, server, tool, arguments, status, result, error } => {
                 let name = format!("mcp__{server}__{tool}");
-                let output = result.map(mcp_output).unwrap_or_default();
+                let output = result.as_ref().map(mcp_output).unwrap_or_default();
                 let error = error.as_ref().and_then(|error| error.get("message")).and_then(Value::as_str);
                 let output = output.into_iter().chain(error.map(ToolContent::text)).collect();
                 Self::harness(id, &name, Effects::Unknown, arguments).ended(&status, output)
@@ -130,7 +130,7 @@ pub(super) fn harness_effects(name: &str, access: ToolAccess) -> Effects {
     }
 }
 
-fn mcp_output(result: Value) -> Vec<ToolContent> {
+fn mcp_output(result: &Value) -> Vec<ToolContent> {
     let blocks = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let text = |block: &Value, key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
     let blocks = blocks.iter().map(|block| match (text(block, "text"), text(block, "data")) {

@@ -23,6 +23,8 @@ mod program;
 mod record;
 mod session;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod translate;
 mod wire;
 
@@ -31,8 +33,8 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, AppliedEffort, Availability, BackendId, BackendKind, BuildContext, Capabilities, Effort,
-    Enforcement, ErrorKind, ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, Secret, SessionMode,
-    SettingsError, Support, TextGranularity, ToolAccess, VendorId,
+    Enforcement, ErrorKind, ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, Secret,
+    SessionMode, SettingsError, Support, TextGranularity, ToolAccess, VendorId,
 };
 use serde_json::{Map, Value};
 
@@ -86,7 +88,11 @@ impl BackendKind for CodexCli {
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let settings = Settings::read(settings, context)?;
         let credential = settings.credential_source(context)?;
-        let cli = Codex { credential, environment: HostEnvironment(context.environment.clone()), settings: settings.clone() };
+        let cli = Codex {
+            credential,
+            environment: HostEnvironment(context.environment.clone()),
+            settings: settings.clone(),
+        };
         Ok(Arc::new(DelegatedBackend::new(id, cli, &settings, context)))
     }
 }
@@ -143,9 +149,8 @@ impl Codex {
         });
         let fitting = entry.and_then(|entry| effort.applied.clamp_to(&entry.efforts()));
         let applied = fitting.map_or(effort.applied, |fitting| fitting.applied);
-        let warning = (applied != effort.applied).then(|| {
-            format!("the model does not take effort {}; {applied} is used", effort.applied)
-        });
+        let warning = (applied != effort.applied)
+            .then(|| format!("the model does not take effort {}; {applied} is used", effort.applied));
         EffortChoice { effort: Some(AppliedEffort { requested: effort.requested, applied }), warning }
     }
 
@@ -260,8 +265,8 @@ impl Cli for Codex {
         let provider = Provider { settings: &self.settings, account, version: Some(&version) };
         self.write_home(plan, &home, &provider, catalog.as_deref())?;
 
-        let mut environment =
-            home::environment(&self.environment.0, &self.settings, Some(request), &folders).map_err(invalid)?;
+        let mut environment = home::environment(&self.environment.0, &self.settings, Some(request), &folders)
+            .map_err(invalid)?;
         environment.set(TOKEN_VARIABLE, credential.token.expose()).map_err(invalid)?;
         let invocation = Invocation::new(executable, &plan.working_directory)
             .arguments(args::ARGUMENTS)

@@ -134,7 +134,7 @@ impl AppServer {
         }
     }
 
-    fn ask(&mut self, asked: Asked, method: &str, params: Value, step: &mut Step) {
+    fn ask(&mut self, asked: Asked, method: &str, params: &Value, step: &mut Step) {
         self.next_request += 1;
         self.asked.insert(self.next_request, asked);
         write(step, &json!({ "id": self.next_request, "method": method, "params": params }));
@@ -147,7 +147,7 @@ impl AppServer {
         self.has_answer = false;
         self.is_over = false;
         self.phase = Phase::FirstByte;
-        self.ask(Asked::Turn, "turn/start", turn, step);
+        self.ask(Asked::Turn, "turn/start", &turn, step);
     }
 
     fn answer(&mut self, asked: Asked, result: Result<Value, RpcError>, step: &mut Step) {
@@ -155,7 +155,7 @@ impl AppServer {
             (Asked::Initialize, Ok(_)) => {
                 write(step, &json!({ "method": "initialized" }));
                 let (method, params) = (self.script.thread_method, self.script.thread.take());
-                self.ask(Asked::Thread, method, params, step);
+                self.ask(Asked::Thread, method, &params, step);
             }
             (Asked::Thread, Ok(result)) if result.get("thread").is_some() => self.thread_opened(result, step),
             // The answer to something that a recorded client asked beside.
@@ -501,7 +501,7 @@ impl Conversation for AppServer {
     fn open(&mut self, step: &mut Step) {
         // The name becomes the originator and part of the user agent of every request.
         let client = json!({ "name": "nexus", "title": "Nexus", "version": env!("CARGO_PKG_VERSION") });
-        self.ask(Asked::Initialize, "initialize", json!({ "clientInfo": client }), step);
+        self.ask(Asked::Initialize, "initialize", &json!({ "clientInfo": client }), step);
     }
 
     fn line(&mut self, line: &[u8], step: &mut Step) {
@@ -536,7 +536,7 @@ impl Conversation for AppServer {
         match (self.thread.clone(), self.turns.last().cloned()) {
             (Some(thread), Some(turn)) if !self.is_over => {
                 let params = json!({ "threadId": thread, "turnId": turn });
-                self.ask(Asked::Interrupt, "turn/interrupt", params, step);
+                self.ask(Asked::Interrupt, "turn/interrupt", &params, step);
             }
             // No turn runs: the end of its input ends the program.
             _ => step.close_stdin = true,
@@ -557,6 +557,13 @@ impl Conversation for AppServer {
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
         if let Some(home) = end.home {
             self.read_record(home, step);
+        }
+        let is_open = step.verdict.is_none() && self.thread.is_none() && !end.was_stopped;
+        if let (true, Some(exit)) = (is_open, end.exit) {
+            // Such as a configuration that another version does not take.
+            let words = end.stderr_tail.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            let message = format!("it ended with {exit} before the conversation began: {}", words.trim());
+            step.failed(Failure::new(ErrorKind::Crashed, message));
         }
     }
 }
