@@ -28,7 +28,10 @@ async fn no_shell_finds_the_credential() {
             let seen = ran.tool_text();
             assert!(seen.contains("searched") && seen.contains("FOR_TOOLS=passed"), "{seen}");
             assert!(seen.contains("NEXUS_RUN="), "the mark of the run reaches what tools start: {seen}");
-            assert!(!seen.contains("nobody-may-read") && !seen.contains("STRAY"), "{billing} {access:?}: {seen}");
+            assert!(
+                !seen.contains("nobody-may-read") && !seen.contains("STRAY"),
+                "{billing} {access:?}: {seen}"
+            );
             // The search would have found it where it is allowed: the requests carried it.
             assert!(stage.calls().iter().all(|call| call.bearer() == Some(TOKEN)), "{billing}");
         }

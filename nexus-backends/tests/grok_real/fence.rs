@@ -103,3 +103,42 @@ async fn a_variable_of_the_vendors_cannot_be_passed_in() {
     assert_eq!(error.kind(), ErrorKind::InvalidRequest);
     assert!(stage.calls().is_empty());
 }
+
+/// Whether a process that carries `mark` in its arguments is alive; the tests' own threads do not.
+fn is_alive(mark: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let arguments = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    arguments.into_iter().any(|arguments| String::from_utf8_lossy(&arguments).contains(mark))
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn nothing_inside_the_fence_outlives_a_cancelled_turn() {
+    let mark = format!("31{}", std::process::id());
+    let stubborn = format!("(trap '' TERM INT HUP; setsid sleep {mark}) & touch begun; wait");
+    let stage = Stage::new(Scenario::tool_then_text(ToolCall::shell(stubborn), "unused"));
+    let backend = stage.backend();
+    let request = TurnRequest::new("Wait.")
+        .with_tool_access(ToolAccess::WorkspaceWrite)
+        .in_directory(stage.path("work"));
+    let cancel = nexus_core::CancelToken::new();
+    let host = nexus_core::TurnHost::new().with_cancel(cancel.clone());
+    let begun = stage.path("work/begun");
+    let waiting = async {
+        for _ in 0..500 {
+            if begun.exists() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        let runs = is_alive(&mark);
+        cancel.cancel();
+        runs
+    };
+    let mut sink = |_: nexus_core::EventEnvelope| {};
+    let (outcome, runs) = tokio::join!(backend.run_turn(request, host, &mut sink), waiting);
+    let error = outcome.unwrap_err();
+    assert!(runs, "the tool runs: {error:?}");
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert!(!is_alive(&mark), "{:?}", error.process());
+}

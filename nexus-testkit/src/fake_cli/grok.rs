@@ -97,7 +97,7 @@ impl Grok {
         );
     }
 
-    fn fail(&mut self, message: String, stage: &mut Stage) -> Exit {
+    fn fail(&self, message: &str, stage: &mut Stage) -> Exit {
         stage.line(&json!({ "type": "error", "message": message }));
         stage.error(&format!("Error: {message}\n"));
         Exit::code(1)
@@ -200,14 +200,14 @@ impl Imitation for Grok {
     fn open(&mut self, stage: &mut Stage) -> Result<Ask, Exit> {
         self.request = match Request::read(stage.given()) {
             Ok(request) => request,
-            Err(message) => return Err(self.fail(message, stage)),
+            Err(message) => return Err(self.fail(&message, stage)),
         };
         self.session = Session::open(&self.request);
         self.session.prompt(&self.request.prompt);
         self.show_tools(stage);
         self.show_tools(stage);
         if let Err(message) = self.request.run_prompt_hooks() {
-            return Err(self.fail(message, stage));
+            return Err(self.fail(&message, stage));
         }
         let mut user_texts = self.session.earlier_prompts().to_vec();
         user_texts.push(self.request.prompt.clone());
@@ -307,7 +307,7 @@ impl Imitation for Grok {
                 stage.error("Error: max turns reached\n");
                 Exit::code(1)
             }
-            End::Error(message) => self.fail(message, stage),
+            End::Error(message) => self.fail(&message, stage),
         };
         Next::Exit(exit)
     }

@@ -168,7 +168,7 @@ impl Cli for Grok {
             Some(reason) => Availability::Unusable { reason },
             None => Availability::Ready {
                 version: Some(version.text().to_owned()),
-                notes: version.warning().into_iter().collect(),
+                notes: version.warning().into_iter().chain(version::launcher_warning(&executable)).collect(),
             },
         }
     }

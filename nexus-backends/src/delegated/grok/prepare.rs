@@ -12,6 +12,7 @@ use super::{
     sandbox::{self, Fence},
     sessions::{self, Keeping},
     translate::GrokConversation,
+    version,
 };
 use crate::{
     auth::{Credential, CredentialSource as _},
@@ -53,14 +54,15 @@ impl Grok {
         let (home, start) = self.home(plan, attempt)?;
         let mut warnings = Vec::new();
 
-        let version = self
+        let known = self
             .version(&executable, &home::user_home(&home))
             .await
             .map_err(|reason| Failure::new(ErrorKind::NotInstalled, format!("{reason}: {INSTALL}")))?;
-        if let Some(reason) = version.refusal() {
+        if let Some(reason) = known.refusal() {
             return Err(Failure::new(ErrorKind::Unsupported, reason));
         }
-        warnings.extend(version.warning());
+        warnings.extend(known.warning());
+        warnings.extend(version::launcher_warning(&executable));
 
         let effort = plan.effort.map(|effort| effort.applied);
         let taken = effort.map(|effort| capabilities::effort_for(request.model.as_ref(), effort));
@@ -83,8 +85,8 @@ impl Grok {
 
         let grok_home = home::grok_folder(&home);
         let session_id = start.session.id().to_owned();
-        let known = record::session_folder(&grok_home, &session_id);
-        let watch = RetryWatch::new(&grok_home, &session_id, home::updates_length(known.as_deref()));
+        let old_session = record::session_folder(&grok_home, &session_id);
+        let watch = RetryWatch::new(&grok_home, &session_id, home::updates_length(old_session.as_deref()));
         let keeping = match request.session {
             SessionMode::Ephemeral => Keeping::for_this_turn(session_id),
             _ => Keeping::below(&plan.nexus_home, session_id),
@@ -112,7 +114,7 @@ impl Grok {
             conversation,
             home: Some(home),
             secrets: vec![credential.token],
-            version: Some(version.text().to_owned()),
+            version: Some(known.text().to_owned()),
             warnings,
         })
     }

@@ -192,7 +192,7 @@ impl RetryWatch {
         let whole = news.iter().rposition(|byte| *byte == b'\n')? + 1;
         let news = news.get(..whole)?;
         self.read_bytes += whole as u64;
-        news.split(|byte| *byte == b'\n').filter_map(read_update).filter_map(into_retry).last()
+        news.split(|byte| *byte == b'\n').filter_map(read_update).filter_map(into_retry).next_back()
     }
 }
 

@@ -13,7 +13,7 @@ const ALWAYS_KEPT: [&str; 2] = ["search_tool", "use_tool"];
 
 /// What no turn is given: searches that are billed apart, pictures, feedback to the vendor, and a scheduler
 /// that would outlive the turn.
-const NEVER: [&str; 12] = [
+const NEVER: [&str; 11] = [
     "web_search",
     "x_search",
     "image_gen",
@@ -24,12 +24,13 @@ const NEVER: [&str; 12] = [
     "scheduler_create",
     "scheduler_delete",
     "scheduler_list",
-    "task",
     "ask_user_question",
 ];
 
-/// Every further tool of the harness, by the ids that `--disallowed-tools` takes.
-const WORKING: [&str; 12] = [
+/// Every further tool of the harness, by the ids that `--disallowed-tools` takes. `task`, which starts
+/// sub-agents, is off by the configuration; to disallow it as well would forbid commands in the background.
+const WORKING: [&str; 13] = [
+    "task",
     "run_terminal_cmd",
     "search_replace",
     "write",

@@ -325,6 +325,13 @@ impl GrokConversation {
         })
     }
 
+    /// The verdict if the fence could not be built, so that the program never ran.
+    fn unfenced(&self, stderr_tail: &str) -> Option<Verdict> {
+        let reason = stderr_tail.lines().find(|line| line.starts_with("bwrap: "))?;
+        let is_ours = self.phase == Phase::Start && self.access == ToolAccess::WorkspaceWrite;
+        is_ours.then(|| Verdict::Failed(Failure::new(ErrorKind::Unsupported, reason)))
+    }
+
     fn verdict_of_end(&self, end: &wire::End) -> Verdict {
         let failed = |kind, reason: &str| Verdict::Failed(Failure::new(kind, reason));
         match end.stop_reason.as_str() {
@@ -395,7 +402,7 @@ impl Conversation for GrokConversation {
             let cause = if has_retries { VoidCause::Retry } else { VoidCause::NotInRecord };
             self.correct(&answers, cause, step);
         }
-        step.verdict = self.verdict(turn_end.as_ref());
+        step.verdict = self.verdict(turn_end.as_ref()).or_else(|| self.unfenced(end.stderr_tail));
         if let (Some(Verdict::Answered { .. }), Some(ProcessExit::Code(code @ 1..)), false) =
             (&step.verdict, end.exit, end.was_stopped)
         {

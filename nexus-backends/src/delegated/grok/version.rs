@@ -1,5 +1,7 @@
 //! Which Grok it is, and whether it is one we know.
 
+use std::io::Read as _;
+
 use super::{Grok, INSTALL, home};
 use crate::delegated::{executable::Executable, version::version_line};
 
@@ -42,6 +44,20 @@ impl Version {
             format!("grok {} is too old: {major}.{minor}.{patch} or newer is needed; {INSTALL}", self.text)
         })
     }
+}
+
+/// What to tell about an executable that is a script: npm's launcher unpacks the program, some 160 MB, into
+/// the folder of each run.
+pub(super) fn launcher_warning(executable: &Executable) -> Option<String> {
+    let mut head = [0; 2];
+    let mut file = std::fs::File::open(executable.path()).ok()?;
+    file.read_exact(&mut head).ok()?;
+    (head == *b"#!").then(|| {
+        let path = executable.path().display();
+        format!(
+            "{path} is a launcher, which costs each turn seconds: name the program itself as `executable`"
+        )
+    })
 }
 
 impl Grok {
