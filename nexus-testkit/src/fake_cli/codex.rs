@@ -137,12 +137,12 @@ impl Codex {
         tries: u32,
         wait: Duration,
         message: &str,
-        info: Value,
+        info: &Value,
         stage: &mut Stage,
     ) -> AfterFault {
         let most = self.config.stream_retries;
         if tries > most {
-            return self.give_up(message, &info);
+            return self.give_up(message, info);
         }
         let status = info.as_object().and_then(|info| info.values().next()?.get("httpStatusCode").cloned());
         let info = json!({ "responseStreamDisconnected": { "httpStatusCode": status } });
@@ -184,14 +184,14 @@ impl Codex {
             }
             (404, _) => self.give_up(words, &json!("modelNotFound")),
             (429, Some(_)) if tries <= self.config.stream_retries => {
-                self.repeat(tries, wait, &message, info, stage)
+                self.repeat(tries, wait, &message, &info, stage)
             }
             (429, _) => {
                 let info = json!({ "responseTooManyFailedAttempts": { "httpStatusCode": 429 } });
                 self.give_up("exceeded retry limit, last status: 429 Too Many Requests", &info)
             }
-            (500, _) => self.repeat(tries, wait, HIGH_DEMAND, json!("internalServerError"), stage),
-            _ => self.repeat(tries, wait, &message, info, stage),
+            (500, _) => self.repeat(tries, wait, HIGH_DEMAND, &json!("internalServerError"), stage),
+            _ => self.repeat(tries, wait, &message, &info, stage),
         }
     }
 }
@@ -263,20 +263,20 @@ impl Imitation for Codex {
     fn trouble(&mut self, trouble: &Trouble<'_>, tries: u32, stage: &mut Stage) -> AfterFault {
         let unreachable = json!({ "httpConnectionFailed": { "httpStatusCode": null } });
         let mut repeat =
-            |message: &str, info: Value| self.repeat(tries, Duration::ZERO, message, info, stage);
+            |message: &str, info: &Value| self.repeat(tries, Duration::ZERO, message, info, stage);
         match trouble {
             Trouble::Refused | Trouble::Fault(Fault::ResetBeforeHeaders) => {
-                repeat("Connection failed: error sending request", unreachable)
+                repeat("Connection failed: error sending request", &unreachable)
             }
             Trouble::Fault(Fault::Status(fault)) => self.refused_by_status(fault, tries, stage),
             Trouble::Fault(Fault::StreamError { code, .. }) if code.contains("overloaded") => {
                 self.give_up(OVERLOADED, &json!("serverOverloaded"))
             }
             Trouble::Fault(Fault::StreamError { message, .. }) => {
-                repeat(&format!("stream disconnected before completion: {message}"), json!("other"))
+                repeat(&format!("stream disconnected before completion: {message}"), &json!("other"))
             }
-            Trouble::Fault(Fault::Torn { .. }) => repeat(CUT, json!("other")),
-            Trouble::Fault(_) => repeat(UNFINISHED, json!("other")),
+            Trouble::Fault(Fault::Torn { .. }) => repeat(CUT, &json!("other")),
+            Trouble::Fault(_) => repeat(UNFINISHED, &json!("other")),
             Trouble::BadEnd(Finish::MaxTokens) => {
                 self.give_up("Incomplete response returned, reason: max_output_tokens", &json!("other"))
             }
@@ -286,7 +286,7 @@ impl Imitation for Codex {
             }
             Trouble::BadEnd(Finish::ContentFilter) => repeat(
                 "stream disconnected before completion: Incomplete response returned, reason: content_filter",
-                json!("other"),
+                &json!("other"),
             ),
             Trouble::BadEnd(_) | Trouble::Empty => AfterFault::Accept,
         }
