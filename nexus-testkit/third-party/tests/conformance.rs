@@ -121,6 +121,7 @@ fn end(reply: &Reply) -> End {
             (.., 400..=499) => failed(ErrorKind::InvalidRequest, Retry::Never),
             _ => failed(ErrorKind::VendorFailure, soon),
         },
+        (Some(Fault::StreamError { .. }), _) => failed(ErrorKind::VendorFailure, soon),
         (Some(_), _) => failed(ErrorKind::Protocol, Retry::Never),
     }
 }
