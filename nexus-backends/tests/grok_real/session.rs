@@ -78,3 +78,19 @@ async fn a_repair_goes_on_in_the_same_conversation_with_its_system_text() {
     assert!(calls[1].json.to_string().contains("not JSON"), "what was said stands before the question");
     assert_eq!(ran.result().usage.input_tokens, Some(200), "both calls are counted");
 }
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn a_conversation_goes_on_under_the_system_text_of_each_turn() {
+    let stage = Stage::new(Reply::text("I shall."));
+    let first = TurnRequest::new("Remember heron.").with_system("FIRST-TEXT").with_session(SessionMode::Keep);
+    let mut handle = stage.run(first).await.result().resume.clone().unwrap();
+    for system in [Some("SECOND-TEXT"), None] {
+        let mut next = TurnRequest::new("Go on.").with_session(SessionMode::resume(handle));
+        next.system = system.map(str::to_owned);
+        handle = stage.run(next).await.result().resume.clone().unwrap();
+        let sent = stage.calls().last().unwrap().json.to_string();
+        assert!(!sent.contains("FIRST-TEXT") && sent.contains("Remember heron."), "{sent}");
+        assert_eq!(sent.contains("SECOND-TEXT"), system.is_some(), "{sent}");
+    }
+}

@@ -3,7 +3,8 @@
 //! Each turn has a home of its own, and Grok keeps a conversation in a folder below it, named after the
 //! working directory and the session's id. A conversation that is kept is moved out of the home when the
 //! turn ends, and a copy is put into the home of the turn that takes it up. What the CLI remembers of the
-//! working directory is put right then, since it would work in the old one.
+//! working directory is put right then, since it would work in the old one, and its system message is left
+//! out, since it would send the old one whatever the new turn's is.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -98,6 +99,7 @@ pub(super) fn restore(home: &RunHome, nexus_home: &Path, id: &str, directory: &P
     }
     let folder = home.folder(Path::new("grok/sessions").join(folder_name(directory)).join(id))?;
     copy(&kept, &folder)?;
+    forget_system(&folder.join("chat_history.jsonl"))?;
     let summary = folder.join("summary.json");
     let Ok(text) = fs::read(&summary) else { return Ok(true) };
     if let Ok(mut value) = serde_json::from_slice::<Value>(&text)
@@ -107,6 +109,17 @@ pub(super) fn restore(home: &RunHome, nexus_home: &Path, id: &str, directory: &P
         fs::write(&summary, serde_json::to_vec(&value)?)?;
     }
     Ok(true)
+}
+
+/// Takes the system message out of a conversation; the CLI writes it anew.
+fn forget_system(history: &Path) -> io::Result<()> {
+    let is_system = |line: &[u8]| {
+        let line = serde_json::from_slice::<Value>(line).unwrap_or_default();
+        line.get("type").and_then(Value::as_str) == Some("system")
+    };
+    let text = fs::read(history)?;
+    let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| !is_system(line));
+    fs::write(history, lines.collect::<Vec<_>>().concat())
 }
 
 /// The name of a working directory's folder: everything but letters, digits and `-_.~` percent-encoded.
@@ -168,7 +181,8 @@ mod tests {
         let home = entry.home().unwrap();
         assert!(!restore(&home, nexus.path(), "s", Path::new("/w")).unwrap());
 
-        home.write("grok/sessions/%2Fold/s/chat_history.jsonl", "1").unwrap();
+        let history = "{\"type\":\"system\",\"content\":\"old\"}\n{\"type\":\"user\"}\n";
+        home.write("grok/sessions/%2Fold/s/chat_history.jsonl", history).unwrap();
         let summary =
             home.write("grok/sessions/%2Fold/s/summary.json", r#"{"info":{"id":"s","cwd":"/old"}}"#).unwrap();
         let keeping = Keeping::below(nexus.path(), "s".into());
@@ -182,6 +196,7 @@ mod tests {
             let summary: Value =
                 serde_json::from_slice(&fs::read(folder.join("summary.json")).unwrap()).unwrap();
             assert_eq!(summary["info"]["cwd"], "/new dir");
+            assert_eq!(fs::read(folder.join("chat_history.jsonl")).unwrap(), b"{\"type\":\"user\"}\n");
             keeping.keep(&folder).unwrap();
         }
     }
