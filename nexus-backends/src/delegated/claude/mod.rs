@@ -14,8 +14,10 @@
 //! list that the CLI reports is checked before the answer is believed. `WorkspaceWrite` lets the shell run what
 //! the CLI can tell to stay inside; other commands are denied, as nobody is there to be asked.
 //!
-//! The credential stands in the environment of the process, where a shell that the agent runs can read it; it
-//! is never on a command line and in no file.
+//! The credential stands in the environment of the process, never on a command line and in no file. The CLI
+//! takes a subscription's token out of what its shell sees, and leaves an API key in; so at the levels with a
+//! shell the agent can read a key, and with some effort (`/proc`) either. Its own switch against that
+//! (`CLAUDE_CODE_SUBPROCESS_ENV_SCRUB`) needs a sandbox that most machines lack, and stops every command there.
 
 mod account;
 mod args;
