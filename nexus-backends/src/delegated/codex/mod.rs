@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `args` | the arguments, and the requests on standard input |
 //! | `home` | the private home of a run: configuration and environment |
+//! | `capabilities` | what the program can do, and who keeps it inside |
 //! | `program`, `catalog` | where the program is, its version, its models |
 //! | `wire` | what the program writes, in its words |
 //! | `translate` | the exchange, line by line: `messages`, `items`, `tally`, `limits` and `failure` each read a part |
@@ -13,6 +14,7 @@
 //! `auth.json`, and nothing that could refresh a token. It cannot be used up or lost by a run.
 
 mod args;
+mod capabilities;
 mod catalog;
 mod failure;
 mod home;
@@ -32,9 +34,8 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, AppliedEffort, Availability, BackendId, BackendKind, BuildContext, Capabilities, Effort,
-    Enforcement, ErrorKind, ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, Secret,
-    SessionMode, SettingsError, Support, TextGranularity, ToolAccess, VendorId,
+    AppliedEffort, Availability, BackendId, BackendKind, BuildContext, Capabilities, ErrorKind,
+    ExecutionBackend, Secret, SessionMode, SettingsError, ToolAccess, VendorId,
 };
 use serde_json::{Map, Value};
 
@@ -190,23 +191,7 @@ impl Cli for Codex {
     type Conversation = AppServer;
 
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::new(LoopMode::Delegated);
-        capabilities.text = TextGranularity::Deltas;
-        capabilities.thinking = Support::Yes;
-        capabilities.images = Support::Yes;
-        capabilities.system = Support::Yes;
-        capabilities.output = OutputSupport::Native;
-        capabilities.resume = Support::Yes;
-        capabilities.harness_tools = Support::Yes;
-        capabilities.extra_roots = Support::Yes;
-        capabilities.efforts = vec![Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
-        capabilities.access.scoped_only = AccessSupport::Kept(Fence::Vendor);
-        capabilities.access.read_only = AccessSupport::Kept(Fence::Os);
-        capabilities.access.workspace_write = AccessSupport::Kept(Fence::Os);
-        capabilities.access.unrestricted = AccessSupport::Kept(Fence::None);
-        let (ours, nobody) = (Enforcement::Ours, Enforcement::Unsupported);
-        capabilities.limits = LimitSupport::new(ours, ours, ours, nobody);
-        capabilities
+        capabilities::capabilities()
     }
 
     async fn probe(&self) -> Availability {

@@ -1,0 +1,33 @@
+//! What the program can do, and who keeps it inside.
+
+use nexus_core::{
+    AccessSupport, Capabilities, Effort, Enforcement, Fence, LimitSupport, LoopMode, OutputSupport, Support,
+    TextGranularity,
+};
+
+/// The steps of effort that some listed model takes. Source: `codex debug models --bundled` of 0.169.0; its
+/// `ultra` has no name among ours.
+const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
+
+/// What every backend of this kind can do.
+pub(super) fn capabilities() -> Capabilities {
+    let mut capabilities = Capabilities::new(LoopMode::Delegated);
+    capabilities.text = TextGranularity::Deltas;
+    capabilities.thinking = Support::Yes;
+    capabilities.images = Support::Yes;
+    capabilities.system = Support::Yes;
+    capabilities.output = OutputSupport::Native;
+    capabilities.resume = Support::Yes;
+    capabilities.harness_tools = Support::Yes;
+    capabilities.extra_roots = Support::Yes;
+    capabilities.efforts = EFFORTS.to_vec();
+    // Without tools the program offers the model none, and refuses the calls it makes all the same.
+    capabilities.access.scoped_only = AccessSupport::Kept(Fence::Vendor);
+    capabilities.access.read_only = AccessSupport::Kept(Fence::Os);
+    capabilities.access.workspace_write = AccessSupport::Kept(Fence::Os);
+    capabilities.access.unrestricted = AccessSupport::Kept(Fence::None);
+    // The program reports no cost, so nobody can keep a limit on it.
+    let (ours, nobody) = (Enforcement::Ours, Enforcement::Unsupported);
+    capabilities.limits = LimitSupport::new(ours, ours, ours, nobody);
+    capabilities
+}
