@@ -7,10 +7,12 @@
 //!
 //! Source: observed with grok 1.0.41.
 
+mod answer;
 mod args;
 mod capabilities;
 mod failure;
 mod home;
+mod outcome;
 mod prepare;
 mod record;
 mod sandbox;

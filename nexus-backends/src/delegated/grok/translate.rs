@@ -13,8 +13,8 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, CallId, Cost, CostSource, ErrorKind, FinishReason, Limit, MessageId, Phase, ProcessExit,
-    ResumeHandle, ToolAccess, ToolCallStatus, ToolContent, TurnEvent, Usage, Usd,
+    BackendId, CallId, Cost, CostSource, ErrorKind, MessageId, Phase, ProcessExit, ResumeHandle, ToolAccess,
+    TurnEvent, Usage, Usd,
     turn::{
         MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
         ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
-    failure,
+    answer, failure, outcome,
     record::{self, Answer, RetryWatch, TurnEnd},
     sessions::Keeping,
     tools, wire,
@@ -33,11 +33,6 @@ use crate::delegated::conversation::{Conversation, Failure, Polite, ProcessEnd, 
 
 /// The CLI waits longer than this before it asks again, and what it wrote before is read sooner.
 const RETRY_GAP: Duration = Duration::from_millis(800);
-
-/// What a tool's answer begins with when the call was not let through.
-const NOT_LET_THROUGH: [&str; 2] = ["User cancelled the execution", "Permission denied"];
-/// What such an answer has in it, with the rule behind it.
-const DENIED_BY_RULE: &str = "Denied by permission policy";
 
 /// Reads the output of one process.
 #[derive(Debug)]
@@ -258,13 +253,7 @@ impl GrokConversation {
             self.calls.iter_mut().find(|call| call.is_running && call.vendor_id == update.tool_call_id);
         let Some(call) = running else { return };
         call.is_running = false;
-        let output = tool_output(update);
-        let status = match succeeded {
-            true if command_failed(&update.raw_output) => ToolCallStatus::Failed,
-            true => ToolCallStatus::Succeeded,
-            false if was_denied(&output) => ToolCallStatus::Denied,
-            false => ToolCallStatus::Failed,
-        };
+        let (status, output) = answer::of_call(update, succeeded);
         step.event(ToolCallFinished::new(call.id.clone(), status, output));
         self.phase = self.phase_between();
     }
@@ -321,7 +310,10 @@ impl GrokConversation {
     fn verdict(&self, record: Option<&TurnEnd>) -> Option<Verdict> {
         Some(match self.last.as_ref()? {
             Last::Error(error) => Verdict::Failed(failure::from_message(&error.message, record)),
-            Last::End(end) => self.verdict_of_end(end),
+            Last::End(end) => {
+                let answer = self.closed.last().map(|message| message.text.as_str());
+                outcome::of_end(end, answer, self.reached_max_turns)
+            }
         })
     }
 
@@ -330,33 +322,6 @@ impl GrokConversation {
         let reason = stderr_tail.lines().find(|line| line.starts_with("bwrap: "))?;
         let is_ours = self.phase == Phase::Start && self.access == ToolAccess::WorkspaceWrite;
         is_ours.then(|| Verdict::Failed(Failure::new(ErrorKind::Unsupported, reason)))
-    }
-
-    fn verdict_of_end(&self, end: &wire::End) -> Verdict {
-        let failed = |kind, reason: &str| Verdict::Failed(Failure::new(kind, reason));
-        match end.stop_reason.as_str() {
-            "end_turn" => {
-                if let Some(problem) = &end.structured_output_error {
-                    return failed(ErrorKind::OutputInvalid, problem);
-                }
-                let output = end.structured_output.clone().filter(|value| !value.is_null());
-                if self.closed.last().is_none_or(|message| message.text.trim().is_empty()) {
-                    return failed(ErrorKind::Incomplete, "the turn ended without an answer");
-                }
-                Verdict::Answered { finish: FinishReason::Stop, output }
-            }
-            "refusal" => failed(ErrorKind::Refused, "the vendor's filter stopped the answer"),
-            "max_tokens" => failed(ErrorKind::Incomplete, "the answer reached the output limit"),
-            "cancelled" | "max_turn_requests" if self.reached_max_turns => {
-                failed(ErrorKind::LimitReached(Limit::ModelCalls), "the vendor's program stopped the turn")
-            }
-            "max_turn_requests" => {
-                failed(ErrorKind::LimitReached(Limit::ModelCalls), "the vendor's program stopped the turn")
-            }
-            // Nobody interrupted it: a call needed an approval, which ends the whole turn.
-            "cancelled" => failed(ErrorKind::ApprovalRequired, "a tool call needed an approval"),
-            other => failed(ErrorKind::VendorFailure, &format!("the turn ended with {other:?}")),
-        }
     }
 }
 
@@ -440,38 +405,4 @@ fn into_usage(tokens: wire::Tokens) -> Usage {
     let reasoning = tokens.reasoning_tokens.unwrap_or(0);
     usage.output_tokens = tokens.output_tokens.map(|output| output.saturating_sub(reasoning));
     usage
-}
-
-/// What a tool answered: the text shown, else what the harness holds of it.
-fn tool_output(update: &wire::ToolCallUpdate) -> Vec<ToolContent> {
-    let text_of = |part: &Value| part.pointer("/content/text").and_then(Value::as_str).map(ToolContent::text);
-    let shown: Vec<ToolContent> = update.content.iter().filter_map(text_of).collect();
-    if !shown.is_empty() {
-        return shown;
-    }
-    let raw = &update.raw_output;
-    let places =
-        ["/Content/content", "/output/OkayOutput", "/output/Error", "/EditsApplied/tool_output_for_prompt"];
-    match places.iter().find_map(|place| raw.pointer(place)) {
-        Some(Value::String(text)) => vec![ToolContent::text(text.as_str())],
-        Some(value) => vec![ToolContent::Json { value: value.clone() }],
-        None if raw.is_null() => Vec::new(),
-        None => vec![ToolContent::Json { value: raw.clone() }],
-    }
-}
-
-/// Whether a shell command ended with another status than zero, which the vendor counts as completed.
-fn command_failed(raw: &Value) -> bool {
-    let is_command = raw.get("type").and_then(Value::as_str) == Some("Bash");
-    is_command && raw.get("exit_code").and_then(Value::as_i64).is_some_and(|code| code != 0)
-}
-
-fn was_denied(output: &[ToolContent]) -> bool {
-    output.iter().any(|part| match part {
-        ToolContent::Text { text } => {
-            NOT_LET_THROUGH.iter().any(|beginning| text.starts_with(beginning))
-                || text.contains(DENIED_BY_RULE)
-        }
-        _ => false,
-    })
 }
