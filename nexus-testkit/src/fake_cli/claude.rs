@@ -178,7 +178,7 @@ impl Claude {
                 self.give_up(failure("model_not_found", sentence))
             }
             429 => {
-                let is_subscriber = stage.given().variable("CLAUDE_CODE_OAUTH_TOKEN").is_some();
+                let is_subscriber = is_subscriber(stage.given());
                 if let Some(limit) = fault.limit.as_ref().filter(|_| is_subscriber) {
                     let status = match limit.standing {
                         Standing::Allowed => "allowed",
@@ -396,7 +396,7 @@ impl Claude {
             self.record.failed(&self.session, &failure, stage);
             return 1;
         }
-        if stage.given().variable("CLAUDE_CODE_OAUTH_TOKEN").is_some() {
+        if is_subscriber(stage.given()) {
             self.wire.rate_limit("allowed", 0, 0.0, stage);
         }
         self.record.answered(&self.session, &self.last_text, self.structured.as_ref(), stage);
@@ -415,6 +415,12 @@ fn account(given: &Given) -> Value {
     } else {
         json!({ "tokenSource": "none", "apiProvider": "firstParty" })
     }
+}
+
+/// Whether a subscription pays: an API key wins over it, as in the real program.
+fn is_subscriber(given: &Given) -> bool {
+    let has_token = given.variable("CLAUDE_CODE_OAUTH_TOKEN").is_some();
+    given.variable("ANTHROPIC_API_KEY").is_none() && (has_token || has_login(given))
 }
 
 /// Whether there is a file where the real program keeps its login. Nobody reads what is in it.

@@ -29,7 +29,7 @@ pub(super) fn check(account: Option<&Account>, expected: Option<Billing>) -> Res
     match (account.map_or(Payer::Unknown, payer), expected) {
         (Payer::Nobody, _) => Err(Failure::new(
             ErrorKind::Unauthenticated,
-            "it is not logged in: run `claude auth login`, or name a credential in the configuration",
+            "run `claude auth login`, or name a credential in the configuration",
         )),
         (Payer::Known(found), Some(expected)) if found != expected => {
             let (found, expected) = (found.as_str(), expected.as_str());
