@@ -130,6 +130,7 @@ impl StaticToken {
         self
     }
 
+    #[cfg(any(feature = "codex", feature = "grok"))]
     /// Whether there is something to lend, as far as can be told without opening it.
     #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
     pub(crate) fn is_there(&self) -> bool {

@@ -1,6 +1,6 @@
 //! What each vendor's CLI supplies to the one driver of delegated turns: how it is started, and a state
-//! machine that reads its output. No conversation does input or output of its own while the process runs, so
-//! a transcript in and events out is its whole test.
+//! machine that reads its output. While the process runs, a conversation may look at the record that the CLI
+//! keeps in its home, and does no other input or output, so that a transcript in and events out is its test.
 
 use std::{path::Path, sync::Arc};
 
@@ -132,8 +132,6 @@ pub(crate) struct ProcessEnd<'a> {
 pub(crate) enum Polite {
     /// By what the conversation wrote to its standard input.
     Written,
-    /// By SIGINT.
-    Interrupt,
     /// Not at all: go on to the signals that every process gets.
     No,
 }

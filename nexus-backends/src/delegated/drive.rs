@@ -283,9 +283,6 @@ impl Drive<'_> {
             State::Stopping { asked: AskedBy::Written, .. } => {
                 Stop::new().politely(Polite::CloseStdin, Duration::from_secs(1))
             }
-            State::Stopping { asked: AskedBy::Interrupt, .. } => {
-                Stop::new().politely(Polite::Interrupt, LAST_WORDS)
-            }
             State::Stopping { asked: AskedBy::No, .. } => Stop::new(),
             State::Running | State::Finishing { .. } => {
                 let grace = match state {
