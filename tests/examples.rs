@@ -58,7 +58,15 @@ fn swap_vendor_reads_both_answers_back_from_disk() {
 #[test]
 fn fallback_names_who_was_passed_over_and_holds_it() {
     let shown = shown("fallback");
-    assert_shows(&shown, &["answered by codex-cli", "passed over claude-cli", "hit your session limit", "skipped: held for 1h"]);
+    assert_shows(
+        &shown,
+        &[
+            "answered by codex-cli",
+            "passed over claude-cli",
+            "hit your session limit",
+            "skipped: held for 1h",
+        ],
+    );
     assert_eq!(shown.matches("answered by codex-cli").count(), 2, "{shown}");
 }
 

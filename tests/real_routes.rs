@@ -66,7 +66,9 @@ types:
 }
 
 fn real_program(variable: &str) -> PathBuf {
-    PathBuf::from(std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: run real-clis/install")))
+    PathBuf::from(
+        std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: run real-clis/install")),
+    )
 }
 
 #[tokio::test]

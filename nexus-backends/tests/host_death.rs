@@ -13,7 +13,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_core::{BackendId, BuildContext, ExecutionBackend, ExecutionBackendExt as _, ToolAccess, TurnRequest};
+use nexus_core::{
+    BackendId, BuildContext, ExecutionBackend, ExecutionBackendExt as _, ToolAccess, TurnRequest,
+};
 use nexus_testkit::sim::{Dialect, Scenario, Sim, ToolCall};
 use serde_json::{Map, Value, json};
 
@@ -38,7 +40,12 @@ const SUBJECTS: [Subject; 4] = [
         dialect: Dialect::Anthropic,
         model: "claude-sonnet-5",
     },
-    Subject { kind: "codex-cli", variable: "NEXUS_REAL_CODEX", dialect: Dialect::Responses, model: "gpt-5.5" },
+    Subject {
+        kind: "codex-cli",
+        variable: "NEXUS_REAL_CODEX",
+        dialect: Dialect::Responses,
+        model: "gpt-5.5",
+    },
     Subject { kind: "grok-cli", variable: "NEXUS_REAL_GROK", dialect: Dialect::Xai, model: "grok-4.6" },
 ];
 
@@ -46,7 +53,8 @@ const SUBJECTS: [Subject; 4] = [
 const HOST: &str = "NEXUS_TEST_HOST";
 
 fn backend(subject: &Subject, home: &Path, base_url: &str) -> Arc<dyn ExecutionBackend> {
-    let program = std::env::var(subject.variable).unwrap_or_else(|_| panic!("{} is not set", subject.variable));
+    let program =
+        std::env::var(subject.variable).unwrap_or_else(|_| panic!("{} is not set", subject.variable));
     let settings: Map<String, Value> = Map::from_iter([
         ("executable".to_owned(), json!(program)),
         ("billing".to_owned(), json!("metered")),
@@ -132,7 +140,11 @@ async fn what_a_killed_host_leaves_is_gone_after_the_next_start() {
             .unwrap();
         wait_until("the tool", || home.join("work/started").exists());
         let runs = runs_of(home);
-        assert!(!marked(&runs).is_empty(), "{}: the scan finds nothing while the turn runs", subject.variable);
+        assert!(
+            !marked(&runs).is_empty(),
+            "{}: the scan finds nothing while the turn runs",
+            subject.variable
+        );
 
         host.kill().unwrap();
         host.wait().unwrap();
@@ -140,7 +152,10 @@ async fn what_a_killed_host_leaves_is_gone_after_the_next_start() {
         sim.set_scenario(Scenario::text("swept"));
         let backend = backend(subject, home, &base_url);
         let result = backend.run_text(TurnRequest::new("Go on.").with_model(subject.model)).await;
-        assert_eq!(result.unwrap_or_else(|error| panic!("{}: {error:#?}", subject.variable)).text.trim(), "swept");
+        assert_eq!(
+            result.unwrap_or_else(|error| panic!("{}: {error:#?}", subject.variable)).text.trim(),
+            "swept"
+        );
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(marked(&runs), [], "{}", subject.variable);
         assert_eq!(runs_of(home), [] as [String; 0], "{}", subject.variable);

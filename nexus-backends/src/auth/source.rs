@@ -130,9 +130,8 @@ impl StaticToken {
         self
     }
 
-    #[cfg(any(feature = "codex", feature = "grok"))]
     /// Whether there is something to lend, as far as can be told without opening it.
-    #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+    #[cfg(any(feature = "codex", feature = "grok"))]
     pub(crate) fn is_there(&self) -> bool {
         match &self.place {
             Place::Variable { value, .. } => value.is_some(),

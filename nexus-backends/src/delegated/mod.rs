@@ -34,10 +34,10 @@ pub mod run_home;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod settings;
 pub mod spawn;
-pub mod version;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod turn;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod turn_log;
+pub mod version;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod watch;
