@@ -403,6 +403,16 @@ async fn an_answer_of_the_wrong_shape_is_asked_for_again_in_a_new_process() {
 }
 
 #[tokio::test]
+async fn model_calls_add_up_over_the_processes_of_a_turn() {
+    let mut script = Script::each(&[r#"echo '{"calls":1}'; echo '{"done":"no"}'"#]);
+    script.repair = Repair::NewProcess;
+    let request = request().with_output(schema(5)).with_limits(Limits::new().with_model_calls(2));
+    let error = Bench::new(script).run(request).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached(Limit::ModelCalls));
+    assert_eq!(error.partial().provenance.as_ref().unwrap().attempts, 3);
+}
+
+#[tokio::test]
 async fn repair_is_bounded_and_the_last_answer_is_kept() {
     let script = r#"echo '{"done":"no"}'; while read again; do echo '{"done":"never"}'; done"#;
     let error = Bench::new(Script::new(script)).run(request().with_output(schema(2))).await.unwrap_err();

@@ -168,6 +168,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         }
         // Declared after the home, hence dropped before it: nobody writes there any more.
         let process = invocation.spawn()?;
+        self.log.begin_process();
         self.watch.restart();
         let drive = Drive {
             process: &process,

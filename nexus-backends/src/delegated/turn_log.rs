@@ -16,11 +16,20 @@ pub(super) struct TurnLog {
     pub(super) provenance: Provenance,
     /// Model calls that the vendor has shown so far.
     pub(super) model_calls: u32,
+    /// What the processes before this one of the turn used: each counts its own.
+    before: Before,
     /// Where the conversation can be taken up again.
     pub(super) resume: Option<ResumeHandle>,
     /// What is known of the last process.
     pub(super) process: Option<ProcessReport>,
     has_started: bool,
+}
+
+/// What earlier processes of a turn used.
+#[derive(Debug, Default)]
+struct Before {
+    model_calls: u32,
+    usd: f64,
 }
 
 impl TurnLog {
@@ -34,10 +43,17 @@ impl TurnLog {
             recorder: Recorder::new(),
             provenance,
             model_calls: 0,
+            before: Before::default(),
             resume: None,
             process: None,
             has_started: false,
         }
+    }
+
+    /// Another process of the turn begins to count from zero.
+    pub(super) fn begin_process(&mut self) {
+        let usd = self.recorder.cost.map_or(0.0, |cost| cost.usd.0);
+        self.before = Before { model_calls: self.model_calls, usd };
     }
 
     /// Takes a step's news out of it; its writes and its verdict stay.
@@ -54,14 +70,15 @@ impl TurnLog {
         if let Some(usage) = step.usage.take() {
             self.recorder.set_usage(usage);
         }
-        if let Some(cost) = step.cost.take() {
+        if let Some(mut cost) = step.cost.take() {
+            cost.usd.0 += self.before.usd;
             self.recorder.cost = Some(cost);
         }
         if let Some(resume) = step.resume.take() {
             self.resume = Some(resume);
         }
         if let Some(calls) = step.model_calls.take() {
-            self.model_calls = calls;
+            self.model_calls = self.before.model_calls + calls;
         }
         for event in step.events.drain(..) {
             self.event(event);
