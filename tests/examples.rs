@@ -60,12 +60,11 @@ fn fallback_names_who_was_passed_over_and_holds_it() {
     let shown = shown("fallback");
     assert_shows(
         &shown,
-        &[
-            "answered by codex-cli",
-            "passed over claude-cli",
-            "hit your session limit",
-            "skipped: held for 1h",
-        ],
+        &["answered by codex-cli", "passed over claude-cli", "hit your session limit", "skipped: held for "],
+    );
+    assert!(
+        shown.contains("held for 1h") || shown.contains("held for 59m"),
+        "not as long as the vendor said: {shown}"
     );
     assert_eq!(shown.matches("answered by codex-cli").count(), 2, "{shown}");
 }
