@@ -13,8 +13,8 @@
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use nexus_core::{
-    BackendKind as _, BuildContext, ExecutionBackend as _, OutputSchema, SessionMode, ToolAccess,
-    ToolCallRecord, TurnHost, TurnRequest, Usage,
+    BackendKind as _, BuildContext, OutputSchema, SessionMode, ToolAccess, ToolCallRecord, TurnHost,
+    TurnRequest, Usage,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -30,7 +30,7 @@ pub(crate) struct ConfigArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run one turn, and show it as it happens. The answer alone goes to standard output
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Say which backends a work-kind would run on, and why, without starting anything
     Explain {
         /// A type of the configuration. Default: all
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_prompt_may_begin_with_a_dash_after_two() {
         let args = Args::try_parse_from(["nexus", "run", "writer", "--", "-x"]).unwrap();
-        assert!(matches!(args.command, Command::Run(RunArgs { prompt: Some(prompt), .. }) if prompt == "-x"));
+        assert!(matches!(args.command, Command::Run(run) if run.prompt.as_deref() == Some("-x")));
     }
 
     #[test]

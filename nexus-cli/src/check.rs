@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use nexus::{Availability, ExecutionBackend as _};
+use nexus::Availability;
 use serde_json::json;
 
 use crate::{EXIT_FAILED, args::ConfigArgs, config};

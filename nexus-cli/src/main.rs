@@ -23,7 +23,7 @@ const EXIT_CANCELLED: u8 = 130;
 async fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match args.command {
-        Command::Run(run) => run::run(&args.config, run).await,
+        Command::Run(run) => run::run(&args.config, &run).await,
         Command::Explain { kind, json } => explain::explain(&args.config, kind.as_deref(), json),
         Command::Check { probe, json } => check::check(&args.config, probe, json).await,
     };

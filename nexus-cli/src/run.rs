@@ -21,20 +21,20 @@ use crate::{
     config,
 };
 
-pub(crate) async fn run(config: &ConfigArgs, args: RunArgs) -> Result<ExitCode, String> {
+pub(crate) async fn run(config: &ConfigArgs, args: &RunArgs) -> Result<ExitCode, String> {
     let router = config::load(config)?;
     let is_panel = match router.binding(args.kind.as_str()) {
         Ok(_) => false,
         Err(KindError::IsPanel { .. }) => true,
         Err(error) => return Err(error.to_string()),
     };
-    let request = request(&args)?;
+    let request = request(args)?;
     let interrupts = Interrupts::listen();
     let cancel = interrupts.cancel.clone();
     let work = async {
         match is_panel {
-            true => run_panel(&router, &args, request, &cancel).await,
-            false => run_turn(&router, &args, request, cancel.clone()).await,
+            true => run_panel(&router, args, request, &cancel).await,
+            false => run_turn(&router, args, request, cancel.clone()).await,
         }
     };
     interrupts.unless_second(work).await.unwrap_or(Ok(ExitCode::from(EXIT_CANCELLED)))
@@ -57,7 +57,7 @@ async fn run_turn(
     };
     let outcome = router.run_turn(args.kind.as_str(), request, host, sink.as_events()).await;
     sink.outcome(&outcome, began);
-    finish(args, outcome)
+    finish(args, &outcome)
 }
 
 /// Shows a turn in one of the ways that the command line offers.
@@ -120,7 +120,8 @@ impl Show for Nothing {
 
     fn outcome(&mut self, outcome: &Result<TurnResult, TurnError>, _began: Instant) {
         if let Err(error) = outcome {
-            eprintln!("nexus: {error}");
+            let causes: String = error.report().causes.iter().map(|cause| format!(": {cause}")).collect();
+            eprintln!("nexus: {error}{causes}");
         }
     }
 }
@@ -130,8 +131,8 @@ fn print_line(value: &Value) {
     let _ = writeln!(io::stdout(), "{value}");
 }
 
-fn finish(args: &RunArgs, outcome: Result<TurnResult, TurnError>) -> Result<ExitCode, String> {
-    let (resume, code) = match &outcome {
+fn finish(args: &RunArgs, outcome: &Result<TurnResult, TurnError>) -> Result<ExitCode, String> {
+    let (resume, code) = match outcome {
         Ok(result) => {
             // The printer wrote the answer to the terminal already; elsewhere it is wanted alone.
             if !args.json && (args.quiet || !io::stdout().is_terminal()) {
@@ -171,7 +172,7 @@ async fn run_panel(
             (Vote::Answer(result), true) => print_line(&json!({ "seat": seat.seat, "result": result })),
             (Vote::None(reason), true) => print_line(&json!({ "seat": seat.seat, "no_vote": reason })),
             (Vote::Answer(result), false) => {
-                println!("## {} · {}\n\n{}\n", seat.seat, seat.backend, result.text)
+                println!("## {} · {}\n\n{}\n", seat.seat, seat.backend, result.text);
             }
             (Vote::None(reason), false) => println!("## {} · no vote\n\n{reason}\n", seat.seat),
         }

@@ -202,7 +202,7 @@ pub enum Enforcement {
     Unsupported,
 }
 
-/// Who keeps each limit of [`Limits`](crate::Limits). The deadline and the idle limits every backend keeps.
+/// Who keeps each limit of [`Limits`]. The deadline and the idle limits every backend keeps.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitSupport {

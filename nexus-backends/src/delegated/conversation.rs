@@ -228,6 +228,17 @@ impl Failure {
         Self { kind, retry: Retry::Never, message: Some(message.into()), source: None }
     }
 
+    /// A failure that an error of ours tells all about: its words, then those of its causes.
+    pub(crate) fn of(kind: ErrorKind, error: &(dyn std::error::Error + 'static)) -> Self {
+        let mut words = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            words = format!("{words}: {error}");
+            cause = error.source();
+        }
+        Self::new(kind, words)
+    }
+
     /// States when the same request may be tried again.
     #[must_use]
     pub(crate) fn with_retry(mut self, retry: Retry) -> Self {

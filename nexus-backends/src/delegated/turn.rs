@@ -221,7 +221,7 @@ impl From<SpawnError> for Failure {
             SpawnError::System { .. } => ErrorKind::Crashed,
             _ => ErrorKind::InvalidRequest,
         };
-        Self::new(kind, error.to_string()).with_source(error)
+        Self::of(kind, &error)
     }
 }
 

@@ -206,9 +206,7 @@ fn environment(
         // The agent's shell is the user's: git, cargo and ssh look there.
         _ => builder.pass(["HOME"]),
     };
-    builder
-        .build()
-        .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()).with_source(error))
+    builder.build().map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))
 }
 
 /// Whether the CLI itself reads the variable.

@@ -123,9 +123,9 @@ impl Claude {
         let host = self.context.environment.iter().map(|(name, value)| (name.into(), value.into()));
         let environment = Environment::from_host(host).with("DISABLE_AUTOUPDATER", "1").build();
         let environment = environment.unwrap_or_default();
-        version_line(executable, &environment).await.map_err(|error| {
-            Failure::new(ErrorKind::NotInstalled, "its version could not be asked").with_source(error)
-        })
+        version_line(executable, &environment)
+            .await
+            .map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))
     }
 
     async fn credential(&self, plan: &TurnPlan) -> Result<Option<Secret>, Failure> {
@@ -134,7 +134,7 @@ impl Claude {
         let credential = source.credential(life).await;
         credential
             .map(|credential| Some(credential.token))
-            .map_err(|error| Failure::new(ErrorKind::Unauthenticated, error.to_string()).with_source(error))
+            .map_err(|error| Failure::of(ErrorKind::Unauthenticated, &error))
     }
 
     /// Whether the user has logged in, as far as that shows without opening anything.
@@ -233,9 +233,7 @@ impl Cli for Claude {
         plan: &TurnPlan,
         attempt: Attempt,
     ) -> Result<Prepared<Self::Conversation>, Failure> {
-        let executable = self
-            .executable()
-            .map_err(|error| Failure::new(ErrorKind::NotInstalled, error.to_string()).with_source(error))?;
+        let executable = self.executable().map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))?;
         let version = self.version(&executable).await?;
         let mut warnings = Vec::new();
         match versions::judge(&version) {

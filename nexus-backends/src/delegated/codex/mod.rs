@@ -132,9 +132,8 @@ impl Codex {
             return Err(Failure::new(ErrorKind::Unauthenticated, NAME_A_CREDENTIAL));
         };
         let life = plan.request.limits.deadline.unwrap_or(UNLIMITED_TURN);
-        let credential = source.credential(life).await.map_err(|error| {
-            Failure::new(ErrorKind::Unauthenticated, error.to_string()).with_source(error)
-        })?;
+        let credential =
+            source.credential(life).await.map_err(|error| Failure::of(ErrorKind::Unauthenticated, &error))?;
         match mismatch(self.settings.billing, &credential.token) {
             Some(reason) => Err(Failure::new(ErrorKind::BillingMismatch, reason)),
             None => Ok(credential),
@@ -304,5 +303,5 @@ fn unwritable(error: std::io::Error) -> Failure {
 }
 
 fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
-    Failure::new(ErrorKind::InvalidRequest, error.to_string()).with_source(error)
+    Failure::of(ErrorKind::InvalidRequest, &error)
 }

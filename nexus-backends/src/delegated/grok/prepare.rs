@@ -104,7 +104,7 @@ impl Grok {
         };
         let environment = self
             .child_environment(request, &home)
-            .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()).with_source(error))?;
+            .map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))?;
         let invocation = self.invocation(plan, &executable, &arguments, environment, &home)?;
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let conversation = GrokConversation::new(plan.backend.clone(), request.tool_access, process)
@@ -128,9 +128,8 @@ impl Grok {
             ));
         };
         let life = request.limits.deadline.unwrap_or(USUAL_LIFE).saturating_add(SPARE_LIFE);
-        let credential = source.credential(life).await.map_err(|error| {
-            Failure::new(ErrorKind::Unauthenticated, error.to_string()).with_source(error)
-        })?;
+        let credential =
+            source.credential(life).await.map_err(|error| Failure::of(ErrorKind::Unauthenticated, &error))?;
         let token = credential.token.expose();
         let mismatch = match self.billing {
             Billing::Plan => token.starts_with(KEY_PREFIX).then_some("an API key"),
