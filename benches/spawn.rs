@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench spawn`, or with `-- --quick` for a first look. Ratios and differences count;
 //! absolute times move with the machine. Each pair is measured in turns, so that a busy moment hits
-//! both. The program ends with 1 if something that must hold does not.
+//! both. With `--strict` the program ends with 1 if something that must hold does not.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
