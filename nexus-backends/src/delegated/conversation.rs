@@ -2,7 +2,7 @@
 //! machine that reads its output. While the process runs, a conversation may look at the record that the CLI
 //! keeps in its home, and does no other input or output, so that a transcript in and events out is its test.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -54,6 +54,16 @@ pub(crate) struct TurnPlan {
     pub(crate) is_private_directory: bool,
     /// The folder of everything that Nexus keeps: `sessions` in it outlives a turn.
     pub(crate) nexus_home: std::path::PathBuf,
+}
+
+/// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
+const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
+
+impl TurnPlan {
+    /// How long a credential borrowed for the turn should live.
+    pub(crate) fn lifetime(&self) -> Duration {
+        self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
+    }
 }
 
 /// Which process of the turn is prepared.

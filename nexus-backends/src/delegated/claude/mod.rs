@@ -61,9 +61,6 @@ use crate::auth::{CredentialSource as _, StaticToken};
 /// The program, where the settings name no other.
 const PROGRAM: &str = "claude";
 
-/// How much longer than now a credential should live if the turn has no deadline.
-const CREDENTIAL_LIFE: Duration = Duration::from_secs(3600);
-
 /// The kind `claude-cli`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClaudeCli;
@@ -130,8 +127,7 @@ impl Claude {
 
     async fn credential(&self, plan: &TurnPlan) -> Result<Option<Secret>, Failure> {
         let Some(source) = &self.credential else { return Ok(None) };
-        let life = plan.request.limits.deadline.unwrap_or(CREDENTIAL_LIFE);
-        let credential = source.credential(life).await;
+        let credential = source.credential(plan.lifetime()).await;
         credential
             .map(|credential| Some(credential.token))
             .map_err(|error| Failure::of(ErrorKind::Unauthenticated, &error))

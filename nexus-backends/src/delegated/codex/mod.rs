@@ -30,7 +30,7 @@ mod tests;
 mod translate;
 mod wire;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -55,9 +55,6 @@ use super::{
     spawn::{Invocation, StdinMode},
 };
 use crate::auth::{Credential, CredentialSource, StaticToken};
-
-/// How long a token must live where the turn has no deadline.
-const UNLIMITED_TURN: Duration = Duration::from_secs(60 * 60);
 
 /// What to do where no credential is configured.
 const NAME_A_CREDENTIAL: &str = "no credential is configured: set `credential: { env: NAME }` or \
@@ -131,9 +128,10 @@ impl Codex {
         let Some(source) = &self.credential else {
             return Err(Failure::new(ErrorKind::Unauthenticated, NAME_A_CREDENTIAL));
         };
-        let life = plan.request.limits.deadline.unwrap_or(UNLIMITED_TURN);
-        let credential =
-            source.credential(life).await.map_err(|error| Failure::of(ErrorKind::Unauthenticated, &error))?;
+        let credential = source
+            .credential(plan.lifetime())
+            .await
+            .map_err(|error| Failure::of(ErrorKind::Unauthenticated, &error))?;
         match mismatch(self.settings.billing, &credential.token) {
             Some(reason) => Err(Failure::new(ErrorKind::BillingMismatch, reason)),
             None => Ok(credential),

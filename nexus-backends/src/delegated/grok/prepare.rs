@@ -26,8 +26,6 @@ use crate::{
     },
 };
 
-/// How long a credential should live where the turn has no deadline.
-const USUAL_LIFE: Duration = Duration::from_secs(3600);
 /// What is left of a credential's life when the deadline comes.
 const SPARE_LIFE: Duration = Duration::from_secs(300);
 /// What an API key of the vendor's begins with.
@@ -50,7 +48,7 @@ impl Grok {
         let executable = self.executable().map_err(|error| {
             Failure::new(ErrorKind::NotInstalled, format!("{error}: {INSTALL}")).with_source(error)
         })?;
-        let credential = self.borrow(request).await?;
+        let credential = self.borrow(plan).await?;
         let (home, start) = self.home(plan, attempt)?;
         let mut warnings = Vec::new();
 
@@ -120,14 +118,14 @@ impl Grok {
     }
 
     /// Borrows the credential, and holds it against who is to be billed.
-    async fn borrow(&self, request: &TurnRequest) -> Result<Credential, Failure> {
+    async fn borrow(&self, plan: &TurnPlan) -> Result<Credential, Failure> {
         let Some(source) = &self.credential else {
             return Err(Failure::new(
                 ErrorKind::Unauthenticated,
                 format!("no credential is configured: {CREDENTIAL}"),
             ));
         };
-        let life = request.limits.deadline.unwrap_or(USUAL_LIFE).saturating_add(SPARE_LIFE);
+        let life = plan.lifetime().saturating_add(SPARE_LIFE);
         let credential =
             source.credential(life).await.map_err(|error| Failure::of(ErrorKind::Unauthenticated, &error))?;
         let token = credential.token.expose();
