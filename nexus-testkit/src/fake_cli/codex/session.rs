@@ -141,9 +141,9 @@ impl Session {
 
 /// The files that a command's redirections lead to.
 fn written(command: &str) -> impl Iterator<Item = &Path> {
-    let targets = command.split('>').skip(1).map(|rest| rest.trim_start_matches('>').trim_start());
+    let targets = command.split('>').skip(1).map(str::trim_start);
     let is_end = |letter: char| letter.is_whitespace() || ";|&)".contains(letter);
-    targets.filter(|rest| !rest.starts_with('&')).filter_map(move |rest| {
+    targets.filter(|rest| !rest.is_empty() && !rest.starts_with('&')).filter_map(move |rest| {
         let quoted = rest.strip_prefix('\'').and_then(|rest| rest.split('\'').next());
         Some(Path::new(quoted.or_else(|| rest.split(is_end).next())?))
     })
