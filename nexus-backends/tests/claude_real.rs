@@ -8,6 +8,10 @@
 
 #![cfg(all(unix, feature = "claude"))]
 
+#[path = "support/ran.rs"]
+mod ran;
+#[path = "support/stage.rs"]
+mod stage;
 #[path = "claude_real/support.rs"]
 mod support;
 

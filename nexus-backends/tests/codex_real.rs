@@ -7,6 +7,10 @@
 
 #![cfg(all(unix, feature = "codex"))]
 
+#[path = "support/ran.rs"]
+mod ran;
+#[path = "support/stage.rs"]
+mod stage;
 #[path = "codex_real/support.rs"]
 mod support;
 

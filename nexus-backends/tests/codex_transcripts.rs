@@ -13,52 +13,29 @@
 #![cfg(all(unix, feature = "codex"))]
 
 use std::{
-    collections::BTreeMap,
     fs,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, SystemTime},
 };
 
+use nexus_backends::delegated::codex::CodexCli;
 use nexus_core::{
-    BackendKind as _, BuildContext, EventEnvelope, Limits, OutputSchema, ResumeHandle, Retry, SessionMode,
-    ToolAccess, ToolCallRecord, TurnEvent, TurnHost, TurnRequest, Usage,
+    Limits, OutputSchema, ResumeHandle, Retry, SessionMode, ToolAccess, TurnError, TurnEvent, TurnRequest,
 };
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::{player::Player, row::Row};
+
+#[path = "support/player.rs"]
+mod player;
+#[path = "support/ran.rs"]
+mod ran;
+#[path = "support/recordings.rs"]
+mod recordings;
+#[path = "support/row.rs"]
+mod row;
+
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts/codex/app-server");
-
-#[derive(Debug, Default, Deserialize, PartialEq)]
-#[serde(default, deny_unknown_fields)]
-struct Row {
-    ok: Option<String>,
-    error: Option<String>,
-    text: String,
-    text_chars: Option<usize>,
-    tools: Vec<String>,
-    input: Option<u64>,
-    output: Option<u64>,
-    resets_at: Option<u64>,
-    retries: usize,
-    voided: usize,
-    left_out: Option<String>,
-}
-
-fn table() -> BTreeMap<String, Row> {
-    let text = fs::read_to_string(format!("{FOLDER}/expected.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
-}
-
-fn recordings() -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(FOLDER)
-        .unwrap()
-        .filter_map(|entry| Some(entry.unwrap().file_name().to_str()?.strip_suffix(".jsonl")?.to_owned()))
-        .filter(|name| !name.ends_with(".rollout"))
-        .collect();
-    names.sort();
-    names
-}
 
 /// The conversation that a recording opens.
 fn thread(name: &str) -> Option<String> {
@@ -68,10 +45,8 @@ fn thread(name: &str) -> Option<String> {
 }
 
 /// A program that writes what was recorded, and ends when its input does.
-fn program(folder: &Path, name: &str) -> PathBuf {
-    let mut script = "#!/bin/sh\n\
-        case $1 in --version) echo 'codex-cli 0.169.0'; exit;; app-server) ;; *) exit 2;; esac\n"
-        .to_owned();
+fn player(name: &str) -> Player {
+    let mut script = "[ \"$1\" = app-server ] || exit 2\n".to_owned();
     let rollout = format!("{FOLDER}/{name}.rollout.jsonl");
     if let (true, Some(thread)) = (Path::new(&rollout).exists(), thread(name)) {
         script.push_str(&format!(
@@ -79,11 +54,9 @@ fn program(folder: &Path, name: &str) -> PathBuf {
              cp '{rollout}' \"$CODEX_HOME/sessions/2026/11/21/rollout-2026-11-21T00-00-00-{thread}.jsonl\"\n"
         ));
     }
-    script.push_str(&format!("cat '{FOLDER}/{name}.jsonl'\ncat > /dev/null\n"));
-    let path = folder.join("codex");
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
-    path
+    script.push_str(&format!("cat '{FOLDER}/{name}.jsonl'\ncat > /dev/null"));
+    let settings = json!({ "credential": { "env": "TOKEN" } });
+    Player::new(&CodexCli, "codex-cli 0.169.0", settings, &script)
 }
 
 /// The request that fits a recording: the fence that was recorded, and what else the recording is about.
@@ -116,96 +89,29 @@ fn request(name: &str, nexus_home: &Path) -> TurnRequest {
     }
 }
 
-async fn replay(name: &str) -> Row {
-    let folder = tempfile::tempdir().unwrap();
-    let executable = program(folder.path(), name);
-    let mut environment: BTreeMap<String, String> =
-        std::env::vars().filter(|(name, _)| name == "PATH").collect();
-    environment.insert("TOKEN".into(), "simulated-token".into());
-    let nexus_home = folder.path().join("nexus");
-    let context = BuildContext::new(&nexus_home, folder.path()).with_environment(environment);
-    let settings = json!({ "executable": executable, "credential": { "env": "TOKEN" } });
-    let Value::Object(settings) = settings else { unreachable!() };
-    let kind = nexus_backends::delegated::codex::CodexCli;
-    let backend = kind.build("codex-cli".into(), &settings, &context).unwrap();
-    let mut events = Vec::new();
-    let mut sink = |event: EventEnvelope| events.push(event.event);
-    let outcome = backend.run_turn(request(name, &nexus_home), TurnHost::new(), &mut sink).await;
-    let count = |is: fn(&TurnEvent) -> bool| events.iter().filter(|event| is(event)).count();
-    let row = match outcome {
-        Ok(result) => Row {
-            ok: Some(serde_json::to_value(&result.finish).unwrap().as_str().unwrap().to_owned()),
-            text: result.text,
-            tools: tools(&result.tool_calls),
-            ..tokens(&result.usage)
-        },
-        Err(error) => {
-            let resets_at = match error.retry() {
-                Retry::At(time) => Some(time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()),
-                _ => None,
-            };
-            let partial = error.partial();
-            Row {
-                error: Some(word(&serde_json::to_value(error.kind()).unwrap())),
-                text: partial.text.clone(),
-                tools: tools(&partial.tool_calls),
-                resets_at,
-                ..tokens(&partial.usage)
-            }
-        }
-    };
-    let unknown: Vec<_> = events.iter().filter(|event| matches!(event, TurnEvent::Unrecognized(_))).collect();
+async fn replay(name: &str, _: &Row) -> Row {
+    let player = player(name);
+    let ran = player.play(request(name, &player.folder.path().join("nexus"))).await;
+    let unknown = ran.unrecognized();
     assert!(unknown.is_empty(), "{name}: {unknown:?}");
+    let count = |is: fn(&TurnEvent) -> bool| ran.events.iter().filter(|event| is(event)).count();
     Row {
+        resets_at: ran.outcome.as_ref().err().and_then(resets_at),
         retries: count(|event| matches!(event, TurnEvent::Retrying(_))),
         voided: count(|event| matches!(event, TurnEvent::MessageVoided(_))),
-        ..row
+        ..Row::of(&ran.outcome)
     }
 }
 
-/// The name of a kind, and which one where it has several.
-fn word(kind: &Value) -> String {
-    match kind {
-        Value::String(word) => word.clone(),
-        other => other.to_string(),
+/// When to come back, in Unix seconds, if the error names a time.
+fn resets_at(error: &TurnError) -> Option<u64> {
+    match error.retry() {
+        Retry::At(time) => Some(time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()),
+        _ => None,
     }
-}
-
-fn tokens(usage: &Usage) -> Row {
-    Row { input: usage.input_tokens, output: usage.all_output_tokens(), ..Row::default() }
-}
-
-fn tools(calls: &[ToolCallRecord]) -> Vec<String> {
-    let end = |call: &ToolCallRecord| serde_json::to_value(call.status).unwrap().as_str().unwrap().to_owned();
-    calls.iter().map(|call| format!("{} {}", call.name, end(call))).collect()
-}
-
-/// Cuts the text of `row` as `expected` does.
-fn like(expected: &Row, mut row: Row) -> Row {
-    if expected.text_chars.is_some() {
-        row.text_chars = Some(row.text.chars().count());
-        row.text = row.text.chars().take(expected.text.chars().count()).collect();
-    }
-    row
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_recording_has_the_outcome_that_was_recorded() {
-    let (table, recordings) = (table(), recordings());
-    assert!(recordings.len() >= 70, "only {} recordings were found", recordings.len());
-    let without_row: Vec<_> = recordings.iter().filter(|name| !table.contains_key(*name)).collect();
-    assert!(without_row.is_empty(), "recordings without a row: {without_row:?}");
-    let without_recording: Vec<_> = table.keys().filter(|name| !recordings.contains(name)).collect();
-    assert!(without_recording.is_empty(), "rows without a recording: {without_recording:?}");
-    let mut wrong = String::new();
-    for (name, expected) in &table {
-        if expected.left_out.is_some() {
-            continue;
-        }
-        let row = like(expected, replay(name).await);
-        if row != *expected {
-            wrong.push_str(&format!("{name}\n  expected {expected:?}\n  is       {row:?}\n"));
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
+    row::compare(Path::new(FOLDER), 70, replay).await;
 }

@@ -7,6 +7,10 @@
 
 #![cfg(all(unix, feature = "grok"))]
 
+#[path = "support/ran.rs"]
+mod ran;
+#[path = "support/stage.rs"]
+mod stage;
 #[path = "grok_real/support.rs"]
 mod support;
 

@@ -8,19 +8,26 @@
 
 #![cfg(all(unix, feature = "grok"))]
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::Path};
 
 use nexus_backends::delegated::grok::GrokCli;
 use nexus_core::{
-    BackendKind, BuildContext, ErrorKind, EventEnvelope, ExecutionBackend, ExecutionBackendExt, Message,
-    ToolAccess, ToolCallRecord, ToolCallStatus, TurnError, TurnEvent, TurnRequest, TurnResult, Usage,
+    BackendKind, BuildContext, ErrorKind, ExecutionBackendExt, Message, ToolAccess, ToolCallRecord,
+    ToolCallStatus, TurnError, TurnRequest, Usage,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::{player::Player, ran::Ran};
+
+#[path = "support/player.rs"]
+mod player;
+#[path = "support/ran.rs"]
+mod ran;
+#[path = "support/recordings.rs"]
+mod recordings;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts/grok");
 
 /// What a recording must come to.
 #[derive(Debug, Deserialize)]
@@ -39,61 +46,18 @@ struct Expected {
     usage: Option<[u64; 4]>,
 }
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/grok")
+fn player(script: &str) -> Player {
+    Player::new(&GrokCli, "grok 1.0.41 (0)", json!({ "credential": { "env": "TOKEN" } }), script)
 }
 
-/// A program that plays a recording, in a folder of its own.
-struct Player {
-    folder: tempfile::TempDir,
-    backend: Arc<dyn ExecutionBackend>,
+/// Runs a turn that may use every tool, where the program lies.
+async fn play(player: &Player) -> Ran {
+    let request =
+        TurnRequest::new("go").with_tool_access(ToolAccess::Unrestricted).in_directory(player.folder.path());
+    player.play(request).await
 }
 
-impl Player {
-    fn new(recording: &Path, exit: i32) -> Self {
-        let end = if exit < 0 { format!("kill -{} $$", -exit) } else { format!("exit {exit}") };
-        Self::of_script(&format!("cat '{}'\n{end}", recording.display()))
-    }
-
-    fn of_script(script: &str) -> Self {
-        use std::os::unix::fs::PermissionsExt as _;
-
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("grok");
-        let version = "if [ \"$1\" = --version ]; then echo 'grok 1.0.41 (0)'; exit; fi";
-        std::fs::write(&program, format!("#!/bin/sh\n{version}\n{script}\n")).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let environment = BTreeMap::from([
-            ("PATH".to_owned(), std::env::var("PATH").unwrap()),
-            ("TOKEN".to_owned(), "a-token".to_owned()),
-        ]);
-        let context =
-            BuildContext::new(folder.path().join("nexus"), folder.path()).with_environment(environment);
-        let Value::Object(settings) = json!({ "executable": program, "credential": { "env": "TOKEN" } })
-        else {
-            unreachable!("an object");
-        };
-        let backend = GrokCli.build("grok-cli".into(), &settings, &context).unwrap();
-        Self { folder, backend }
-    }
-
-    async fn play(&self) -> Played {
-        let request = TurnRequest::new("go")
-            .with_tool_access(ToolAccess::Unrestricted)
-            .in_directory(self.folder.path());
-        let mut events = Vec::new();
-        let mut sink = |envelope: EventEnvelope| events.push(envelope.event);
-        let outcome = self.backend.run_turn(request, nexus_core::TurnHost::new(), &mut sink).await;
-        Played { outcome, events }
-    }
-}
-
-struct Played {
-    outcome: Result<TurnResult, TurnError>,
-    events: Vec<TurnEvent>,
-}
-
-impl Played {
+impl Ran {
     fn kind(&self) -> Option<ErrorKind> {
         self.outcome.as_ref().err().map(TurnError::kind)
     }
@@ -138,30 +102,20 @@ impl Played {
             [usage.input_tokens, usage.cache_read_tokens, usage.output_tokens, usage.reasoning_tokens];
         let reported = expected.usage.map_or([None; 4], |tokens| tokens.map(Some));
         same("usage", format!("{tokens:?}"), format!("{reported:?}"));
-        let unknown = self.events.iter().filter(|event| matches!(event, TurnEvent::Unrecognized(_))).count();
-        same("unrecognised lines", unknown.to_string(), "0".to_owned());
+        same("unrecognised lines", self.unrecognized().len().to_string(), "0".to_owned());
         all
     }
 }
 
 #[tokio::test]
 async fn every_recording_comes_to_its_outcome() {
-    let table = std::fs::read_to_string(folder().join("expected.json")).unwrap();
-    let table: BTreeMap<String, Expected> = serde_json::from_str(&table).unwrap();
-    let recordings: BTreeSet<String> = std::fs::read_dir(folder())
-        .unwrap()
-        .filter_map(|entry| {
-            entry.unwrap().file_name().into_string().unwrap().strip_suffix(".jsonl").map(str::to_owned)
-        })
-        .collect();
-    let rows: BTreeSet<String> = table.keys().cloned().collect();
-    assert_eq!(recordings, rows, "a recording and a row for each other");
-    assert!(recordings.len() >= 150, "{} recordings", recordings.len());
-
+    let rows = recordings::rows::<Expected>(Path::new(FOLDER), 150);
     let mut wrong = Vec::new();
-    for (name, expected) in &table {
-        let player = Player::new(&folder().join(format!("{name}.jsonl")), expected.exit);
-        let differences = player.play().await.differences(expected);
+    for (name, expected) in &rows {
+        let exit = expected.exit;
+        let end = if exit < 0 { format!("kill -{} $$", -exit) } else { format!("exit {exit}") };
+        let player = player(&format!("cat '{FOLDER}/{name}.jsonl'\n{end}"));
+        let differences = play(&player).await.differences(expected);
         wrong.extend(differences.into_iter().map(|difference| format!("{name}: {difference}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -170,7 +124,7 @@ async fn every_recording_comes_to_its_outcome() {
 #[tokio::test]
 async fn an_end_without_a_last_line_is_a_crash_that_keeps_what_came() {
     let script = r#"echo '{"type":"text","data":"half"}'; echo oops >&2; exit 3"#;
-    let played = Player::of_script(script).play().await;
+    let played = play(&player(script)).await;
     let error = played.outcome.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Crashed);
     assert_eq!(error.partial().text, "half");
@@ -182,15 +136,8 @@ async fn what_is_not_known_is_passed_on() {
     let script = r#"echo '{"type":"brand_new","x":1}'; echo 'not json'; echo '{"type":"text","data":7}'
         echo '{"type":"text","data":"hi"}'; echo '{"type":"usage"}'
         echo '{"type":"end","stopReason":"end_turn"}'"#;
-    let played = Player::of_script(script).play().await;
-    let names: Vec<_> = played
-        .events
-        .iter()
-        .filter_map(|event| match event {
-            TurnEvent::Unrecognized(unknown) => Some(unknown.name.as_deref()),
-            _ => None,
-        })
-        .collect();
+    let played = play(&player(script)).await;
+    let names: Vec<_> = played.unrecognized().iter().map(|unknown| unknown.name.as_deref()).collect();
     assert_eq!(names, [Some("brand_new"), None, Some("text")]);
     assert_eq!(played.outcome.unwrap().text, "hi");
 }
@@ -200,7 +147,7 @@ async fn a_tool_beyond_what_was_asked_for_ends_the_turn() {
     let script = r#"echo '{"type":"available_commands","tools":["run_terminal_command"]}'
         echo '{"type":"text","data":"hi"}'; echo '{"type":"usage"}'
         echo '{"type":"end","stopReason":"end_turn"}'"#;
-    let player = Player::of_script(script);
+    let player = player(script);
     for access in [ToolAccess::ScopedOnly, ToolAccess::ReadOnly] {
         let request = TurnRequest::new("go").with_tool_access(access).in_directory(player.folder.path());
         let error = player.backend.run_text(request).await.unwrap_err();
@@ -212,9 +159,9 @@ async fn a_tool_beyond_what_was_asked_for_ends_the_turn() {
 async fn without_a_credential_nothing_is_started() {
     let folder = tempfile::tempdir().unwrap();
     let marker = folder.path().join("started");
-    let player = Player::of_script(&format!("touch '{}'", marker.display()));
+    let player = player(&format!("touch '{}'", marker.display()));
     let context = BuildContext::new(folder.path(), folder.path()).with_environment(BTreeMap::new());
-    let Value::Object(settings) = json!({ "executable": player.folder.path().join("grok") }) else {
+    let Value::Object(settings) = json!({ "executable": player.folder.path().join(GrokCli.name()) }) else {
         unreachable!("an object");
     };
     let backend = GrokCli.build("grok-cli".into(), &settings, &context).unwrap();
@@ -226,12 +173,12 @@ async fn without_a_credential_nothing_is_started() {
 
 #[tokio::test]
 async fn a_credential_of_the_other_kind_is_not_spent() {
-    let player = Player::of_script("exit 9");
+    let player = player("exit 9");
     let folder = player.folder.path();
     for (billing, token) in [("plan", "xai-abc"), ("metered", "eyJhbGciOi.x.y")] {
         let environment = BTreeMap::from([("TOKEN".to_owned(), token.to_owned())]);
         let context = BuildContext::new(folder.join("nexus"), folder).with_environment(environment);
-        let settings = json!({ "executable": folder.join("grok"), "credential": { "env": "TOKEN" }, "billing": billing });
+        let settings = json!({ "executable": folder.join(GrokCli.name()), "credential": { "env": "TOKEN" }, "billing": billing });
         let Value::Object(settings) = settings else { unreachable!("an object") };
         let backend = GrokCli.build("grok-cli".into(), &settings, &context).unwrap();
         let error = backend.run_text(TurnRequest::new("go")).await.unwrap_err();

@@ -116,8 +116,8 @@ async fn the_structured_answer_is_asked_for_again_in_the_same_process(variable: 
 /// The text that a display shows in the end.
 fn shown(ran: &Ran) -> String {
     let mut texts: Vec<(nexus_core::MessageId, String)> = Vec::new();
-    for envelope in &ran.events {
-        match &envelope.event {
+    for event in &ran.events {
+        match event {
             TurnEvent::TextDelta(delta) => match texts.iter_mut().find(|(id, _)| *id == delta.message) {
                 Some((_, text)) => text.push_str(&delta.text),
                 None => texts.push((delta.message.clone(), delta.text.clone())),

@@ -19,7 +19,7 @@ async fn text_arrives_with_the_subscribers_token(variable: &str) {
     assert_eq!(calls.len(), 1, "the turn makes one call");
     assert_eq!(calls[0].bearer(), Some("sk-ant-canary-token"));
     assert_eq!(calls[0].conversation.tools.len(), 0, "{:?}", calls[0].conversation.tool_names());
-    let news = ran.events.iter().find_map(|envelope| match &envelope.event {
+    let news = ran.events.iter().find_map(|event| match event {
         TurnEvent::RateLimit(news) => Some(news.clone()),
         _ => None,
     });

@@ -12,7 +12,7 @@ async fn a_plan_names_its_account_and_a_key_does_not() {
     for (billing, account) in [("plan", Some("account-of-the-test")), ("metered", None)] {
         let stage = Stage::new(Scenario::text("Paid.")).with("billing", json!(billing));
         let ran = stage.run(TurnRequest::new("Hello.")).await;
-        assert_eq!(ran.outcome.unwrap().text, "Paid.", "{billing}");
+        assert_eq!(ran.result().text, "Paid.", "{billing}");
         let requests = stage.sim.requests();
         assert_eq!(requests.len(), 1, "{billing}: nothing but the model is asked: {requests:?}");
         assert_eq!(requests[0].bearer(), Some(TOKEN));
@@ -49,7 +49,7 @@ async fn one_character_too_many_is_refused_before_anything_is_spent() {
     let stage = Stage::new(Scenario::text("Read."));
     let most = 1 << 20;
     let ran = stage.run(TurnRequest::new("\u{e9}".repeat(most))).await;
-    assert_eq!(ran.outcome.unwrap().text, "Read.");
+    assert_eq!(ran.result().text, "Read.");
     let asked = stage.sim.requests().len();
     let error = stage.run(TurnRequest::new("\u{e9}".repeat(most + 1))).await.outcome.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidRequest);
@@ -63,5 +63,5 @@ async fn a_server_that_fails_is_not_asked_thirty_times() {
     let stage = Stage::new(Reply::status(500));
     let error = stage.run(TurnRequest::new("Hello.")).await.outcome.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::VendorFailure);
-    assert_eq!(stage.sim.main_calls().len(), 9, "three requests for each of three streams");
+    assert_eq!(stage.calls().len(), 9, "three requests for each of three streams");
 }

@@ -21,7 +21,7 @@ async fn a_turn_without_tools_has_none_with_any_model() {
         assert_eq!(result.text, "Only text.", "{model:?}");
         assert_eq!(result.effects, Effects::None, "{model:?}");
         assert!(!stage.path("work/escaped").exists());
-        let calls = stage.sim.main_calls();
+        let calls = stage.calls();
         assert_eq!(calls.len(), 2);
         for call in calls {
             assert_eq!(call.conversation.tool_names(), Vec::<String>::new(), "{model:?}");
@@ -43,7 +43,7 @@ async fn commands_see_what_was_asked_for_and_no_token() {
             .with_variable("PASSED_ON");
         let result = stage.run(request).await.outcome.unwrap();
         assert_eq!(result.text, "Listed.");
-        let calls = stage.sim.main_calls();
+        let calls = stage.calls();
         let listed = calls.last().unwrap().conversation.tool_results().join("\n");
         let home = format!("HOME={}", stage.path("home").display());
         for line in ["PASSED_ON=as-asked", "NEXUS_RUN=", home.as_str()] {
@@ -66,9 +66,9 @@ async fn the_users_own_skills_and_settings_stay_out() {
     stage.write("home/.codex/config.toml", "model = \"LEAK-CANARY\"\n");
     for access in ToolAccess::ALL {
         let request = TurnRequest::new("$leak and $skill-creator, please.").with_tool_access(access);
-        stage.run(request).await.outcome.unwrap();
+        stage.run(request).await.result();
     }
-    let calls = stage.sim.main_calls();
+    let calls = stage.calls();
     assert_eq!(calls.len(), 4);
     for call in calls {
         let body = String::from_utf8_lossy(&call.body);

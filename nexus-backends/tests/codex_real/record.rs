@@ -1,7 +1,5 @@
 //! Conversations that go on, and what a turn leaves behind.
 
-use std::path::{Path, PathBuf};
-
 use nexus_core::{Effort, SessionMode, ToolAccess, TurnEvent, TurnRequest};
 use nexus_testkit::sim::{Reply, Scenario};
 
@@ -19,7 +17,7 @@ async fn a_resumed_turn_counts_its_own_tokens_alone() {
         assert_eq!((next.text.as_str(), next.usage), (text, first.usage));
         handle = next.resume.unwrap();
     }
-    let last = stage.sim.main_calls().pop().unwrap();
+    let last = stage.calls().pop().unwrap();
     assert_eq!(last.conversation.assistant_texts(), ["One.", "Two."]);
 }
 
@@ -31,7 +29,7 @@ async fn a_model_that_takes_less_effort_gets_what_it_takes() {
     let ran = stage.run(request).await;
     let applied = ran.outcome.unwrap().provenance.effort.unwrap();
     assert_eq!((applied.requested, applied.applied), (Effort::Max, Effort::XHigh));
-    let call = stage.sim.main_calls().pop().unwrap();
+    let call = stage.calls().pop().unwrap();
     assert_eq!(call.conversation.effort.as_deref(), Some("xhigh"));
     let warns =
         |event: &TurnEvent| matches!(event, TurnEvent::Warning(warning) if warning.text.contains("max"));
@@ -43,20 +41,14 @@ async fn a_model_that_takes_less_effort_gets_what_it_takes() {
 async fn nothing_is_left_but_what_was_to_be_kept() {
     let stage = Stage::new(Scenario::text("Done."));
     let request = TurnRequest::new("Hello.").with_tool_access(ToolAccess::WorkspaceWrite);
-    stage.run(request.clone()).await.outcome.unwrap();
-    assert_eq!(files(&stage.path("nexus")), Vec::<PathBuf>::new());
-    stage.run(request.with_session(SessionMode::Keep)).await.outcome.unwrap();
-    let kept = files(&stage.path("nexus"));
+    stage.run(request.clone()).await.result();
+    assert_eq!(stage.files("nexus"), Vec::<String>::new());
+    stage.run(request.with_session(SessionMode::Keep)).await.result();
+    let kept = stage.files("nexus");
     assert_eq!(kept.len(), 1, "{kept:?}");
-    assert!(kept[0].starts_with(stage.path("nexus/sessions/codex")), "{kept:?}");
+    assert!(kept[0].starts_with("sessions/codex/"), "{kept:?}");
     for folder in ["home", "work"] {
-        assert_eq!(files(&stage.path(folder)), Vec::<PathBuf>::new(), "{folder}");
+        assert!(stage.path(folder).is_dir(), "{folder}");
+        assert_eq!(stage.files(folder), Vec::<String>::new(), "{folder}");
     }
-}
-
-/// Every file below `folder`.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let below = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
-    entries.flat_map(below).collect()
 }

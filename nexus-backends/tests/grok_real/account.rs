@@ -23,7 +23,7 @@ async fn no_shell_finds_the_credential() {
                 .with_tool_access(access)
                 .in_directory(stage.path("work"))
                 .with_variable("FOR_TOOLS");
-            let ran = stage.run(request).await;
+            let ran = stage.run_as_asked(request).await;
             assert_eq!(ran.result().text, "I looked.");
             let seen = ran.tool_text();
             assert!(seen.contains("searched") && seen.contains("FOR_TOOLS=passed"), "{seen}");
@@ -49,7 +49,7 @@ async fn no_reading_tool_finds_the_credential() {
         ToolCall::function("list_dir", json!({ "target_directory": nexus })),
     ];
     stage.sim.set_scenario([Reply::calls(calls), Reply::text("I looked.")]);
-    let ran = stage.run(TurnRequest::new("Look.").with_tool_access(ToolAccess::ReadOnly)).await;
+    let ran = stage.run_as_asked(TurnRequest::new("Look.").with_tool_access(ToolAccess::ReadOnly)).await;
     assert_eq!(ran.result().text, "I looked.");
     assert_eq!(ran.result().tool_calls.len(), 3);
     // The pattern itself is among the arguments, not among the answers.
@@ -60,7 +60,7 @@ async fn no_reading_tool_finds_the_credential() {
 #[ignore = "needs the real CLI; run by .ci/run"]
 async fn nothing_calls_home_but_the_turn() {
     let stage = Stage::new(Reply::text("Hello."));
-    stage.run(TurnRequest::new("Hello.")).await.result();
+    stage.run_as_asked(TurnRequest::new("Hello.")).await.result();
     let beside: Vec<_> =
         stage.sim.requests().into_iter().filter(|request| request.purpose == Purpose::SideCall).collect();
     assert!(beside.is_empty(), "no title and no summary: {beside:?}");
@@ -71,7 +71,7 @@ async fn nothing_calls_home_but_the_turn() {
 #[ignore = "needs the real CLI; run by .ci/run"]
 async fn a_used_up_plan_is_told_by_its_sentence() {
     let stage = Stage::new(Reply::fault(Fault::usage_limit(0)));
-    let ran = stage.run(TurnRequest::new("Hello.")).await;
+    let ran = stage.run_as_asked(TurnRequest::new("Hello.")).await;
     let error = ran.outcome.unwrap_err();
     assert_eq!((error.kind(), error.retry()), (ErrorKind::UsageLimit, Retry::Never));
 }
@@ -81,9 +81,8 @@ async fn a_used_up_plan_is_told_by_its_sentence() {
 async fn an_authority_of_ones_own_is_trusted() {
     let sim = Sim::builder(Dialect::Xai, Reply::text("Over TLS.")).tls("localhost").start().unwrap();
     let authority = sim.ca_pem().unwrap().to_owned();
-    let url = sim.base_url();
-    let stage = Stage::before(sim).with("base_url", json!(url));
+    let stage = Stage::before(sim);
     let file = stage.write("authority.pem", &authority);
     let stage = stage.with("network", json!({ "ca_file": file }));
-    assert_eq!(stage.run(TurnRequest::new("Hello.")).await.result().text, "Over TLS.");
+    assert_eq!(stage.run_as_asked(TurnRequest::new("Hello.")).await.result().text, "Over TLS.");
 }

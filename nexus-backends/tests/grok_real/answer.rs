@@ -26,7 +26,7 @@ async fn an_answer_that_was_cut_is_taken_back_when_the_next_begins() {
     let request = TurnRequest::new("Look.")
         .with_tool_access(nexus_core::ToolAccess::Unrestricted)
         .in_directory(stage.path("work"));
-    let ran = stage.run(request).await;
+    let ran = stage.run_as_asked(request).await;
     let texts: Vec<_> = ran.result().messages.iter().map(|message| message.text.as_str()).collect();
     assert_eq!(texts, ["First I look.", "This came whole."]);
     assert_eq!(voided(&ran), [VoidCause::Retry]);
@@ -44,7 +44,7 @@ async fn an_answer_that_was_cut_is_taken_back_when_the_next_begins() {
 async fn a_server_that_fails_is_given_up_in_seconds() {
     let stage = Stage::new(Reply::status(500));
     let began = Instant::now();
-    let error = stage.run(TurnRequest::new("Hello.")).await.outcome.unwrap_err();
+    let error = stage.run_as_asked(TurnRequest::new("Hello.")).await.outcome.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::VendorFailure);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert!(stage.calls().len() >= 2, "it was asked again");
@@ -55,7 +55,8 @@ async fn a_server_that_fails_is_given_up_in_seconds() {
 async fn a_model_gets_the_effort_that_it_takes() {
     for (model, sent) in [("grok-4.6", "xhigh"), ("grok-4.5", "high")] {
         let stage = Stage::new(Reply::text("Hello."));
-        let ran = stage.run(TurnRequest::new("Hello.").with_model(model).with_effort(Effort::Max)).await;
+        let ran =
+            stage.run_as_asked(TurnRequest::new("Hello.").with_model(model).with_effort(Effort::Max)).await;
         assert_eq!(ran.result().text, "Hello.");
         assert_eq!(stage.calls()[0].json["reasoning"]["effort"], sent, "{model}");
         let warned = ran.events.iter().filter(|event| matches!(event, TurnEvent::Warning(_))).count();
@@ -68,7 +69,7 @@ async fn a_model_gets_the_effort_that_it_takes() {
 async fn a_prompt_that_is_a_command_of_the_vendors_is_a_prompt() {
     for prompt in ["/compact", "/context", "/loop 5m hello", "/always-approve", " /compact"] {
         let stage = Stage::new(Reply::text("Hello."));
-        let ran = stage.run(TurnRequest::new(prompt)).await;
+        let ran = stage.run_as_asked(TurnRequest::new(prompt)).await;
         assert_eq!(ran.result().text, "Hello.", "{prompt:?}");
         let calls = stage.calls();
         assert_eq!(calls.len(), 1, "{prompt:?}");

@@ -34,7 +34,7 @@ async fn the_workspace_is_all_that_can_be_written() {
         .with_tool_access(ToolAccess::WorkspaceWrite)
         .in_directory(stage.path("work"))
         .with_extra_root(&extra);
-    let ran = stage.run(request).await;
+    let ran = stage.run_as_asked(request).await;
     assert_eq!(ran.result().text, "I wrote.");
     let written: Vec<bool> = places.iter().map(|place| place.join("written").exists()).collect();
     assert_eq!(written, [true, true, false, false, false, false, false], "{places:?}: {}", ran.tool_text());
@@ -51,7 +51,7 @@ async fn a_tool_that_was_taken_away_is_not_there() {
         stage
             .sim
             .set_scenario(Scenario::tool_then_text(ToolCall::shell("echo no > ran.txt"), "It is not there."));
-        let ran = stage.run(request).await;
+        let ran = stage.run_as_asked(request).await;
         assert_eq!(ran.result().text, "It is not there.", "{access:?}");
         let statuses: Vec<_> = ran.result().tool_calls.iter().map(|call| call.status).collect();
         assert_eq!(statuses, [ToolCallStatus::Failed], "{access:?}");
@@ -87,7 +87,7 @@ async fn what_others_left_in_the_users_home_does_not_leak_in() {
     let request = TurnRequest::new("Hello.")
         .with_tool_access(ToolAccess::Unrestricted)
         .in_directory(stage.path("work"));
-    assert_eq!(stage.run(request).await.result().text, "Hello.");
+    assert_eq!(stage.run_as_asked(request).await.result().text, "Hello.");
     for trace in ["hook-ran", "server-ran", "envrc-ran"] {
         assert!(!stage.path(trace).exists(), "{trace}");
     }
@@ -99,7 +99,7 @@ async fn what_others_left_in_the_users_home_does_not_leak_in() {
 async fn a_variable_of_the_vendors_cannot_be_passed_in() {
     let stage = Stage::new(Reply::text("Hello."));
     let request = TurnRequest::new("Hello.").with_variable("XAI_API_KEY");
-    let error = stage.run(request).await.outcome.unwrap_err();
+    let error = stage.run_as_asked(request).await.outcome.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidRequest);
     assert!(stage.calls().is_empty());
 }

@@ -6,18 +6,6 @@ use serde_json::json;
 
 use super::support::Stage;
 
-/// Every file below a folder.
-fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let mut all = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        match entry.path() {
-            path if path.is_dir() => all.extend(files(&path)),
-            path => all.push(path),
-        }
-    }
-    all
-}
-
 #[tokio::test]
 #[ignore = "needs the real CLI; run by .ci/run"]
 async fn a_conversation_goes_on_in_another_directory() {
@@ -26,7 +14,7 @@ async fn a_conversation_goes_on_in_another_directory() {
         .with_tool_access(ToolAccess::Unrestricted)
         .in_directory(stage.path("work"))
         .with_session(SessionMode::Keep);
-    let handle = stage.run(first).await.result().resume.clone().unwrap();
+    let handle = stage.run_as_asked(first).await.result().resume.clone().unwrap();
 
     let elsewhere = stage.path("another place, with blanks and ü");
     std::fs::create_dir(&elsewhere).unwrap();
@@ -35,7 +23,7 @@ async fn a_conversation_goes_on_in_another_directory() {
         .with_tool_access(ToolAccess::Unrestricted)
         .in_directory(&elsewhere)
         .with_session(SessionMode::resume(handle));
-    let ran = stage.run(second).await;
+    let ran = stage.run_as_asked(second).await;
     assert_eq!(ran.result().text, "Heron.");
     assert!(ran.tool_text().contains("another place, with blanks and ü"), "{}", ran.tool_text());
     let messages: Vec<_> = ran.result().messages.iter().map(|message| message.text.as_str()).collect();
@@ -47,15 +35,15 @@ async fn a_conversation_goes_on_in_another_directory() {
 #[ignore = "needs the real CLI; run by .ci/run"]
 async fn only_a_conversation_that_is_kept_is_left_on_disk() {
     let stage = Stage::new(Reply::text("Hello."));
-    stage.run(TurnRequest::new("Hello.")).await.result();
-    let left = files(&stage.path("nexus"));
+    stage.run_as_asked(TurnRequest::new("Hello.")).await.result();
+    let left = stage.files("nexus");
     assert!(left.is_empty(), "{left:?}");
 
-    stage.run(TurnRequest::new("Hello.").with_session(SessionMode::Keep)).await.result();
-    let left = files(&stage.path("nexus"));
+    stage.run_as_asked(TurnRequest::new("Hello.").with_session(SessionMode::Keep)).await.result();
+    let left = stage.files("nexus");
     assert!(!left.is_empty());
-    assert!(left.iter().all(|path| path.starts_with(stage.path("nexus/sessions/grok"))), "{left:?}");
-    assert!(files(&stage.path("home")).is_empty() && files(&stage.path("work")).is_empty());
+    assert!(left.iter().all(|path| path.starts_with("sessions/grok/")), "{left:?}");
+    assert!(stage.files("home").is_empty() && stage.files("work").is_empty());
 }
 
 #[tokio::test]
@@ -67,7 +55,7 @@ async fn a_repair_goes_on_in_the_same_conversation_with_its_system_text() {
     let request = TurnRequest::new("How many moons?")
         .with_system("Speak as SATURN-KEEPER.")
         .with_output(OutputSchema::new(schema).unwrap());
-    let ran = stage.run(request).await;
+    let ran = stage.run_as_asked(request).await;
     assert_eq!(ran.result().output, Some(json!({ "moons": 146 })));
     assert_eq!(ran.result().provenance.attempts, 2);
     let calls = stage.calls();
@@ -84,11 +72,11 @@ async fn a_repair_goes_on_in_the_same_conversation_with_its_system_text() {
 async fn a_conversation_goes_on_under_the_system_text_of_each_turn() {
     let stage = Stage::new(Reply::text("I shall."));
     let first = TurnRequest::new("Remember heron.").with_system("FIRST-TEXT").with_session(SessionMode::Keep);
-    let mut handle = stage.run(first).await.result().resume.clone().unwrap();
+    let mut handle = stage.run_as_asked(first).await.result().resume.clone().unwrap();
     for system in [Some("SECOND-TEXT"), None] {
         let mut next = TurnRequest::new("Go on.").with_session(SessionMode::resume(handle));
         next.system = system.map(str::to_owned);
-        handle = stage.run(next).await.result().resume.clone().unwrap();
+        handle = stage.run_as_asked(next).await.result().resume.clone().unwrap();
         let sent = stage.calls().last().unwrap().json.to_string();
         assert!(!sent.contains("FIRST-TEXT") && sent.contains("Remember heron."), "{sent}");
         assert_eq!(sent.contains("SECOND-TEXT"), system.is_some(), "{sent}");

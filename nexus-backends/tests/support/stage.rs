@@ -1,0 +1,106 @@
+//! A real program before a simulator, with folders of its own. How each vendor's is set up is told beside that
+//! vendor's tests.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use nexus_core::{BackendKind, BuildContext, ExecutionBackend, TurnRequest, TurnResult};
+use nexus_testkit::sim::{RecordedRequest, Sim};
+use serde_json::{Value, json};
+
+use crate::ran::Ran;
+
+/// A backend, and all that it can touch: the folders `home`, `nexus` and `work`, and a few variables.
+pub(crate) struct Stage {
+    pub(crate) sim: Sim,
+    kind: Box<dyn BackendKind>,
+    folder: tempfile::TempDir,
+    settings: Value,
+    environment: BTreeMap<String, String>,
+}
+
+impl Stage {
+    /// A backend with these settings, whose program is the one that `variable` names. It is not pointed at `sim`.
+    pub(crate) fn of(kind: impl BackendKind, variable: &str, sim: Sim, settings: Value) -> Self {
+        let executable = std::env::var(variable).unwrap_or_else(|_| panic!("{variable} names the program"));
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["home", "nexus", "work"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let home = folder.path().join("home").to_str().unwrap().to_owned();
+        Self { sim, kind: Box::new(kind), folder, settings, environment: BTreeMap::new() }
+            .with("executable", json!(executable))
+            .with_variable("PATH", &std::env::var("PATH").unwrap())
+            .with_variable("HOME", &home)
+    }
+
+    /// Changes a setting; `null` takes it away.
+    pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
+        match value {
+            Value::Null => drop(self.settings.as_object_mut().unwrap().remove(key)),
+            value => self.settings[key] = value,
+        }
+        self
+    }
+
+    /// Sets a variable of the host.
+    pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// A path below the stage's folder.
+    pub(crate) fn path(&self, relative: &str) -> PathBuf {
+        self.folder.path().join(relative)
+    }
+
+    /// Writes a file below the stage's folder, and says where it is.
+    pub(crate) fn write(&self, relative: &str, text: &str) -> PathBuf {
+        let path = self.path(relative);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Every file below a folder of the stage, by its path from there, sorted. A missing folder has none.
+    pub(crate) fn files(&self, relative: &str) -> Vec<String> {
+        let root = self.path(relative);
+        let mut found = Vec::new();
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => found.push(path.strip_prefix(&root).unwrap().to_string_lossy().into_owned()),
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// The backend, built anew.
+    pub(crate) fn backend(&self) -> Arc<dyn ExecutionBackend> {
+        let context = BuildContext::new(self.path("nexus"), self.folder.path())
+            .with_environment(self.environment.clone());
+        let settings = self.settings.as_object().expect("settings are an object");
+        self.kind.build(self.kind.name().into(), settings, &context).unwrap()
+    }
+
+    /// Runs a turn with this very request.
+    pub(crate) async fn run_as_asked(&self, request: TurnRequest) -> Ran {
+        Ran::of(&*self.backend(), request).await
+    }
+
+    /// The requests to the model.
+    pub(crate) fn calls(&self) -> Vec<RecordedRequest> {
+        self.sim.main_calls()
+    }
+}
+
+impl Ran {
+    /// The result of a turn that ended well.
+    pub(crate) fn result(&self) -> &TurnResult {
+        self.outcome.as_ref().unwrap_or_else(|error| panic!("{error:?}"))
+    }
+}
