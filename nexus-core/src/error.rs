@@ -98,6 +98,7 @@ impl ErrorKind {
                 Limit::ModelCalls => "reached the limit of model calls",
                 Limit::OutputTokens => "reached the limit of output tokens",
                 Limit::Cost => "reached the cost limit",
+                Limit::RepeatedCalls => "made the same call over and over",
             },
             Self::Starved(phase) => match phase {
                 Phase::Start => "did not start in time",
@@ -130,6 +131,8 @@ pub enum Limit {
     OutputTokens,
     /// Too expensive.
     Cost,
+    /// The model made one call over and over, and got the same answer each time.
+    RepeatedCalls,
 }
 
 /// A part of a turn in which silence is counted apart.
