@@ -3,5 +3,7 @@
 pub mod auth;
 pub mod delegated;
 mod registry;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod turn;
 
 pub use registry::registry;

@@ -1,23 +1,16 @@
 //! The seam over any [`Cli`].
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventSink, ExecutionBackend, TurnError,
-    TurnHost, TurnRequest, TurnResult,
+    Availability, BackendId, BuildContext, Capabilities, EventSink, ExecutionBackend, TurnError, TurnHost,
+    TurnRequest, TurnResult,
 };
 use tracing::Instrument as _;
 
-use super::{
-    conversation::{Cli, Failure},
-    ledger,
-    settings::Settings,
-    turn::Turn,
-};
+use super::{conversation::Cli, ledger, settings::Settings, turn::Turn};
+use crate::turn::{admit, turn_span};
 
 /// One CLI as an [`ExecutionBackend`].
 #[derive(Debug)]
@@ -43,30 +36,6 @@ impl<C: Cli> DelegatedBackend<C> {
         }
     }
 
-    /// Refuses what cannot be run, before anything is spent.
-    fn check(&self, request: &TurnRequest, host: &TurnHost) -> Result<(), Failure> {
-        if host.cancel.is_cancelled() {
-            return Err(Failure::new(ErrorKind::Cancelled, "before it began"));
-        }
-        let offers_tools = !host.tools.definitions().is_empty();
-        if let Some(unmet) = self.cli.capabilities().unmet(request, offers_tools) {
-            return Err(Failure::new(ErrorKind::Unsupported, unmet));
-        }
-        if request.is_empty() {
-            return Err(Failure::new(ErrorKind::InvalidRequest, "the prompt is empty"));
-        }
-        if let Some(handle) = request.session.handle()
-            && *handle.backend() != self.id
-        {
-            let reason = format!("the conversation to resume belongs to {}", handle.backend());
-            return Err(Failure::new(ErrorKind::InvalidRequest, reason));
-        }
-        if let Some(directory) = &request.working_directory {
-            check_directory(directory, "working directory")?;
-        }
-        request.extra_roots.iter().try_for_each(|root| check_directory(root, "extra root"))
-    }
-
     /// Ends what an earlier host left behind when it died. Once per backend.
     async fn sweep(&self) {
         let sweep = || async {
@@ -77,16 +46,6 @@ impl<C: Cli> DelegatedBackend<C> {
         };
         self.swept.get_or_init(sweep).await;
     }
-}
-
-fn check_directory(directory: &Path, what: &str) -> Result<(), Failure> {
-    let problem = match std::fs::metadata(directory) {
-        Ok(metadata) if metadata.is_dir() => return Ok(()),
-        Ok(_) => "is not a folder".to_owned(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "does not exist".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    Err(Failure::new(ErrorKind::InvalidRequest, format!("the {what} {} {problem}", directory.display())))
 }
 
 #[async_trait]
@@ -109,18 +68,10 @@ impl<C: Cli> ExecutionBackend for DelegatedBackend<C> {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        let span = tracing::info_span!(
-            "turn",
-            gen_ai.operation.name = "invoke_agent",
-            gen_ai.agent.name = %self.id,
-            gen_ai.request.model = request.model.as_ref().map(tracing::field::display),
-            gen_ai.response.model = tracing::field::Empty,
-            gen_ai.usage.input_tokens = tracing::field::Empty,
-            gen_ai.usage.output_tokens = tracing::field::Empty,
-            error.type = tracing::field::Empty,
-        );
+        let span = turn_span(&self.id, &request);
         async {
-            self.check(&request, &host).map_err(|failure| failure.into_error(self.id.clone()))?;
+            admit(&self.id, &self.cli.capabilities(), &request, &host)
+                .map_err(|failure| failure.into_error(self.id.clone()))?;
             self.sweep().await;
             Turn::new(self, Arc::new(request), host.cancel).run(events).await
         }

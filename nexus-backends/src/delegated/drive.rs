@@ -4,21 +4,20 @@ use std::{path::Path, time::Duration};
 
 use futures::FutureExt as _;
 use nexus_core::{
-    CancelToken, ErrorKind, EventSink, FinishReason, Limit, Limits, ProcessExit, ProcessReport, Survivor,
-    turn::{ToolOrigin, Unrecognized},
+    CancelToken, ErrorKind, EventSink, FinishReason, Limits, ProcessExit, ProcessReport, Survivor,
+    turn::Unrecognized,
 };
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    conversation::{Conversation, Failure, Polite as AskedBy, ProcessEnd, Step, Verdict},
+    conversation::{Conversation, Polite as AskedBy, ProcessEnd, Repair, Step, Verdict},
     lines::{Line, LineEnding},
     spawn::{Exit, ExitStatus, Polite, Process, Stop},
-    turn::{AnswerCheck, Checked},
-    turn_log::TurnLog,
-    watch::{Watch, sleep_until},
+    tally::Tally,
 };
+use crate::turn::{AnswerCheck, Checked, Failure, TurnLog, Watch, out_of_time, over_limit, sleep_until};
 
 /// How long a process may take to say its last words once it was asked to stop.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -40,6 +39,7 @@ pub(super) struct Drive<'a> {
     pub(super) cancel: &'a CancelToken,
     pub(super) watch: &'a mut Watch,
     pub(super) log: &'a mut TurnLog,
+    pub(super) tally: &'a mut Tally,
     pub(super) limits: &'a Limits,
     pub(super) answer: &'a mut AnswerCheck,
     pub(super) events: &'a mut dyn EventSink,
@@ -152,7 +152,7 @@ impl Drive<'_> {
 
     /// Carries a step out.
     fn apply(&mut self, step: &mut Step, state: State) -> State {
-        self.log.absorb(step);
+        self.tally.absorb(step, self.log);
         self.write(step);
         if matches!(state, State::Finishing { .. }) {
             return state;
@@ -163,7 +163,7 @@ impl Drive<'_> {
             let until = if verdict.is_some() { Instant::now() } else { until };
             return State::Stopping { cause, asked, until };
         }
-        if let Some(failure) = self.over_limit() {
+        if let Some(failure) = over_limit(self.log, self.limits) {
             return match verdict {
                 Some(_) => self.finishing(Err(failure)),
                 None => self.interrupt(failure),
@@ -177,11 +177,14 @@ impl Drive<'_> {
     }
 
     fn answered(&mut self, finish: FinishReason, output: Option<Value>, step: &mut Step) -> State {
-        match self.answer.check(output, self.log, self.conversation, step) {
-            Checked::Fits(output) => self.finishing(Ok(Ended::Answered { finish, output })),
-            Checked::AskAgain(instruction) => self.finishing(Ok(Ended::AskAgain { instruction })),
-            Checked::Useless(failure) => self.finishing(Err(failure)),
-            Checked::AskedAgain => {
+        let instruction = match self.answer.check(output, self.log) {
+            Checked::Fits(output) => return self.finishing(Ok(Ended::Answered { finish, output })),
+            Checked::Useless(failure) => return self.finishing(Err(failure)),
+            Checked::AskAgain(instruction) => instruction,
+        };
+        match self.conversation.repair(&instruction, step) {
+            Repair::NewProcess => self.finishing(Ok(Ended::AskAgain { instruction })),
+            Repair::SameProcess => {
                 self.log.provenance.attempts += 1;
                 self.write(step);
                 self.watch.heard(self.conversation.phase());
@@ -210,37 +213,10 @@ impl Drive<'_> {
     fn interrupt(&mut self, cause: Failure) -> State {
         let mut step = Step::default();
         let asked = self.conversation.interrupt(&mut step);
-        self.log.absorb(&mut step);
+        self.tally.absorb(&mut step, self.log);
         self.write(&mut step);
         let patience = if asked == AskedBy::Written { LAST_WORDS } else { Duration::ZERO };
         State::Stopping { cause, asked, until: Instant::now() + patience }
-    }
-
-    /// The first limit of the request that is exceeded.
-    fn over_limit(&self) -> Option<Failure> {
-        let recorder = &self.log.recorder;
-        let calls = recorder.tool_calls().iter().filter(|call| call.origin != ToolOrigin::Hosted).count();
-        let output_tokens = recorder.usage().all_output_tokens().unwrap_or(0);
-        let cost = recorder.cost.map(|cost| cost.usd);
-        let limits = self.limits;
-        let limit = if limits.tool_calls.is_some_and(|limit| calls > limit as usize) {
-            Limit::ToolCalls
-        } else if limits.model_calls.is_some_and(|limit| self.log.model_calls > limit) {
-            Limit::ModelCalls
-        } else if limits.output_tokens.is_some_and(|limit| output_tokens > limit) {
-            Limit::OutputTokens
-        } else if limits.cost.is_some_and(|limit| cost.is_some_and(|cost| cost > limit)) {
-            Limit::Cost
-        } else {
-            return None;
-        };
-        let reason = match limit {
-            Limit::ToolCalls => format!("{calls} calls"),
-            Limit::ModelCalls => format!("{} calls", self.log.model_calls),
-            Limit::OutputTokens => format!("{output_tokens} tokens"),
-            _ => cost.map(|cost| cost.to_string()).unwrap_or_default(),
-        };
-        Some(Failure::new(ErrorKind::LimitReached(limit), reason))
     }
 
     /// Ends the process and judges its end.
@@ -259,7 +235,7 @@ impl Drive<'_> {
         let end = ProcessEnd { exit: Some(status), stderr_tail: &stderr_tail, home: self.home, was_stopped };
         self.conversation.ended(&end, &mut step);
         let verdict = step.verdict.take();
-        self.log.absorb(&mut step);
+        self.tally.absorb(&mut step, self.log);
         let survivors =
             exit.survivors.iter().map(|one| Survivor::new(one.identity.pid, &*one.name)).collect();
         self.log.process = Some(ProcessReport::new(Some(status), stderr_tail).with_survivors(survivors));
@@ -316,23 +292,26 @@ impl Drive<'_> {
     fn last_line(&mut self, line: &Line) {
         let mut step = Step::default();
         self.line(line, &mut step);
-        self.log.absorb(&mut step);
+        self.tally.absorb(&mut step, self.log);
     }
 
     /// The process ended by itself, and no line gave a verdict.
     fn judge(&mut self, verdict: Option<Verdict>, status: ProcessExit) -> Result<Ended, Failure> {
-        if let Some(failure) = self.over_limit() {
+        if let Some(failure) = over_limit(self.log, self.limits) {
             return Err(failure);
         }
         match verdict {
             Some(Verdict::Failed(failure)) => Err(failure),
             Some(Verdict::Answered { finish, output }) => {
                 let mut step = Step::default();
-                match self.answer.check(output, self.log, self.conversation, &mut step) {
-                    Checked::Fits(output) => Ok(Ended::Answered { finish, output }),
-                    Checked::AskAgain(instruction) => Ok(Ended::AskAgain { instruction }),
-                    Checked::Useless(failure) => Err(failure),
-                    Checked::AskedAgain => Err(Failure::new(
+                let instruction = match self.answer.check(output, self.log) {
+                    Checked::Fits(output) => return Ok(Ended::Answered { finish, output }),
+                    Checked::Useless(failure) => return Err(failure),
+                    Checked::AskAgain(instruction) => instruction,
+                };
+                match self.conversation.repair(&instruction, &mut step) {
+                    Repair::NewProcess => Ok(Ended::AskAgain { instruction }),
+                    Repair::SameProcess => Err(Failure::new(
                         ErrorKind::OutputInvalid,
                         "the process that would ask again has ended",
                     )),
@@ -340,13 +319,5 @@ impl Drive<'_> {
             }
             None => Err(Failure::new(ErrorKind::Crashed, status.to_string())),
         }
-    }
-}
-
-fn out_of_time(kind: ErrorKind, elapsed: Duration) -> Failure {
-    let after = format!("after {:.1} s", elapsed.as_secs_f64());
-    match kind {
-        ErrorKind::Starved(phase) => Failure::new(ErrorKind::Starved(phase), after),
-        kind => Failure::new(kind, after),
     }
 }

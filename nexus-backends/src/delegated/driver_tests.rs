@@ -21,14 +21,13 @@ use serde_json::{Value, json};
 
 use super::{
     backend::DelegatedBackend,
-    conversation::{
-        Attempt, Cli, Conversation, Failure, Polite, Prepared, ProcessEnd, Repair, Step, TurnPlan,
-    },
+    conversation::{Attempt, Cli, Conversation, Polite, Prepared, ProcessEnd, Repair, Step, TurnPlan},
     environment::Environment,
     executable::Executable,
     settings::Settings,
     spawn::{Invocation, StdinMode},
 };
+use crate::turn::Failure;
 
 /// Runs `sh` with one script per process of the turn; the last one repeats.
 #[derive(Debug)]

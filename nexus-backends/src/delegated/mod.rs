@@ -35,9 +35,7 @@ pub mod run_home;
 mod settings;
 pub mod spawn;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod tally;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod turn;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
-mod turn_log;
 pub mod version;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
-mod watch;

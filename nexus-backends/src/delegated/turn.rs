@@ -1,28 +1,24 @@
 //! One delegated turn: its processes, the shape of its answer, and how it ends.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use nexus_core::{
-    AppliedEffort, CancelToken, ErrorKind, EventSink, FinishReason, MessageId, OnLost, OutputSchema,
-    SessionMode, TurnError, TurnEvent, TurnRequest, TurnResult,
-    turn::{MessageVoided, VoidCause},
+    AppliedEffort, CancelToken, ErrorKind, EventSink, FinishReason, OnLost, SessionMode, TurnError,
+    TurnEvent, TurnRequest, TurnResult,
 };
 use serde_json::Value;
 
 use super::{
     backend::DelegatedBackend,
-    conversation::{Attempt, Cli, Conversation, Failure, Prepared, Repair, Step, TurnPlan},
+    conversation::{Attempt, Cli, Prepared, TurnPlan},
     drive::{Drive, Ended},
     ledger::LedgerEntry,
     redact::Redactor,
     run_home::RunHome,
     spawn::{Bounds, SpawnError},
-    turn_log::TurnLog,
-    watch::{Watch, sleep_until},
+    tally::Tally,
 };
-
-/// How long a sink that is not ready may hold up the return of a cancelled turn.
-const CANCELLED_FLUSH: Duration = Duration::from_millis(250);
+use crate::turn::{AnswerCheck, Failure, TurnLog, Watch, sleep_until};
 
 /// Runs one turn on one CLI.
 pub(super) struct Turn<'a, C> {
@@ -32,6 +28,7 @@ pub(super) struct Turn<'a, C> {
     cancel: CancelToken,
     watch: Watch,
     log: TurnLog,
+    tally: Tally,
     answer: AnswerCheck,
 }
 
@@ -56,6 +53,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             cancel,
             watch: Watch::new(&request.limits),
             log: TurnLog::new(backend.id.clone(), request.model.clone(), effort),
+            tally: Tally::default(),
             answer: AnswerCheck::new(request.output.clone()),
             request,
         }
@@ -65,7 +63,7 @@ impl<'a, C: Cli> Turn<'a, C> {
     pub(super) async fn run(mut self, events: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
         let outcome = self.run_processes(events).await;
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
-        self.flush(events, is_cancelled).await;
+        self.log.flush(events, &self.cancel, &self.watch, is_cancelled).await;
         let keeps = !matches!(self.request.session, SessionMode::Ephemeral);
         match outcome {
             Ok((finish, output)) => Ok(self.log.into_result(finish, output, keeps)),
@@ -168,7 +166,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         }
         // Declared after the home, hence dropped before it: nobody writes there any more.
         let process = invocation.spawn()?;
-        self.log.begin_process();
+        self.tally.begin_process(&self.log);
         self.watch.restart();
         let drive = Drive {
             process: &process,
@@ -177,6 +175,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             cancel: &self.cancel,
             watch: &mut self.watch,
             log: &mut self.log,
+            tally: &mut self.tally,
             limits: &self.request.limits,
             answer: &mut self.answer,
             events,
@@ -184,32 +183,6 @@ impl<'a, C: Cli> Turn<'a, C> {
         match drive.run().await? {
             Ended::Answered { finish, output } => Ok(Outcome::Answered { finish, output }),
             Ended::AskAgain { instruction } => Ok(Outcome::AskAgain { instruction, home }),
-        }
-    }
-
-    /// Hands the rest of the events over. A sink that is not ready delays neither a cancelled turn nor the
-    /// deadline; what it did not take is in the result.
-    async fn flush(&mut self, events: &mut dyn EventSink, is_cancelled: bool) {
-        self.log.start();
-        let patience = async {
-            if is_cancelled {
-                tokio::time::sleep(CANCELLED_FLUSH).await;
-                return;
-            }
-            match self.watch.remaining() {
-                Some(left) => tokio::time::sleep(left.max(CANCELLED_FLUSH)).await,
-                None => std::future::pending().await,
-            }
-        };
-        let cancelled_meanwhile = async {
-            self.cancel.cancelled().await;
-            tokio::time::sleep(CANCELLED_FLUSH).await;
-        };
-        tokio::select! {
-            biased;
-            () = self.log.outbox.flush(events) => {}
-            () = patience => {}
-            () = cancelled_meanwhile => {}
         }
     }
 }
@@ -222,63 +195,5 @@ impl From<SpawnError> for Failure {
             _ => ErrorKind::InvalidRequest,
         };
         Self::of(kind, &error)
-    }
-}
-
-/// Holds an answer against the schema, and counts how often the model may be asked again.
-#[derive(Debug)]
-pub(super) struct AnswerCheck {
-    schema: Option<OutputSchema>,
-    repairs_left: u32,
-}
-
-/// What the check of an answer came to.
-pub(super) enum Checked {
-    /// It can be used; the value is there if a schema was.
-    Fits(Option<Value>),
-    /// It cannot, and the process that gave it was asked again.
-    AskedAgain,
-    /// It cannot, and another process must ask again.
-    AskAgain(String),
-    /// It cannot, and the model was asked often enough.
-    Useless(Failure),
-}
-
-impl AnswerCheck {
-    fn new(schema: Option<OutputSchema>) -> Self {
-        Self { repairs_left: schema.as_ref().map_or(0, OutputSchema::repairs), schema }
-    }
-
-    /// Checks the answer: `output` if the vendor names a value apart, else the last message.
-    pub(super) fn check(
-        &mut self,
-        output: Option<Value>,
-        log: &mut TurnLog,
-        conversation: &mut dyn Conversation,
-        step: &mut Step,
-    ) -> Checked {
-        let Some(schema) = &self.schema else { return Checked::Fits(output) };
-        let last = log.recorder.last_message();
-        let read = match output {
-            Some(value) => schema.check(&value).map(|()| value),
-            None => schema.read(last.map_or("", |message| &message.text)),
-        };
-        let problem = match read {
-            Ok(value) => return Checked::Fits(Some(value)),
-            Err(problem) => problem,
-        };
-        if self.repairs_left == 0 {
-            return Checked::Useless(Failure::new(ErrorKind::OutputInvalid, problem.to_string()));
-        }
-        self.repairs_left -= 1;
-        let instruction = schema.repair_instruction(&problem);
-        let voided: Option<MessageId> = last.map(|message| message.id.clone());
-        if let Some(message) = voided {
-            log.event(MessageVoided::new(message, VoidCause::Repair));
-        }
-        match conversation.repair(&instruction, step) {
-            Repair::SameProcess => Checked::AskedAgain,
-            Repair::NewProcess => Checked::AskAgain(instruction),
-        }
     }
 }

@@ -6,7 +6,7 @@
 use nexus_core::ErrorKind;
 
 use super::wire::Account;
-use crate::delegated::{conversation::Failure, settings::Billing};
+use crate::{delegated::settings::Billing, turn::Failure};
 
 /// Who pays for the credential that the CLI found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

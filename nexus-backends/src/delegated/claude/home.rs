@@ -18,11 +18,12 @@ use nexus_core::{BuildContext, ErrorKind, OnLost, Secret, SessionMode, ToolAcces
 
 use super::session::{Kept, Session};
 use crate::delegated::{
-    conversation::{Attempt, Failure, TurnPlan},
+    conversation::{Attempt, TurnPlan},
     environment::{Environment, NetworkSettings},
     run_home::RunHome,
     settings::{Billing, Settings},
 };
+use crate::turn::Failure;
 
 /// Where kept conversations are, below `$NEXUS_HOME`.
 const SESSIONS: &str = "sessions/claude-cli";

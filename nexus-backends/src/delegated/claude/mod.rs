@@ -49,7 +49,7 @@ use serde_json::{Map, Value};
 use self::translate::{ClaudeConversation, Opening};
 use super::{
     backend::DelegatedBackend,
-    conversation::{Attempt, Cli, Failure, Prepared, TurnPlan},
+    conversation::{Attempt, Cli, Prepared, TurnPlan},
     environment::Environment,
     executable::{Executable, ExecutableError},
     settings::Settings,
@@ -57,6 +57,7 @@ use super::{
     version::version_line,
 };
 use crate::auth::{CredentialSource as _, StaticToken};
+use crate::turn::Failure;
 
 /// The program, where the settings name no other.
 const PROGRAM: &str = "claude";

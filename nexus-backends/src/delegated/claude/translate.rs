@@ -24,9 +24,10 @@ use super::{
     },
 };
 use crate::delegated::{
-    conversation::{Conversation, Failure, Polite, ProcessEnd, Repair, Step, Verdict},
+    conversation::{Conversation, Polite, ProcessEnd, Repair, Step, Verdict},
     settings::Billing,
 };
+use crate::turn::Failure;
 
 /// Names our control request that opens the conversation.
 const OPENING: &str = "nexus-open";

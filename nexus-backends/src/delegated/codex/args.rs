@@ -4,7 +4,8 @@ use nexus_core::{AppliedEffort, ErrorKind, PromptBlock, ToolAccess, TurnRequest}
 use serde_json::{Value, json};
 
 use super::{session::KeptSession, translate::Script};
-use crate::delegated::conversation::{Failure, TurnPlan};
+use crate::delegated::conversation::TurnPlan;
+use crate::turn::Failure;
 
 /// The whole argument list: nothing in it comes from a request.
 pub(super) const ARGUMENTS: [&str; 2] = ["app-server", "--strict-config"];

@@ -10,7 +10,7 @@ use nexus_core::{ErrorKind, Retry};
 use serde_json::Value;
 
 use super::wire::{Problem, RateLimits};
-use crate::delegated::conversation::Failure;
+use crate::turn::Failure;
 
 /// How long to wait where the vendor is out of capacity and names no time. Source: our own guess.
 const GUESSED_PATIENCE: Duration = Duration::from_secs(30);

@@ -47,7 +47,7 @@ use self::{
 };
 use super::{
     backend::DelegatedBackend,
-    conversation::{Attempt, Cli, Failure, Prepared, TurnPlan},
+    conversation::{Attempt, Cli, Prepared, TurnPlan},
     environment::Environment,
     executable::{Executable, ExecutableError},
     run_home::RunHome,
@@ -55,6 +55,7 @@ use super::{
     spawn::{Invocation, StdinMode},
 };
 use crate::auth::{Credential, CredentialSource, StaticToken};
+use crate::turn::Failure;
 
 /// What to do where no credential is configured.
 const NAME_A_CREDENTIAL: &str = "no credential is configured: set `credential: { env: NAME }` or \

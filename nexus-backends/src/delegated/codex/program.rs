@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use nexus_core::{Availability, ErrorKind};
 
 use crate::delegated::{
-    conversation::Failure,
     environment::Environment,
     executable::{Executable, ExecutableError},
     version::version_line,
 };
+use crate::turn::Failure;
 
 /// Versions that the translation was tested with.
 const TESTED: &[&str] = &["0.169.0"];

@@ -22,7 +22,8 @@ use super::{
     tally::Tally,
     wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNews},
 };
-use crate::delegated::conversation::{Conversation, Failure, Polite, ProcessEnd, Repair, Step};
+use crate::delegated::conversation::{Conversation, Polite, ProcessEnd, Repair, Step};
+use crate::turn::Failure;
 
 /// What the program is asked, made ready before it runs.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nexus_core::{ErrorKind, Retry};
 
 use super::{record::TurnEnd, wire::InternalError};
-use crate::delegated::conversation::Failure;
+use crate::turn::Failure;
 
 /// What to wait after a rate limit whose length is not told. A guess of ours.
 const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);

@@ -41,12 +41,13 @@ use serde_json::{Map, Value};
 use self::translate::GrokConversation;
 use super::{
     backend::DelegatedBackend,
-    conversation::{Attempt, Cli, Failure, Prepared, TurnPlan},
+    conversation::{Attempt, Cli, Prepared, TurnPlan},
     environment::{Environment, EnvironmentBuilder, NetworkSettings},
     executable::{Executable, ExecutableError},
     settings::{Billing, Settings},
 };
 use crate::auth::{CredentialSource, StaticToken};
+use crate::turn::Failure;
 
 /// The name of the program.
 const PROGRAM: &str = "grok";

@@ -5,7 +5,8 @@
 use nexus_core::{ErrorKind, FinishReason, Limit};
 
 use super::wire;
-use crate::delegated::conversation::{Failure, Verdict};
+use crate::delegated::conversation::Verdict;
+use crate::turn::Failure;
 
 /// The verdict on a turn whose last message is `answer`; `at_limit` if the CLI said that it reached its own.
 pub(super) fn of_end(end: &wire::End, answer: Option<&str>, at_limit: bool) -> Verdict {

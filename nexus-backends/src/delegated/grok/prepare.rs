@@ -14,10 +14,11 @@ use super::{
     translate::GrokConversation,
     version,
 };
+use crate::turn::Failure;
 use crate::{
     auth::{Credential, CredentialSource as _},
     delegated::{
-        conversation::{Attempt, Failure, Prepared, TurnPlan},
+        conversation::{Attempt, Prepared, TurnPlan},
         environment::{Environment, EnvironmentError},
         executable::Executable,
         run_home::RunHome,

@@ -29,7 +29,8 @@ use super::{
     sessions::Keeping,
     tools, wire,
 };
-use crate::delegated::conversation::{Conversation, Failure, Polite, ProcessEnd, Repair, Step, Verdict};
+use crate::delegated::conversation::{Conversation, Polite, ProcessEnd, Repair, Step, Verdict};
+use crate::turn::Failure;
 
 /// The CLI waits longer than this before it asks again, and what it wrote before is read sooner.
 const RETRY_GAP: Duration = Duration::from_millis(800);

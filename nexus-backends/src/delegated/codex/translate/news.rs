@@ -17,8 +17,9 @@ use crate::delegated::{
             Delta, ErrorNews, Item, ItemNews, RateLimitsNews, ReroutedNews, TurnNews, UsageNews, WarningNews,
         },
     },
-    conversation::{Failure, Step},
+    conversation::Step,
 };
+use crate::turn::Failure;
 
 impl AppServer {
     pub(super) fn notification(&mut self, method: &str, params: Value, step: &mut Step) {

@@ -1,40 +1,36 @@
 //! What a turn has said and done so far, and what becomes of it at the end.
 
+use std::time::Duration;
+
 use nexus_core::{
-    AppliedEffort, BackendId, FinishReason, ModelId, Outbox, ProcessReport, Provenance, Recorder,
-    ResumeHandle, TurnError, TurnEvent, TurnResult, turn::Started,
+    AppliedEffort, BackendId, CancelToken, EventSink, FinishReason, ModelId, Outbox, ProcessReport,
+    Provenance, Recorder, ResumeHandle, TurnError, TurnEvent, TurnResult, turn::Started,
 };
 use serde_json::Value;
 
-use super::conversation::{Failure, Step};
+use super::{Failure, Watch};
+
+/// How long a sink that is not ready may hold up the return of a cancelled turn.
+const CANCELLED_FLUSH: Duration = Duration::from_millis(250);
 
 /// The events on their way, and the record kept of them.
 #[derive(Debug)]
-pub(super) struct TurnLog {
-    pub(super) outbox: Outbox,
-    pub(super) recorder: Recorder,
-    pub(super) provenance: Provenance,
+pub(crate) struct TurnLog {
+    pub(crate) outbox: Outbox,
+    pub(crate) recorder: Recorder,
+    pub(crate) provenance: Provenance,
     /// Model calls that the vendor has shown so far.
-    pub(super) model_calls: u32,
-    /// What the processes before this one of the turn used: each counts its own.
-    before: Before,
+    pub(crate) model_calls: u32,
     /// Where the conversation can be taken up again.
-    pub(super) resume: Option<ResumeHandle>,
-    /// What is known of the last process.
-    pub(super) process: Option<ProcessReport>,
+    pub(crate) resume: Option<ResumeHandle>,
+    /// What is known of the last process, if there was one.
+    pub(crate) process: Option<ProcessReport>,
     has_started: bool,
-}
-
-/// What earlier processes of a turn used.
-#[derive(Debug, Default)]
-struct Before {
-    model_calls: u32,
-    usd: f64,
 }
 
 impl TurnLog {
     /// Nothing has happened.
-    pub(super) fn new(backend: BackendId, model: Option<ModelId>, effort: Option<AppliedEffort>) -> Self {
+    pub(crate) fn new(backend: BackendId, model: Option<ModelId>, effort: Option<AppliedEffort>) -> Self {
         let mut provenance = Provenance::new(backend);
         provenance.model = model;
         provenance.effort = effort;
@@ -43,50 +39,14 @@ impl TurnLog {
             recorder: Recorder::new(),
             provenance,
             model_calls: 0,
-            before: Before::default(),
             resume: None,
             process: None,
             has_started: false,
         }
     }
 
-    /// Another process of the turn begins to count from zero.
-    pub(super) fn begin_process(&mut self) {
-        let usd = self.recorder.cost.map_or(0.0, |cost| cost.usd.0);
-        self.before = Before { model_calls: self.model_calls, usd };
-    }
-
-    /// Takes a step's news out of it; its writes and its verdict stay.
-    pub(super) fn absorb(&mut self, step: &mut Step) {
-        if let Some(model) = step.model.take() {
-            self.provenance.model = Some(model);
-        }
-        if let Some(effort) = step.effort.take() {
-            self.provenance.effort = Some(effort);
-        }
-        if let Some(version) = step.version.take() {
-            self.provenance.version = Some(version);
-        }
-        if let Some(usage) = step.usage.take() {
-            self.recorder.set_usage(usage);
-        }
-        if let Some(mut cost) = step.cost.take() {
-            cost.usd.0 += self.before.usd;
-            self.recorder.cost = Some(cost);
-        }
-        if let Some(resume) = step.resume.take() {
-            self.resume = Some(resume);
-        }
-        if let Some(calls) = step.model_calls.take() {
-            self.model_calls = self.before.model_calls + calls;
-        }
-        for event in step.events.drain(..) {
-            self.event(event);
-        }
-    }
-
     /// Records an event and sends it on its way.
-    pub(super) fn event(&mut self, event: impl Into<TurnEvent>) {
+    pub(crate) fn event(&mut self, event: impl Into<TurnEvent>) {
         self.start();
         let event = event.into();
         self.recorder.observe(&event);
@@ -94,7 +54,7 @@ impl TurnLog {
     }
 
     /// Says that the turn was taken up, once, before any other event.
-    pub(super) fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         if std::mem::replace(&mut self.has_started, true) {
             return;
         }
@@ -105,8 +65,40 @@ impl TurnLog {
         self.outbox.push(started);
     }
 
+    /// Hands the rest of the events over. A sink that is not ready delays neither a cancelled turn nor the
+    /// deadline; what it did not take is in the result.
+    pub(crate) async fn flush(
+        &mut self,
+        events: &mut dyn EventSink,
+        cancel: &CancelToken,
+        watch: &Watch,
+        is_cancelled: bool,
+    ) {
+        self.start();
+        let patience = async {
+            if is_cancelled {
+                tokio::time::sleep(CANCELLED_FLUSH).await;
+                return;
+            }
+            match watch.remaining() {
+                Some(left) => tokio::time::sleep(left.max(CANCELLED_FLUSH)).await,
+                None => std::future::pending().await,
+            }
+        };
+        let cancelled_meanwhile = async {
+            cancel.cancelled().await;
+            tokio::time::sleep(CANCELLED_FLUSH).await;
+        };
+        tokio::select! {
+            biased;
+            () = self.outbox.flush(events) => {}
+            () = patience => {}
+            () = cancelled_meanwhile => {}
+        }
+    }
+
     /// The turn ended well.
-    pub(super) fn into_result(
+    pub(crate) fn into_result(
         mut self,
         finish: FinishReason,
         output: Option<Value>,
@@ -129,7 +121,7 @@ impl TurnLog {
     }
 
     /// The turn failed.
-    pub(super) fn into_error(mut self, failure: Failure, keeps_session: bool) -> TurnError {
+    pub(crate) fn into_error(mut self, failure: Failure, keeps_session: bool) -> TurnError {
         tracing::Span::current().record("error.type", tracing::field::debug(failure.kind));
         self.recorder.resume = self.resume.filter(|_| keeps_session);
         let backend = self.provenance.backend.clone();

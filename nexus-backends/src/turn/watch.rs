@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// Says when a turn has taken too long, and as what.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     started: Instant,
     deadline: Option<Instant>,
     idle: IdleLimits,
@@ -17,7 +17,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Counts from now, in the phase [`Phase::Start`].
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         let started = Instant::now();
         Self {
             started,
@@ -29,18 +29,18 @@ impl Watch {
     }
 
     /// A new process begins: silence counts from now, in the phase [`Phase::Start`].
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.heard(Phase::Start);
     }
 
     /// Something was heard, and the turn is in `phase` now.
-    pub(super) fn heard(&mut self, phase: Phase) {
+    pub(crate) fn heard(&mut self, phase: Phase) {
         self.heard = Instant::now();
         self.phase = phase;
     }
 
     /// What has run out by now, if anything.
-    pub(super) fn ran_out(&self) -> Option<ErrorKind> {
+    pub(crate) fn ran_out(&self) -> Option<ErrorKind> {
         let now = Instant::now();
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             return Some(ErrorKind::LimitReached(Limit::Deadline));
@@ -49,17 +49,17 @@ impl Watch {
     }
 
     /// When to ask [`Watch::ran_out`] again, if nothing is heard until then.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         [self.deadline, self.idle_until()].into_iter().flatten().min()
     }
 
     /// What is left until the deadline.
-    pub(super) fn remaining(&self) -> Option<Duration> {
+    pub(crate) fn remaining(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
     /// Since the turn started.
-    pub(super) fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
@@ -69,7 +69,7 @@ impl Watch {
 }
 
 /// Completes at `at`; never, if there is no such time.
-pub(super) async fn sleep_until(at: Option<Instant>) {
+pub(crate) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
