@@ -2,6 +2,7 @@
 
 pub mod auth;
 pub mod delegated;
+pub mod redact;
 mod registry;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod turn;

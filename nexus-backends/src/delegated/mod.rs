@@ -28,7 +28,6 @@ pub mod ledger;
 pub mod lines;
 pub mod process_tree;
 mod record;
-pub mod redact;
 pub mod run;
 pub mod run_home;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]

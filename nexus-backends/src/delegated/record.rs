@@ -17,9 +17,9 @@ use super::environment::Environment;
 use super::executable::Executable;
 use super::ledger::private_folder;
 use super::process_tree::LiveProcess;
-use super::redact::{Redactor, StreamRedactor};
 use super::run_home::private_file;
 use super::spawn::Exit;
+use crate::redact::{Redactor, StreamRedactor};
 
 /// The record of one process while it runs.
 #[derive(Debug)]

@@ -13,12 +13,14 @@ use super::{
     conversation::{Attempt, Cli, Prepared, TurnPlan},
     drive::{Drive, Ended},
     ledger::LedgerEntry,
-    redact::Redactor,
     run_home::RunHome,
     spawn::{Bounds, SpawnError},
     tally::Tally,
 };
-use crate::turn::{AnswerCheck, Failure, TurnLog, Watch, sleep_until};
+use crate::{
+    redact::Redactor,
+    turn::{AnswerCheck, Failure, TurnLog, Watch, sleep_until},
+};
 
 /// Runs one turn on one CLI.
 pub(super) struct Turn<'a, C> {

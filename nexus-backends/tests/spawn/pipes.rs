@@ -9,7 +9,7 @@ use crate::support::{assert_gone, environment, lines, marked, shell};
 use bytes::Bytes;
 use nexus_backends::delegated::executable::{Executable, ExecutableError};
 use nexus_backends::delegated::lines::LineEnding;
-use nexus_backends::delegated::redact::Redactor;
+use nexus_backends::redact::Redactor;
 use nexus_backends::delegated::spawn::{
     Bounds, EndedBy, ExitStatus, Invocation, SpawnError, StdinError, StdinMode,
 };

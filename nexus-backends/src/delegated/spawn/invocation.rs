@@ -15,8 +15,8 @@ use crate::delegated::executable::Executable;
 use crate::delegated::ledger::LedgerEntry;
 use crate::delegated::process_tree::RUN_MARKER;
 use crate::delegated::record::Record;
-use crate::delegated::redact::Redactor;
 use crate::delegated::run::RunId;
+use crate::redact::Redactor;
 
 /// One process to run: built, then spent by [`spawn`](Self::spawn).
 ///

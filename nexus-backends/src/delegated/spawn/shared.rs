@@ -11,7 +11,7 @@ use super::error::StdinError;
 use super::exit::Exit;
 use super::stop::Stop;
 use crate::delegated::lines::Line;
-use crate::delegated::redact::Tail;
+use crate::redact::Tail;
 
 /// Cost of keeping one line, beside its bytes.
 const LINE_OVERHEAD_BYTES: usize = size_of::<Line>();
