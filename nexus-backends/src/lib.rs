@@ -2,9 +2,11 @@
 
 pub mod auth;
 pub mod delegated;
+#[cfg(feature = "native")]
+pub mod native;
 pub mod redact;
 mod registry;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
 mod turn;
 
 pub use registry::registry;

@@ -1,0 +1,15 @@
+//! The Responses API, as every dialect of it shares it.
+//!
+//! Bytes become [`sse`] events; [`reader`] makes turn events of them and, at the end, the reply; `request` holds
+//! the conversation and writes it; `turn_loop` goes from reply to request until the model stops or a limit is
+//! reached, and `tool_calls` answers what the model asks for in between. `outcome` names what went wrong.
+
+pub(crate) mod outcome;
+pub mod reader;
+mod repeats;
+pub(crate) mod request;
+pub mod sse;
+mod tool_calls;
+pub(crate) mod tools;
+pub(crate) mod turn_loop;
+mod wire;
