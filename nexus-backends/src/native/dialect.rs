@@ -18,6 +18,9 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// As [`ExecutionBackend::capabilities`](nexus_core::ExecutionBackend::capabilities).
     fn capabilities(&self) -> Capabilities;
 
+    /// What to do where no credential is configured; `None` if the server may want none.
+    fn credential_remedy(&self) -> Option<&'static str>;
+
     /// What the server takes for `model`; `None` is the server's or the configuration's default. It may ask the
     /// server's catalogue, and remembers the answer.
     ///
