@@ -10,6 +10,7 @@
 //! | say what the turn is | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`SessionMode`] |
 //! | watch it | [`TurnEvent`], [`EventSink`] |
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
+//! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
 //! | write a backend | the contract of [`ExecutionBackend`], [`Recorder`], [`Outbox`] |
 
 pub mod availability;
@@ -19,6 +20,7 @@ pub mod cancel;
 pub mod capabilities;
 pub mod error;
 pub mod id;
+mod picture;
 pub mod printer;
 pub mod registry;
 pub mod secret;
@@ -41,7 +43,10 @@ pub use id::{BackendId, CallId, MessageId, ModelId, VendorId};
 pub use printer::{PrintStyle, TurnPrinter};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
 pub use secret::Secret;
-pub use tool::{NoTools, ToolCall, ToolContent, ToolDefinition, ToolResult, ToolRouter};
+pub use tool::{
+    IntoToolResult, Json, NoTools, Picture, Quarantined, QuarantineReason, Tool, ToolCall, ToolContent,
+    ToolDefinition, ToolFault, ToolResult, ToolRouter, Toolbox,
+};
 pub use turn::{
     AppliedEffort, Cost, CostSource, Effects, Effort, EventEnvelope, EventQueue, EventSink, EventSinkExt,
     FinishReason, IdleLimits, Limits, Message, OnLost, Outbox, OutputProblem, OutputSchema, PromptBlock,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{id::CallId, turn::Effects};
+use crate::{id::CallId, picture, turn::Effects};
 
 /// A tool of the caller's, as the model is told about it.
 #[non_exhaustive]
@@ -97,6 +97,18 @@ impl ToolContent {
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
+
+    /// A JSON value.
+    pub fn json(value: Value) -> Self {
+        Self::Json { value }
+    }
+
+    /// A picture, whose kind is told by its first bytes. `None` if they are not those of PNG, JPEG, GIF or
+    /// WebP.
+    pub fn image(bytes: &[u8]) -> Option<Self> {
+        let (media_type, data) = picture::encode(bytes)?;
+        Some(Self::Image { media_type, data })
+    }
 }
 
 /// What a tool answered: content that the model reads, and whether it is an error.
@@ -113,6 +125,11 @@ impl ToolResult {
     /// A call that went well.
     pub fn ok(content: Vec<ToolContent>) -> Self {
         Self { content, is_error: false }
+    }
+
+    /// A call that went well and answers with text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::ok(vec![ToolContent::text(text)])
     }
 
     /// A call that failed, with what the model should know about it.

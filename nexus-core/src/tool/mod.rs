@@ -1,7 +1,15 @@
-//! The caller's own tools: what a tool is, and who answers a call.
+//! The caller's own tools: what a tool is, who answers a call, and how to make tools from closures.
 
+mod arguments;
 mod definition;
+mod output;
 mod router;
+mod schema;
+mod toolbox;
+mod typed;
 
 pub use definition::{ToolCall, ToolContent, ToolDefinition, ToolResult};
+pub use output::{IntoToolResult, Json, Picture, ToolFault};
 pub use router::{NoTools, ToolRouter};
+pub use toolbox::{QuarantineReason, Quarantined, Toolbox};
+pub use typed::Tool;

@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 
 use super::{Effort, Limits, OutputSchema, SessionMode};
-use crate::id::ModelId;
+use crate::{id::ModelId, picture};
 
 /// A piece of the prompt.
 #[non_exhaustive]
@@ -36,15 +35,8 @@ impl PromptBlock {
     /// A picture, whose kind is told by its first bytes. `None` if they are not those of PNG, JPEG, GIF or
     /// WebP, which every vendor that takes pictures takes.
     pub fn image(bytes: &[u8]) -> Option<Self> {
-        let media_type = match bytes {
-            [0x89, b'P', b'N', b'G', ..] => "image/png",
-            [0xff, 0xd8, 0xff, ..] => "image/jpeg",
-            [b'G', b'I', b'F', b'8', ..] => "image/gif",
-            [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
-            _ => return None,
-        };
-        let data = base64::engine::general_purpose::STANDARD.encode(bytes);
-        Some(Self::Image { media_type: media_type.to_owned(), data })
+        let (media_type, data) = picture::encode(bytes)?;
+        Some(Self::Image { media_type, data })
     }
 }
 

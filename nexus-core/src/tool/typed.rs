@@ -1,0 +1,206 @@
+//! One tool, made from an async closure.
+
+use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use jsonschema::Validator;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{IntoToolResult, ToolDefinition, ToolResult, arguments, schema};
+use crate::turn::Effects;
+
+/// Reads the arguments, then works. `Err` is what is wrong with the arguments, for the model.
+type Handler = Arc<dyn Fn(Value) -> Result<BoxFuture<'static, ToolResult>, String> + Send + Sync>;
+
+/// One tool: what the model is told about it, and the closure that answers a call.
+///
+/// The closure takes one value, which is deserialised from what the model wrote and whose schema the model is
+/// shown; unknown keys are treated as the type's own `Deserialize` treats them. What the closure returns is
+/// anything that is [`IntoToolResult`]. It may be called several times at once; what it shares between calls
+/// stands in an [`Arc`].
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use nexus_core::{Tool, ToolFault};
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Divide {
+///     /// What is divided.
+///     dividend: i64,
+///     /// By what. Not zero.
+///     divisor: i64,
+/// }
+///
+/// let divide = Tool::new("divide", "Divides two whole numbers.", |numbers: Divide| async move {
+///     numbers.dividend.checked_div(numbers.divisor).ok_or("the result is no number")
+/// })
+/// .read_only();
+///
+/// let shelf = Arc::new(vec!["Emma", "Persuasion"]);
+/// let books = Tool::without_arguments("books", "Lists the books.", move || {
+///     let shelf = Arc::clone(&shelf);
+///     async move { shelf.join(", ") }
+/// });
+/// assert_eq!(divide.definition().input_schema["required"], serde_json::json!(["dividend", "divisor"]));
+/// # let _ = books;
+/// ```
+///
+/// # What goes wrong
+///
+/// Arguments that cannot be read are answered with what is wrong, where, and the schema if it is short; the
+/// closure is not called. Constraints that stand only in the schema, such as `#[schemars(range(max = 9))]`,
+/// are told to the model, and it is for the closure to insist on them.
+///
+/// A panic, in the closure or in its future, is answered with an error that says that the tool panicked, and
+/// no more. Its message was written for the author, may quote anything the tool had at hand, and has been
+/// printed by the panic hook already; the model can do nothing with it. Where panics abort, they abort.
+#[derive(Clone)]
+pub struct Tool {
+    definition: ToolDefinition,
+    handler: Handler,
+    /// Whether the schema is the only description of the arguments, so that they are checked against it.
+    checks_schema: bool,
+}
+
+impl Tool {
+    /// A tool whose arguments are an `A`. Its effects are [`Effects::Unknown`] until they are stated.
+    ///
+    /// Nothing is checked here: a [`Toolbox`](super::Toolbox) leaves out what cannot be offered, and says why.
+    pub fn new<A, H, F>(name: impl Into<String>, description: impl Into<String>, handler: H) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        H: Fn(A) -> F + Send + Sync + 'static,
+        F: Future<Output: IntoToolResult> + Send + 'static,
+    {
+        let definition = ToolDefinition::new(name, description, schema::of::<A>());
+        let handler = move |value| arguments::read(value).map(|read| finish(handler(read)));
+        Self { definition, handler: Arc::new(handler), checks_schema: false }
+    }
+
+    /// A tool that needs no arguments. What the model writes as arguments is not looked at.
+    pub fn without_arguments<H, F>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        handler: H,
+    ) -> Self
+    where
+        H: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output: IntoToolResult> + Send + 'static,
+    {
+        let definition = ToolDefinition::new(name, description, schema::of_nothing());
+        let handler = move |_| Ok(finish(handler()));
+        Self { definition, handler: Arc::new(handler), checks_schema: false }
+    }
+
+    /// A tool whose schema comes from elsewhere. The arguments are checked against it, then handed over as
+    /// they are.
+    ///
+    /// ```
+    /// use nexus_core::{Json, Tool};
+    /// use serde_json::{Value, json};
+    ///
+    /// let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+    /// let echo = Tool::with_schema("echo", "Says it again.", schema, |arguments: Value| async move {
+    ///     Json(arguments)
+    /// });
+    /// # let _ = echo;
+    /// ```
+    pub fn with_schema<H, F>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        schema: Value,
+        handler: H,
+    ) -> Self
+    where
+        H: Fn(Value) -> F + Send + Sync + 'static,
+        F: Future<Output: IntoToolResult> + Send + 'static,
+    {
+        let definition = ToolDefinition::new(name, description, schema);
+        let handler = move |value| Ok(finish(handler(value)));
+        Self { definition, handler: Arc::new(handler), checks_schema: true }
+    }
+
+    /// States that a call reads and changes nothing.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        self.with_effects(Effects::Read)
+    }
+
+    /// States what a call may change.
+    #[must_use]
+    pub fn with_effects(mut self, effects: Effects) -> Self {
+        self.definition = self.definition.with_effects(effects);
+        self
+    }
+
+    /// Marks the tool as one that hands in the answer: it is exempt from the tool budget.
+    #[must_use]
+    pub fn terminal(mut self) -> Self {
+        self.definition = self.definition.terminal();
+        self
+    }
+
+    /// What the model is told about it.
+    pub fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    /// Checks the schema and makes it ready to be offered.
+    pub(super) fn prepared(mut self) -> Result<Prepared, schema::Unfit> {
+        let validator = schema::checked(&mut self.definition.input_schema)?;
+        Ok(Prepared { validator: self.checks_schema.then_some(validator), tool: self })
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("definition", &self.definition).finish_non_exhaustive()
+    }
+}
+
+/// A tool whose schema was found good.
+#[derive(Clone, Debug)]
+pub(super) struct Prepared {
+    tool: Tool,
+    validator: Option<Validator>,
+}
+
+impl Prepared {
+    pub(super) fn definition(&self) -> &ToolDefinition {
+        &self.tool.definition
+    }
+
+    /// Answers a call. A panic ends here.
+    pub(super) async fn call(&self, arguments: Value) -> ToolResult {
+        // The state that a panic may leave half changed belongs to the closure, which any later call of it
+        // sees through its own locks.
+        let answer = AssertUnwindSafe(async { self.answer(arguments).await }).catch_unwind().await;
+        answer.unwrap_or_else(|_panic| {
+            ToolResult::error(format!(
+                "the tool {:?} panicked; its work may be half done",
+                self.definition().name
+            ))
+        })
+    }
+
+    async fn answer(&self, arguments: Value) -> ToolResult {
+        let arguments = arguments::or_empty(arguments);
+        let checked = self.validator.as_ref().map_or(Ok(()), |with| arguments::check(&arguments, with));
+        match checked.and_then(|()| (self.tool.handler)(arguments)) {
+            Ok(work) => work.await,
+            Err(problem) => arguments::refusal(self.definition(), &problem),
+        }
+    }
+}
+
+fn finish<F>(work: F) -> BoxFuture<'static, ToolResult>
+where
+    F: Future<Output: IntoToolResult> + Send + 'static,
+{
+    async move { work.await.into_tool_result() }.boxed()
+}
