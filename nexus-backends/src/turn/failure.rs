@@ -2,6 +2,8 @@
 
 use nexus_core::{BackendId, ErrorKind, Retry, TurnError};
 
+use crate::auth::CredentialError;
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -56,5 +58,11 @@ impl Failure {
             error = error.with_source(source);
         }
         error
+    }
+}
+
+impl From<CredentialError> for Failure {
+    fn from(error: CredentialError) -> Self {
+        Self::of(ErrorKind::Unauthenticated, &error)
     }
 }

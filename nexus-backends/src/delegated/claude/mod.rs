@@ -128,10 +128,7 @@ impl Claude {
 
     async fn credential(&self, plan: &TurnPlan) -> Result<Option<Secret>, Failure> {
         let Some(source) = &self.credential else { return Ok(None) };
-        let credential = source.credential(plan.lifetime()).await;
-        credential
-            .map(|credential| Some(credential.token))
-            .map_err(|error| Failure::of(ErrorKind::Unauthenticated, &error))
+        Ok(Some(source.credential(plan.lifetime()).await?.token))
     }
 
     /// Whether the user has logged in, as far as that shows without opening anything.

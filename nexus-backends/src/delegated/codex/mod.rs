@@ -129,10 +129,7 @@ impl Codex {
         let Some(source) = &self.credential else {
             return Err(Failure::new(ErrorKind::Unauthenticated, NAME_A_CREDENTIAL));
         };
-        let credential = source
-            .credential(plan.lifetime())
-            .await
-            .map_err(|error| Failure::of(ErrorKind::Unauthenticated, &error))?;
+        let credential = source.credential(plan.lifetime()).await?;
         match mismatch(self.settings.billing, &credential.token) {
             Some(reason) => Err(Failure::new(ErrorKind::BillingMismatch, reason)),
             None => Ok(credential),

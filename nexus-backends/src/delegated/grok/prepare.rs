@@ -127,8 +127,7 @@ impl Grok {
             ));
         };
         let life = plan.lifetime().saturating_add(SPARE_LIFE);
-        let credential =
-            source.credential(life).await.map_err(|error| Failure::of(ErrorKind::Unauthenticated, &error))?;
+        let credential = source.credential(life).await?;
         let token = credential.token.expose();
         let mismatch = match self.billing {
             Billing::Plan => token.starts_with(KEY_PREFIX).then_some("an API key"),

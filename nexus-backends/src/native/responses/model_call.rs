@@ -1,0 +1,250 @@
+//! One call of the model: a request, its answer, and the same again where that helps.
+
+use std::time::Duration;
+
+use nexus_core::{
+    ErrorKind, EventSink, MessageId, ModelId, Phase, Retry, TurnEvent,
+    turn::{MessageVoided, Retrying, VoidCause},
+};
+use reqwest::{StatusCode, header::HeaderMap};
+use tracing::Instrument as _;
+
+use super::{
+    course::BodyEnd,
+    outcome::{ErrorBody, ErrorReply, judge},
+    reader::{Ending, ModelReply, ResponseReader},
+    request::Conversation,
+    sse::EventSplitter,
+    turn_loop::{Setup, TurnLoop},
+};
+use crate::{
+    native::{
+        dialect::CallContext,
+        retry::Attempts,
+        transport::{Answer, Body},
+    },
+    turn::Failure,
+};
+
+/// A request that came to nothing.
+struct Failed {
+    failure: Failure,
+    /// What the server refused it with, if it did.
+    refusal: Option<(StatusCode, ErrorBody)>,
+    /// What was shown of the answer.
+    shown: Vec<MessageId>,
+}
+
+impl Failed {
+    fn new(failure: Failure) -> Self {
+        Self { failure, refusal: None, shown: Vec::new() }
+    }
+}
+
+impl TurnLoop<'_> {
+    /// Asks the model until it answers, as far as that makes sense. What was shown of an answer that broke off
+    /// is taken back when the call is repeated; none of its tool calls was dispatched.
+    pub(super) async fn ask(
+        &mut self,
+        setup: &mut Setup,
+        conversation: &mut Conversation,
+        events: &mut dyn EventSink,
+    ) -> Result<ModelReply, Failure> {
+        let mut attempts = Attempts::new(&self.backend.retry);
+        loop {
+            let span = tracing::info_span!(
+                "chat",
+                gen_ai.operation.name = "chat",
+                gen_ai.request.model = %setup.plan.model,
+            );
+            let failed = match self.request(setup, conversation, events).instrument(span).await? {
+                Ok(reply) => return Ok(reply),
+                Err(failed) => failed,
+            };
+            let delay = match self.mend(&failed, setup, conversation, events).await? {
+                true => Some(Duration::ZERO),
+                false => attempts.next(&failed.failure),
+            };
+            let Some(delay) = delay else { return Err(failed.failure) };
+            for message in failed.shown {
+                self.course.log.event(MessageVoided::new(message, VoidCause::Retry));
+            }
+            let reason = failed.failure.message.unwrap_or_default();
+            let retrying = Retrying::new(self.requests + 1, reason)
+                .with_delay(Some(delay))
+                .with_kind(Some(failed.failure.kind));
+            self.course.log.event(retrying);
+            self.course.pause(events, delay).await?;
+        }
+    }
+
+    /// Makes one request. `Err` on the outside ends the turn: it was cancelled, or out of time.
+    async fn request(
+        &mut self,
+        setup: &mut Setup,
+        conversation: &Conversation,
+        events: &mut dyn EventSink,
+    ) -> Result<Result<ModelReply, Failed>, Failure> {
+        let backend = self.backend;
+        self.requests += 1;
+        self.course.watch.heard(Phase::FirstByte);
+        let headers = backend.dialect.headers(&CallContext {
+            credential: setup.credential.as_ref(),
+            plan: &setup.plan,
+            conversation: conversation.id(),
+            sticky: setup.sticky.as_deref(),
+            number: self.requests,
+        });
+        let body = conversation.request(self.output_tokens_left());
+        let posted = self.course.attend(events, backend.transport.post(headers, body)).await?;
+        let mut reader = ResponseReader::new(
+            self.requests,
+            std::sync::Arc::clone(&backend.dialect),
+            setup.plan.shape.custom_calls,
+        );
+        let end = match posted {
+            Err(error) => return Ok(Err(Failed::new(self.redacted(error.into())))),
+            Ok(Answer::Refused { status, headers, body }) => {
+                self.head(&headers, setup);
+                let reply = ErrorReply { status: Some(status), headers: &headers, body: &body };
+                let failure = self.redacted(judge(&reply, &*backend.dialect));
+                return Ok(Err(Failed { refusal: Some((status, body)), ..Failed::new(failure) }));
+            }
+            Ok(Answer::Whole { headers, body }) => {
+                self.head(&headers, setup);
+                let mut news = Vec::new();
+                reader.whole(&body, &mut news);
+                news.into_iter().for_each(|event| self.course.log.event(event));
+                BodyEnd::Over
+            }
+            Ok(Answer::Stream { headers, mut body }) => {
+                self.head(&headers, setup);
+                self.stream(&mut body, &mut reader, events).await?
+            }
+        };
+        self.course.log.model_calls += 1;
+        Ok(self.end(end, reader))
+    }
+
+    async fn stream(
+        &mut self,
+        body: &mut Body,
+        reader: &mut ResponseReader,
+        events: &mut dyn EventSink,
+    ) -> Result<BodyEnd, Failure> {
+        let mut splitter = EventSplitter::new(self.backend.max_event_bytes);
+        let end = self.course.read(events, body, &mut splitter, reader).await?;
+        if reader.is_finished() {
+            self.course.close(body).await?;
+        }
+        Ok(end)
+    }
+
+    /// What the headers of an answer tell.
+    fn head(&mut self, headers: &HeaderMap, setup: &mut Setup) {
+        let news = self.backend.dialect.head(headers);
+        if news.sticky.is_some() {
+            setup.sticky = news.sticky;
+        }
+        if news.limits != self.last_limits {
+            for limit in &news.limits {
+                self.course.log.event(limit.clone());
+            }
+            self.last_limits = news.limits;
+        }
+        let known: Option<&ModelId> = self.course.log.provenance.model.as_ref();
+        if let Some(model) = news.model.filter(|model| Some(model) != known) {
+            let text = format!("{} was asked, and {model} answers", setup.plan.model);
+            self.course.log.event(TurnEvent::warning(text));
+            self.course.log.provenance.model = Some(model);
+        }
+    }
+
+    /// What became of a request that was answered.
+    fn end(&mut self, end: BodyEnd, reader: ResponseReader) -> Result<ModelReply, Failed> {
+        let shown = reader.shown().to_vec();
+        let mut news = Vec::new();
+        let mut reply = reader.into_reply(&mut news);
+        news.into_iter().for_each(|event| self.course.log.event(event));
+        let failure = match (std::mem::replace(&mut reply.ending, Ending::Missing { unreadable: false }), end) {
+            (Ending::Failed(failure), _) => failure,
+            (ending @ (Ending::Completed { .. } | Ending::Incomplete { .. }), _) => {
+                reply.ending = ending;
+                return Ok(reply);
+            }
+            (Ending::Missing { .. }, BodyEnd::Broken(error)) => error.into(),
+            (Ending::Missing { .. }, BodyEnd::TooLong(error)) => Failure::of(ErrorKind::Protocol, &error),
+            (Ending::Missing { unreadable: true }, BodyEnd::Over) => {
+                Failure::new(ErrorKind::Protocol, "the answer cannot be read, and has no end")
+            }
+            (Ending::Missing { unreadable: false }, BodyEnd::Over) => {
+                Failure::new(ErrorKind::Transport, "the answer broke off before its end")
+                    .with_retry(Retry::Now)
+            }
+        };
+        Err(Failed { shown, ..Failed::new(self.redacted(failure)) })
+    }
+
+    /// Mends what made the server refuse the request, where we can: another credential, once in a turn; without
+    /// reasoning that this account or model cannot read; without the one tool that the server does not take.
+    async fn mend(
+        &mut self,
+        failed: &Failed,
+        setup: &mut Setup,
+        conversation: &mut Conversation,
+        events: &mut dyn EventSink,
+    ) -> Result<bool, Failure> {
+        let Some((status, body)) = &failed.refusal else { return Ok(false) };
+        if failed.failure.kind == ErrorKind::Unauthenticated && !setup.has_renewed {
+            setup.has_renewed = true;
+            let (Some(source), Some(refused)) = (&self.backend.credential, &setup.credential) else {
+                return Ok(false);
+            };
+            let life = self.request.limits.deadline.unwrap_or_default();
+            let renewed = self.course.attend(events, source.renewed(refused, life)).await??;
+            let Some(renewed) = renewed else { return Ok(false) };
+            self.hide(Some(&renewed));
+            setup.credential = Some(renewed);
+            return Ok(true);
+        }
+        if *status != StatusCode::BAD_REQUEST {
+            return Ok(false);
+        }
+        if body.names("encrypted_content") && conversation.drop_reasoning() {
+            let text = "the server cannot read the reasoning of earlier replies; it is left out";
+            self.course.log.event(TurnEvent::warning(text));
+            return Ok(true);
+        }
+        let Some(index) = body.param.as_deref().and_then(tool_index) else { return Ok(false) };
+        if index >= setup.tools.len() {
+            return Ok(false);
+        }
+        let tool = setup.tools.remove(index);
+        let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
+        let reason = body.message.as_deref().unwrap_or("no reason is given");
+        let text = format!("the server refuses the tool {name:?}, which is left out: {reason}");
+        self.course.log.event(TurnEvent::warning(text));
+        conversation.reopen(&setup.opening(&self.request));
+        Ok(true)
+    }
+}
+
+/// The tool that the `param` of an error names: the last `tools[N]` in it.
+/// Source: the OpenAI API names a bad tool as `tools[0].function.parameters` or `tools[0].parameters`.
+fn tool_index(param: &str) -> Option<usize> {
+    let (_, rest) = param.rsplit_once("tools[")?;
+    rest.split(']').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tool_that_an_error_names_is_found() {
+        assert_eq!(tool_index("tools[3].parameters"), Some(3));
+        assert_eq!(tool_index("input[0].tools[0].tools[2]"), Some(2));
+        assert_eq!(tool_index("input[0]"), None);
+        assert_eq!(tool_index("tools[x]"), None);
+    }
+}

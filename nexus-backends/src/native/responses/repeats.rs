@@ -1,0 +1,82 @@
+//! Notices a model that makes the same calls over and over and learns nothing.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use nexus_core::{ErrorKind, Limit};
+
+use crate::turn::Failure;
+
+/// Counts rounds of tool calls that are the same as the one before: the same calls, with the same arguments
+/// and the same answers. Asking again whether something is done yet is no loop once the answer differs.
+#[derive(Debug)]
+pub(super) struct Repeats {
+    allowed: u32,
+    last: Option<u64>,
+    count: u32,
+}
+
+/// One round of tool calls, as it is compared with others.
+#[derive(Debug, Default)]
+pub(super) struct Round(DefaultHasher);
+
+impl Round {
+    /// Adds a call and the hash of its answer, as the model sees them.
+    pub(super) fn add(&mut self, name: &str, arguments: &str, answer: u64) {
+        (name, arguments, answer).hash(&mut self.0);
+    }
+}
+
+impl Repeats {
+    /// Ends a turn in which a round occurs more than `allowed` times in a row; 0 is no limit.
+    pub(super) fn new(allowed: u32) -> Self {
+        Self { allowed, last: None, count: 0 }
+    }
+
+    /// A round is over.
+    pub(super) fn observe(&mut self, round: &Round) -> Result<(), Failure> {
+        let hash = round.0.finish();
+        self.count = if self.last == Some(hash) { self.count + 1 } else { 1 };
+        self.last = Some(hash);
+        if self.allowed == 0 || self.count <= self.allowed {
+            return Ok(());
+        }
+        let times = format!("{} times in a row, with the same arguments and the same answer", self.count);
+        Err(Failure::new(ErrorKind::LimitReached(Limit::RepeatedCalls), times))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(answer: u64) -> Round {
+        let mut round = Round::default();
+        round.add("look", "{}", answer);
+        round
+    }
+
+    #[test]
+    fn the_same_round_too_often_ends_the_turn() {
+        let mut repeats = Repeats::new(2);
+        assert!(repeats.observe(&round(1)).is_ok());
+        assert!(repeats.observe(&round(1)).is_ok());
+        let failure = repeats.observe(&round(1)).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::LimitReached(Limit::RepeatedCalls));
+    }
+
+    #[test]
+    fn another_answer_begins_the_count_anew() {
+        let mut repeats = Repeats::new(1);
+        for answer in [1, 2, 1, 2] {
+            assert!(repeats.observe(&round(answer)).is_ok());
+        }
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_a_loop() {
+        let mut repeats = Repeats::new(0);
+        for _ in 0..100 {
+            assert!(repeats.observe(&round(1)).is_ok());
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Answers the calls of one reply: in parallel as far as allowed, told as they end, handed back in call order.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+};
+
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
+use nexus_core::{Effects, ToolCall, ToolCallStatus, ToolDefinition, ToolResult, ToolRouter};
+use serde_json::{Value, value::RawValue};
+use tracing::Instrument as _;
+
+use super::{
+    reader::{FunctionCall, OutputItem},
+    request::bare_call,
+};
+
+/// The caller's tools, as this turn offers them.
+#[derive(Debug)]
+pub(super) struct ToolDesk {
+    router: Arc<dyn ToolRouter>,
+    marks: BTreeMap<String, Marks>,
+    at_once: usize,
+    budget: Option<u32>,
+    spent: u32,
+    has_warned: bool,
+    seen: BTreeSet<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Marks {
+    effects: Effects,
+    is_terminal: bool,
+}
+
+/// A call that is to be answered.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// Pairs it with its answer; no two of a turn are the same.
+    pub(super) id: String,
+    /// The tool.
+    pub(super) name: String,
+    /// The arguments, as the model wrote them.
+    pub(super) text: String,
+    /// The arguments; text that is not JSON is a JSON string.
+    pub(super) arguments: Value,
+    /// What it may change.
+    pub(super) effects: Effects,
+    /// Whether it is a custom call, which is free text.
+    pub(super) is_custom: bool,
+    /// The answer, where it is decided without asking anybody.
+    pub(super) refusal: Option<Refusal>,
+}
+
+/// Why a call is answered without asking the caller.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// The model is told what is wrong with its call.
+    Mistaken(String),
+    /// The budget is used up; the model is told what it may still call.
+    OverBudget(String),
+    /// The budget is used up, and the model knew or cannot hand in an answer by a tool.
+    EndOfTurn,
+}
+
+impl ToolDesk {
+    /// Offers `definitions` of `router`; at most `at_once` calls run at a time, and `budget` calls in all,
+    /// terminal tools excepted.
+    pub(super) fn new(
+        router: Arc<dyn ToolRouter>,
+        definitions: &[ToolDefinition],
+        at_once: usize,
+        budget: Option<u32>,
+    ) -> Self {
+        let marks = definitions.iter().map(|tool| {
+            (tool.name.clone(), Marks { effects: tool.effects, is_terminal: tool.terminal })
+        });
+        Self {
+            router,
+            marks: marks.collect(),
+            at_once: at_once.max(1),
+            budget,
+            spent: 0,
+            has_warned: false,
+            seen: BTreeSet::new(),
+        }
+    }
+
+    /// Gives calls whose id was there before another one: a server that repeats ids means two calls.
+    pub(super) fn tell_apart(&mut self, items: &mut [OutputItem]) {
+        for (index, item) in items.iter_mut().enumerate() {
+            let OutputItem::Call(call) = item else { continue };
+            if !call.call_id.is_empty() && self.seen.insert(call.call_id.clone()) {
+                continue;
+            }
+            let fresh = (1..).map(|n| format!("{}-{}", call.call_id, index + n));
+            if let Some(id) = fresh.into_iter().find(|id| !self.seen.contains(id)) {
+                self.seen.insert(id.clone());
+                rename(call, id);
+            }
+        }
+    }
+
+    /// The calls of a reply, in order, each with what is decided about it beforehand.
+    pub(super) fn calls(&mut self, items: &[OutputItem]) -> Vec<Call> {
+        let mut calls = Vec::new();
+        for item in items {
+            match item {
+                OutputItem::Call(call) => calls.push(self.call(call)),
+                OutputItem::CustomCall { call_id, name, input, .. } => calls.push(Call {
+                    id: call_id.clone(),
+                    name: name.clone(),
+                    text: input.clone(),
+                    arguments: Value::String(input.clone()),
+                    effects: Effects::None,
+                    is_custom: true,
+                    refusal: Some(Refusal::Mistaken(self.unknown(name))),
+                }),
+                _ => {}
+            }
+        }
+        // What was refused for its budget in one reply was refused in ignorance; in the next one it was not.
+        self.has_warned |= calls.iter().any(|call| matches!(call.refusal, Some(Refusal::OverBudget(_))));
+        calls
+    }
+
+    fn call(&mut self, call: &FunctionCall) -> Call {
+        let marks = self.marks.get(&call.name).copied();
+        // No arguments at all are what some models write for a tool that takes none.
+        let text = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_str() };
+        let (arguments, mistake) = match serde_json::from_str::<Value>(text) {
+            Ok(arguments) => (arguments, None),
+            Err(error) => {
+                let mistake = format!("the arguments are not JSON: {error}; write one JSON object");
+                (Value::String(call.arguments.clone()), Some(mistake))
+            }
+        };
+        let refusal = match marks {
+            None => Some(Refusal::Mistaken(self.unknown(&call.name))),
+            Some(marks) => match mistake {
+                Some(mistake) => Some(Refusal::Mistaken(mistake)),
+                None if marks.is_terminal => None,
+                None => self.spend(),
+            },
+        };
+        let effects = match (&refusal, marks) {
+            (None, Some(marks)) => marks.effects,
+            _ => Effects::None,
+        };
+        Call {
+            id: call.call_id.clone(),
+            name: call.name.clone(),
+            text: call.arguments.clone(),
+            arguments,
+            effects,
+            is_custom: false,
+            refusal,
+        }
+    }
+
+    /// Takes a call out of the budget.
+    fn spend(&mut self) -> Option<Refusal> {
+        let budget = self.budget?;
+        if self.spent < budget {
+            self.spent += 1;
+            return None;
+        }
+        let terminal: Vec<&str> = self.terminal_tools().collect();
+        if self.has_warned || terminal.is_empty() {
+            return Some(Refusal::EndOfTurn);
+        }
+        let names = terminal.join(", ");
+        Some(Refusal::OverBudget(format!(
+            "the budget of {budget} tool calls is used up; you may still call: {names}"
+        )))
+    }
+
+    fn terminal_tools(&self) -> impl Iterator<Item = &str> {
+        self.marks.iter().filter(|(_, marks)| marks.is_terminal).map(|(name, _)| name.as_str())
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let names: Vec<&str> = self.marks.keys().map(String::as_str).collect();
+        match names.is_empty() {
+            true => format!("there is no tool named {name:?}; you have no tools"),
+            false => format!("there is no tool named {name:?}; there are: {}", names.join(", ")),
+        }
+    }
+
+    /// The answers to `calls`, each with its place among them, as they come. Dropping the stream gives up
+    /// what is not answered yet.
+    pub(super) fn answers<'c>(
+        &self,
+        calls: &'c [Call],
+    ) -> impl Stream<Item = (usize, ToolResult, ToolCallStatus)> + use<'c> {
+        let router = Arc::clone(&self.router);
+        let answer = move |(index, call): (usize, &'c Call)| {
+            let router = Arc::clone(&router);
+            async move {
+                let (result, status) = answer(&*router, call).await;
+                (index, result, status)
+            }
+        };
+        stream::iter(calls.iter().enumerate()).map(answer).buffer_unordered(self.at_once)
+    }
+}
+
+async fn answer(router: &dyn ToolRouter, call: &Call) -> (ToolResult, ToolCallStatus) {
+    match &call.refusal {
+        Some(Refusal::Mistaken(reason)) => return (ToolResult::error(reason), ToolCallStatus::Failed),
+        Some(Refusal::OverBudget(reason)) => return (ToolResult::error(reason), ToolCallStatus::Denied),
+        Some(Refusal::EndOfTurn) => {
+            return (ToolResult::error("the budget of tool calls is used up"), ToolCallStatus::Denied);
+        }
+        None => {}
+    }
+    let span = tracing::info_span!(
+        "execute_tool",
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = call.name,
+        gen_ai.tool.call.id = call.id,
+    );
+    let asked = ToolCall::new(call.id.as_str(), call.name.as_str(), call.arguments.clone());
+    // Also the making of the future may panic, so that happens inside.
+    let answered = async move { router.call(asked).await };
+    let result = AssertUnwindSafe(answered).catch_unwind().instrument(span).await;
+    let result = result.unwrap_or_else(|_| ToolResult::error(format!("the tool {} broke down", call.name)));
+    let status = if result.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
+    (result, status)
+}
+
+/// Gives a call another id, also where it goes back to the model.
+fn rename(call: &mut FunctionCall, id: String) {
+    call.call_id = id;
+    if let Ok(raw) = RawValue::from_string(bare_call(call).to_string()) {
+        call.raw = raw;
+    }
+}

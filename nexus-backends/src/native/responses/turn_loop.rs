@@ -1,0 +1,373 @@
+//! From request to reply to request, until the model stops or a limit is reached.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt as _;
+use nexus_core::{
+    AppliedEffort, Cost, Effort, ErrorKind, EventSink, FinishReason, Limit, Limits, OnLost, Phase,
+    ResumeHandle, SessionMode, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
+    turn::{RateLimitNews, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
+};
+use serde_json::Value;
+
+use super::{
+    course::Course,
+    reader::{Ending, ModelReply, OutputItem},
+    repeats::{Repeats, Round},
+    request::{Conversation, Opening},
+    tool_calls::{Call, Refusal, ToolDesk},
+    tools::{offer, output_format},
+};
+use crate::{
+    auth::Credential,
+    native::{backend::NativeBackend, dialect::ModelPlan},
+    redact::Redactor,
+    turn::{AnswerCheck, Checked, Failure, TurnLog, Watch, over_limit},
+};
+
+/// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
+const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// One turn at one server.
+#[derive(Debug)]
+pub(crate) struct TurnLoop<'a> {
+    pub(super) backend: &'a NativeBackend,
+    pub(super) request: TurnRequest,
+    host: TurnHost,
+    pub(super) course: Course,
+    pub(super) redactor: Redactor,
+    /// Requests made so far, retries included.
+    pub(super) requests: u32,
+    pub(super) last_limits: Vec<RateLimitNews>,
+    answer: AnswerCheck,
+    /// The limits of the request without that on tool calls, which the tool desk keeps.
+    limits: Limits,
+}
+
+/// What a turn is run with, once credential and model are known.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) credential: Option<Credential>,
+    pub(super) has_renewed: bool,
+    pub(super) plan: ModelPlan,
+    pub(super) effort: Option<Effort>,
+    pub(super) tools: Vec<Value>,
+    pub(super) output_format: Option<Value>,
+    /// What the server asked to be sent back.
+    pub(super) sticky: Option<String>,
+}
+
+impl Setup {
+    /// What every request of the turn begins with.
+    pub(super) fn opening<'a>(&'a self, request: &'a TurnRequest) -> Opening<'a> {
+        Opening {
+            plan: &self.plan,
+            system: request.system.as_deref(),
+            effort: self.effort,
+            tools: &self.tools,
+            output_format: self.output_format.as_ref(),
+        }
+    }
+}
+
+/// Whether the turn goes on after a reply.
+enum Next {
+    Ask,
+    Answered { finish: FinishReason, output: Option<Value> },
+}
+
+impl<'a> TurnLoop<'a> {
+    /// The request has been admitted.
+    pub(crate) fn new(backend: &'a NativeBackend, request: TurnRequest, host: TurnHost) -> Self {
+        let log = TurnLog::new(backend.id.clone(), request.model.clone(), None);
+        let limits = Limits { tool_calls: None, ..request.limits.clone() };
+        Self {
+            backend,
+            course: Course { cancel: host.cancel.clone(), watch: Watch::new(&request.limits), log },
+            redactor: Redactor::default(),
+            requests: 0,
+            last_limits: Vec::new(),
+            answer: AnswerCheck::new(request.output.clone()),
+            limits,
+            host,
+            request,
+        }
+    }
+
+    /// Runs the turn to its end.
+    pub(crate) async fn run(mut self, events: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
+        let mut conversation = None;
+        let outcome = self.iterate(&mut conversation, events).await;
+        let keeps = !matches!(self.request.session, SessionMode::Ephemeral);
+        if let Some(conversation) = conversation.filter(|_| keeps) {
+            self.course.log.resume =
+                Some(ResumeHandle::new(self.backend.id.clone(), conversation.keep()));
+        }
+        let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
+        let Course { cancel, watch, log } = &mut self.course;
+        log.flush(events, cancel, watch, is_cancelled).await;
+        match outcome {
+            Ok((finish, output)) => Ok(self.course.log.into_result(finish, output, keeps)),
+            Err(failure) => Err(self.course.log.into_error(failure, keeps)),
+        }
+    }
+
+    async fn iterate(
+        &mut self,
+        kept: &mut Option<Conversation>,
+        events: &mut dyn EventSink,
+    ) -> Result<(FinishReason, Option<Value>), Failure> {
+        let definitions = self.host.tools.definitions();
+        let mut setup = self.set_up(events).await?;
+        let offered = offer(&definitions, setup.plan.shape.schemas);
+        setup.tools = offered.tools;
+        let mut warnings = offered.warnings;
+        if let Some(schema) = &self.request.output {
+            let (format, lost) = output_format(schema, setup.plan.shape.schemas);
+            setup.output_format = Some(format);
+            warnings.extend(lost);
+        }
+        for warning in warnings {
+            self.course.log.event(TurnEvent::warning(warning));
+        }
+
+        let conversation = kept.insert(self.open(&setup)?);
+        conversation.user(&self.request.prompt);
+        let mut desk = ToolDesk::new(
+            Arc::clone(&self.host.tools),
+            &definitions,
+            self.backend.parallel_tools,
+            self.request.limits.tool_calls,
+        );
+        let mut repeats = Repeats::new(self.backend.repeated_calls);
+        loop {
+            self.may_ask()?;
+            let mut reply = self.ask(&mut setup, conversation, events).await?;
+            desk.tell_apart(&mut reply.items);
+            conversation.model(&reply.items);
+            self.account(&reply)?;
+            match self.judge(&reply, &mut desk, &mut repeats, conversation, events).await? {
+                Next::Ask => {}
+                Next::Answered { finish, output } => return Ok((finish, output)),
+            }
+        }
+    }
+
+    /// Borrows the credential and learns what the model takes.
+    async fn set_up(&mut self, events: &mut dyn EventSink) -> Result<Setup, Failure> {
+        let backend = self.backend;
+        let credential = match &backend.credential {
+            Some(source) => {
+                let life = self.request.limits.deadline.unwrap_or(USUAL_LIFETIME);
+                Some(self.course.attend(events, source.credential(life)).await??)
+            }
+            None => match backend.dialect.credential_remedy() {
+                Some(remedy) => return Err(Failure::new(ErrorKind::Unauthenticated, remedy)),
+                None => None,
+            },
+        };
+        self.hide(credential.as_ref());
+        let planning =
+            backend.dialect.model(self.request.model.as_ref(), &backend.transport, credential.as_ref());
+        let plan = self.course.attend(events, planning).await?.map_err(|failure| self.redacted(failure))?;
+        let effort = self.choose_effort(&plan);
+        self.course.log.provenance.model = Some(plan.model.clone());
+        self.course.log.provenance.effort = effort;
+        for warning in &plan.warnings {
+            self.course.log.event(TurnEvent::warning(warning));
+        }
+        if let Some(effort) = effort.filter(|effort| effort.is_clamped()) {
+            let text = format!("effort {} is not offered; {} is used", effort.requested, effort.applied);
+            self.course.log.event(TurnEvent::warning(text));
+        } else if let (Some(requested), None) = (self.request.effort, effort) {
+            let text = format!("{} takes no effort; {requested} is left out", plan.model);
+            self.course.log.event(TurnEvent::warning(text));
+        }
+        Ok(Setup {
+            credential,
+            has_renewed: false,
+            effort: effort.map(|effort| effort.applied),
+            plan,
+            tools: Vec::new(),
+            output_format: None,
+            sticky: None,
+        })
+    }
+
+    fn choose_effort(&self, plan: &ModelPlan) -> Option<AppliedEffort> {
+        self.request.effort.and_then(|effort| effort.clamp_to(&plan.efforts))
+    }
+
+    /// From now on the credential is taken out of every word of the server's that is passed on.
+    pub(super) fn hide(&mut self, credential: Option<&Credential>) {
+        let secrets = credential.iter().map(|credential| credential.token.expose().as_bytes());
+        self.redactor = Redactor::new(secrets);
+    }
+
+    /// A failure without the credential in its words.
+    pub(super) fn redacted(&self, mut failure: Failure) -> Failure {
+        failure.message = failure.message.map(|message| {
+            String::from_utf8_lossy(&self.redactor.redact(message.as_bytes())).into_owned()
+        });
+        failure
+    }
+
+    /// Begins the conversation, or takes up the one that the request names.
+    fn open(&mut self, setup: &Setup) -> Result<Conversation, Failure> {
+        let opening = setup.opening(&self.request);
+        let SessionMode::Resume { handle, on_lost } = &self.request.session else {
+            return Ok(Conversation::new(&opening));
+        };
+        match (Conversation::resume(&opening, handle), on_lost) {
+            (Some(conversation), _) => Ok(conversation),
+            (None, OnLost::Fail) => {
+                Err(Failure::new(ErrorKind::SessionLost, "the handle holds no conversation of this version"))
+            }
+            (None, OnLost::Fresh) => {
+                let text = "the handle holds no conversation of this version; a new one begins";
+                self.course.log.event(TurnEvent::warning(text));
+                Ok(Conversation::new(&opening))
+            }
+        }
+    }
+
+    /// Whether the model may be asked once more.
+    fn may_ask(&self) -> Result<(), Failure> {
+        let made = self.course.log.model_calls;
+        if self.limits.model_calls.is_some_and(|limit| made >= limit) {
+            return Err(Failure::new(ErrorKind::LimitReached(Limit::ModelCalls), format!("{made} calls")));
+        }
+        let used = self.course.log.recorder.usage().all_output_tokens().unwrap_or(0);
+        if self.limits.output_tokens.is_some_and(|limit| used >= limit && used > 0) {
+            return Err(out_of_tokens(used));
+        }
+        Ok(())
+    }
+
+    /// Output tokens that the turn may still use.
+    pub(super) fn output_tokens_left(&self) -> Option<u64> {
+        let used = self.course.log.recorder.usage().all_output_tokens().unwrap_or(0);
+        self.limits.output_tokens.map(|limit| limit.saturating_sub(used))
+    }
+
+    /// Adds up what a reply used and holds it against the limits.
+    fn account(&mut self, reply: &ModelReply) -> Result<(), Failure> {
+        if let Some(model) = &reply.model {
+            self.course.log.provenance.model = Some(model.clone());
+        }
+        if let Some(cost) = reply.cost {
+            let before = self.course.log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
+            self.course.log.recorder.cost = Some(Cost { usd: Usd(before + cost.usd.0), ..cost });
+        }
+        match over_limit(&self.course.log, &self.limits) {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    /// What follows from a reply.
+    async fn judge(
+        &mut self,
+        reply: &ModelReply,
+        desk: &mut ToolDesk,
+        repeats: &mut Repeats,
+        conversation: &mut Conversation,
+        events: &mut dyn EventSink,
+    ) -> Result<Next, Failure> {
+        if let Ending::Incomplete { reason } = &reply.ending {
+            return Err(self.incomplete(reason));
+        }
+        let calls = desk.calls(&reply.items);
+        if !calls.is_empty() {
+            self.answer_calls(&calls, desk, repeats, conversation, events).await?;
+            return Ok(Next::Ask);
+        }
+        if matches!(reply.ending, Ending::Completed { end_turn: Some(false) }) {
+            return Ok(Next::Ask);
+        }
+        let refusal = reply.items.iter().find_map(|item| match item {
+            OutputItem::Message { refusal: Some(refusal), .. } => Some(refusal),
+            _ => None,
+        });
+        if let Some(refusal) = refusal {
+            return Err(Failure::new(ErrorKind::Refused, refusal));
+        }
+        let has_text =
+            |item: &OutputItem| matches!(item, OutputItem::Message { text, .. } if !text.is_empty());
+        if !reply.items.iter().any(has_text) {
+            return Err(Failure::new(ErrorKind::Incomplete, "the model answered nothing"));
+        }
+        match self.answer.check(None, &mut self.course.log) {
+            Checked::Fits(output) => Ok(Next::Answered { finish: FinishReason::Stop, output }),
+            Checked::Useless(failure) => Err(failure),
+            Checked::AskAgain(instruction) => {
+                conversation.remark(&instruction);
+                self.course.log.provenance.attempts += 1;
+                Ok(Next::Ask)
+            }
+        }
+    }
+
+    /// The failure of an answer that breaks off for `reason`.
+    fn incomplete(&self, reason: &str) -> Failure {
+        let used = self.course.log.recorder.usage().all_output_tokens().unwrap_or(0);
+        match reason {
+            "content_filter" => Failure::new(ErrorKind::Refused, "the vendor's filter cut the answer off"),
+            "max_output_tokens" | "max_tokens"
+                if self.limits.output_tokens.is_some_and(|limit| used >= limit) =>
+            {
+                out_of_tokens(used)
+            }
+            reason => Failure::new(ErrorKind::Incomplete, format!("the answer broke off: {reason}")),
+        }
+    }
+
+    /// Answers the calls of a reply, and tells the model.
+    async fn answer_calls(
+        &mut self,
+        calls: &[Call],
+        desk: &ToolDesk,
+        repeats: &mut Repeats,
+        conversation: &mut Conversation,
+        events: &mut dyn EventSink,
+    ) -> Result<(), Failure> {
+        for call in calls {
+            let id = call.id.as_str().into();
+            self.course.log.event(ToolCallStarted::new(id, &call.name, ToolOrigin::Caller, call.effects));
+            let arguments = ToolCallArguments::new(call.id.as_str().into(), call.arguments.clone());
+            self.course.log.event(arguments);
+        }
+        self.course.watch.heard(Phase::Tool);
+        let mut results: Vec<Option<ToolResult>> = Vec::new();
+        results.resize_with(calls.len(), || None);
+        {
+            let mut answers = std::pin::pin!(desk.answers(calls));
+            while let Some((index, result, status)) = self.course.attend(events, answers.next()).await? {
+                self.course.watch.heard(Phase::Tool);
+                let Some((call, place)) = calls.get(index).zip(results.get_mut(index)) else { continue };
+                let output = result.content.clone();
+                self.course.log.event(ToolCallFinished::new(call.id.as_str().into(), status, output));
+                *place = Some(result);
+            }
+        }
+        let mut round = Round::default();
+        for (call, result) in calls.iter().zip(&results) {
+            let Some(result) = result else { continue };
+            let written = conversation.tool_output(&call.id, call.is_custom, result);
+            round.add(&call.name, &call.text, written);
+        }
+        conversation.is_whole();
+        if calls.iter().any(|call| matches!(call.refusal, Some(Refusal::EndOfTurn))) {
+            let budget = self.request.limits.tool_calls.unwrap_or(0);
+            return Err(Failure::new(
+                ErrorKind::LimitReached(Limit::ToolCalls),
+                format!("{budget} calls are allowed"),
+            ));
+        }
+        repeats.observe(&round)
+    }
+}
+
+fn out_of_tokens(used: u64) -> Failure {
+    Failure::new(ErrorKind::LimitReached(Limit::OutputTokens), format!("{used} tokens"))
+}
