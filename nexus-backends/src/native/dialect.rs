@@ -77,7 +77,7 @@ pub(crate) struct ModelPlan {
     /// The name on the wire.
     pub(crate) model: ModelId,
     /// How the request is written.
-    pub(crate) shape: &'static Shape,
+    pub(crate) shape: Shape,
     /// The steps of effort that the model takes, with their spelling on the wire the same as ours. Empty: the
     /// field is left out.
     pub(crate) efforts: Vec<Effort>,
@@ -86,7 +86,7 @@ pub(crate) struct ModelPlan {
 }
 
 /// How a request is written.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// Where system text goes.
     pub(crate) system: SystemPlace,
