@@ -29,7 +29,8 @@ impl Subject for Limited {
     }
 
     fn cannot_stage(&self, case: &str) -> Option<String> {
-        let cannot = ["a_picture_arrives", "a_refusal_is_refused"];
+        let cannot =
+            ["a_picture_arrives", "a_picture_that_a_tool_returns_reaches_the_model", "a_refusal_is_refused"];
         cannot.contains(&case).then(|| "the counterpart knows no pictures and never refuses".to_owned())
     }
 }

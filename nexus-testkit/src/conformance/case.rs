@@ -1,6 +1,7 @@
 //! A case: one promise of the seam, and how it is tried.
 
 use futures::future::BoxFuture;
+use nexus_core::Capabilities;
 
 use super::{feature::Feature, finding::Verdict, trial::Trial};
 
@@ -14,6 +15,14 @@ pub struct Case {
     /// What a backend must declare for the case to apply. Where it declares all of it, the case shows it.
     pub needs: &'static [Feature],
     pub(super) run: for<'t> fn(&'t Trial<'t>) -> BoxFuture<'t, Verdict>,
+}
+
+impl Case {
+    /// What the case shows of a backend that declares `capabilities`.
+    pub(super) fn shows(&self, capabilities: &Capabilities) -> Vec<Feature> {
+        let with_others = |need: &Feature| [&[*need], need.stands_for(capabilities)].concat();
+        self.needs.iter().flat_map(with_others).collect()
+    }
 }
 
 impl std::fmt::Debug for Case {

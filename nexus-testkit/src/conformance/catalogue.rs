@@ -72,16 +72,37 @@ catalogue! { $
         an_answer_that_never_fits_is_given_up [Output]
     }
     tools {
-        a_shell_command_runs_in_the_working_directory [HarnessTools, Unrestricted]
-        a_tool_call_is_told_with_its_arguments_and_its_output [HarnessTools, Unrestricted]
-        a_file_that_is_written_lands [HarnessTools, WorkspaceWrite]
+        a_shell_command_runs_in_the_working_directory [AnyShell]
+        a_tool_call_is_told_with_its_arguments_and_its_output [AnyShell]
+        a_file_that_is_written_lands [AnyWriter]
         read_only_cannot_write [HarnessTools, ReadOnly]
         workspace_write_cannot_write_outside [HarnessTools, WorkspaceWrite]
         an_extra_root_is_inside_the_fence [HarnessTools, WorkspaceWrite, ExtraRoots]
         scoped_only_offers_no_tool [ScopedOnly]
-        a_tool_that_fails_is_told_to_the_model [HarnessTools, Unrestricted]
-        tools_called_together_are_all_answered [HarnessTools, Unrestricted]
+        a_tool_that_fails_is_told_to_the_model [AnyShell]
+        tools_called_together_are_all_answered [AnyShell]
         a_tool_of_the_callers_is_answered_by_the_caller [CallerTools, ScopedOnly]
+    }
+    caller_tools {
+        a_call_of_an_unknown_tool_is_answered [CallerTools, ScopedOnly]
+        an_error_of_a_tool_is_told_to_the_model [CallerTools, ScopedOnly]
+        a_tool_that_panics_does_not_fail_the_turn [CallerTools, ScopedOnly]
+        a_tool_that_hangs_is_ended_by_the_idle_limit [CallerTools, ScopedOnly]
+        a_tool_that_hangs_is_ended_by_the_deadline [CallerTools, ScopedOnly]
+        a_tool_that_hangs_is_ended_by_the_token [CallerTools, ScopedOnly]
+        dropping_the_turn_drops_the_running_tool [CallerTools, ScopedOnly]
+        a_picture_that_a_tool_returns_reaches_the_model [CallerTools, ScopedOnly, Images]
+        a_terminal_tool_is_exempt_from_the_budget [CallerTools, ScopedOnly, ToolCallLimit]
+        effects_are_those_of_the_tools_called [CallerTools, ScopedOnly]
+    }
+    own_loop {
+        calls_run_at_once_and_results_keep_their_order [OwnLoop, CallerTools, ScopedOnly]
+        arguments_that_are_not_json_are_answered [OwnLoop, CallerTools, ScopedOnly]
+        an_answer_of_ten_megabytes_arrives_whole [OwnLoop, CallerTools, ScopedOnly]
+        a_hundred_calls_at_once_are_each_answered_once [OwnLoop, CallerTools, ScopedOnly]
+        calls_of_one_id_are_both_answered_and_told_apart [OwnLoop, CallerTools, ScopedOnly]
+        a_call_repeated_for_ever_is_ended [OwnLoop, CallerTools, ScopedOnly, ModelCallLimit]
+        a_turn_starts_no_process [OwnLoop]
     }
     session {
         a_kept_conversation_goes_on [Resume]
@@ -92,7 +113,7 @@ catalogue! { $
     }
     usage {
         usage_is_what_the_vendor_counted []
-        usage_adds_up_over_the_calls_of_a_turn [HarnessTools, Unrestricted]
+        usage_adds_up_over_the_calls_of_a_turn [AnyShell]
         usage_that_is_not_reported_is_not_invented []
         the_cost_is_stated [Cost]
     }
@@ -101,11 +122,11 @@ catalogue! { $
         a_model_that_never_begins_starves_the_turn []
         a_model_that_falls_silent_starves_the_turn []
         a_slow_model_that_speaks_is_left_alone [Deltas]
-        a_long_silent_tool_is_left_alone [HarnessTools, Unrestricted]
-        tool_calls_are_limited [HarnessTools, Unrestricted, ToolCallLimit]
-        model_calls_are_limited [HarnessTools, Unrestricted, ModelCallLimit]
-        output_tokens_are_limited [HarnessTools, Unrestricted, OutputTokenLimit]
-        the_cost_is_limited [HarnessTools, Unrestricted, CostLimit]
+        a_long_silent_tool_is_left_alone [AnyShell]
+        tool_calls_are_limited [AnyShell, ToolCallLimit]
+        model_calls_are_limited [AnyShell, ModelCallLimit]
+        output_tokens_are_limited [AnyShell, OutputTokenLimit]
+        the_cost_is_limited [AnyShell, CostLimit]
     }
     failure {
         a_refused_credential_is_unauthenticated []
@@ -126,15 +147,15 @@ catalogue! { $
         a_refusal_is_refused []
         no_answer_is_no_success []
         an_answer_cut_by_its_bound_is_incomplete []
-        a_failure_after_a_tool_keeps_what_was_done [HarnessTools, Unrestricted]
+        a_failure_after_a_tool_keeps_what_was_done [AnyShell]
     }
     cancel {
         a_token_cancelled_before_the_start_spends_nothing []
         a_token_stops_a_turn_while_the_model_speaks []
-        a_token_stops_a_turn_while_a_tool_runs [HarnessTools, Unrestricted]
+        a_token_stops_a_turn_while_a_tool_runs [AnyShell]
         a_token_stops_a_turn_whose_sink_is_never_ready []
         dropping_the_turn_while_the_model_speaks_stops_its_processes []
-        dropping_the_turn_stops_its_processes [HarnessTools, Unrestricted]
+        dropping_the_turn_stops_its_processes [AnyShell]
         no_process_outlives_a_turn_that_ended_well [Process]
     }
     request {

@@ -55,6 +55,14 @@ pub enum Feature {
     Cost,
     /// Somebody else's program runs the loop, so that there is a process to end.
     Process,
+    /// The backend runs the loop itself, so that it is the one who answers for it.
+    OwnLoop,
+    /// A command can be run: by the harness at [`ToolAccess::Unrestricted`] or, where that brings no tools, by a
+    /// tool of the caller's.
+    AnyShell,
+    /// A file can be written: by the harness at [`ToolAccess::WorkspaceWrite`] or, where that brings no tools, by
+    /// a tool of the caller's.
+    AnyWriter,
 }
 
 impl Feature {
@@ -80,6 +88,9 @@ impl Feature {
         Self::CostLimit,
         Self::Cost,
         Self::Process,
+        Self::OwnLoop,
+        Self::AnyShell,
+        Self::AnyWriter,
     ];
 
     /// Whether `capabilities` declare it.
@@ -107,6 +118,21 @@ impl Feature {
             Self::CostLimit => limited(capabilities.limits.cost),
             Self::Cost => capabilities.cost != CostReport::Never,
             Self::Process => capabilities.mode == LoopMode::Delegated,
+            Self::OwnLoop => capabilities.mode == LoopMode::Native,
+            Self::AnyShell | Self::AnyWriter => {
+                self.stands_for(capabilities).iter().all(|feature| feature.is_declared(capabilities))
+            }
+        }
+    }
+
+    /// What has to be declared for the tools of this feature, and is shown along with it. Empty for a feature
+    /// that stands for itself alone.
+    pub(super) fn stands_for(self, capabilities: &Capabilities) -> &'static [Self] {
+        match (self, capabilities.harness_tools.is_yes()) {
+            (Self::AnyShell, true) => &[Self::HarnessTools, Self::Unrestricted],
+            (Self::AnyWriter, true) => &[Self::HarnessTools, Self::WorkspaceWrite],
+            (Self::AnyShell | Self::AnyWriter, false) => &[Self::CallerTools, Self::ScopedOnly],
+            _ => &[],
         }
     }
 
@@ -139,7 +165,10 @@ impl Feature {
             | Self::HarnessTools
             | Self::Efforts
             | Self::Cost
-            | Self::Process => return None,
+            | Self::Process
+            | Self::OwnLoop
+            | Self::AnyShell
+            | Self::AnyWriter => return None,
         };
         Some((demanding, TurnHost::new()))
     }

@@ -20,6 +20,7 @@
 //! [`mod@reference`] is a backend that passes.
 
 mod case;
+mod case_tools;
 mod cases;
 mod catalogue;
 mod contract;
@@ -28,12 +29,16 @@ mod feature;
 mod finding;
 #[cfg(feature = "harness")]
 mod harness;
+mod kind_subject;
 mod model;
+mod native;
 mod processes;
 pub mod reference;
 mod report;
 mod run;
+mod shell;
 mod subject;
+mod toolbelt;
 mod trial;
 mod watch;
 
@@ -44,7 +49,9 @@ pub use feature::Feature;
 pub use finding::{Finding, Verdict};
 #[cfg(feature = "harness")]
 pub use harness::harness;
+pub use kind_subject::KindSubject;
 pub use model::ScriptedModel;
+pub use native::NativeSubject;
 pub use report::{Entry, Outcome, Report};
 pub use run::{hold, hold_declarations, run, run_case};
 pub use subject::{

@@ -25,7 +25,7 @@ pub struct Entry {
     /// The case.
     pub case: &'static str,
     /// What the case shows.
-    pub shows: &'static [Feature],
+    pub shows: Vec<Feature>,
     /// What came of it.
     pub outcome: Outcome,
 }

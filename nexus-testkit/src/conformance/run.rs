@@ -23,7 +23,7 @@ pub async fn run(subject: &dyn Subject, filter: impl Fn(&Case) -> bool) -> Resul
     let mut entries = Vec::new();
     for case in CASES.iter().filter(|case| filter(case)) {
         let outcome = try_case(subject, case, &capabilities).await;
-        entries.push(Entry { case: case.name, shows: case.needs, outcome });
+        entries.push(Entry { case: case.name, shows: case.shows(&capabilities), outcome });
     }
     Ok(Report { subject: subject.name().to_owned(), capabilities, entries })
 }
@@ -82,7 +82,7 @@ pub(super) fn declarations(subject: &dyn Subject) -> Result<(), Finding> {
         subject.cannot_stage(case.name).is_none()
             && case.needs.iter().all(|feature| feature.is_declared(&capabilities))
     };
-    let shown: Vec<Feature> = CASES.iter().filter(runs).flat_map(|case| case.needs).copied().collect();
+    let shown: Vec<Feature> = CASES.iter().filter(runs).flat_map(|case| case.shows(&capabilities)).collect();
     let unproven: Vec<_> = Feature::ALL
         .iter()
         .filter(|feature| feature.is_declared(&capabilities) && !shown.contains(feature))
@@ -97,14 +97,16 @@ async fn declared(subject: &dyn Subject) -> Result<Capabilities, Finding> {
 }
 
 async fn try_case(subject: &dyn Subject, case: &Case, capabilities: &Capabilities) -> Outcome {
-    if let Some(missing) = case.needs.iter().find(|feature| !feature.is_declared(capabilities)) {
-        return Outcome::NotDeclared(*missing);
+    let is_missing = |feature: &&Feature| !feature.is_declared(capabilities);
+    if let Some(missing) = case.needs.iter().find(is_missing) {
+        let stands_for = missing.stands_for(capabilities).iter().find(is_missing);
+        return Outcome::NotDeclared(*stands_for.unwrap_or(missing));
     }
     if let Some(reason) = subject.cannot_stage(case.name) {
         return Outcome::NotStaged(reason);
     }
     let trial = match Trial::new(subject, case.name) {
-        Ok(trial) => trial,
+        Ok(trial) => trial.of(capabilities),
         Err(finding) => return Outcome::Failed(finding),
     };
     match (case.run)(&trial).await {

@@ -28,6 +28,7 @@ pub struct Trial<'a> {
     case: &'static str,
     folder: tempfile::TempDir,
     unique: String,
+    brings_tools: bool,
 }
 
 impl<'a> Trial<'a> {
@@ -36,11 +37,22 @@ impl<'a> Trial<'a> {
         let folder = tempfile::Builder::new().prefix("nexus-conformance-").tempdir();
         let folder = folder.map_err(|error| Finding::new("a temporary folder", error.to_string()))?;
         let unique = folder.path().file_name().map(|name| name.to_string_lossy().into_owned());
-        let trial = Self { subject, case, folder, unique: unique.unwrap_or_default() };
+        let unique = unique.unwrap_or_default();
+        let trial = Self { subject, case, folder, unique, brings_tools: false };
         for name in ["workspace", "user", "nexus"] {
             trial.new_folder(name)?;
         }
         Ok(trial)
+    }
+
+    /// Notes what is known of the backend before one is staged.
+    pub(super) fn of(self, capabilities: &Capabilities) -> Self {
+        Self { brings_tools: capabilities.harness_tools.is_yes(), ..self }
+    }
+
+    /// Whether the backend brings tools of its own.
+    pub(super) fn brings_tools(&self) -> bool {
+        self.brings_tools
     }
 
     /// How long things take here.
@@ -81,6 +93,17 @@ impl<'a> Trial<'a> {
         Ok(path)
     }
 
+    /// The host's environment: the credential, the mark, a private home, and where programs are.
+    pub(super) fn environment(&self) -> BTreeMap<String, String> {
+        let mut environment = BTreeMap::from([
+            (TOKEN_VARIABLE.to_owned(), self.canary("token")),
+            (MARK_VARIABLE.to_owned(), self.unique.clone()),
+            ("HOME".to_owned(), self.folder.path().join("user").to_string_lossy().into_owned()),
+        ]);
+        environment.extend(std::env::var("PATH").map(|path| ("PATH".to_owned(), path)));
+        environment
+    }
+
     /// The setting for a script, with the trial's own home.
     pub(super) fn setting(&self, script: impl Into<Scenario>) -> Setting {
         self.setting_at("nexus", script)
@@ -88,13 +111,7 @@ impl<'a> Trial<'a> {
 
     /// The setting for a script, with the home `name`.
     pub(super) fn setting_at(&self, name: &str, script: impl Into<Scenario>) -> Setting {
-        let mut environment = BTreeMap::from([
-            (TOKEN_VARIABLE.to_owned(), self.canary("token")),
-            (MARK_VARIABLE.to_owned(), self.unique.clone()),
-            ("HOME".to_owned(), self.folder.path().join("user").to_string_lossy().into_owned()),
-        ]);
-        environment.extend(std::env::var("PATH").map(|path| ("PATH".to_owned(), path)));
-        Setting::new(script.into(), self.folder.path().join(name), environment)
+        Setting::new(script.into(), self.folder.path().join(name), self.environment())
     }
 
     /// Sets a backend before a model that plays `script`.
@@ -225,11 +242,12 @@ impl<'t> Staged<'t> {
     pub(super) async fn drop_when(
         &self,
         request: TurnRequest,
+        host: TurnHost,
         is_time: impl Fn(&Seen, &Self) -> bool,
     ) -> Result<Duration, Finding> {
         let seen = Seen::default();
         let mut sink = Keeper::new(seen.clone(), SinkPace::Ready);
-        let mut turn = self.stage.backend.run_turn(request, TurnHost::new(), &mut sink);
+        let mut turn = self.stage.backend.run_turn(request, host, &mut sink);
         let bound = self.trial.timing().bound;
         tokio::select! {
             outcome = &mut turn => {

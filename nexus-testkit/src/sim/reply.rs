@@ -37,6 +37,8 @@ pub struct Reply {
     pub rate_limit: Option<RateLimit>,
     /// Headers added to the answer, verbatim; one that HTTP cannot carry breaks the connection.
     pub headers: Vec<(String, String)>,
+    /// The id that all the tool calls of this reply have; each has its own if absent.
+    pub call_id: Option<String>,
 }
 
 impl Reply {
@@ -50,6 +52,7 @@ impl Reply {
             pace: Pace::default(),
             rate_limit: None,
             headers: Vec::new(),
+            call_id: None,
         }
     }
 
@@ -178,6 +181,12 @@ impl Reply {
     /// Adds news about the account's limit.
     pub fn rate_limit(mut self, news: RateLimit) -> Self {
         self.rate_limit = Some(news);
+        self
+    }
+
+    /// Gives every tool call the id `id`, so that two calls of one reply have the same.
+    pub fn call_id(mut self, id: impl Into<String>) -> Self {
+        self.call_id = Some(id.into());
         self
     }
 

@@ -48,6 +48,15 @@ pub(super) struct ModelCall<'a> {
     /// Unique among the calls of this simulator; ids are made from it.
     pub(super) number: usize,
     pub(super) conversation: &'a Conversation,
+    /// The one id of all tool calls of the answer, if they share it.
+    pub(super) call_id: Option<&'a str>,
+}
+
+impl ModelCall<'_> {
+    /// The id of a tool call, whose own would be `own`.
+    pub(super) fn tool_call_id(&self, own: String) -> String {
+        self.call_id.map_or(own, str::to_owned)
+    }
 }
 
 /// What all connections share.
@@ -190,7 +199,8 @@ pub(super) async fn respond(
         (None, scripted) => {
             let place = scripted.unwrap_or(Scripted { rule: None, index: 0 });
             let reply = scenario.reply(place.rule, place.index);
-            let call = ModelCall { number, conversation: &conversation };
+            let call_id = reply.call_id.as_deref();
+            let call = ModelCall { number, conversation: &conversation, call_id };
             match dialect {
                 Dialect::Anthropic | Dialect::All => anthropic::answer(&call, &reply),
                 Dialect::Responses => responses::answer(&call, &reply),

@@ -4,6 +4,7 @@
 //! say it. A case without a row fails the suite's own test.
 
 mod rows;
+mod tool_rows;
 mod wrong;
 
 use std::collections::BTreeSet;

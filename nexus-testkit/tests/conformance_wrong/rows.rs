@@ -15,7 +15,10 @@ use nexus_testkit::{
     sim::{Part, Reply, Scenario, ToolCall},
 };
 
-use crate::wrong::{Life, Outcome, Wrong};
+use crate::{
+    tool_rows,
+    wrong::{Life, Outcome, Wrong},
+};
 
 /// A backend that breaks a promise.
 pub(crate) struct Row {
@@ -27,15 +30,15 @@ pub(crate) struct Row {
     pub(crate) wrong: Wrong,
 }
 
-fn row(case: &'static str, check: &'static str, wrong: Wrong) -> Row {
+pub(crate) fn row(case: &'static str, check: &'static str, wrong: Wrong) -> Row {
     Row { case, check, wrong }
 }
 
-fn setting(change: fn(&mut Setting)) -> Wrong {
+pub(crate) fn setting(change: fn(&mut Setting)) -> Wrong {
     Wrong { setting: Some(change), ..Wrong::default() }
 }
 
-fn request(change: fn(&mut TurnRequest)) -> Wrong {
+pub(crate) fn request(change: fn(&mut TurnRequest)) -> Wrong {
     Wrong { request: Some(change), ..Wrong::default() }
 }
 
@@ -43,18 +46,30 @@ fn event(change: fn(TurnEvent) -> Vec<TurnEvent>) -> Wrong {
     Wrong { event: Some(change), ..Wrong::default() }
 }
 
-fn outcome(change: fn(&mut Outcome, &Setting)) -> Wrong {
+pub(crate) fn outcome(change: fn(&mut Outcome, &Setting)) -> Wrong {
     Wrong { outcome: Some(change), ..Wrong::default() }
 }
 
-fn life(life: Life) -> Wrong {
+pub(crate) fn life(life: Life) -> Wrong {
     Wrong { life, ..Wrong::default() }
 }
 
 /// One row for each case.
 pub(crate) fn promises() -> Vec<Row> {
-    let families =
-        [text(), prompt(), output(), tools(), session(), usage(), limits(), failure(), cancel(), rest()];
+    let families = [
+        text(),
+        prompt(),
+        output(),
+        tools(),
+        tool_rows::caller_tools(),
+        tool_rows::own_loop(),
+        session(),
+        usage(),
+        limits(),
+        failure(),
+        cancel(),
+        rest(),
+    ];
     families.into_iter().flatten().collect()
 }
 
@@ -651,7 +666,7 @@ pub(crate) fn contract() -> Vec<Row> {
     ]
 }
 
-fn well(outcome: &mut Outcome, change: fn(&mut TurnResult)) {
+pub(crate) fn well(outcome: &mut Outcome, change: fn(&mut TurnResult)) {
     if let Ok(result) = outcome {
         change(result);
     }
@@ -693,7 +708,7 @@ fn change_texts(script: &mut Scenario, change: fn(&str) -> String) {
     }
 }
 
-fn change_calls(script: &mut Scenario, change: fn(&mut ToolCall)) {
+pub(crate) fn change_calls(script: &mut Scenario, change: fn(&mut ToolCall)) {
     for part in script.replies.iter_mut().flat_map(|reply| &mut reply.parts) {
         if let Part::Call(call) = part {
             change(call);
@@ -702,7 +717,7 @@ fn change_calls(script: &mut Scenario, change: fn(&mut ToolCall)) {
 }
 
 /// A process that runs beside a turn, marked as the turn's.
-trait BesideTurn {
+pub(crate) trait BesideTurn {
     fn beside(&mut self, setting: &Setting, environment: &[(String, String)]) -> Option<Child>;
 }
 

@@ -8,4 +8,4 @@ mod turn;
 mod voice;
 
 pub use backend::Parrot;
-pub use voice::{Asked, End, Piece, Utterance, Voice};
+pub use voice::{Asked, End, Piece, Utterance, Voice, Wanted};

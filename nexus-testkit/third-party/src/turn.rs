@@ -2,25 +2,29 @@
 
 use std::{
     future::{Future, poll_fn},
+    panic::AssertUnwindSafe,
     pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
     task::Poll,
     time::Duration,
 };
 
+use futures::future::{FutureExt as _, join_all};
 use nexus_core::{
-    ErrorKind, EventSink, ExecutionBackend as _, FinishReason, Limit, MessageId, Outbox, Phase, Provenance,
-    Recorder, Retry, ToolCall, ToolCallStatus, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    CallId, ErrorKind, EventSink, ExecutionBackend as _, FinishReason, Limit, MessageId, Outbox, Phase,
+    Provenance, Recorder, Retry, ToolCall, ToolCallStatus, ToolContent, ToolResult, TurnError, TurnEvent,
+    TurnHost, TurnRequest, TurnResult,
     turn::{
         MessageEnded, MessageVoided, Retrying, Started, TextDelta, ThinkingDelta, ToolCallArguments,
         ToolCallFinished, ToolCallStarted, ToolOrigin, VoidCause,
     },
 };
+use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use crate::{
     backend::Parrot,
-    voice::{Asked, End, Piece, Utterance},
+    voice::{Asked, End, Piece, Utterance, Wanted},
 };
 
 /// How often a torn utterance is asked for.
@@ -41,7 +45,7 @@ struct Failure(ErrorKind, Retry);
 
 enum Said {
     Answer,
-    Calls(Vec<ToolCall>),
+    Calls(Vec<Wanted>),
     Torn(MessageId),
 }
 
@@ -127,9 +131,8 @@ impl<'a> Turn<'a> {
                 Said::Answer => return Ok(()),
                 Said::Calls(calls) => {
                     tries = 1;
-                    for call in calls {
-                        asked.answers.push(self.call(call).await?);
-                    }
+                    let answers = join_all(calls.into_iter().map(|wanted| self.call(wanted)));
+                    asked.answers.extend(self.in_phase(Phase::Tool, answers).await?);
                 }
                 Said::Torn(_) if tries == TRIES => return Err(Failure(ErrorKind::Transport, Retry::Now)),
                 Said::Torn(message) => {
@@ -171,17 +174,25 @@ impl<'a> Turn<'a> {
         }
     }
 
-    async fn call(&self, call: ToolCall) -> Result<String, Failure> {
-        let id = call.call.clone();
-        let definition = self.host.tools.definitions().into_iter().find(|tool| tool.name == call.name);
+    /// Answers a call, whatever the tool does. Returns what the voice is told.
+    async fn call(&self, Wanted { id, name, arguments }: Wanted) -> String {
+        let id = CallId::new(id);
+        let definition = self.host.tools.definitions().into_iter().find(|tool| tool.name == name);
         let effects = definition.map(|tool| tool.effects).unwrap_or_default();
-        self.event(ToolCallStarted::new(id.clone(), call.name.clone(), ToolOrigin::Caller, effects));
-        self.event(ToolCallArguments::new(id.clone(), call.arguments.clone()));
-        let answer = self.in_phase(Phase::Tool, self.host.tools.call(call)).await?;
+        self.event(ToolCallStarted::new(id.clone(), name.clone(), ToolOrigin::Caller, effects));
+        let answer = match serde_json::from_str::<Value>(&arguments) {
+            Ok(arguments) => {
+                self.event(ToolCallArguments::new(id.clone(), arguments.clone()));
+                let call = self.host.tools.call(ToolCall::new(id.clone(), name, arguments));
+                let answer = AssertUnwindSafe(call).catch_unwind().await;
+                answer.unwrap_or_else(|_panic| ToolResult::error("the tool broke down"))
+            }
+            Err(error) => ToolResult::error(format!("the arguments are not JSON: {error}")),
+        };
         let status = if answer.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
-        let text = answer.content.iter().map(|piece| format!("{piece:?}")).collect::<Vec<_>>().join("\n");
+        let text = answer.content.iter().map(told).collect::<Vec<_>>().join("\n");
         self.event(ToolCallFinished::new(id, status, answer.content));
-        Ok(text)
+        text
     }
 
     async fn in_phase<T>(&self, phase: Phase, wait: impl Future<Output = T>) -> Result<T, Failure> {
@@ -202,5 +213,13 @@ impl<'a> Turn<'a> {
 
     fn log(&self) -> MutexGuard<'_, (Outbox, Recorder)> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A piece of an answer, for a voice that reads text alone.
+fn told(piece: &ToolContent) -> String {
+    match piece {
+        ToolContent::Text { text } => text.clone(),
+        other => format!("{other:?}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use nexus_core::{ErrorKind, Retry, ToolCall, Usage};
+use nexus_core::{ErrorKind, Retry, Usage};
 
 /// Who speaks: given what was said, the next utterance.
 pub trait Voice: fmt::Debug + Send + Sync + 'static {
@@ -46,7 +46,18 @@ pub enum Piece {
     /// Thought.
     Thought(String),
     /// A tool of the caller's is wanted.
-    Call(ToolCall),
+    Call(Wanted),
+}
+
+/// A tool call, as it was spoken.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Pairs the call with its answer.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments: JSON, if it was spoken well.
+    pub arguments: String,
 }
 
 /// How an utterance ends.

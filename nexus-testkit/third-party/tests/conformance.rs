@@ -9,12 +9,12 @@ use std::{
 };
 
 use async_trait::async_trait;
-use nexus_core::{ErrorKind, ModelId, Retry, ToolCall, Usage};
+use nexus_core::{ErrorKind, ModelId, Retry, Usage};
 use nexus_testkit::{
     conformance::{ModelCall, ScriptedModel, Setting, Stage, StageError, Subject, Timing},
     sim::{Fault, Finish, Part, Reply, ToolCall as ScriptedCall, long_text},
 };
-use parrot::{Asked, End, Parrot, Piece, Utterance, Voice};
+use parrot::{Asked, End, Parrot, Piece, Utterance, Voice, Wanted};
 
 mod parrot_keeps_its_word {
     nexus_testkit::conformance_tests!(super::ParrotSubject);
@@ -65,14 +65,21 @@ impl Voice for Script {
 }
 
 impl Script {
+    fn wanted(&self, name: &str, arguments: String) -> Piece {
+        let id = format!("call-{}", self.names.fetch_add(1, Ordering::Relaxed));
+        Piece::Call(Wanted { id, name: name.to_owned(), arguments })
+    }
+
     fn utterance(&self, reply: &Reply) -> Utterance {
         let pieces = reply.parts.iter().flat_map(|part| match part {
             Part::Text { text } => words(text, reply),
             Part::Long { bytes } => words(&long_text(*bytes), reply),
             Part::Thinking { text } | Part::RawThinking { text } => vec![Piece::Thought(text.clone())],
             Part::Call(ScriptedCall::Function { name, arguments, .. }) => {
-                let id = format!("call-{}", self.names.fetch_add(1, Ordering::Relaxed));
-                vec![Piece::Call(ToolCall::new(id, name.clone(), arguments.clone()))]
+                vec![self.wanted(name, arguments.to_string())]
+            }
+            Part::Call(ScriptedCall::RawFunction { name, arguments }) => {
+                vec![self.wanted(name, arguments.clone())]
             }
             _ => Vec::new(),
         });

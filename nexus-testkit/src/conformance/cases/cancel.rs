@@ -10,10 +10,11 @@ use crate::{
         feature::Feature,
         finding::{Finding, Verdict, ensure, same, same_text, short},
         processes::ProcessWatch,
+        toolbelt::Toolbelt,
         trial::{Staged, Trial},
         watch::{Seen, SinkPace},
     },
-    sim::{Reply, Scenario, ToolCall},
+    sim::{Reply, Scenario},
 };
 
 /// What is left of a turn is looked for as long as this after it is over.
@@ -41,8 +42,8 @@ pub(crate) async fn a_token_cancelled_before_the_start_spends_nothing(trial: &Tr
 pub(crate) async fn a_token_stops_a_turn_while_the_model_speaks(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage(Reply::text(HALF).stalled()).await?;
     let watch = ProcessWatch::start(trial.mark());
-    let request = staged.request("Hello.");
-    let partial = by_token(trial, &staged, request, SinkPace::Ready, |seen, staged| {
+    let work = (staged.request("Hello."), TurnHost::new());
+    let partial = by_token(trial, &staged, work, SinkPace::Ready, |seen, staged| {
         speaks(seen, staged) && is_seen(&watch, staged)
     })
     .await?;
@@ -53,10 +54,11 @@ pub(crate) async fn a_token_stops_a_turn_while_the_model_speaks(trial: &Trial<'_
 }
 
 pub(crate) async fn a_token_stops_a_turn_while_a_tool_runs(trial: &Trial<'_>) -> Verdict {
-    let staged = trial.stage(deaf_tool()).await?;
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let staged = trial.stage(deaf_tool(&belt)).await?;
     let watch = ProcessWatch::start(trial.mark());
-    let request = staged.work("Run it.", ToolAccess::Unrestricted);
-    let partial = by_token(trial, &staged, request, SinkPace::Ready, |_, staged| {
+    let work = (belt.work(&staged, "Run it."), belt.host());
+    let partial = by_token(trial, &staged, work, SinkPace::Ready, |_, staged| {
         tool_runs(trial) && is_seen(&watch, staged)
     })
     .await?;
@@ -69,7 +71,8 @@ pub(crate) async fn a_token_stops_a_turn_whose_sink_is_never_ready(trial: &Trial
     let watch = ProcessWatch::start(trial.mark());
     let is_asked =
         |_: &Seen, staged: &Staged<'_>| !staged.model_calls().is_empty() && is_seen(&watch, staged);
-    by_token(trial, &staged, staged.request("Hello."), SinkPace::Never, is_asked).await?;
+    let work = (staged.request("Hello."), TurnHost::new());
+    by_token(trial, &staged, work, SinkPace::Never, is_asked).await?;
     nothing_is_left(&staged, &watch).await
 }
 
@@ -79,17 +82,22 @@ pub(crate) async fn dropping_the_turn_while_the_model_speaks_stops_its_processes
     let staged = trial.stage(Reply::text(HALF).stalled()).await?;
     let watch = ProcessWatch::start(trial.mark());
     let took = staged
-        .drop_when(staged.request("Hello."), |seen, staged| speaks(seen, staged) && is_seen(&watch, staged))
+        .drop_when(staged.request("Hello."), TurnHost::new(), |seen, staged| {
+            speaks(seen, staged) && is_seen(&watch, staged)
+        })
         .await?;
     ensure(took < PATIENCE, "bounded time", || format!("the drop took {took:?}"))?;
     nothing_is_left(&staged, &watch).await
 }
 
 pub(crate) async fn dropping_the_turn_stops_its_processes(trial: &Trial<'_>) -> Verdict {
-    let staged = trial.stage(deaf_tool()).await?;
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let staged = trial.stage(deaf_tool(&belt)).await?;
     let watch = ProcessWatch::start(trial.mark());
-    let request = staged.work("Run it.", ToolAccess::Unrestricted);
-    let took = staged.drop_when(request, |_, staged| tool_runs(trial) && is_seen(&watch, staged)).await?;
+    let request = belt.work(&staged, "Run it.");
+    let took = staged
+        .drop_when(request, belt.host(), |_, staged| tool_runs(trial) && is_seen(&watch, staged))
+        .await?;
     ensure(took < PATIENCE, "bounded time", || format!("the drop took {took:?}"))?;
     nothing_is_left(&staged, &watch).await
 }
@@ -105,12 +113,12 @@ pub(crate) async fn no_process_outlives_a_turn_that_ended_well(trial: &Trial<'_>
 async fn by_token(
     trial: &Trial<'_>,
     staged: &Staged<'_>,
-    request: TurnRequest,
+    (request, host): (TurnRequest, TurnHost),
     pace: SinkPace,
     is_time: impl Fn(&Seen, &Staged<'_>) -> bool,
 ) -> Result<(String, usize), Finding> {
     let cancel = CancelToken::new();
-    let host = TurnHost::new().with_cancel(cancel.clone());
+    let host = host.with_cancel(cancel.clone());
     let (turn, took) = staged.run_until(request, host, pace, is_time, || cancel.cancel()).await?;
     let error = turn.error()?;
     trial.expect_kind(error, &[ErrorKind::Cancelled])?;
@@ -132,8 +140,8 @@ fn speaks(seen: &Seen, staged: &Staged<'_>) -> bool {
     texts.collect::<String>() == HALF
 }
 
-fn deaf_tool() -> Scenario {
-    Scenario::tool_then_text(ToolCall::shell(DEAF_TOOL), "It ended.")
+fn deaf_tool(belt: &Toolbelt<'_>) -> Scenario {
+    Scenario::tool_then_text(belt.shell(DEAF_TOOL), "It ended.")
 }
 
 fn tool_runs(trial: &Trial<'_>) -> bool {

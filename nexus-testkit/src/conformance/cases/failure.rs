@@ -9,7 +9,7 @@ use crate::{
         finding::{Finding, Verdict, ensure, same, same_text, short},
         trial::{Observed, Trial},
     },
-    sim::{Cut, Fault, Finish, Reply, Scenario, ToolCall},
+    sim::{Cut, Fault, Finish, Reply, Scenario},
 };
 
 /// The text before a fault strikes.
@@ -137,9 +137,10 @@ pub(crate) async fn an_answer_cut_by_its_bound_is_incomplete(trial: &Trial<'_>) 
 }
 
 pub(crate) async fn a_failure_after_a_tool_keeps_what_was_done(trial: &Trial<'_>) -> Verdict {
-    let script = Scenario::new([Reply::call(ToolCall::shell("echo done > done.txt")), Reply::status(400)]);
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let script = Scenario::new([Reply::call(belt.shell("echo done > done.txt")), Reply::status(400)]);
     let staged = trial.stage(script).await?;
-    let turn = staged.run(staged.work("Do it.", ToolAccess::Unrestricted)).await?;
+    let turn = belt.run(&staged, "Do it.").await?;
     let error = ends_as(trial, &turn, &[ErrorKind::InvalidRequest])?;
     let partial = error.partial();
     let statuses: Vec<_> = partial.tool_calls.iter().map(|call| call.status).collect();

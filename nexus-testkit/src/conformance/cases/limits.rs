@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
-use nexus_core::{
-    ErrorKind, IdleLimits, Limit, Limits, Phase, TextGranularity, ToolAccess, TurnRequest, Usd,
-};
+use nexus_core::{ErrorKind, IdleLimits, Limit, Limits, Phase, TextGranularity, ToolAccess, Usd};
 
 use crate::{
     conformance::{
         finding::{Verdict, ensure, same_text, short},
-        trial::{Observed, Staged, Trial},
+        toolbelt::Toolbelt,
+        trial::{Observed, Trial},
     },
-    sim::{Fault, Reply, Scenario, ToolCall, Usage},
+    sim::{Fault, Reply, Scenario, Usage},
 };
 
 /// What stopping may take beyond the limit itself.
 const SLACK: Duration = Duration::from_secs(10);
+
+/// The prompt of a turn that does not end by itself.
+const FOREVER: &str = "Go on for ever.";
 
 pub(crate) async fn the_deadline_ends_a_turn(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage(Reply::text("half").stalled()).await?;
@@ -69,20 +71,22 @@ pub(crate) async fn a_slow_model_that_speaks_is_left_alone(trial: &Trial<'_>) ->
 pub(crate) async fn a_long_silent_tool_is_left_alone(trial: &Trial<'_>) -> Verdict {
     let short = trial.timing().short;
     let nap = (short * 3 / 2).as_secs_f64();
-    let call = ToolCall::shell(format!("sleep {nap:.2}; echo woke-up"));
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let call = belt.shell(format!("sleep {nap:.2}; echo woke-up"));
     let staged = trial.stage(Scenario::tool_then_text(call, "It slept well.")).await?;
     let mut idle = IdleLimits::none();
     idle.model = Some(short);
     idle.first_byte = Some(short * 3);
-    let request = staged.work("Sleep.", ToolAccess::Unrestricted).with_limits(Limits::new().with_idle(idle));
-    let turn = staged.run(request).await?;
+    let request = belt.work(&staged, "Sleep.").with_limits(Limits::new().with_idle(idle));
+    let turn = belt.run_request(&staged, request).await?;
     same_text("answer", &turn.result()?.text, "It slept well.")
 }
 
 pub(crate) async fn tool_calls_are_limited(trial: &Trial<'_>) -> Verdict {
-    let staged = trial.stage(endless(Usage::default())).await?;
-    let request = forever(&staged).with_limits(Limits::new().with_tool_calls(2));
-    let turn = staged.run(request).await?;
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let staged = trial.stage(endless(&belt, Usage::default())).await?;
+    let request = belt.work(&staged, FOREVER).with_limits(Limits::new().with_tool_calls(2));
+    let turn = belt.run_request(&staged, request).await?;
     let error = turn.error()?;
     trial.expect_kind(error, &[ErrorKind::LimitReached(Limit::ToolCalls)])?;
     let started = error.partial().tool_calls.len();
@@ -90,9 +94,10 @@ pub(crate) async fn tool_calls_are_limited(trial: &Trial<'_>) -> Verdict {
 }
 
 pub(crate) async fn model_calls_are_limited(trial: &Trial<'_>) -> Verdict {
-    let staged = trial.stage(endless(Usage::default())).await?;
-    let request = forever(&staged).with_limits(Limits::new().with_model_calls(2));
-    let turn = staged.run(request).await?;
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let staged = trial.stage(endless(&belt, Usage::default())).await?;
+    let request = belt.work(&staged, FOREVER).with_limits(Limits::new().with_model_calls(2));
+    let turn = belt.run_request(&staged, request).await?;
     trial.expect_kind(turn.error()?, &[ErrorKind::LimitReached(Limit::ModelCalls)])?;
     let asked = staged.model_calls().len();
     ensure(asked <= 3, "no more calls than the limit", || format!("{asked} of 2"))
@@ -100,9 +105,10 @@ pub(crate) async fn model_calls_are_limited(trial: &Trial<'_>) -> Verdict {
 
 pub(crate) async fn output_tokens_are_limited(trial: &Trial<'_>) -> Verdict {
     let usage = Usage { output: 1_000, ..Usage::default() };
-    let staged = trial.stage(endless(usage)).await?;
-    let request = forever(&staged).with_limits(Limits::new().with_output_tokens(1_500));
-    let turn = staged.run(request).await?;
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let staged = trial.stage(endless(&belt, usage)).await?;
+    let request = belt.work(&staged, FOREVER).with_limits(Limits::new().with_output_tokens(1_500));
+    let turn = belt.run_request(&staged, request).await?;
     let error = turn.error()?;
     trial.expect_kind(error, &[ErrorKind::LimitReached(Limit::OutputTokens)])?;
     let used = error.partial().usage.all_output_tokens();
@@ -111,22 +117,19 @@ pub(crate) async fn output_tokens_are_limited(trial: &Trial<'_>) -> Verdict {
 
 pub(crate) async fn the_cost_is_limited(trial: &Trial<'_>) -> Verdict {
     let usage = Usage { input: 20_000_000, cost_ticks: Some(200_000_000_000), ..Usage::default() };
-    let staged = trial.stage(endless(usage)).await?;
-    let request = forever(&staged).with_limits(Limits::new().with_cost(Usd(0.01)));
-    let turn = staged.run(request).await?;
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let staged = trial.stage(endless(&belt, usage)).await?;
+    let request = belt.work(&staged, FOREVER).with_limits(Limits::new().with_cost(Usd(0.01)));
+    let turn = belt.run_request(&staged, request).await?;
     let error = turn.error()?;
     trial.expect_kind(error, &[ErrorKind::LimitReached(Limit::Cost)])?;
     ensure(error.partial().cost.is_some(), "cost so far", || short(error.partial()))
 }
 
 /// A model that calls a tool for ever. No two calls are alike.
-fn endless(usage: Usage) -> Scenario {
-    let call = |count: u32| Reply::call(ToolCall::shell(format!("echo {count}"))).usage(usage);
+fn endless(belt: &Toolbelt<'_>, usage: Usage) -> Scenario {
+    let call = |count: u32| Reply::call(belt.shell(format!("echo {count}"))).usage(usage);
     Scenario::new((0..40).map(call)).then(Reply::text("That is enough."))
-}
-
-fn forever(staged: &Staged<'_>) -> TurnRequest {
-    staged.work("Go on for ever.", ToolAccess::Unrestricted)
 }
 
 fn in_time(turn: &Observed, limit: Duration) -> Verdict {

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+pub(super) mod caller_tools;
 pub(super) mod cancel;
 pub(super) mod crowd;
 pub(super) mod failure;
 pub(super) mod limits;
 pub(super) mod output;
+pub(super) mod own_loop;
 pub(super) mod prompt;
 pub(super) mod request;
 pub(super) mod secrets;

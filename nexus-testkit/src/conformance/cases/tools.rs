@@ -1,16 +1,11 @@
 //! Tools: that they really run, where they may, and that the model is told.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{path::Path, sync::Arc};
 
-use async_trait::async_trait;
-use nexus_core::{
-    Effects, ToolAccess, ToolCall as CallerCall, ToolCallStatus, ToolContent, ToolDefinition, ToolResult,
-    ToolRouter, TurnHost,
-};
+use nexus_core::{Effects, ToolAccess, ToolCallStatus};
 use serde_json::{Value, json};
+
+use super::caller_tools::lookup;
 
 use crate::{
     conformance::{
@@ -22,9 +17,10 @@ use crate::{
 };
 
 pub(crate) async fn a_shell_command_runs_in_the_working_directory(trial: &Trial<'_>) -> Verdict {
-    let call = ToolCall::shell("pwd -P > where.txt && echo ran-$((6 * 7))");
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let call = belt.shell("pwd -P > where.txt && echo ran-$((6 * 7))");
     let staged = trial.stage(Scenario::tool_then_text(call, "It ran.")).await?;
-    let turn = staged.run(staged.work("Run it.", ToolAccess::Unrestricted)).await?;
+    let turn = belt.run(&staged, "Run it.").await?;
     let result = turn.result()?;
     same_text("answer", &result.text, "It ran.")?;
     let workspace = trial.workspace().canonicalize().unwrap_or_default();
@@ -38,9 +34,10 @@ pub(crate) async fn a_shell_command_runs_in_the_working_directory(trial: &Trial<
 }
 
 pub(crate) async fn a_tool_call_is_told_with_its_arguments_and_its_output(trial: &Trial<'_>) -> Verdict {
-    let call = ToolCall::shell("echo heron | tr a-z A-Z");
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let call = belt.shell("echo heron | tr a-z A-Z");
     let staged = trial.stage(Scenario::tool_then_text(call, "It ran.")).await?;
-    let turn = staged.run(staged.work("Run it.", ToolAccess::Unrestricted)).await?;
+    let turn = belt.run(&staged, "Run it.").await?;
     let result = turn.result()?;
     let record = result.tool_calls.first().ok_or_else(|| Finding::new("calls in the ledger", "none"))?;
     let arguments = record.arguments.as_ref().map(Value::to_string).unwrap_or_default();
@@ -50,11 +47,12 @@ pub(crate) async fn a_tool_call_is_told_with_its_arguments_and_its_output(trial:
 }
 
 pub(crate) async fn a_file_that_is_written_lands(trial: &Trial<'_>) -> Verdict {
+    let belt = trial.toolbelt(ToolAccess::WorkspaceWrite);
     let path = trial.workspace().join("poem.txt");
     let text = "Rain on the roof,\nnaïve as 水.\n";
-    let call = ToolCall::write_file(path.to_string_lossy(), text);
+    let call = belt.write_file(path.to_string_lossy(), text);
     let staged = trial.stage(Scenario::tool_then_text(call, "Written.")).await?;
-    let turn = staged.run(staged.work("Write a poem.", ToolAccess::WorkspaceWrite)).await?;
+    let turn = belt.run(&staged, "Write a poem.").await?;
     let result = turn.result()?;
     same_text("answer", &result.text, "Written.")?;
     same_text("the file", &read(&path)?, text)?;
@@ -95,9 +93,10 @@ pub(crate) async fn scoped_only_offers_no_tool(trial: &Trial<'_>) -> Verdict {
 }
 
 pub(crate) async fn a_tool_that_fails_is_told_to_the_model(trial: &Trial<'_>) -> Verdict {
-    let call = ToolCall::shell("echo broken-glass >&2; exit 3");
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let call = belt.shell("echo broken-glass >&2; exit 3");
     let staged = trial.stage(Scenario::tool_then_text(call, "It failed.")).await?;
-    let turn = staged.run(staged.work("Run it.", ToolAccess::Unrestricted)).await?;
+    let turn = belt.run(&staged, "Run it.").await?;
     let result = turn.result()?;
     same_text("answer", &result.text, "It failed.")?;
     told(&staged, "broken-glass")?;
@@ -106,9 +105,10 @@ pub(crate) async fn a_tool_that_fails_is_told_to_the_model(trial: &Trial<'_>) ->
 }
 
 pub(crate) async fn tools_called_together_are_all_answered(trial: &Trial<'_>) -> Verdict {
-    let both = Reply::calls([ToolCall::shell("echo first-one"), ToolCall::shell("echo second-one")]);
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let both = Reply::calls([belt.shell("echo first-one"), belt.shell("echo second-one")]);
     let staged = trial.stage(Scenario::new([both, Reply::text("Both.")])).await?;
-    let turn = staged.run(staged.work("Run both.", ToolAccess::Unrestricted)).await?;
+    let turn = belt.run(&staged, "Run both.").await?;
     let result = turn.result()?;
     same_text("answer", &result.text, "Both.")?;
     same("calls in the ledger", &result.tool_calls.len(), &2)?;
@@ -120,38 +120,14 @@ pub(crate) async fn a_tool_of_the_callers_is_answered_by_the_caller(trial: &Tria
     let arguments = json!({ "word": "heron" });
     let call = trial.subject().caller_tool("lookup", arguments.clone());
     let staged = trial.stage(Scenario::tool_then_text(call, "A bird.")).await?;
-    let lookup = Arc::new(Lookup::default());
-    let host = TurnHost::new().with_tools(Arc::clone(&lookup) as Arc<dyn ToolRouter>);
+    let tools = Arc::new(lookup("a long-legged bird"));
     let request = staged.work("Look it up.", ToolAccess::ScopedOnly);
-    let turn = staged.run_with(request, host, SinkPace::Ready).await?;
+    let turn = staged.run_with(request, tools.host(), SinkPace::Ready).await?;
     let result = turn.result()?;
     same_text("answer", &result.text, "A bird.")?;
-    let asked = lookup.asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    same("what the caller was asked", &asked, &vec![arguments])?;
+    same("what the caller was asked", &tools.asked(), &vec![("lookup".to_owned(), arguments)])?;
     told(&staged, "a long-legged bird")?;
     same("calls in the ledger", &result.tool_calls.len(), &1)
-}
-
-#[derive(Debug, Default)]
-struct Lookup {
-    asked: Mutex<Vec<Value>>,
-}
-
-#[async_trait]
-impl ToolRouter for Lookup {
-    fn definitions(&self) -> Vec<ToolDefinition> {
-        let schema = json!({
-            "type": "object",
-            "properties": { "word": { "type": "string" } },
-            "required": ["word"],
-        });
-        vec![ToolDefinition::new("lookup", "Looks a word up.", schema).with_effects(Effects::Read)]
-    }
-
-    async fn call(&self, call: CallerCall) -> ToolResult {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(call.arguments);
-        ToolResult::ok(vec![ToolContent::text("a long-legged bird")])
-    }
 }
 
 /// The model tries by a tool and by a shell; neither file is there afterwards.
@@ -169,7 +145,7 @@ async fn cannot_write(trial: &Trial<'_>, access: ToolAccess, by_tool: &Path, by_
 }
 
 /// What tools answered reached the model.
-fn told(staged: &Staged<'_>, words: &str) -> Verdict {
+pub(super) fn told(staged: &Staged<'_>, words: &str) -> Verdict {
     let calls = staged.model_calls();
     let results: Vec<_> = calls.iter().flat_map(|call| &call.tool_results).collect();
     let told = results.iter().any(|text| text.contains(words));

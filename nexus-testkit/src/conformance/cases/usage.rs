@@ -7,7 +7,7 @@ use crate::{
         finding::{Verdict, ensure, same, short},
         trial::Trial,
     },
-    sim::{Reply, Scenario, ToolCall, Usage as Counted},
+    sim::{Reply, Scenario, Usage as Counted},
 };
 
 /// No two sums of these are the same.
@@ -21,9 +21,10 @@ pub(crate) async fn usage_is_what_the_vendor_counted(trial: &Trial<'_>) -> Verdi
 }
 
 pub(crate) async fn usage_adds_up_over_the_calls_of_a_turn(trial: &Trial<'_>) -> Verdict {
-    let call = Reply::call(ToolCall::shell("true")).usage(COUNTED);
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let call = Reply::call(belt.shell("true")).usage(COUNTED);
     let staged = trial.stage(Scenario::new([call, Reply::text("Counted.").usage(COUNTED)])).await?;
-    let turn = staged.run(staged.work("Count.", ToolAccess::Unrestricted)).await?;
+    let turn = belt.run(&staged, "Count.").await?;
     is_counted(turn.result()?, 2)
 }
 

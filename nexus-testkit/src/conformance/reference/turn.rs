@@ -1,7 +1,8 @@
 //! One turn of the reference backend: ask the model, run what it calls, go on until it is done.
 
+mod calls;
+
 use std::{
-    collections::BTreeMap,
     future::{Future, poll_fn},
     pin::pin,
     sync::{
@@ -12,28 +13,23 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
 use nexus_core::{
-    AppliedEffort, CallId, Cost, CostSource, Effects, ErrorKind, EventSink, ExecutionBackend as _,
-    FinishReason, Limit, MessageId, OnLost, Outbox, Phase, PromptBlock, Provenance, Recorder, Retry,
-    SessionMode, ToolCallStatus, ToolContent, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
-    Usd,
-    turn::{
-        MessageEnded, MessageVoided, Retrying, Started, TextDelta, ThinkingDelta, ToolCallArguments,
-        ToolCallFinished, ToolCallStarted, ToolOrigin, VoidCause,
-    },
+    AppliedEffort, Cost, CostSource, ErrorKind, EventSink, ExecutionBackend as _, FinishReason, Limit,
+    MessageId, OnLost, Outbox, Phase, PromptBlock, Provenance, Recorder, Retry, SessionMode, TurnError,
+    TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, Usd,
+    turn::{MessageEnded, MessageVoided, Retrying, Started, TextDelta, ThinkingDelta, VoidCause},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::{
-    access::{self, Fence},
+    access::Fence,
     backend::ReferenceBackend,
     fault::{Failure, bad_end, refusal},
     session::{self, History},
-    tools,
 };
-use crate::sim::{Fault, Part, Reply, ToolCall, long_text};
+use crate::sim::{Fault, Part, Reply, long_text};
+use calls::{Called, Repeated};
 
 /// How often a broken answer is asked for again.
 const RETRIES: u32 = 2;
@@ -60,19 +56,26 @@ struct Log {
     recorder: Recorder,
     model_calls: u32,
     tool_calls: u32,
+    repeated: Repeated,
 }
 
 /// What one reply came to.
 enum Delivered {
     Answer { message: MessageId, text: String },
-    Calls(Vec<ToolCall>),
+    Calls(Vec<Called>),
     Broken,
 }
 
 impl<'a> Turn<'a> {
     pub(super) fn new(backend: &'a ReferenceBackend, request: TurnRequest, host: TurnHost) -> Self {
         let effort = request.effort.and_then(|effort| effort.clamp_to(&backend.capabilities().efforts));
-        let log = Log { outbox: Outbox::new(), recorder: Recorder::new(), model_calls: 0, tool_calls: 0 };
+        let log = Log {
+            outbox: Outbox::new(),
+            recorder: Recorder::new(),
+            model_calls: 0,
+            tool_calls: 0,
+            repeated: Repeated::default(),
+        };
         Self { backend, request, host, effort, log: Mutex::new(log), names: AtomicU64::new(1) }
     }
 
@@ -206,7 +209,10 @@ impl<'a> Turn<'a> {
                 }
                 Delivered::Calls(calls) => {
                     broken = 0;
-                    history.tool_results.extend(self.run_tools(calls, fence).await?);
+                    for told in self.run_tools(calls, fence).await? {
+                        history.tool_results.push(told.text);
+                        history.images += told.images;
+                    }
                 }
                 Delivered::Answer { message, text } => {
                     let Some(schema) = &self.request.output else {
@@ -276,7 +282,10 @@ impl<'a> Turn<'a> {
                 Part::Thinking { text } | Part::RawThinking { text } => {
                     self.event(ThinkingDelta::new(message.clone(), text.clone()));
                 }
-                Part::Call(call) => calls.push(call.clone()),
+                Part::Call(call) => {
+                    let id = reply.call_id.clone().unwrap_or_else(|| self.name("call"));
+                    calls.push(Called { id, call: call.clone() });
+                }
                 Part::Odd { .. } => {}
             }
         }
@@ -336,62 +345,6 @@ impl<'a> Turn<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Runs the calls of one reply, all at once. Returns what the model is told.
-    async fn run_tools(&self, calls: Vec<ToolCall>, fence: &Fence) -> Result<Vec<String>, Failure> {
-        let limit_of_calls = self.request.limits.tool_calls;
-        let count = u32::try_from(calls.len()).unwrap_or(u32::MAX);
-        let total = {
-            let mut log = self.log();
-            log.tool_calls = log.tool_calls.saturating_add(count);
-            log.tool_calls
-        };
-        if limit_of_calls.is_some_and(|limit| total > limit) {
-            return Err(limit(Limit::ToolCalls));
-        }
-        let runs = calls.iter().map(|call| self.run_tool(call, fence));
-        self.in_phase(Phase::Tool, join_all(runs)).await
-    }
-
-    async fn run_tool(&self, call: &ToolCall, fence: &Fence) -> String {
-        let id = CallId::new(self.name("call"));
-        let name = access::name(call);
-        let own = self.host.tools.definitions().into_iter().find(|tool| tool.name == name);
-        let (origin, effects) = match &own {
-            Some(tool) => (ToolOrigin::Caller, tool.effects),
-            None => (ToolOrigin::Harness, access::effects(call)),
-        };
-        let objection = if own.is_some() { None } else { fence.objection(call) };
-        let effects = if objection.is_some() { Effects::None } else { effects };
-        self.event(ToolCallStarted::new(id.clone(), name, origin, effects));
-        let arguments = arguments(call);
-        self.event(ToolCallArguments::new(id.clone(), arguments.clone()));
-        let (status, text) = match (objection, own) {
-            (Some(objection), _) => (ToolCallStatus::Denied, objection),
-            (None, Some(_)) => {
-                let answer =
-                    self.host.tools.call(nexus_core::ToolCall::new(id.clone(), name, arguments)).await;
-                let status = if answer.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
-                (status, text_of(&answer.content))
-            }
-            (None, None) => match tools::run(call, fence, &self.environment()).await {
-                Ok(text) => (ToolCallStatus::Succeeded, text),
-                Err(text) => (ToolCallStatus::Failed, text),
-            },
-        };
-        self.event(ToolCallFinished::new(id, status, vec![ToolContent::text(text.clone())]));
-        text
-    }
-
-    /// What a tool sees of the host's environment.
-    fn environment(&self) -> BTreeMap<String, String> {
-        let named = self.request.environment.iter().map(String::as_str).chain(["PATH", "HOME"]);
-        let values = named.filter_map(|name| {
-            let value = self.backend.environment.get(name)?;
-            Some((name.to_owned(), value.clone()))
-        });
-        values.collect()
     }
 
     /// Bounds silence.
@@ -466,26 +419,4 @@ impl<'a> Turn<'a> {
 
 fn limit(limit: Limit) -> Failure {
     Failure::new(ErrorKind::LimitReached(limit), "the request's limit")
-}
-
-fn arguments(call: &ToolCall) -> Value {
-    match call {
-        ToolCall::Shell { command } => json!({ "command": command }),
-        ToolCall::WriteFile { path, text } => json!({ "path": path, "text": text }),
-        ToolCall::ReadFile { path } => json!({ "path": path }),
-        ToolCall::Mcp { arguments, .. } | ToolCall::Function { arguments, .. } => arguments.clone(),
-        ToolCall::RawFunction { arguments, .. } => {
-            serde_json::from_str(arguments).unwrap_or_else(|_| Value::String(arguments.clone()))
-        }
-        ToolCall::Custom { input, .. } => json!({ "input": input }),
-    }
-}
-
-fn text_of(content: &[ToolContent]) -> String {
-    let texts = content.iter().map(|piece| match piece {
-        ToolContent::Text { text } => text.clone(),
-        ToolContent::Json { value } => value.to_string(),
-        _ => String::new(),
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }

@@ -40,7 +40,11 @@ pub(super) fn read(arrival: &Arrival<'_>) -> Conversation {
         match message.get("content") {
             Some(Value::String(text)) => read.items.push(spoken(&role, text.clone())),
             Some(Value::Array(blocks)) => {
-                read.items.extend(blocks.iter().map(|block| item(&role, block)));
+                for block in blocks {
+                    read.items.push(item(&role, block));
+                    let inside = list_at(block, "content").iter().map(|inner| item(&role, inner));
+                    read.items.extend(inside.filter(|inner| matches!(inner, Item::Image { .. })));
+                }
             }
             _ => {}
         }

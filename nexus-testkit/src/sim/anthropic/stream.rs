@@ -94,7 +94,7 @@ pub(super) fn unstreamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
 
 /// A short answer to a call beside the turn.
 pub(super) fn answer_side_call(conversation: &Conversation) -> Answer {
-    let call = ModelCall { number: 0, conversation };
+    let call = ModelCall { number: 0, conversation, call_id: None };
     let reply = Reply::text("Simulated side answer");
     if conversation.stream { streamed(&call, &reply) } else { unstreamed(&call, &reply) }
 }
@@ -192,7 +192,7 @@ fn odd_block() -> Value {
 }
 
 fn call_id(call: &ModelCall<'_>, block: usize) -> String {
-    format!("toolu_sim_{:04}_{block}", call.number)
+    call.tool_call_id(format!("toolu_sim_{:04}_{block}", call.number))
 }
 
 fn stop_reason(reply: &Reply) -> &'static str {

@@ -77,11 +77,12 @@ fn read_item(read: &mut Conversation, item: &Value) {
                 arguments: arguments.and_then(Value::as_str).unwrap_or_default().to_owned(),
             });
         }
-        "function_call_output" | "custom_tool_call_output" => read.items.push(Item::ToolResult {
-            id: call_id,
-            text: content_text(item.get("output").unwrap_or(&Value::Null)),
-            is_error: false,
-        }),
+        "function_call_output" | "custom_tool_call_output" => {
+            let output = item.get("output").unwrap_or(&Value::Null);
+            read.items.push(Item::ToolResult { id: call_id, text: content_text(output), is_error: false });
+            let is_image = |part: &&Value| string_at(part, "type") == "input_image";
+            read.items.extend(list_at(item, "output").iter().filter(is_image).map(image));
+        }
         other => read.items.push(Item::Other(other.to_owned())),
     }
 }
@@ -98,20 +99,20 @@ fn read_message(read: &mut Conversation, message: &Value) {
     };
     for part in parts {
         match string_at(part, "type").as_str() {
-            "input_image" => {
-                let url = string_at(part, "image_url");
-                let (media_type, data) = url
-                    .strip_prefix("data:")
-                    .and_then(|rest| rest.split_once(";base64,"))
-                    .unwrap_or(("url", &url));
-                read.items.push(Item::Image { media_type: media_type.to_owned(), data: data.to_owned() });
-            }
+            "input_image" => read.items.push(image(part)),
             "input_text" | "output_text" | "text" => {
                 read_text(read, &role, &string_at(part, "text"));
             }
             other => read.items.push(Item::Other(other.to_owned())),
         }
     }
+}
+
+fn image(part: &Value) -> Item {
+    let url = string_at(part, "image_url");
+    let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    let (media_type, data) = inline.unwrap_or(("url", &url));
+    Item::Image { media_type: media_type.to_owned(), data: data.to_owned() }
 }
 
 fn read_text(read: &mut Conversation, role: &str, text: &str) {

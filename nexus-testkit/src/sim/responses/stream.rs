@@ -212,7 +212,7 @@ impl Stream<'_> {
         let id = self.id(prefix);
         let place = json!({"item_id": id, "output_index": self.output.len()});
         let mut item = json!({
-            "type": kind, "id": id, "call_id": self.id("call"), "name": name,
+            "type": kind, "id": id, "call_id": self.call.tool_call_id(self.id("call")), "name": name,
             key: "", "status": "in_progress",
         });
         if let Some(namespace) = namespace {

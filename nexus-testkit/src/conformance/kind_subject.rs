@@ -1,0 +1,210 @@
+//! A backend of a [`BackendKind`] before the suite, built from settings as a configuration would hold them.
+//!
+//! What it talks to is its [`Counterpart`]: the rest is the same for a vendor's CLI and for a model's API.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use nexus_core::{BackendId, BackendKind, BuildContext, ExecutionBackend, ModelId};
+use serde_json::{Map, Value, json};
+
+use super::subject::{Departure, Line, Setting, Stage, StageError, Subject, TOKEN_VARIABLE, Timing};
+use crate::sim::{Dialect, RefusedPort, Scenario, Sim, ToolCall};
+
+/// How the scripted model calls a tool of the caller's.
+pub(super) type NameTool = fn(&str, Value) -> ToolCall;
+
+/// A backend of some kind before the suite: one that takes `base_url` and `credential` among its settings.
+/// [`DelegatedSubject`](super::DelegatedSubject) and [`NativeSubject`](super::NativeSubject) are its two forms.
+pub struct KindSubject<C> {
+    name: String,
+    kind: Arc<dyn BackendKind>,
+    pub(super) counterpart: C,
+    settings: Map<String, Value>,
+    variables: Vec<(String, String)>,
+    model: Option<ModelId>,
+    timing: Timing,
+    not_staged: Vec<(&'static str, String)>,
+    departures: Vec<Departure>,
+    idle_tools: Vec<&'static str>,
+    name_tool: NameTool,
+}
+
+/// What a backend talks to, and how it is told.
+pub trait Counterpart: fmt::Debug + Send + Sync {
+    /// Sets the counterpart up and builds the backend before it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept it from being set up.
+    fn stage(&self, script: Scenario, line: Line, builder: Builder<'_>) -> Result<Stage, StageError>;
+}
+
+/// Builds a backend from settings that can still be added to.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    kind: &'a dyn BackendKind,
+    settings: Map<String, Value>,
+    context: BuildContext,
+}
+
+impl Builder<'_> {
+    /// Sets a setting.
+    pub(super) fn set(&mut self, key: &str, value: impl Into<String>) {
+        self.settings.insert(key.to_owned(), Value::String(value.into()));
+    }
+
+    /// Builds the backend.
+    pub(super) fn build(self) -> Result<Arc<dyn ExecutionBackend>, StageError> {
+        let id = BackendId::from(self.kind.name());
+        self.kind.build(id, &self.settings, &self.context).map_err(StageError::new)
+    }
+
+    /// Builds the backend before a simulator that speaks `dialect`, or before a port that refuses.
+    pub(super) fn before_sim(
+        mut self,
+        dialect: Dialect,
+        script: Scenario,
+        line: Line,
+    ) -> Result<Stage, StageError> {
+        let sim = Arc::new(Sim::start(dialect, script)?);
+        if line == Line::Refused {
+            let port = RefusedPort::bind()?;
+            self.set("base_url", sim.base_url().replacen(&sim.root_url(), &port.root_url(), 1));
+            return Ok(Stage::new(self.build()?, sim).keeping(port));
+        }
+        self.set("base_url", sim.base_url());
+        Ok(Stage::new(self.build()?, sim))
+    }
+}
+
+impl<C> KindSubject<C> {
+    pub(super) fn before(
+        name: String,
+        kind: Arc<dyn BackendKind>,
+        counterpart: C,
+        name_tool: NameTool,
+    ) -> Self {
+        Self {
+            name,
+            kind,
+            counterpart,
+            settings: Map::from_iter([("credential".to_owned(), json!({ "env": TOKEN_VARIABLE }))]),
+            variables: Vec::new(),
+            model: None,
+            timing: Timing::default(),
+            not_staged: Vec::new(),
+            departures: Vec::new(),
+            idle_tools: Vec::new(),
+            name_tool,
+        }
+    }
+
+    /// Sets a setting of the backend. `null` takes one away, such as `credential`.
+    #[must_use]
+    pub fn with_setting(mut self, key: &str, value: Value) -> Self {
+        match value {
+            Value::Null => drop(self.settings.remove(key)),
+            value => drop(self.settings.insert(key.to_owned(), value)),
+        }
+        self
+    }
+
+    /// Adds a variable to the host's environment as the backend is shown it.
+    #[must_use]
+    pub fn with_variable(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// Names the model of requests.
+    #[must_use]
+    pub fn with_model(mut self, model: impl Into<ModelId>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// Says how long things take.
+    #[must_use]
+    pub fn with_timing(mut self, timing: Timing) -> Self {
+        self.timing = timing;
+        self
+    }
+
+    /// Says that `case` cannot be staged, and why.
+    #[must_use]
+    pub fn not_staging(mut self, case: &'static str, because: impl Into<String>) -> Self {
+        self.not_staged.push((case, because.into()));
+        self
+    }
+
+    /// States where the backend rightly ends a case with another kind of error than most.
+    #[must_use]
+    pub fn departing(mut self, departure: Departure) -> Self {
+        self.departures.push(departure);
+        self
+    }
+
+    /// Names a tool that cannot be taken away and that does nothing: see [`Subject::idle_tools`].
+    #[must_use]
+    pub fn with_idle_tool(mut self, name: &'static str) -> Self {
+        self.idle_tools.push(name);
+        self
+    }
+
+    /// Says how the scripted model calls a tool of the caller's.
+    #[must_use]
+    pub fn naming_tools(mut self, name_tool: NameTool) -> Self {
+        self.name_tool = name_tool;
+        self
+    }
+}
+
+impl<C: fmt::Debug> fmt::Debug for KindSubject<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KindSubject")
+            .field("name", &self.name)
+            .field("counterpart", &self.counterpart)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl<C: Counterpart> Subject for KindSubject<C> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn stage(&self, setting: Setting) -> Result<Stage, StageError> {
+        let mut environment = setting.environment;
+        environment.extend(self.variables.iter().cloned());
+        let context = BuildContext::new(&setting.home, &setting.home).with_environment(environment);
+        let builder = Builder { kind: &*self.kind, settings: self.settings.clone(), context };
+        self.counterpart.stage(setting.script, setting.line, builder)
+    }
+
+    fn model(&self) -> Option<ModelId> {
+        self.model.clone()
+    }
+
+    fn timing(&self) -> Timing {
+        self.timing
+    }
+
+    fn caller_tool(&self, name: &str, arguments: Value) -> ToolCall {
+        (self.name_tool)(name, arguments)
+    }
+
+    fn idle_tools(&self) -> &[&str] {
+        &self.idle_tools
+    }
+
+    fn cannot_stage(&self, case: &str) -> Option<String> {
+        let reason = self.not_staged.iter().find(|(name, _)| *name == case);
+        reason.map(|(_, reason)| reason.clone())
+    }
+
+    fn departures(&self) -> &[Departure] {
+        &self.departures
+    }
+}

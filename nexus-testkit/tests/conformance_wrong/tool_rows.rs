@@ -1,0 +1,192 @@
+//! What is broken about the caller's tools.
+
+use std::{
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use nexus_core::{
+    CancelToken, Effects, Limits, ToolCall as CallerCall, ToolContent, ToolDefinition, ToolResult,
+    ToolRouter, TurnHost,
+};
+use nexus_testkit::sim::{Reply, ToolCall};
+use serde_json::json;
+
+use crate::{
+    rows::{BesideTurn as _, Row, change_calls, life, outcome, request, row, setting, well},
+    wrong::{Life, Wrong},
+};
+
+pub(crate) fn caller_tools() -> Vec<Row> {
+    let known = || {
+        setting(|it| {
+            change_calls(&mut it.script, |call| *call = ToolCall::function("lookup", json!({})));
+        })
+    };
+    let gives_up = || {
+        setting(|it| {
+            it.script.replies.truncate(1);
+            it.script.replies.push(Reply::status(400));
+        })
+    };
+    let unlimited = || request(|it| it.limits = Limits::new());
+    let deaf = || host(|it| it.with_cancel(CancelToken::new()));
+    vec![
+        row("a_call_of_an_unknown_tool_is_answered", "status", known()),
+        row(
+            "an_error_of_a_tool_is_told_to_the_model",
+            "status",
+            host(|it| Meddling::host(it, |tools| tools.answers = |_, answer| ToolResult::ok(answer.content))),
+        ),
+        row("a_tool_that_panics_does_not_fail_the_turn", "the turn ends well", gives_up()),
+        row("a_tool_that_hangs_is_ended_by_the_idle_limit", "bounded time", unlimited()),
+        row("a_tool_that_hangs_is_ended_by_the_deadline", "bounded time", unlimited()),
+        row("a_tool_that_hangs_is_ended_by_the_token", "bounded time", deaf()),
+        row("dropping_the_turn_drops_the_running_tool", "the tool is let go", life(Life::OutlivesTheDrop)),
+        row(
+            "a_picture_that_a_tool_returns_reaches_the_model",
+            "pictures",
+            host(|it| {
+                Meddling::host(it, |tools| {
+                    tools.answers = |_, mut answer| {
+                        answer.content.retain(|piece| matches!(piece, ToolContent::Text { .. }));
+                        answer
+                    };
+                })
+            }),
+        ),
+        row(
+            "a_terminal_tool_is_exempt_from_the_budget",
+            "the turn ends well",
+            host(|it| {
+                Meddling::host(it, |tools| {
+                    tools.marks = |mut tool| {
+                        tool.terminal = false;
+                        tool
+                    };
+                })
+            }),
+        ),
+        row(
+            "effects_are_those_of_the_tools_called",
+            "effects",
+            outcome(|it, _| well(it, |result| result.effects = Effects::Unknown)),
+        ),
+    ]
+}
+
+pub(crate) fn own_loop() -> Vec<Row> {
+    vec![
+        row(
+            "calls_run_at_once_and_results_keep_their_order",
+            "calls run at once",
+            host(|it| Meddling::host(it, |tools| tools.one_by_one = true)),
+        ),
+        row(
+            "arguments_that_are_not_json_are_answered",
+            "status",
+            setting(|it| {
+                change_calls(&mut it.script, |call| *call = ToolCall::function("lookup", json!({})));
+            }),
+        ),
+        row(
+            "an_answer_of_ten_megabytes_arrives_whole",
+            "the answer in the ledger",
+            host(|it| {
+                Meddling::host(it, |tools| {
+                    tools.answers = |_, mut answer| {
+                        for piece in &mut answer.content {
+                            if let ToolContent::Text { text } = piece {
+                                text.truncate(text.floor_char_boundary(1 << 20));
+                            }
+                        }
+                        answer
+                    };
+                })
+            }),
+        ),
+        row(
+            "a_hundred_calls_at_once_are_each_answered_once",
+            "calls that arrived",
+            setting(|it| {
+                if let Some(first) = it.script.replies.first_mut() {
+                    first.parts.pop();
+                }
+            }),
+        ),
+        row(
+            "calls_of_one_id_are_both_answered_and_told_apart",
+            "calls in the ledger",
+            setting(|it| {
+                if let Some(first) = it.script.replies.first_mut() {
+                    first.parts.truncate(1);
+                }
+            }),
+        ),
+        row(
+            "a_call_repeated_for_ever_is_ended",
+            "error kind",
+            host(|it| {
+                Meddling::host(it, |tools| {
+                    tools.answers =
+                        |count, _| ToolResult::ok(vec![ToolContent::text(format!("answer {count}"))]);
+                })
+            }),
+        ),
+        row(
+            "a_turn_starts_no_process",
+            "no process",
+            Wrong {
+                beside: Some(|_, setting| Command::new("sh").args(["-c", "read end"]).beside(setting, &[])),
+                ..Wrong::default()
+            },
+        ),
+    ]
+}
+
+fn host(change: fn(TurnHost) -> TurnHost) -> Wrong {
+    Wrong { host: Some(change), ..Wrong::default() }
+}
+
+/// The caller's tools, with something between them and the backend.
+#[derive(Debug)]
+struct Meddling {
+    inner: Arc<dyn ToolRouter>,
+    marks: fn(ToolDefinition) -> ToolDefinition,
+    answers: fn(u32, ToolResult) -> ToolResult,
+    one_by_one: bool,
+    turn: tokio::sync::Mutex<()>,
+    count: AtomicU32,
+}
+
+impl Meddling {
+    fn host(host: TurnHost, change: fn(&mut Self)) -> TurnHost {
+        let mut meddling = Self {
+            inner: Arc::clone(&host.tools),
+            marks: |tool| tool,
+            answers: |_, answer| answer,
+            one_by_one: false,
+            turn: tokio::sync::Mutex::default(),
+            count: AtomicU32::new(0),
+        };
+        change(&mut meddling);
+        host.with_tools(Arc::new(meddling))
+    }
+}
+
+#[async_trait]
+impl ToolRouter for Meddling {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        self.inner.definitions().into_iter().map(self.marks).collect()
+    }
+
+    async fn call(&self, call: CallerCall) -> ToolResult {
+        let _alone = if self.one_by_one { Some(self.turn.lock().await) } else { None };
+        let answer = self.inner.call(call).await;
+        (self.answers)(self.count.fetch_add(1, Ordering::Relaxed), answer)
+    }
+}
