@@ -82,6 +82,20 @@ fn custom_backend_runs_and_falls_back_for_what_it_lacks() {
 }
 
 #[test]
+fn native_tools_answers_the_model_and_gets_the_report() {
+    let shown = shown("native_tools");
+    assert_shows(
+        &shown,
+        &["stock", "we do not sell cofee", "4 tool calls", "The report: 11700 cents. Reorder coffee"],
+    );
+}
+
+#[test]
+fn local_model_streams_an_answer() {
+    assert_shows(&shown("local_model"), &["Rayleigh scattering", "kind: responses", "the red is left."]);
+}
+
+#[test]
 fn an_unknown_option_is_told() {
     let output = run("first_turn", &["--rael"]);
     assert_eq!(output.status.code(), Some(2));

@@ -1,4 +1,5 @@
-//! Where an example runs: on fake CLIs that this very program poses as, or on the reader's own subscriptions.
+//! Where an example runs: on fake CLIs that this very program poses as, on a simulated model server, or on the
+//! reader's own subscriptions.
 //!
 //! Not one line of an example depends on which. On the embedded simulator the search path begins with a folder
 //! that holds `claude`, `codex` and `grok`, each a link to this program; everything else, the spawning and
@@ -18,8 +19,11 @@ use std::{
 use nexus::{BuildContext, PrintStyle, Router, TurnError, TurnHost, TurnPrinter, TurnRequest, TurnResult};
 use nexus_testkit::{
     fake_cli::{FakeCli, FakeScript, Vendor},
-    sim::Scenario,
+    sim::{Dialect, Scenario, Sim},
 };
+
+/// Where an example runs that names no configuration.
+const NO_LOGIN: &str = "No login needed: running on the embedded simulator.";
 
 /// What an example's `main` may fail with.
 pub(crate) type AnyError = Box<dyn Error + Send + Sync>;
@@ -47,6 +51,7 @@ pub(crate) struct Stage {
     config: Option<PathBuf>,
     /// Keeps the fakes alive.
     _fakes: Vec<FakeCli>,
+    model: Option<Sim>,
     scratch: tempfile::TempDir,
 }
 
@@ -60,15 +65,42 @@ impl Stage {
         let context = BuildContext::from_process();
         if is_real {
             println!("Running for real, on your own subscriptions.\n");
-            return Ok(Self { context, config, _fakes: Vec::new(), scratch });
+            return Ok(Self { context, config, _fakes: Vec::new(), model: None, scratch });
         }
-        println!(
-            "No login needed: running on the embedded simulator. `-- --real` uses your own subscriptions.\n"
-        );
+        println!("{NO_LOGIN} `-- --real` uses your own subscriptions.\n");
         let fakes = [(Vendor::Claude, cast.claude), (Vendor::Codex, cast.codex), (Vendor::Grok, cast.grok)];
         let fakes = fakes.map(|(vendor, scenario)| FakeCli::install(vendor, &FakeScript::imitate(scenario)));
         let fakes = fakes.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { context: simulated(&context, &fakes, &scratch)?, config, _fakes: fakes, scratch })
+        let context = simulated(&context, &fakes, &scratch)?;
+        Ok(Self { context, config, _fakes: fakes, model: None, scratch })
+    }
+
+    /// As [`Stage::open`], with a simulated model server instead of CLIs.
+    pub(crate) fn open_native(about: &str, dialect: Dialect, scenario: Scenario) -> Result<Self, AnyError> {
+        let (is_real, config) = arguments(about);
+        let scratch = tempfile::tempdir()?;
+        if is_real && config.is_none() {
+            return Err("name the servers in a file: `-- --config nexus.yaml`".into());
+        }
+        let model = Sim::start(dialect, scenario)?;
+        let context = match &config {
+            Some(_) => BuildContext::from_process(),
+            None => {
+                println!("{NO_LOGIN} `-- --config nexus.yaml` asks a server of your own.\n");
+                BuildContext::new(scratch.path().join("nexus"), ".")
+            }
+        };
+        Ok(Self { context, config, _fakes: Vec::new(), model: Some(model), scratch })
+    }
+
+    /// Where the simulated model is asked.
+    pub(crate) fn model_url(&self) -> String {
+        self.model.as_ref().map(Sim::base_url).unwrap_or_default()
+    }
+
+    /// What backends are built into.
+    pub(crate) fn context(&self) -> &BuildContext {
+        &self.context
     }
 
     /// The router of the file that the command line names, else of `yaml`.
@@ -103,9 +135,19 @@ pub(crate) async fn show_turn(
     kind: &str,
     request: TurnRequest,
 ) -> Result<TurnResult, TurnError> {
+    show_turn_with(router, kind, request, TurnHost::new()).await
+}
+
+/// As [`show_turn`], with tools of the program's own.
+pub(crate) async fn show_turn_with(
+    router: &Router,
+    kind: &str,
+    request: TurnRequest,
+    host: TurnHost,
+) -> Result<TurnResult, TurnError> {
     let began = Instant::now();
     let mut printer = TurnPrinter::new(io::stdout()).with_style(style());
-    let outcome = router.run_turn(kind, request, TurnHost::new(), &mut printer).await;
+    let outcome = router.run_turn(kind, request, host, &mut printer).await;
     printer.outcome(&outcome, began.elapsed());
     outcome
 }
