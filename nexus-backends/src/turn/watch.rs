@@ -12,7 +12,8 @@ pub(crate) struct Watch {
     deadline: Option<Instant>,
     idle: IdleLimits,
     heard: Instant,
-    phase: Phase,
+    /// `None` while silence does not count.
+    phase: Option<Phase>,
 }
 
 impl Watch {
@@ -24,7 +25,7 @@ impl Watch {
             deadline: limits.deadline.and_then(|deadline| started.checked_add(deadline)),
             idle: limits.idle.clone(),
             heard: started,
-            phase: Phase::Start,
+            phase: Some(Phase::Start),
         }
     }
 
@@ -36,7 +37,13 @@ impl Watch {
     /// Something was heard, and the turn is in `phase` now.
     pub(crate) fn heard(&mut self, phase: Phase) {
         self.heard = Instant::now();
-        self.phase = phase;
+        self.phase = Some(phase);
+    }
+
+    /// Nobody is listened to for a while: until something is heard, only the deadline counts.
+    #[cfg(feature = "native")]
+    pub(crate) fn rest(&mut self) {
+        self.phase = None;
     }
 
     /// What has run out by now, if anything.
@@ -45,7 +52,8 @@ impl Watch {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             return Some(ErrorKind::LimitReached(Limit::Deadline));
         }
-        self.idle_until().filter(|until| *until <= now).map(|_| ErrorKind::Starved(self.phase))
+        let phase = self.phase?;
+        self.idle_until().filter(|until| *until <= now).map(|_| ErrorKind::Starved(phase))
     }
 
     /// When to ask [`Watch::ran_out`] again, if nothing is heard until then.
@@ -64,7 +72,7 @@ impl Watch {
     }
 
     fn idle_until(&self) -> Option<Instant> {
-        self.idle.of(self.phase).and_then(|limit| self.heard.checked_add(limit))
+        self.idle.of(self.phase?).and_then(|limit| self.heard.checked_add(limit))
     }
 }
 
@@ -93,6 +101,18 @@ mod tests {
         assert_eq!(watch.ran_out(), Some(ErrorKind::Starved(Phase::Model)));
         watch.heard(Phase::Model);
         assert_eq!(watch.ran_out(), None);
+    }
+
+    #[cfg(feature = "native")]
+    #[tokio::test(start_paused = true)]
+    async fn at_rest_only_the_deadline_counts() {
+        let mut watch = Watch::new(&limits());
+        watch.heard(Phase::Model);
+        watch.rest();
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert_eq!(watch.ran_out(), None);
+        tokio::time::advance(Duration::from_secs(30)).await;
+        assert_eq!(watch.ran_out(), Some(ErrorKind::LimitReached(Limit::Deadline)));
     }
 
     #[tokio::test(start_paused = true)]

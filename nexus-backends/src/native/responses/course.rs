@@ -79,13 +79,8 @@ impl Course {
         events: &mut dyn EventSink,
         delay: Duration,
     ) -> Result<(), Failure> {
-        let until = Instant::now() + delay;
-        while Instant::now() < until {
-            self.watch.heard(Phase::FirstByte);
-            let part = Duration::from_secs(1).min(until.saturating_duration_since(Instant::now()));
-            self.attend(events, tokio::time::sleep(part)).await?;
-        }
-        Ok(())
+        self.watch.rest();
+        self.attend(events, tokio::time::sleep(delay)).await
     }
 
     /// Reads a body into `reader`, an event at a time: the next one is read once the sink has taken what came
