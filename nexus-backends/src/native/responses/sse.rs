@@ -138,7 +138,10 @@ impl EventSplitter {
     /// # Errors
     ///
     /// [`EventTooLong`], now and from now on.
-    #[expect(clippy::should_implement_trait, reason = "the event borrows the splitter, which no Iterator can say")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the event borrows the splitter, which no Iterator can say"
+    )]
     pub fn next(&mut self) -> Result<Option<Event<'_>>, EventTooLong> {
         if self.is_given {
             self.forget();

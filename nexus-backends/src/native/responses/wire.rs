@@ -9,7 +9,7 @@ mod lenient;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub(super) use self::lenient::{Amount, Count, JsonText, Object, Parts, RawItems, Text};
+pub(super) use self::lenient::{Amount, Count, Flag, JsonText, Object, Parts, RawItems, Text};
 
 /// The `type` of an event whose first key is something else.
 #[derive(Debug, Default, Deserialize)]
@@ -19,10 +19,10 @@ pub(super) struct Typed<'a> {
     pub(super) kind: Text<'a>,
 }
 
-/// Any event that adds to a part of an item, or tells the whole part.
+/// Any event that adds to a part of an item.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct PartEvent<'a> {
+pub(super) struct DeltaEvent<'a> {
     #[serde(borrow)]
     pub(super) item_id: Text<'a>,
     pub(super) output_index: Count,
@@ -30,14 +30,19 @@ pub(super) struct PartEvent<'a> {
     pub(super) content_index: Count,
     #[serde(borrow)]
     pub(super) delta: Text<'a>,
+}
+
+/// Any event that tells a whole part of an item.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PartEvent<'a> {
     #[serde(borrow)]
-    pub(super) text: Text<'a>,
+    pub(super) item_id: Text<'a>,
+    pub(super) output_index: Count,
     #[serde(borrow)]
     pub(super) arguments: JsonText<'a>,
     #[serde(borrow)]
     pub(super) input: Text<'a>,
-    #[serde(borrow)]
-    pub(super) refusal: Text<'a>,
 }
 
 /// `response.output_item.added` and `.done`.
@@ -148,7 +153,7 @@ pub(super) struct Response<'a> {
     pub(super) error: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) incomplete_details: Object<IncompleteDetails<'a>>,
-    pub(super) end_turn: Option<bool>,
+    pub(super) end_turn: Flag,
 }
 
 /// Why a response is incomplete.

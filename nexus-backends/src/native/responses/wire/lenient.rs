@@ -39,6 +39,10 @@ pub(in super::super) struct Count(pub(in super::super) Option<u64>);
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in super::super) struct Amount(pub(in super::super) Option<f64>);
 
+/// Yes or no; `None` where it is neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Flag(pub(in super::super) Option<bool>);
+
 /// An object; `None` where it is anything else.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Object<T>(pub(in super::super) Option<T>);
@@ -219,6 +223,14 @@ visitor!(AmountVisitor for Amount {
     }
 
     ignored!(unit bool list map);
+});
+
+visitor!(FlagVisitor for Flag {
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<Flag, E> {
+        Ok(Flag(Some(flag)))
+    }
+
+    ignored!(unit numbers text list map);
 });
 
 visitor!(RawItemsVisitor for RawItems<'de> {

@@ -1,0 +1,269 @@
+//! Where the items of an output are while it streams in.
+//!
+//! Deltas name their item by id, by place, by both, or not at all, and some servers change the id on the way.
+//! [`Slots`] finds the item that is meant all the same.
+
+use std::collections::{HashMap, VecDeque};
+
+use nexus_core::MessageId;
+use serde_json::value::RawValue;
+
+use super::{super::wire::ItemHead, reply::OutputItem};
+
+/// How many of the newest items are searched for the one that a delta means.
+const SEARCHED: usize = 1024;
+
+/// What kind of item it is, as far as deltas go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum SlotKind {
+    Message,
+    Reasoning,
+    Call,
+    CustomCall,
+    Other,
+}
+
+impl SlotKind {
+    /// By the vendor's word.
+    pub(super) fn of(kind: &str) -> Self {
+        match kind {
+            "message" => Self::Message,
+            "reasoning" => Self::Reasoning,
+            "function_call" => Self::Call,
+            "custom_tool_call" => Self::CustomCall,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// One item, from its first sign to its end.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) kind: SlotKind,
+    /// Its place, as the server told it.
+    output_index: Option<u64>,
+    /// Its place in the output.
+    order: u64,
+    item_id: String,
+    /// What a message is called within the turn.
+    pub(super) message: Option<MessageId>,
+    /// The text, arguments or input so far.
+    pub(super) text: String,
+    /// The text is what the item was announced with; deltas begin anew.
+    pub(super) is_preset: bool,
+    /// The part of `text` that refuses.
+    pub(super) refusal: String,
+    /// Something of it was shown.
+    pub(super) is_shown: bool,
+    pub(super) call_id: String,
+    pub(super) name: String,
+    pub(super) namespace: String,
+    /// It is over: what it became.
+    pub(super) item: Option<OutputItem>,
+}
+
+impl Slot {
+    /// What a call is named if the server does not name it: after the item, else after its place.
+    pub(super) fn unnamed(&self) -> String {
+        if self.item_id.is_empty() { format!("call_{}", self.order) } else { self.item_id.clone() }
+    }
+}
+
+/// The items of one output.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    slots: Vec<Slot>,
+    /// The one that the last delta was for.
+    current: usize,
+}
+
+/// What the final output says of an item.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It is the item of this slot, which is not over.
+    Open(usize),
+    /// It is new.
+    New,
+}
+
+impl Slots {
+    pub(super) fn slot_mut(&mut self, index: usize) -> Option<&mut Slot> {
+        self.slots.get_mut(index)
+    }
+
+    /// Everything, in the order of the output.
+    pub(super) fn into_ordered(mut self) -> Vec<Slot> {
+        self.slots.sort_by_key(|slot| slot.order);
+        self.slots
+    }
+
+    /// The item that a delta means, if there is one. `Err`: it is over, so that the delta is late.
+    pub(super) fn find_open(
+        &mut self,
+        kind: SlotKind,
+        output_index: Option<u64>,
+        item_id: &str,
+    ) -> Result<Option<usize>, Late> {
+        if let Some(slot) = self.slots.get(self.current)
+            && slot.kind == kind
+            && slot.item.is_none()
+            && slot.output_index == output_index
+            && slot.item_id == item_id
+        {
+            return Ok(Some(self.current));
+        }
+        let found = self.search(kind, output_index, item_id)?;
+        if let Some(index) = found {
+            self.current = index;
+        }
+        Ok(found)
+    }
+
+    fn search(
+        &self,
+        kind: SlotKind,
+        output_index: Option<u64>,
+        item_id: &str,
+    ) -> Result<Option<usize>, Late> {
+        let newest =
+            || self.slots.iter().enumerate().rev().take(SEARCHED).filter(|(_, slot)| slot.kind == kind);
+        let open = || newest().filter(|(_, slot)| slot.item.is_none());
+        let has_id = |slot: &Slot| !item_id.is_empty() && slot.item_id == item_id;
+        let by_id = || open().find(|(_, slot)| has_id(slot));
+        let by_place =
+            || open().find(|(_, slot)| output_index.is_some() && slot.output_index == output_index);
+        let by_turn = || {
+            open().find(|(_, slot)| {
+                (item_id.is_empty() || slot.item_id.is_empty())
+                    && (output_index.is_none() || slot.output_index.is_none())
+            })
+        };
+        if let Some((index, _)) = by_id().or_else(by_place).or_else(by_turn) {
+            return Ok(Some(index));
+        }
+        if newest().any(|(_, slot)| has_id(slot)) { Err(Late) } else { Ok(None) }
+    }
+
+    /// Whether an item that is over is this very one, told twice.
+    pub(super) fn is_known(&self, kind: SlotKind, raw: &RawValue) -> bool {
+        let mut newest = self.slots.iter().rev().take(SEARCHED).filter(|slot| slot.kind == kind);
+        newest.any(|slot| {
+            !slot.item_id.is_empty() && slot.item.as_ref().is_some_and(|item| item.raw().get() == raw.get())
+        })
+    }
+
+    /// Makes room for an item that was not heard of before.
+    pub(super) fn open(&mut self, kind: SlotKind, output_index: Option<u64>, item_id: &str) -> usize {
+        let order = output_index.unwrap_or(self.slots.len() as u64);
+        self.slots.push(Slot {
+            kind,
+            output_index,
+            order,
+            item_id: item_id.to_owned(),
+            message: None,
+            text: String::new(),
+            is_preset: false,
+            refusal: String::new(),
+            is_shown: false,
+            call_id: String::new(),
+            name: String::new(),
+            namespace: String::new(),
+            item: None,
+        });
+        self.current = self.slots.len() - 1;
+        self.current
+    }
+
+    /// For each item of the final output that is not over here: where it belongs, with its place in the output.
+    ///
+    /// Items are the same if they came word for word, or by id, or by call id. What is left on both sides is paired
+    /// kind by kind, in order; but a call that is over is only ever paired with one that calls the same.
+    pub(super) fn reconcile<'a>(&self, output: &[&'a RawValue]) -> Vec<(Place, u64, &'a RawValue)> {
+        let mut in_order: Vec<usize> = (0..self.slots.len()).collect();
+        in_order.sort_by_key(|&index| self.slots[index].order);
+        let mut taken = vec![false; self.slots.len()];
+        let mut by_name: HashMap<(SlotKind, &str), VecDeque<usize>> = HashMap::new();
+        let mut by_kind: HashMap<SlotKind, VecDeque<usize>> = HashMap::new();
+        for &index in &in_order {
+            let Some(slot) = self.slots.get(index) else { continue };
+            for name in [slot.item_id.as_str(), slot.call_id.as_str()] {
+                if !name.is_empty() {
+                    by_name.entry((slot.kind, name)).or_default().push_back(index);
+                }
+            }
+            by_kind.entry(slot.kind).or_default().push_back(index);
+        }
+
+        let mut fresh = Vec::new();
+        let mut left = Vec::new();
+        for (position, raw) in output.iter().copied().enumerate() {
+            let same_place = in_order.get(position).copied().filter(|&index| {
+                let item = self.slots.get(index).and_then(|slot| slot.item.as_ref());
+                item.is_some_and(|item| item.raw().get() == raw.get())
+            });
+            let head: ItemHead<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+            let kind = SlotKind::of(head.kind.as_str());
+            let found = same_place.filter(|&index| taken.get(index) == Some(&false)).or_else(|| {
+                [head.id.as_str(), head.call_id.as_str()].into_iter().find_map(|name| {
+                    let queue = by_name.get_mut(&(kind, name))?;
+                    while let Some(index) = queue.pop_front() {
+                        if taken.get(index) == Some(&false) {
+                            return Some(index);
+                        }
+                    }
+                    None
+                })
+            });
+            match found {
+                Some(index) => {
+                    taken[index] = true;
+                    if self.is_open(index) {
+                        fresh.push((Place::Open(index), position as u64, raw));
+                    }
+                }
+                None => left.push((kind, position as u64, raw)),
+            }
+        }
+        for (kind, position, raw) in left {
+            let queue = by_kind.entry(kind).or_default();
+            while queue.front().is_some_and(|&index| taken.get(index) != Some(&false)) {
+                queue.pop_front();
+            }
+            match queue.front().copied() {
+                Some(index) if self.is_open(index) => {
+                    queue.pop_front();
+                    fresh.push((Place::Open(index), position, raw));
+                }
+                Some(index) if self.is_same(index, raw) => {
+                    queue.pop_front();
+                }
+                _ => fresh.push((Place::New, position, raw)),
+            }
+        }
+        fresh.sort_by_key(|(_, position, _)| *position);
+        fresh
+    }
+
+    fn is_open(&self, index: usize) -> bool {
+        self.slots.get(index).is_some_and(|slot| slot.item.is_none())
+    }
+
+    /// Whether an item without a name in common with `index`, which is over, is the same.
+    fn is_same(&self, index: usize, raw: &RawValue) -> bool {
+        let Some(item) = self.slots.get(index).and_then(|slot| slot.item.as_ref()) else { return false };
+        let other: super::super::wire::Item<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
+        match item {
+            OutputItem::Call(call) => {
+                call.name == other.name.as_str() && call.arguments == *other.arguments.0
+            }
+            OutputItem::CustomCall { name, input, .. } => {
+                name == other.name.as_str() && input == other.input.as_str()
+            }
+            _ => true,
+        }
+    }
+}
+
+/// A delta of an item that is over.
+#[derive(Debug)]
+pub(super) struct Late;
