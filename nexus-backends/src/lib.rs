@@ -7,6 +7,8 @@ pub mod native;
 pub mod redact;
 mod registry;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
+mod settings;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
 mod turn;
 
 pub use registry::registry;

@@ -4,6 +4,6 @@ mod credential;
 mod source;
 
 pub use credential::Credential;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
 pub(crate) use source::TokenSetting;
 pub use source::{CredentialError, CredentialSource, StaticToken};

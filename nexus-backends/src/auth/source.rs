@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::Secret;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
 use serde::Deserialize;
 
 use super::Credential;
@@ -25,6 +25,17 @@ pub trait CredentialSource: fmt::Debug + Send + Sync + 'static {
     /// [`CredentialError::Missing`] if there is none, [`CredentialError::Unreadable`] if there is one that
     /// cannot be read.
     async fn credential(&self, life: Duration) -> Result<Credential, CredentialError>;
+
+    /// Lends another credential in place of `refused`, which the vendor did not accept. `None`: there is no other.
+    ///
+    /// # Errors
+    ///
+    /// As [`CredentialSource::credential`].
+    async fn renewed(
+        &self,
+        refused: &Credential,
+        life: Duration,
+    ) -> Result<Option<Credential>, CredentialError>;
 }
 
 /// Why no credential could be lent.
@@ -65,7 +76,7 @@ enum Place {
     File(PathBuf),
 }
 
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
 /// How `nexus.yaml` names a static token: `{ env: NAME }` or `{ file: PATH }`, with an optional `account`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,7 +86,7 @@ pub(crate) struct TokenSetting {
     account: Option<String>,
 }
 
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
 impl TokenSetting {
     /// JSON Schema of the setting.
     pub(crate) fn schema() -> serde_json::Value {
@@ -219,6 +230,21 @@ impl CredentialSource for StaticToken {
         credential.account.clone_from(&self.account);
         Ok(credential)
     }
+
+    /// A file may have been replaced since it was read; a variable stays what it is.
+    async fn renewed(
+        &self,
+        refused: &Credential,
+        life: Duration,
+    ) -> Result<Option<Credential>, CredentialError> {
+        match &self.place {
+            Place::Variable { .. } => Ok(None),
+            Place::File(_) => {
+                let credential = self.credential(life).await?;
+                Ok((credential.token != refused.token).then_some(credential))
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -259,5 +285,31 @@ mod tests {
         assert!(matches!(error, CredentialError::Unreadable { .. }), "{error}");
         set_mode(0o600);
         assert_eq!(lend(&StaticToken::from_file(&path)).await.unwrap().token.expose(), "canary");
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_refused_token_is_renewed_only_by_another_one() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        std::fs::write(&path, "first").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let source = StaticToken::from_file(&path).with_account("account");
+        let refused = lend(&source).await.unwrap();
+        assert!(source.renewed(&refused, Duration::ZERO).await.unwrap().is_none());
+
+        std::fs::write(&path, "second").unwrap();
+        let renewed = source.renewed(&refused, Duration::ZERO).await.unwrap().unwrap();
+        assert_eq!((renewed.token.expose(), renewed.account.as_deref()), ("second", Some("account")));
+
+        std::fs::remove_file(&path).unwrap();
+        let error = source.renewed(&refused, Duration::ZERO).await.unwrap_err();
+        assert!(matches!(error, CredentialError::Missing { .. }), "{error}");
+
+        let environment = BTreeMap::from([("TOKEN".to_owned(), "first".to_owned())]);
+        let variable = StaticToken::from_environment("TOKEN", &environment);
+        assert!(variable.renewed(&refused, Duration::ZERO).await.unwrap().is_none());
     }
 }

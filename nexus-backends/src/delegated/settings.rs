@@ -6,7 +6,11 @@ use nexus_core::{BuildContext, SettingsError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::auth::{StaticToken, TokenSetting};
+pub(crate) use crate::settings::Billing;
+use crate::{
+    auth::{StaticToken, TokenSetting},
+    settings::{self, absolute, check_web_url, read_by_key},
+};
 
 /// Settings of a delegated backend. Every key may be left out.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -38,37 +42,11 @@ pub(crate) struct NetworkSettings {
     pub(crate) ca_file: Option<PathBuf>,
 }
 
-/// Who pays for a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Billing {
-    /// A subscription.
-    Plan,
-    /// A metered API key.
-    Metered,
-}
-
-impl Billing {
-    /// The word in `nexus.yaml`.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Plan => "plan",
-            Self::Metered => "metered",
-        }
-    }
-}
-
 impl Settings {
     /// Reads the settings; an error names the key.
     pub(crate) fn read(settings: &Map<String, Value>, context: &BuildContext) -> Result<Self, SettingsError> {
-        for (key, value) in settings {
-            let alone = Value::Object(Map::from_iter([(key.clone(), value.clone())]));
-            serde_json::from_value::<Self>(alone)
-                .map_err(|error| SettingsError::new(key, error.to_string()))?;
-        }
-        let mut read: Self = serde_json::from_value(Value::Object(settings.clone()))
-            .map_err(|error| SettingsError { path: Vec::new(), reason: error.to_string() })?;
-        let absolute = |path: PathBuf| context.base_directory.join(path);
+        let mut read: Self = read_by_key(settings)?;
+        let absolute = |path| absolute(path, context);
         read.record = read.record.map(absolute);
         read.network.ca_file = read.network.ca_file.map(absolute);
         // A bare name is looked for on the `PATH`; anything with a separator is a path.
@@ -76,11 +54,7 @@ impl Settings {
             0 | 1 => path,
             _ => absolute(path),
         });
-        if let Some(url) = &read.base_url
-            && !(url.starts_with("http://") || url.starts_with("https://"))
-        {
-            return Err(SettingsError::new("base_url", "must begin with http:// or https://"));
-        }
+        check_web_url("base_url", read.base_url.as_deref())?;
         Ok(read)
     }
 
@@ -89,11 +63,7 @@ impl Settings {
         &self,
         context: &BuildContext,
     ) -> Result<Option<StaticToken>, SettingsError> {
-        let Some(setting) = self.credential.clone() else { return Ok(None) };
-        setting
-            .into_source(&context.environment, &context.base_directory)
-            .map(Some)
-            .map_err(|reason| SettingsError::new("credential", reason))
+        settings::credential_source(self.credential.as_ref(), context)
     }
 
     /// JSON Schema of the settings.
@@ -104,7 +74,7 @@ impl Settings {
             "properties": {
                 "executable": { "type": "string", "description": "The program: a path, or a name to look for on the PATH." },
                 "credential": TokenSetting::schema(),
-                "billing": { "enum": ["plan", "metered"], "description": "Who is expected to pay: a subscription, or a metered API key." },
+                "billing": Billing::schema(),
                 "base_url": { "type": "string", "description": "The vendor's endpoint, for a gateway or a simulator." },
                 "record": { "type": "string", "description": "Folder for the redacted raw output of each process, for bug reports." },
                 "max_line_bytes": { "type": "integer", "minimum": 1024, "description": "Longest line taken whole, in bytes. Default: 67108864." },

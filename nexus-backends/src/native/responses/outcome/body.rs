@@ -1,0 +1,186 @@
+//! What a server says of an error, in whichever form it says it.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use super::delay::{duration_in, moment};
+
+/// How much of a body without a message is kept, in bytes.
+const MAX_EXCERPT_BYTES: usize = 2 << 10;
+/// How deep an error may be wrapped: as a field, in a list, in a response, as JSON inside a text.
+const MAX_DEPTH: usize = 6;
+
+/// What the body of an error was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Nothing, or nothing but white space.
+    #[default]
+    Empty,
+    /// JSON.
+    Json,
+    /// A page, as proxies and network logins send it.
+    Html,
+    /// Anything else.
+    Text,
+}
+
+/// What a server says of an error. Its texts are as long as the server made them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ErrorBody {
+    /// What the body was.
+    pub(crate) form: Form,
+    /// The vendor's code, a number as text.
+    pub(crate) code: Option<String>,
+    /// The vendor's JSON `type`.
+    pub(crate) kind: Option<String>,
+    /// The vendor's words.
+    pub(crate) message: Option<String>,
+    /// The parameter that it is about.
+    pub(crate) param: Option<String>,
+    /// When a limit ends, by the vendor's clock.
+    pub(crate) resets_at: Option<SystemTime>,
+    /// After how long to try again, if the body says so in a field.
+    pub(crate) retry_in: Option<Duration>,
+    /// The beginning of the body, or a page's title, for what has no message.
+    pub(crate) excerpt: String,
+}
+
+impl ErrorBody {
+    /// Reads a body. Source of the forms: OpenAI's and xAI's errors as their CLIs read them, and FastAPI's `detail`.
+    pub(crate) fn read(bytes: &[u8]) -> Self {
+        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii();
+        if text.is_empty() {
+            return Self::default();
+        }
+        if let Ok(value) = serde_json::from_slice::<Value>(text) {
+            return Self::of(&value);
+        }
+        let excerpt = excerpt(text);
+        let lower = excerpt.to_ascii_lowercase();
+        if lower.starts_with('<')
+            && (lower.contains("<html") || lower.contains("<!doctype html") || lower.contains("<head"))
+        {
+            return Self { form: Form::Html, excerpt: title(&excerpt, &lower), ..Self::default() };
+        }
+        Self { form: Form::Text, excerpt, ..Self::default() }
+    }
+
+    /// Reads an error that is JSON already: a body, an event, or a response that failed.
+    pub(crate) fn of(value: &Value) -> Self {
+        let mut body = Self { form: Form::Json, ..Self::default() };
+        body.take(value, 0);
+        if body.message.is_none() {
+            body.excerpt = excerpt(value.to_string().as_bytes());
+        }
+        body
+    }
+
+    /// Whether the code, the parameter or the words hold this, which is in lower case. A page names nothing.
+    pub(crate) fn names(&self, word: &str) -> bool {
+        let holds = |text: &str| text.to_lowercase().contains(word);
+        let fields = [&self.code, &self.param].into_iter().flatten();
+        self.form != Form::Html && (holds(self.words()) || fields.map(String::as_str).any(holds))
+    }
+
+    /// The vendor's words, or what there is in their place.
+    pub(crate) fn words(&self) -> &str {
+        self.message.as_deref().unwrap_or(&self.excerpt)
+    }
+
+    /// Takes what is not known yet; what stands further out was seen first and wins.
+    fn take(&mut self, value: &Value, depth: usize) {
+        if depth > MAX_DEPTH {
+            return;
+        }
+        match value {
+            Value::String(text) => self.take_text(text, depth),
+            Value::Array(list) => {
+                for entry in list {
+                    self.take(entry, depth + 1);
+                }
+            }
+            Value::Object(fields) => {
+                // The error itself tells more than what wraps it: `{"type":"error","error":{…}}`.
+                for wrapper in ["error", "response"] {
+                    if let Some(inner @ (Value::Object(_) | Value::Array(_))) = fields.get(wrapper) {
+                        self.take(inner, depth + 1);
+                    }
+                }
+                self.take_fields(fields);
+                for words in ["message", "error", "detail", "msg", "error_description"] {
+                    if let Some(inner) = fields.get(words) {
+                        self.take(inner, depth + 1);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn take_fields(&mut self, fields: &serde_json::Map<String, Value>) {
+        let text = |name: &str| match fields.get(name)? {
+            Value::String(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        let number = |name: &str| match fields.get(name)? {
+            Value::Number(number) => number.as_f64(),
+            Value::String(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        let duration = |name: &str| match fields.get(name)? {
+            Value::String(text) => duration_in(text),
+            _ => None,
+        };
+        self.code = self.code.take().or_else(|| text("code"));
+        // The type of an event or a response that wraps the error names no error.
+        self.kind = self
+            .kind
+            .take()
+            .or_else(|| text("type").filter(|kind| kind != "error" && !kind.starts_with("response.")));
+        self.param = self.param.take().or_else(|| text("param"));
+        self.resets_at = self.resets_at.or_else(|| number("resets_at").and_then(moment));
+        self.retry_in = self.retry_in.or_else(|| {
+            ["resets_in_seconds", "retry_after_seconds", "retry_after"]
+                .into_iter()
+                .find_map(|name| number(name).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
+                .or_else(|| duration("retry_after"))
+        });
+    }
+
+    /// Words; or an error as JSON in a text, as gateways pass on what they were told.
+    fn take_text(&mut self, text: &str, depth: usize) {
+        let text = text.trim();
+        if text.is_empty() || self.message.is_some() {
+            return;
+        }
+        if text.starts_with('{')
+            && let Ok(value @ Value::Object(_)) = serde_json::from_str::<Value>(text)
+        {
+            self.take(&value, depth + 1);
+        }
+        if self.message.is_none() {
+            self.message = Some(text.to_owned());
+        }
+    }
+}
+
+/// The beginning of the bytes as text.
+fn excerpt(bytes: &[u8]) -> String {
+    let end = bytes.len().min(MAX_EXCERPT_BYTES);
+    String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
+}
+
+/// The title of a page, or that it has none. `lower` is the page in lower case, byte for byte as long.
+fn title(page: &str, lower: &str) -> String {
+    let title = lower.find("<title").and_then(|start| {
+        let begin = start + lower.get(start..)?.find('>')? + 1;
+        let end = begin + lower.get(begin..)?.find('<')?;
+        page.get(begin..end).map(str::trim).filter(|title| !title.is_empty())
+    });
+    match title {
+        Some(title) => format!("a page of HTML with the title \"{title}\""),
+        None => "a page of HTML".to_owned(),
+    }
+}

@@ -1,0 +1,136 @@
+//! What vendors call their errors. Each row names where its word was seen.
+
+use nexus_core::ErrorKind;
+
+use super::body::{ErrorBody, Form};
+
+/// What an error comes down to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// No credential, or one that is not accepted.
+    Unauthenticated,
+    /// A good credential that may not do this.
+    Forbidden,
+    /// Patience is asked for.
+    RateLimited,
+    /// The plan or the budget is used up.
+    UsageLimit,
+    /// There is no capacity.
+    Overloaded,
+    /// The model is not there, or not for this account.
+    ModelUnavailable,
+    /// The conversation is too long.
+    ContextExceeded,
+    /// A filter declined.
+    Refused,
+    /// The request cannot be used as it stands.
+    InvalidRequest,
+    /// The server gave up waiting.
+    TimedOut,
+    /// What came is no answer at all.
+    Unreadable,
+    /// The server failed and gives it no other name.
+    VendorFailure,
+}
+
+impl Meaning {
+    /// As a kind.
+    pub(crate) fn kind(self) -> ErrorKind {
+        match self {
+            Self::Unauthenticated => ErrorKind::Unauthenticated,
+            Self::Forbidden => ErrorKind::Forbidden,
+            Self::RateLimited => ErrorKind::RateLimited,
+            Self::UsageLimit => ErrorKind::UsageLimit,
+            Self::Overloaded => ErrorKind::Overloaded,
+            Self::ModelUnavailable => ErrorKind::ModelUnavailable,
+            Self::ContextExceeded => ErrorKind::ContextExceeded,
+            Self::Refused => ErrorKind::Refused,
+            Self::InvalidRequest => ErrorKind::InvalidRequest,
+            Self::TimedOut => ErrorKind::Transport,
+            Self::Unreadable => ErrorKind::Protocol,
+            Self::VendorFailure => ErrorKind::VendorFailure,
+        }
+    }
+}
+
+/// Codes, in the field `code` or `type`. A general one such as `server_error` or `invalid_request_error` says less
+/// than the status and is not here.
+///
+/// Sources: *codex*: what codex 0.169.0 tells apart, and streams that it accepted; *openai*: the error codes of
+/// OpenAI's API reference; *llama.cpp*: the error types of its server.
+const CODES: [(&str, Meaning); 23] = [
+    ("context_length_exceeded", Meaning::ContextExceeded), // codex
+    ("exceed_context_size_error", Meaning::ContextExceeded), // llama.cpp
+    ("insufficient_quota", Meaning::UsageLimit),           // codex
+    ("usage_limit_reached", Meaning::UsageLimit),          // codex
+    ("usage_not_included", Meaning::UsageLimit),           // codex
+    ("billing_hard_limit_reached", Meaning::UsageLimit),   // openai
+    ("rate_limit_exceeded", Meaning::RateLimited),         // codex
+    ("server_is_overloaded", Meaning::Overloaded),         // codex
+    ("slow_down", Meaning::Overloaded),                    // codex
+    ("overloaded", Meaning::Overloaded),                   // openai-compatible gateways
+    ("overloaded_error", Meaning::Overloaded),             // openai-compatible gateways
+    ("unavailable_error", Meaning::Overloaded),            // llama.cpp, while it loads a model
+    ("invalid_prompt", Meaning::Refused),                  // codex
+    ("cyber_policy", Meaning::Refused),                    // codex
+    ("content_policy_violation", Meaning::Refused),        // openai
+    ("content_filter", Meaning::Refused),                  // openai
+    ("model_not_found", Meaning::ModelUnavailable),        // openai
+    ("unsupported_model", Meaning::ModelUnavailable),      // openai
+    ("invalid_api_key", Meaning::Unauthenticated),         // openai
+    ("invalid_authentication", Meaning::Unauthenticated),  // openai
+    ("authentication_error", Meaning::Unauthenticated),    // llama.cpp
+    ("permission_error", Meaning::Forbidden),              // llama.cpp
+    ("exceeded_current_quota_error", Meaning::UsageLimit), // openai-compatible gateways
+];
+
+/// Words for a conversation that is too long, in lower case. Only servers that give it no code say it so.
+const TOO_LONG: [&str; 8] = [
+    "prompt is too long",                 // grok 1.0.41 looks for it
+    "too long for this model",            // grok 1.0.41 looks for it
+    "maximum prompt length",              // grok 1.0.41 looks for it
+    "maximum context length",             // grok 1.0.41 looks for it; vLLM's words too
+    "context_length_exceeded",            // grok 1.0.41 looks for it
+    "exceeds the context window",         // codex 0.169.0 with context_length_exceeded
+    "exceeds the available context size", // llama.cpp
+    "exceeded model token limit",         // openai-compatible gateways
+];
+
+/// Words for a model that is not there, in lower case, after the word "model".
+const MISSING_MODEL: [&str; 6] = [
+    "does not exist",                    // openai, vLLM
+    "not found",                         // Ollama
+    "is not supported when using codex", // the ChatGPT endpoint, for a plan without the model
+    "is not available",                  // openai-compatible gateways
+    "is not a valid model",              // OpenRouter
+    "no longer available",               // openai, for a model that was withdrawn
+];
+
+/// What the code means, or else the type.
+pub(super) fn of_code(body: &ErrorBody) -> Option<Meaning> {
+    let meaning = |word: &Option<String>| {
+        let word = word.as_deref()?;
+        CODES.iter().find(|(code, _)| word.eq_ignore_ascii_case(code)).map(|(_, meaning)| *meaning)
+    };
+    meaning(&body.code).or_else(|| meaning(&body.kind))
+}
+
+/// Whether the words say that the conversation is too long.
+pub(super) fn speaks_of_length(body: &ErrorBody) -> bool {
+    body.form == Form::Json && TOO_LONG.iter().any(|words| body.names(words))
+}
+
+/// Whether the error is about the model's name.
+pub(super) fn speaks_of_missing_model(body: &ErrorBody) -> bool {
+    if body.form != Form::Json {
+        return false;
+    }
+    if let Some(param) = &body.param {
+        return param == "model";
+    }
+    let Some(message) = &body.message else { return false };
+    let message = message.to_lowercase();
+    message
+        .split_once("model")
+        .is_some_and(|(_, after)| MISSING_MODEL.iter().any(|words| after.contains(words)))
+}

@@ -1,0 +1,171 @@
+//! Whether and when a call of the model is repeated. It does what the failure says, within bounds, and judges
+//! nothing itself.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::Retry;
+
+use crate::turn::Failure;
+
+/// The first wait where the server names none; each further one is twice as long. Source: our own choice.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// The longest wait where the server names none.
+const LONGEST_WAIT: Duration = Duration::from_secs(8);
+/// How far a wait of our own strays to either side, in percent, so that many clients do not come back at once.
+const JITTER_PERCENT: u64 = 20;
+
+/// How often a call is repeated, and how long it may be kept waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RetryPolicy {
+    /// How often at most.
+    pub(crate) retries: u32,
+    /// Bound for the sum of the waits that the server asks for. A longer one ends the call, so that a router can
+    /// go elsewhere.
+    pub(crate) max_wait: Duration,
+}
+
+/// The attempts at one call of the model.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    policy: RetryPolicy,
+    made: u32,
+    waited: Duration,
+    random: u64,
+}
+
+impl Attempts {
+    /// No attempt was repeated yet.
+    pub(crate) fn new(policy: &RetryPolicy) -> Self {
+        Self::seeded(policy, RandomState::new().hash_one(0_u8))
+    }
+
+    fn seeded(policy: &RetryPolicy, seed: u64) -> Self {
+        Self { policy: *policy, made: 0, waited: Duration::ZERO, random: seed }
+    }
+
+    /// How long to wait before the call is repeated; `None`: give up.
+    pub(crate) fn next(&mut self, failure: &Failure) -> Option<Duration> {
+        self.next_at(failure, SystemTime::now())
+    }
+
+    fn next_at(&mut self, failure: &Failure, now: SystemTime) -> Option<Duration> {
+        if self.made >= self.policy.retries {
+            return None;
+        }
+        let wait = match failure.retry {
+            Retry::Never => return None,
+            Retry::Now => self.own_wait(),
+            Retry::After(wait) => self.asked_wait(wait)?,
+            Retry::At(time) => self.asked_wait(time.duration_since(now).unwrap_or_default())?,
+        };
+        self.made += 1;
+        Some(wait)
+    }
+
+    /// How many times the call was repeated.
+    pub(crate) fn made(&self) -> u32 {
+        self.made
+    }
+
+    fn asked_wait(&mut self, wait: Duration) -> Option<Duration> {
+        let waited = self.waited.checked_add(wait).filter(|waited| *waited <= self.policy.max_wait)?;
+        self.waited = waited;
+        Some(wait)
+    }
+
+    fn own_wait(&mut self) -> Duration {
+        let doubled = FIRST_WAIT.saturating_mul(2_u32.saturating_pow(self.made));
+        let percent = 100 - JITTER_PERCENT + self.random() % (2 * JITTER_PERCENT + 1);
+        // At most 120, which no conversion narrows.
+        doubled.min(LONGEST_WAIT) * u32::try_from(percent).unwrap_or(100) / 100
+    }
+
+    /// The generator SplitMix64: enough to spread clients, no good for secrets.
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::ErrorKind;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const POLICY: RetryPolicy = RetryPolicy { retries: 3, max_wait: Duration::from_secs(20) };
+
+    fn failure(retry: Retry) -> Failure {
+        Failure::new(ErrorKind::Transport, "lost").with_retry(retry)
+    }
+
+    #[test]
+    fn waits_of_our_own_double_and_stay_near_their_mark() {
+        for seed in 0..200 {
+            let policy = RetryPolicy { retries: 7, ..POLICY };
+            let mut attempts = Attempts::seeded(&policy, seed);
+            for mark in [500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000_u128] {
+                let wait = attempts.next(&failure(Retry::Now)).unwrap().as_millis();
+                assert!((mark * 8 / 10..=mark * 12 / 10).contains(&wait), "{wait} is not near {mark}");
+            }
+            assert_eq!(attempts.next(&failure(Retry::Now)), None);
+            assert_eq!(attempts.made(), 7);
+        }
+    }
+
+    #[test]
+    fn clients_do_not_come_back_together() {
+        let waits: std::collections::BTreeSet<Duration> =
+            (0..50).filter_map(|_| Attempts::new(&POLICY).next(&failure(Retry::Now))).collect();
+        assert!(waits.len() > 5, "{waits:?}");
+    }
+
+    #[test]
+    fn a_wait_that_the_server_names_is_kept_exactly() {
+        let mut attempts = Attempts::new(&POLICY);
+        let wait = Duration::from_millis(1_800);
+        assert_eq!(attempts.next(&failure(Retry::After(wait))), Some(wait));
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000);
+        assert_eq!(attempts.next_at(&failure(Retry::At(now + wait)), now), Some(wait));
+        assert_eq!(attempts.next_at(&failure(Retry::At(now - wait)), now), Some(Duration::ZERO));
+        assert_eq!(attempts.next(&failure(Retry::After(wait))), None, "three retries were made");
+    }
+
+    #[test]
+    fn what_cannot_be_waited_for_is_given_up_at_once() {
+        let mut attempts = Attempts::new(&POLICY);
+        assert_eq!(attempts.next(&failure(Retry::Never)), None);
+        assert_eq!(attempts.next(&failure(Retry::After(Duration::from_secs(21)))), None);
+        assert_eq!(attempts.next(&failure(Retry::After(Duration::MAX))), None);
+        assert_eq!(attempts.made(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_server_keeps_a_call_waiting_beyond_its_bound(
+            asked in proptest::collection::vec(0_u64..30_000, 0..50),
+            retries in 0_u32..60,
+            max_wait in 0_u64..60_000,
+        ) {
+            let policy = RetryPolicy { retries, max_wait: Duration::from_millis(max_wait) };
+            let mut attempts = Attempts::new(&policy);
+            let mut waited = Duration::ZERO;
+            for milliseconds in asked {
+                let asked = Duration::from_millis(milliseconds);
+                if let Some(wait) = attempts.next(&failure(Retry::After(asked))) {
+                    prop_assert_eq!(wait, asked);
+                    waited += wait;
+                }
+            }
+            prop_assert!(waited <= policy.max_wait);
+            prop_assert!(attempts.made() <= retries);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Where the server is: the setting `base_url`, checked.
+
+use std::fmt;
+
+use nexus_core::SettingsError;
+use reqwest::Url;
+
+/// The server, up to and without `/responses`, and without a slash at its end.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct BaseUrl(Url);
+
+impl BaseUrl {
+    /// Checks the setting.
+    pub(super) fn parse(setting: Option<&str>) -> Result<Self, SettingsError> {
+        let wrong = |reason: &str| SettingsError::new("base_url", reason);
+        let setting = setting.ok_or_else(|| wrong("name the server, such as http://127.0.0.1:11434/v1"))?;
+        let mut url = Url::parse(setting.trim()).map_err(|error| wrong(&format!("it is no URL: {error}")))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("must begin with http:// or https://"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong("must not hold a name or a password: name the token under `credential`"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(wrong("must end with its path: leave off `?` and `#` and what follows"));
+        }
+        let path = url.path().trim_end_matches('/').to_owned();
+        if path.ends_with("/responses") {
+            return Err(wrong("leave off `/responses`: it is added to each request"));
+        }
+        url.set_path(&path);
+        Ok(Self(url))
+    }
+
+    /// The URL of `path_and_query` below it, which begins with a slash.
+    pub(super) fn join(&self, path_and_query: &str) -> String {
+        format!("{}{path_and_query}", self.0.as_str().trim_end_matches('/'))
+    }
+
+    /// The URL.
+    pub(super) fn url(&self) -> &Url {
+        &self.0
+    }
+
+    /// Whether the server is reached by TLS.
+    pub(super) fn is_tls(&self) -> bool {
+        self.0.scheme() == "https"
+    }
+}
+
+impl fmt::Debug for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn responses(setting: &str) -> String {
+        BaseUrl::parse(Some(setting)).unwrap().join("/responses")
+    }
+
+    #[test]
+    fn a_slash_at_the_end_makes_no_difference() {
+        for setting in ["http://127.0.0.1:1/v1", "http://127.0.0.1:1/v1/", " http://127.0.0.1:1/v1// "] {
+            assert_eq!(responses(setting), "http://127.0.0.1:1/v1/responses");
+        }
+        assert_eq!(responses("https://a.test"), "https://a.test/responses");
+        assert_eq!(responses("https://a.test/"), "https://a.test/responses");
+        assert_eq!(responses("http://[::1]:8/v1"), "http://[::1]:8/v1/responses");
+    }
+
+    #[test]
+    fn what_cannot_be_a_server_names_the_setting() {
+        for setting in [
+            "",
+            "a.test/v1",
+            "ftp://a.test",
+            "http://",
+            "http://me:canary@a.test/v1",
+            "http://canary@a.test/v1",
+            "https://a.test/v1?key=canary",
+            "https://a.test/v1#canary",
+            "https://a.test/v1/responses/",
+        ] {
+            let error = BaseUrl::parse(Some(setting)).unwrap_err();
+            assert_eq!(error.path, ["base_url"]);
+            assert!(!error.reason.contains("canary"), "{error}");
+        }
+        assert_eq!(BaseUrl::parse(None).unwrap_err().path, ["base_url"]);
+    }
+}

@@ -1,0 +1,151 @@
+//! Which proxy a request goes through: none, unless the settings say so.
+
+use std::{collections::BTreeMap, fmt};
+
+use nexus_core::{BuildContext, SettingsError};
+use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
+
+use super::error::TransportError;
+use crate::native::settings::NetworkSettings;
+
+/// The proxies of a client. `Debug` shows their hosts, and no name or password.
+#[derive(Clone, Default)]
+pub(super) struct Proxies {
+    http: Option<Url>,
+    https: Option<Url>,
+    /// What is reached without a proxy, as the variable `NO_PROXY` writes it.
+    except: Option<String>,
+}
+
+impl Proxies {
+    /// `network.proxy` for everything; else, if the settings ask for them, the variables of the host as curl reads
+    /// them: the lower case before the upper, `ALL_PROXY` where no other fits, `NO_PROXY` for exceptions.
+    pub(super) fn new(network: &NetworkSettings, context: &BuildContext) -> Result<Self, SettingsError> {
+        if let Some(setting) = &network.proxy {
+            let url = proxy_url(setting)
+                .map_err(|reason| SettingsError { path: vec!["network".into(), "proxy".into()], reason })?;
+            return Ok(Self { http: Some(url.clone()), https: Some(url), except: None });
+        }
+        if !network.inherit_proxy {
+            return Ok(Self::default());
+        }
+        let environment = &context.environment;
+        let url = |name: &str| {
+            let Some((name, value)) = variable(environment, name) else { return Ok(None) };
+            proxy_url(value).map(Some).map_err(|reason| SettingsError {
+                path: vec!["network".into(), "inherit_proxy".into()],
+                reason: format!("the variable {name}: {reason}"),
+            })
+        };
+        let all = url("all_proxy")?;
+        Ok(Self {
+            http: url("http_proxy")?.or_else(|| all.clone()),
+            https: url("https_proxy")?.or(all),
+            except: variable(environment, "no_proxy").map(|(_, value)| value.to_owned()),
+        })
+    }
+
+    /// Whether a proxy itself is reached by TLS.
+    pub(super) fn is_tls(&self) -> bool {
+        [&self.http, &self.https].into_iter().flatten().any(|url| url.scheme() == "https")
+    }
+
+    /// Whether there is a proxy for URLs of this kind; exceptions are not looked at.
+    pub(super) fn is_used_for(&self, url: &Url) -> bool {
+        if url.scheme() == "https" { self.https.is_some() } else { self.http.is_some() }
+    }
+
+    /// Tells the client.
+    pub(super) fn apply(&self, builder: ClientBuilder) -> Result<ClientBuilder, TransportError> {
+        // It also keeps the client from reading the variables of this process by itself.
+        let mut builder = builder.no_proxy();
+        let except = || self.except.as_deref().and_then(NoProxy::from_string);
+        if let Some(url) = &self.http {
+            builder =
+                builder.proxy(Proxy::http(url.clone()).map_err(TransportError::client)?.no_proxy(except()));
+        }
+        if let Some(url) = &self.https {
+            builder =
+                builder.proxy(Proxy::https(url.clone()).map_err(TransportError::client)?.no_proxy(except()));
+        }
+        Ok(builder)
+    }
+}
+
+impl fmt::Debug for Proxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = |url: &Option<Url>| url.as_ref().and_then(|url| url.host_str().map(str::to_owned));
+        f.debug_struct("Proxies")
+            .field("http", &host(&self.http))
+            .field("https", &host(&self.https))
+            .field("except", &self.except)
+            .finish()
+    }
+}
+
+/// A variable that is set, by its name in lower case or else in upper case.
+fn variable<'e>(environment: &'e BTreeMap<String, String>, name: &str) -> Option<(String, &'e str)> {
+    [name.to_owned(), name.to_ascii_uppercase()].into_iter().find_map(|name| {
+        let value = environment.get(&name)?.trim();
+        (!value.is_empty()).then_some((name, value))
+    })
+}
+
+/// A proxy's URL; without a scheme it is one of HTTP. The reason never holds what was given: it may have a password.
+fn proxy_url(setting: &str) -> Result<Url, String> {
+    let setting = setting.trim();
+    let url = match setting.contains("://") {
+        true => Url::parse(setting),
+        false => Url::parse(&format!("http://{setting}")),
+    };
+    let url = url.map_err(|error| format!("it is no URL: {error}"))?;
+    match url.scheme() {
+        "http" | "https" if url.has_host() => Ok(url),
+        "http" | "https" => Err("it names no host".into()),
+        scheme => Err(format!("a proxy of the kind `{scheme}` is not supported: use http:// or https://")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(network: &NetworkSettings, environment: &[(&str, &str)]) -> Result<Proxies, SettingsError> {
+        let environment =
+            environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Proxies::new(network, &BuildContext::new("/home", "/base").with_environment(environment))
+    }
+
+    fn host(url: &Option<Url>) -> Option<&str> {
+        url.as_ref()?.host_str()
+    }
+
+    #[test]
+    fn the_environment_counts_only_when_asked_for() {
+        let environment =
+            [("HTTPS_PROXY", "http://upper"), ("https_proxy", "lower:8080"), ("ALL_PROXY", "all")];
+        let none = read(&NetworkSettings::default(), &environment).unwrap();
+        assert_eq!((host(&none.http), host(&none.https)), (None, None));
+        let inherit = NetworkSettings { inherit_proxy: true, ..NetworkSettings::default() };
+        let some = read(&inherit, &environment).unwrap();
+        assert_eq!((host(&some.http), host(&some.https)), (Some("all"), Some("lower")));
+        let own = NetworkSettings { proxy: Some("http://own".into()), ..inherit };
+        let own = read(&own, &environment).unwrap();
+        assert_eq!((host(&own.http), host(&own.https)), (Some("own"), Some("own")));
+    }
+
+    #[test]
+    fn a_proxy_that_cannot_be_used_names_the_setting_and_no_password() {
+        for setting in ["socks5://me:canary@proxy", "http://me:canary@", "http://me:canary@a b"] {
+            let network = NetworkSettings { proxy: Some(setting.into()), ..NetworkSettings::default() };
+            let error = read(&network, &[]).unwrap_err();
+            assert_eq!(error.path, ["network", "proxy"]);
+            assert!(!error.reason.contains("canary"), "{error}");
+            let inherit = NetworkSettings { inherit_proxy: true, ..NetworkSettings::default() };
+            let error = read(&inherit, &[("http_proxy", setting)]).unwrap_err();
+            assert!(error.reason.contains("http_proxy") && !error.reason.contains("canary"), "{error}");
+        }
+        let network = NetworkSettings { proxy: Some("http://me:canary@proxy".into()), ..Default::default() };
+        assert!(!format!("{:?}", read(&network, &[]).unwrap()).contains("canary"));
+    }
+}
