@@ -40,19 +40,19 @@ pub(crate) struct ErrorReply<'a> {
 
 /// What the error means: what the dialect says of it, or else what the shared table does.
 pub(crate) fn judge(reply: &ErrorReply<'_>, dialect: &dyn Dialect) -> Failure {
-    dialect.failure(reply).unwrap_or_else(|| reply.shared_outcome())
+    let Some(mut failure) = dialect.failure(reply) else { return reply.shared_outcome() };
+    let words = failure.message.take().unwrap_or_default();
+    failure.message = Some(reply.message(&words, None));
+    if reply.forbids_retry() {
+        failure.retry = Retry::Never;
+    }
+    failure
 }
 
 impl ErrorReply<'_> {
     /// What the error means wherever a dialect has nothing to add.
-    pub(crate) fn shared_outcome(&self) -> Failure {
+    fn shared_outcome(&self) -> Failure {
         let (meaning, hint) = self.meaning();
-        self.outcome(meaning, hint)
-    }
-
-    /// The failure of this meaning: with the time that the server names, and its words. `hint` is what to do.
-    pub(crate) fn outcome(&self, meaning: Meaning, hint: Option<&str>) -> Failure {
-        let kind = meaning.kind();
         let retry = match meaning {
             _ if self.forbids_retry() => Retry::Never,
             Meaning::UsageLimit => Delay::of(self).map_or(Retry::Never, Delay::into_retry),
@@ -61,7 +61,7 @@ impl ErrorReply<'_> {
             }
             _ => Retry::Never,
         };
-        Failure::new(kind, self.message(hint)).with_retry(retry)
+        Failure::new(meaning.kind(), self.message(self.body.words(), hint)).with_retry(retry)
     }
 
     /// `x-should-retry: false`; `true` says nothing that a status does not. Source: seen with grok 1.0.41.
@@ -115,8 +115,8 @@ impl ErrorReply<'_> {
         }
     }
 
-    /// The place, the server's words on one line, and the hint.
-    fn message(&self, hint: Option<&str>) -> String {
+    /// The place, what is said of it on one line, and what to do.
+    fn message(&self, words: &str, hint: Option<&str>) -> String {
         let mut message = String::new();
         // Writing to a string cannot fail.
         let _ = match self.status {
@@ -131,7 +131,7 @@ impl ErrorReply<'_> {
         }
         let hint = hint.unwrap_or_default();
         let room = MAX_MESSAGE_BYTES.saturating_sub(message.len() + hint.len() + 4);
-        let words = one_line(self.body.words(), room);
+        let words = one_line(words, room);
         for part in [words.as_str(), hint] {
             if !part.is_empty() {
                 let _ = write!(message, ": {part}");
