@@ -166,9 +166,7 @@ impl Play<'_> {
         self.pause(Duration::from_millis(reply.pace.delay_ms))?;
         match &reply.fault {
             Some(Fault::StallBeforeHeaders) => return self.stall(),
-            Some(
-                fault @ (Fault::ResetBeforeHeaders | Fault::Status(_) | Fault::Html200 | Fault::Garbage),
-            ) => {
+            Some(fault) if fault.replaces_the_reply() => {
                 return self.trouble(&Trouble::Fault(fault), tries, None);
             }
             _ => {}
@@ -196,8 +194,10 @@ impl Play<'_> {
         }
         match &reply.fault {
             Some(Fault::Stall { .. }) => return self.stall(),
-            Some(fault) => return self.trouble(&Trouble::Fault(fault), tries, Some(text)),
-            None => {}
+            Some(fault) if !fault.spares_the_reply() => {
+                return self.trouble(&Trouble::Fault(fault), tries, Some(text));
+            }
+            _ => {}
         }
         let ends = Moment::MessageEnds {
             text: &text,

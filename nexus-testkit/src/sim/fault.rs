@@ -1,5 +1,7 @@
 //! What can go wrong with a model call, in words that belong to no vendor.
 
+use std::time::{Duration, SystemTime};
+
 use serde::{Deserialize, Serialize};
 
 /// One way to fail. Parts of the reply come first, where the fault leaves room for any.
@@ -33,9 +35,110 @@ pub enum Fault {
     Html200,
     /// Status 200 and an event stream whose data is not JSON, then a clean end.
     Garbage,
+    /// An HTML page with this status, as a proxy or the vendor's edge gives it.
+    Html {
+        /// The HTTP status.
+        status: u16,
+    },
+    /// A redirect.
+    Redirect {
+        /// The HTTP status, such as 307.
+        status: u16,
+        /// Where to.
+        location: String,
+    },
+    /// The whole reply, compressed with gzip, whether or not the client takes that.
+    Gzip,
+    /// Status 200 with the vendor's JSON error body.
+    Error200 {
+        /// The vendor's code, verbatim.
+        code: String,
+        /// The vendor's sentence.
+        message: String,
+    },
+    /// Status 200 with the whole answer in one JSON body, though a stream was asked for.
+    Unstreamed,
+    /// Status 200, the type of an event stream, and no body.
+    Empty200,
+    /// After the parts, the connection ends between the bytes of one character.
+    TornCharacter {
+        /// How it ends.
+        cut: Cut,
+    },
+    /// The whole reply under a content length that is not its own.
+    Length {
+        /// How it differs.
+        lie: Lie,
+    },
+    /// A status with a body that nobody wants to hold.
+    HugeBody {
+        /// The HTTP status.
+        status: u16,
+        /// The length of the body.
+        bytes: u64,
+    },
+    /// After the parts, one event of an unknown type; then the reply ends well.
+    HugeEvent {
+        /// The length of what is in it.
+        bytes: u64,
+    },
+    /// After the parts, pieces of text without end.
+    Flood,
+    /// After the parts, an error as a bare line of the stream: xAI's two flat fields, elsewhere an `error` event.
+    ErrorLine {
+        /// The vendor's code, verbatim.
+        code: String,
+        /// The vendor's sentence.
+        message: String,
+    },
+}
+
+/// How a content length lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lie {
+    /// It promises more than comes before the connection closes.
+    More,
+    /// It promises less; the rest comes all the same, after the end of the body.
+    Less,
 }
 
 impl Fault {
+    /// Whether the last part of the reply stays open, because the fault strikes inside of it.
+    pub(super) fn strikes_inside(&self) -> bool {
+        matches!(
+            self,
+            Self::Stall { .. }
+                | Self::Torn { .. }
+                | Self::StreamError { .. }
+                | Self::TornCharacter { .. }
+                | Self::Flood
+                | Self::ErrorLine { .. }
+        )
+    }
+
+    /// Whether nothing of the reply's parts is left.
+    pub(crate) fn replaces_the_reply(&self) -> bool {
+        matches!(
+            self,
+            Self::StallBeforeHeaders
+                | Self::ResetBeforeHeaders
+                | Self::Status(_)
+                | Self::Html200
+                | Self::Html { .. }
+                | Self::Garbage
+                | Self::Redirect { .. }
+                | Self::Error200 { .. }
+                | Self::Empty200
+                | Self::HugeBody { .. }
+        )
+    }
+
+    /// Whether the reply comes whole all the same, for a client that knows how to take it.
+    pub(crate) fn spares_the_reply(&self) -> bool {
+        matches!(self, Self::Gzip | Self::Unstreamed | Self::HugeEvent { .. })
+    }
+
     /// A refusal by status, with the vendor's own body for it.
     pub fn status(status: u16) -> Self {
         Self::Status(StatusFault::new(status))
@@ -44,6 +147,15 @@ impl Fault {
     /// 429 with `Retry-After`.
     pub fn rate_limited(retry_after_seconds: u64) -> Self {
         Self::Status(StatusFault { retry_after: Some(retry_after_seconds), ..StatusFault::new(429) })
+    }
+
+    /// 429 with `Retry-After` as an HTTP date, that many seconds from now.
+    pub fn rate_limited_until(seconds_from_now: u64) -> Self {
+        Self::Status(StatusFault {
+            retry_after: Some(seconds_from_now),
+            retry_after_date: true,
+            ..StatusFault::new(429)
+        })
     }
 
     /// 429 because the plan is used up, until `resets_at` (Unix seconds), said as the vendor says it: xAI
@@ -85,6 +197,8 @@ pub struct StatusFault {
     pub content_type: Option<String>,
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u64>,
+    /// Whether `Retry-After` names the time itself, as an HTTP date, instead of the seconds until then.
+    pub retry_after_date: bool,
     /// `x-should-retry`.
     pub should_retry: Option<bool>,
     /// The limit that was reached, told as the vendor tells it.
@@ -97,6 +211,17 @@ impl StatusFault {
     /// `status` with everything else chosen by the dialect.
     pub fn new(status: u16) -> Self {
         Self { status, ..Self::default() }
+    }
+
+    /// The headers that tell when to come back, and whether.
+    pub(super) fn retry_headers(&self) -> Vec<(String, String)> {
+        let wait = self.retry_after.map(|seconds| match self.retry_after_date {
+            true => httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds)),
+            false => seconds.to_string(),
+        });
+        let again = self.should_retry.map(|again| again.to_string());
+        let headers = [("retry-after", wait), ("x-should-retry", again)];
+        headers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 }
 
@@ -125,12 +250,40 @@ pub struct RateLimit {
     pub resets_at: u64,
     /// The account's plan, where the vendor names it.
     pub plan: String,
+    /// A second, longer window, where the vendor tells two.
+    #[serde(default)]
+    pub secondary: Option<Window>,
+}
+
+/// A window of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// How much of it is used, in percent.
+    pub used_percent: f64,
+    /// Its length, in minutes.
+    pub window_minutes: u64,
+    /// When it starts anew, in Unix seconds.
+    pub resets_at: u64,
 }
 
 impl RateLimit {
     /// A limit that is far away.
     pub fn allowed(used_percent: f64, resets_at: u64) -> Self {
-        Self { standing: Standing::Allowed, used_percent, window_minutes: 300, resets_at, plan: "pro".into() }
+        Self {
+            standing: Standing::Allowed,
+            used_percent,
+            window_minutes: 300,
+            resets_at,
+            plan: "pro".into(),
+            secondary: None,
+        }
+    }
+
+    /// Adds a second window.
+    #[must_use]
+    pub fn and_window(mut self, window: Window) -> Self {
+        self.secondary = Some(window);
+        self
     }
 
     /// A limit that is near.

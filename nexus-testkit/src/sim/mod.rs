@@ -18,12 +18,15 @@
 //!
 //! A simulator runs on a thread of its own, so it answers also when the caller's runtime is busy or
 //! absent; dropping it stops the thread and closes every connection. What a real service would decide by
-//! itself (whether a model exists, whether a token is good) is left to the script.
+//! itself (whether a model exists, whether a token is good) is left to the script; which requests it is known
+//! to refuse, it refuses too if the script asks for that ([`Scenario::strict`]).
 
 mod anthropic;
 mod conversation;
 mod fault;
 mod gallery;
+mod mangle;
+mod model;
 mod playing;
 mod recording;
 mod reply;
@@ -46,8 +49,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use conversation::{Conversation, Item, OfferedTool};
-pub use fault::{Cut, Fault, RateLimit, Standing, StatusFault};
+pub use fault::{Cut, Fault, Lie, RateLimit, Standing, StatusFault, Window};
 pub use gallery::{GALLERY, Named};
+pub use model::Model;
 pub use recording::{Ended, Purpose, RecordedRequest, Scripted};
 pub use reply::{Finish, Odd, Pace, Part, Reply, Usage, long_text};
 pub use scenario::{Count, Rule, Scenario};

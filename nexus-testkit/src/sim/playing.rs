@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +13,7 @@ use hyper::body::Frame;
 use super::fault::Cut;
 use super::recording::Ended;
 use super::server::Core;
+use super::socket::Ending;
 use super::wire::{Answer, Before, Step};
 
 /// How long bytes already written get to reach the client before a cut.
@@ -38,14 +38,14 @@ impl std::error::Error for Broken {}
 pub(super) struct Playing {
     core: Arc<Core>,
     number: usize,
-    reset: Arc<AtomicBool>,
+    ending: Arc<Ending>,
     done: bool,
 }
 
 impl Playing {
-    /// Begins the answer to request `number`; `reset` decides how the connection closes.
-    pub(super) fn new(core: Arc<Core>, number: usize, reset: Arc<AtomicBool>) -> Self {
-        Self { core, number, reset, done: false }
+    /// Begins the answer to request `number`; `ending` decides how the connection closes.
+    pub(super) fn new(core: Arc<Core>, number: usize, ending: Arc<Ending>) -> Self {
+        Self { core, number, ending, done: false }
     }
 
     fn end(&mut self, ended: Ended) {
@@ -70,7 +70,7 @@ pub(super) async fn play(mut playing: Playing, answer: Answer) -> Result<Respons
         // hyper drops this future when the client closes the connection.
         Before::Stall => std::future::pending().await,
         Before::Reset => {
-            playing.reset.store(true, Ordering::SeqCst);
+            playing.ending.reset();
             playing.end(Ended::Cut);
             return Err(Broken);
         }
@@ -94,6 +94,13 @@ pub(super) async fn play(mut playing: Playing, answer: Answer) -> Result<Respons
                     break Ok(Frame::data(bytes));
                 }
                 Some(Step::Wait(gap)) => tokio::time::sleep(gap).await,
+                Some(Step::Repeat { left: Some(0), .. }) => {}
+                Some(Step::Repeat { bytes, left }) => {
+                    let left = left.map(|left| left - 1);
+                    steps.push_front(Step::Repeat { bytes: bytes.clone(), left });
+                    break Ok(Frame::data(bytes));
+                }
+                Some(Step::Beyond(bytes)) => playing.ending.send_beyond(bytes),
                 Some(Step::Stall(None)) => std::future::pending().await,
                 Some(Step::Stall(Some(ping))) => {
                     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -106,7 +113,9 @@ pub(super) async fn play(mut playing: Playing, answer: Answer) -> Result<Respons
                 }
                 Some(Step::Cut(cut)) => {
                     tokio::time::sleep(FLUSH).await;
-                    playing.reset.store(cut == Cut::Reset, Ordering::SeqCst);
+                    if cut == Cut::Reset {
+                        playing.ending.reset();
+                    }
                     playing.end(Ended::Cut);
                     break Err(Broken);
                 }

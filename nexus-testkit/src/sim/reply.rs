@@ -266,6 +266,10 @@ pub enum Odd {
     Garbage,
     /// A comment line, which every client must skip.
     Comment,
+    /// A tool that the vendor itself runs: nobody has to answer its item.
+    HostedSearch,
+    /// The vendor's news that the answer goes round in a circle.
+    LoopCheck,
 }
 
 /// Why the model stopped.

@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
 use super::server::{Core, OpenConnection, respond};
-use super::socket::Socket;
+use super::socket::{Ending, Socket};
 
 /// A serving thread.
 pub(super) struct Running {
@@ -129,30 +128,30 @@ async fn accept(
         let acceptor = acceptor.clone();
         tokio::spawn(async move {
             let open = OpenConnection::count(Arc::clone(&core));
-            let reset = Arc::new(AtomicBool::new(false));
-            let socket = Socket::new(stream, Arc::clone(&reset));
+            let ending = Arc::new(Ending::default());
+            let socket = Socket::new(stream, Arc::clone(&ending));
             #[cfg(feature = "tls")]
             if let Some(acceptor) = acceptor {
                 if let Ok(stream) = acceptor.accept(socket).await {
-                    connection(core, stream, reset).await;
+                    connection(core, stream, ending).await;
                 }
                 drop(open);
                 return;
             }
-            connection(core, socket, reset).await;
+            connection(core, socket, ending).await;
             drop(open);
         });
     }
 }
 
-async fn connection<S>(core: Arc<Core>, stream: S, reset: Arc<AtomicBool>)
+async fn connection<S>(core: Arc<Core>, stream: S, ending: Arc<Ending>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request| {
         let core = Arc::clone(&core);
-        let reset = Arc::clone(&reset);
-        async move { respond(core, reset, request).await }
+        let ending = Arc::clone(&ending);
+        async move { respond(core, ending, request).await }
     });
     // An error here is a client that left, or a cut that the script asked for.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;

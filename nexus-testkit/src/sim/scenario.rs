@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::conversation::Conversation;
+use super::model::Model;
 use super::reply::Reply;
 use super::tool_call::ToolCall;
 
@@ -30,7 +32,10 @@ pub struct Scenario {
     /// Whether the count of calls runs over the server or over each conversation.
     pub count: Count,
     /// Catalogue that `GET /models` answers; empty leaves the client to its own.
-    pub models: Vec<String>,
+    pub models: Vec<Model>,
+    /// Whether a request is refused that the vendor is known to refuse: a field it does not take, a header that
+    /// is missing, the shape of another kind of model. Says nothing where the vendor's rules are not known.
+    pub strict_shape: bool,
 }
 
 /// A script for the turns whose prompt holds certain words.
@@ -97,9 +102,20 @@ impl Scenario {
     }
 
     /// Offers `models` in the catalogue.
-    pub fn models(mut self, models: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn models(mut self, models: impl IntoIterator<Item = impl Into<Model>>) -> Self {
         self.models = models.into_iter().map(Into::into).collect();
         self
+    }
+
+    /// Refuses what the vendor is known to refuse.
+    pub fn strict(mut self) -> Self {
+        self.strict_shape = true;
+        self
+    }
+
+    /// The entry of the catalogue for the model that `conversation` asks for.
+    pub(super) fn model_of(&self, conversation: &Conversation) -> Option<&Model> {
+        self.models.iter().find(|model| Some(&model.name) == conversation.model.as_ref())
     }
 
     /// The rule that takes a call with these user texts, oldest first: the newest text decides.

@@ -1,7 +1,7 @@
 //! From a request to its answer: whose client it is, what it asks for, and what the script says to it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http_body_util::BodyExt as _;
@@ -13,6 +13,7 @@ use super::conversation::Conversation;
 use super::playing::{Body, Broken, Playing, play};
 use super::recording::{Purpose, RecordedRequest, Recording, Scripted};
 use super::scenario::{Count, Scenario};
+use super::socket::Ending;
 use super::wire::Answer;
 use super::{Dialect, anthropic, responses, xai};
 
@@ -20,6 +21,8 @@ use super::{Dialect, anthropic, responses, xai};
 pub(super) enum Route {
     /// A model call of a turn.
     Main(Conversation),
+    /// A model call of a turn that the vendor would not take, with what it would say.
+    Refused(Conversation, Answer),
     /// A model call beside the turn, with its answer.
     Side(Conversation, Answer),
     /// A known endpoint, with its answer.
@@ -34,7 +37,8 @@ pub(super) struct Arrival<'a> {
     pub(super) path: &'a str,
     pub(super) headers: &'a [(String, String)],
     pub(super) json: &'a Value,
-    pub(super) models: &'a [String],
+    pub(super) query: &'a str,
+    pub(super) scenario: &'a Scenario,
 }
 
 impl Arrival<'_> {
@@ -140,7 +144,7 @@ impl Core {
 /// Reads a request, records it, and answers it.
 pub(super) async fn respond(
     core: Arc<Core>,
-    reset: Arc<AtomicBool>,
+    ending: Arc<Ending>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Broken> {
     let (parts, body) = request.into_parts();
@@ -162,7 +166,8 @@ pub(super) async fn respond(
         path: &path,
         headers: &headers,
         json: &json,
-        models: &scenario.models,
+        query: parts.uri.query().unwrap_or_default(),
+        scenario: &scenario,
     };
     let route = match dialect {
         Dialect::Anthropic | Dialect::All => anthropic::route(&incoming),
@@ -171,6 +176,7 @@ pub(super) async fn respond(
     };
     let (purpose, conversation, ready) = match route {
         Route::Main(conversation) => (Purpose::MainCall, conversation, None),
+        Route::Refused(conversation, answer) => (Purpose::MainCall, conversation, Some(answer)),
         Route::Side(conversation, answer) => (Purpose::SideCall, conversation, Some(answer)),
         Route::Housekeeping(answer) => (Purpose::Housekeeping, Conversation::default(), Some(answer)),
         Route::Unknown => (Purpose::Unknown, Conversation::default(), Some(unknown())),
@@ -208,7 +214,7 @@ pub(super) async fn respond(
             }
         }
     };
-    play(Playing::new(core, number, reset), answer).await
+    play(Playing::new(core, number, ending), answer).await
 }
 
 fn unknown() -> Answer {

@@ -1,30 +1,54 @@
-//! A TCP stream that can end by reset instead of by FIN.
+//! A TCP stream that can end by reset instead of by FIN, and say more than HTTP lets it.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 
+use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The stream, and whether its close is to be a reset.
+/// How a connection is to end.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    reset: AtomicBool,
+    beyond: Mutex<Bytes>,
+}
+
+impl Ending {
+    /// Closes by reset.
+    pub(super) fn reset(&self) {
+        self.reset.store(true, Ordering::SeqCst);
+    }
+
+    /// Sends `bytes` after what is being written now, in no message of HTTP.
+    pub(super) fn send_beyond(&self, bytes: Bytes) {
+        *self.beyond.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+    }
+
+    fn is_reset(&self) -> bool {
+        self.reset.load(Ordering::SeqCst)
+    }
+}
+
+/// The stream, and how it is to end.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: TcpStream,
-    reset: Arc<AtomicBool>,
+    ending: Arc<Ending>,
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream, reset: Arc<AtomicBool>) -> Self {
-        Self { stream, reset }
+    pub(super) fn new(stream: TcpStream, ending: Arc<Ending>) -> Self {
+        Self { stream, ending }
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if self.reset.load(Ordering::SeqCst) {
+        if self.ending.is_reset() {
             // With zero linger the close that follows sends RST.
             let _ = self.stream.set_zero_linger();
         }
@@ -62,12 +86,18 @@ impl AsyncWrite for Socket {
         self.stream.is_write_vectored()
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, ending } = self.get_mut();
+        let mut beyond = ending.beyond.lock().unwrap_or_else(PoisonError::into_inner);
+        while !beyond.is_empty() {
+            let written = ready!(Pin::new(&mut *stream).poll_write(context, &beyond))?;
+            beyond.advance(written);
+        }
+        Pin::new(stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.reset.load(Ordering::SeqCst) {
+        if self.ending.is_reset() {
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.stream).poll_shutdown(context)

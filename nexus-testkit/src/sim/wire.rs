@@ -8,8 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::fault::Cut;
-use super::reply::Pace;
+use super::fault::{Cut, Fault};
+use super::mangle::many_bytes;
+use super::reply::{Pace, Reply};
 
 /// What happens next on the connection.
 #[derive(Clone, Debug)]
@@ -22,6 +23,15 @@ pub(super) enum Step {
     Stall(Option<Bytes>),
     /// The end, not as the body promised.
     Cut(Cut),
+    /// The same bytes, as often as is left; for ever if nothing is said.
+    Repeat {
+        /// The bytes.
+        bytes: Bytes,
+        /// How often.
+        left: Option<u64>,
+    },
+    /// Bytes that follow the end of the body on the connection.
+    Beyond(Bytes),
 }
 
 /// What happens before the head.
@@ -33,6 +43,17 @@ pub(super) enum Before {
     Stall,
     /// The connection is reset.
     Reset,
+}
+
+impl Before {
+    /// What `reply` wants.
+    pub(super) fn of(reply: &Reply) -> Self {
+        match &reply.fault {
+            Some(Fault::StallBeforeHeaders) => Self::Stall,
+            Some(Fault::ResetBeforeHeaders) => Self::Reset,
+            _ => Self::Wait(Duration::from_millis(reply.pace.delay_ms)),
+        }
+    }
 }
 
 /// One answer, ready to be played.
@@ -79,10 +100,10 @@ impl Answer {
         }
     }
 
-    /// A page of HTML with status 200.
-    pub(super) fn html() -> Self {
+    /// A page of HTML.
+    pub(super) fn html(status: u16) -> Self {
         let page = "<!doctype html><html><body><h1>Sign in to the network</h1></body></html>";
-        Self::whole(200, "text/html; charset=utf-8", page)
+        Self::whole(status, "text/html; charset=utf-8", page)
     }
 
     /// An event stream whose data is not JSON.
@@ -144,6 +165,26 @@ impl EventWriter {
     /// Writes bytes of the stream verbatim.
     pub(super) fn raw(&mut self, bytes: impl Into<Bytes>) {
         self.push(Step::Send(bytes.into()));
+    }
+
+    /// Writes an event up to the middle of the last `水` in it.
+    pub(super) fn half_event(&mut self, name: &str, data: &Value) {
+        let text = format!("event: {name}\ndata: {}", TypeFirst(data));
+        let cut = text.rfind('水').map_or(text.len(), |at| at + 1);
+        self.raw(Bytes::from(text).slice(..cut));
+    }
+
+    /// Writes one event over and over, without end.
+    pub(super) fn endless(&mut self, name: &str, data: &Value) {
+        let bytes = format!("event: {name}\ndata: {}\n\n", TypeFirst(data)).into();
+        self.push(Step::Repeat { bytes, left: None });
+    }
+
+    /// Writes an event of an unknown type with `bytes` bytes in it.
+    pub(super) fn huge_event(&mut self, name: &str, bytes: u64) {
+        self.raw(format!("event: {name}\ndata: {{\"type\":\"{name}\",\"padding\":\""));
+        self.steps.extend(many_bytes(bytes));
+        self.raw("\"}\n\n");
     }
 
     /// Writes one event per piece of `text`, with the pace of the reply between them.

@@ -2,10 +2,13 @@
 //!
 //! Source: observed with grok 1.0.41.
 
+mod strict;
+
 use serde_json::{Value, json};
 
 use super::conversation::Conversation;
 use super::fault::{Fault, StatusFault};
+use super::model;
 use super::reply::Reply;
 use super::responses::stream::{Flavour, WireCall};
 use super::responses::{self, request};
@@ -18,7 +21,9 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
     match (arrival.method, arrival.path) {
         ("POST", path) if path.ends_with("/responses") => {
             let conversation = request::read(arrival);
-            if is_side_call(arrival) {
+            if let Some(refusal) = strict::refusal(arrival, &conversation) {
+                Route::Refused(conversation, refusal)
+            } else if is_side_call(arrival) {
                 let answer = answer_side_call(&conversation);
                 Route::Side(conversation, answer)
             } else {
@@ -26,7 +31,7 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
             }
         }
         ("GET", path) if path.ends_with("/models") => {
-            Route::Housekeeping(responses::catalogue(arrival.models))
+            Route::Housekeeping(model::catalogue(&arrival.scenario.models, model::xai))
         }
         ("GET", path) if path.ends_with("/user") => Route::Housekeeping(Answer::json(
             200,
@@ -52,6 +57,7 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
 pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
     let answer = match &reply.fault {
         Some(Fault::Status(fault)) => refuse(fault),
+        Some(Fault::Error200 { code, message }) => flat(200, code, message),
         _ => responses::common_answer(call, reply, Flavour::Xai),
     };
     responses::finish(answer.header("x-grok-context-window", 500_000), reply)
@@ -102,7 +108,12 @@ fn answer_side_call(conversation: &Conversation) -> Answer {
     responses::common_answer(&call, &reply, Flavour::Xai)
 }
 
-/// xAI's refusal: two flat fields.
+/// An error body: two flat fields.
+fn flat(status: u16, code: &str, message: &str) -> Answer {
+    Answer::json(status, &json!({"code": code, "error": message}))
+}
+
+/// xAI's refusal.
 fn refuse(fault: &StatusFault) -> Answer {
     let status = fault.status;
     let (code, message) = match (status, &fault.limit) {
@@ -115,6 +126,7 @@ fn refuse(fault: &StatusFault) -> Answer {
         (402, _) => ("personal-team-blocked:spending-limit", "Simulated spending limit."),
         (403, _) => ("permission-denied", "Simulated lack of permission."),
         (404, _) => ("not-found", "Simulated unknown model."),
+        (408, _) => ("deadline-exceeded", "The request took too long to arrive."),
         (413, _) => ("payload-too-large", "Simulated request too large."),
         (429, _) => ("resource-exhausted", "Too many requests, please slow down."),
         _ => ("internal", "Simulated server error."),
@@ -123,19 +135,11 @@ fn refuse(fault: &StatusFault) -> Answer {
         Some(body) => {
             Answer::whole(status, fault.content_type.as_deref().unwrap_or("application/json"), body.clone())
         }
-        None => Answer::json(
-            status,
-            &json!({
-                "code": fault.code.as_deref().unwrap_or(code),
-                "error": fault.message.as_deref().unwrap_or(message),
-            }),
-        ),
+        None => {
+            let code = fault.code.as_deref().unwrap_or(code);
+            flat(status, code, fault.message.as_deref().unwrap_or(message))
+        }
     };
-    if let Some(seconds) = fault.retry_after {
-        answer = answer.header("retry-after", seconds);
-    }
-    if let Some(should_retry) = fault.should_retry {
-        answer = answer.header("x-should-retry", should_retry);
-    }
+    answer.headers.extend(fault.retry_headers());
     answer
 }

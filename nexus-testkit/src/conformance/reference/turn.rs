@@ -268,7 +268,7 @@ impl<'a> Turn<'a> {
             }
             Some(Fault::ResetBeforeHeaders) => return Ok(Delivered::Broken),
             Some(Fault::Status(status)) => return Err(refusal(status)),
-            Some(Fault::Html200 | Fault::Garbage) => {
+            Some(fault) if fault.replaces_the_reply() => {
                 return Err(Failure::new(ErrorKind::Protocol, "the answer cannot be read"));
             }
             _ => {}
@@ -289,8 +289,11 @@ impl<'a> Turn<'a> {
                 Part::Odd { .. } => {}
             }
         }
-        self.after_the_parts(reply).await?;
-        if matches!(reply.fault, Some(Fault::Torn { .. })) {
+        self.after_the_parts(reply, &message).await?;
+        if matches!(
+            reply.fault,
+            Some(Fault::Torn { .. } | Fault::TornCharacter { .. } | Fault::Length { .. })
+        ) {
             return Ok(Delivered::Broken);
         }
         let usage = reply.usage.map(|usage| self.count(&usage));
@@ -306,19 +309,23 @@ impl<'a> Turn<'a> {
         }
     }
 
-    async fn after_the_parts(&self, reply: &Reply) -> Result<(), Failure> {
+    async fn after_the_parts(&self, reply: &Reply, message: &MessageId) -> Result<(), Failure> {
         match &reply.fault {
             Some(Fault::Stall { .. }) => {
                 let phase = if reply.parts.is_empty() { Phase::FirstByte } else { Phase::Model };
                 self.in_phase(phase, std::future::pending()).await
             }
-            Some(Fault::StreamError { code, message }) => {
+            Some(Fault::Flood) => loop {
+                self.event(TextDelta::new(message.clone(), "and on "));
+                tokio::task::yield_now().await;
+            },
+            Some(Fault::StreamError { code, message: words } | Fault::ErrorLine { code, message: words }) => {
                 let kind = if code.contains("overloaded") {
                     ErrorKind::Overloaded
                 } else {
                     ErrorKind::VendorFailure
                 };
-                Err(Failure::new(kind, message.clone()).retry(Retry::Now))
+                Err(Failure::new(kind, words.clone()).retry(Retry::Now))
             }
             _ => Ok(()),
         }

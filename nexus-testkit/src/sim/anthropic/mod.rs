@@ -35,8 +35,9 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
         ("HEAD" | "GET", "/") => Route::Housekeeping(Answer::whole(200, "text/plain", "")),
         ("GET", "/v1/models") => {
             let created = "2026-01-01T00:00:00Z";
-            let model = |id| json!({"type": "model", "id": id, "display_name": id, "created_at": created});
-            let models: Vec<_> = arrival.models.iter().map(model).collect();
+            let model =
+                |id: &str| json!({"type": "model", "id": id, "display_name": id, "created_at": created});
+            let models: Vec<_> = arrival.scenario.models.iter().map(|known| model(&known.name)).collect();
             Route::Housekeeping(Answer::json(200, &json!({"data": models, "has_more": false})))
         }
         ("HEAD" | "GET", "/api/hello") => {
@@ -58,30 +59,31 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
 
 /// Says `reply` to `call`.
 pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
-    let mut answer = match &reply.fault {
-        Some(Fault::StallBeforeHeaders) => {
-            let mut answer = Answer::events([]);
-            answer.before = Before::Stall;
-            return answer;
-        }
-        Some(Fault::ResetBeforeHeaders) => {
-            let mut answer = Answer::events([]);
-            answer.before = Before::Reset;
-            return answer;
-        }
-        Some(Fault::Status(fault)) => refuse::answer(call.number, fault),
-        Some(Fault::Html200) => Answer::html(),
-        Some(Fault::Garbage) => Answer::garbage(),
-        _ if call.conversation.stream => stream::streamed(call, reply),
-        Some(Fault::Stall { .. }) => stream::unstreamed(call, reply).broken_off(0, Step::Stall(None)),
-        Some(Fault::Torn { cut }) => stream::unstreamed(call, reply).broken_off(20, Step::Cut(*cut)),
-        Some(Fault::StreamError { code, message }) => refuse::in_place_of(call.number, code, message),
-        None => stream::unstreamed(call, reply),
+    let mut answer = match reply.fault.as_ref().and_then(Answer::instead) {
+        Some(answer) => answer,
+        None => scripted(call, reply).mangled(reply.fault.as_ref()),
     };
-    answer.before = Before::Wait(std::time::Duration::from_millis(reply.pace.delay_ms));
+    answer.before = Before::of(reply);
     if let Some(limit) = &reply.rate_limit {
         answer.headers.extend(refuse::limit_headers(limit));
     }
     answer.headers.extend(reply.headers.iter().cloned());
     answer.header("request-id", format!("req_sim_{:04}", call.number))
+}
+
+fn scripted(call: &ModelCall<'_>, reply: &Reply) -> Answer {
+    match &reply.fault {
+        Some(Fault::Status(fault)) => refuse::answer(call.number, fault),
+        Some(Fault::Error200 { code, message }) => refuse::with_status(200, call.number, code, message),
+        Some(Fault::Unstreamed) => stream::unstreamed(call, reply),
+        _ if call.conversation.stream => stream::streamed(call, reply),
+        Some(Fault::Stall { .. }) => stream::unstreamed(call, reply).broken_off(0, Step::Stall(None)),
+        Some(Fault::Torn { cut } | Fault::TornCharacter { cut }) => {
+            stream::unstreamed(call, reply).broken_off(20, Step::Cut(*cut))
+        }
+        Some(Fault::StreamError { code, message } | Fault::ErrorLine { code, message }) => {
+            refuse::in_place_of(call.number, code, message)
+        }
+        _ => stream::unstreamed(call, reply),
+    }
 }

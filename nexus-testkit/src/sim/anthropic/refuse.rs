@@ -16,12 +16,7 @@ pub(super) fn answer(number: usize, fault: &StatusFault) -> Answer {
         }
         None => Answer::json(status, &body(number, &code, &message)),
     };
-    if let Some(seconds) = fault.retry_after {
-        answer = answer.header("retry-after", seconds);
-    }
-    if let Some(should_retry) = fault.should_retry {
-        answer = answer.header("x-should-retry", should_retry);
-    }
+    answer.headers.extend(fault.retry_headers());
     if let Some(limit) = &fault.limit {
         answer.headers.extend(limit_headers(limit));
     }
@@ -32,6 +27,11 @@ pub(super) fn answer(number: usize, fault: &StatusFault) -> Answer {
 pub(super) fn in_place_of(number: usize, code: &str, message: &str) -> Answer {
     let code = stream_code(code);
     let status = if code == "overloaded_error" { 529 } else { 500 };
+    with_status(status, number, code, message)
+}
+
+/// An error body under any status.
+pub(super) fn with_status(status: u16, number: usize, code: &str, message: &str) -> Answer {
     Answer::json(status, &body(number, code, message))
 }
 

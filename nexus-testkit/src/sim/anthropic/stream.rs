@@ -29,7 +29,8 @@ pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
     }
     let mut blocks = 0;
     for (index, part) in reply.parts.iter().enumerate() {
-        let left_open = reply.fault.is_some() && index + 1 == reply.parts.len();
+        let strikes = reply.fault.as_ref().is_some_and(Fault::strikes_inside);
+        let left_open = strikes && index + 1 == reply.parts.len();
         if write_part(&mut writer, call, blocks, part, left_open) {
             blocks += 1;
         }
@@ -39,11 +40,23 @@ pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
             writer.push(Step::Stall(pings.then(|| PING.into())));
         }
         Some(Fault::Torn { cut }) => writer.push(Step::Cut(*cut)),
-        Some(Fault::StreamError { code, message }) => writer.event(
+        Some(Fault::StreamError { code, message } | Fault::ErrorLine { code, message }) => writer.event(
             "error",
             &json!({"type": "error", "error": {"type": refuse::stream_code(code), "message": message}}),
         ),
-        _ => {
+        Some(Fault::TornCharacter { cut }) => {
+            let text = delta(blocks.saturating_sub(1), &json!({"type": "text_delta", "text": "水"}));
+            writer.half_event("content_block_delta", &text);
+            writer.push(Step::Cut(*cut));
+        }
+        Some(Fault::Flood) => {
+            let text = delta(blocks.saturating_sub(1), &json!({"type": "text_delta", "text": "and on "}));
+            writer.endless("content_block_delta", &text);
+        }
+        fault => {
+            if let Some(Fault::HugeEvent { bytes }) = fault {
+                writer.huge_event("simulated_bulk", *bytes);
+            }
             let mut delta = json!({
                 "type": "message_delta",
                 "delta": {"stop_reason": stop_reason(reply), "stop_sequence": null},
@@ -78,7 +91,7 @@ pub(super) fn unstreamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
                 let input: Value = serde_json::from_str(&input).unwrap_or(Value::String(input));
                 Some(json!({"type": "tool_use", "id": call_id(call, index), "name": name, "input": input}))
             }
-            Part::Odd { odd: Odd::Item } => Some(odd_block()),
+            Part::Odd { odd: Odd::Item | Odd::HostedSearch } => Some(odd_block()),
             Part::Odd { .. } => None,
         })
         .collect();
@@ -144,11 +157,11 @@ fn write_part(
             });
             stop(writer, block);
         }
-        Part::Odd { odd: Odd::Item } => {
+        Part::Odd { odd: Odd::Item | Odd::HostedSearch } => {
             start(writer, block, &odd_block());
             stop(writer, block);
         }
-        Part::Odd { odd: Odd::Event } => {
+        Part::Odd { odd: Odd::Event | Odd::LoopCheck } => {
             writer.event("simulated_news", &json!({"type": "simulated_news", "detail": 1}));
             return false;
         }

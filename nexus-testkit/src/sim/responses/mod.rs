@@ -6,13 +6,11 @@
 mod refuse;
 pub(super) mod request;
 pub(super) mod stream;
+mod strict;
 mod tools;
 
-use std::time::Duration;
-
-use serde_json::json;
-
 use super::fault::Fault;
+use super::model;
 use super::reply::Reply;
 use super::server::{Arrival, ModelCall, Route};
 use super::wire::{Answer, Before};
@@ -21,30 +19,35 @@ use stream::Flavour;
 /// Sorts a request.
 pub(super) fn route(arrival: &Arrival<'_>) -> Route {
     match (arrival.method, arrival.path) {
-        ("POST", path) if path.ends_with("/responses") => Route::Main(request::read(arrival)),
-        // Without a catalogue of its own a Codex client falls back to the one it was built with.
-        ("GET", path) if path.ends_with("/models") => Route::Housekeeping(catalogue(arrival.models)),
+        ("POST", path) if path.ends_with("/responses") => {
+            let conversation = request::read(arrival);
+            match strict::refusal(arrival, &conversation) {
+                Some(refusal) => Route::Refused(conversation, refusal),
+                None => Route::Main(conversation),
+            }
+        }
+        // A Codex client names its version; without a catalogue it falls back to the one it was built with.
+        ("GET", path) if path.ends_with("/models") => {
+            let is_codex = arrival.query.split('&').any(|pair| pair.starts_with("client_version="));
+            let shape = if is_codex { model::codex } else { model::plain };
+            Route::Housekeeping(model::catalogue(&arrival.scenario.models, shape))
+        }
         ("HEAD" | "GET", "/") => Route::Housekeeping(Answer::whole(200, "text/plain", "")),
         _ => Route::Unknown,
     }
-}
-
-/// The models a server offers; 404 when the scenario names none.
-pub(super) fn catalogue(models: &[String]) -> Answer {
-    if models.is_empty() {
-        return Answer::json(404, &json!({"error": {"message": "no catalogue here"}}));
-    }
-    let data: Vec<_> =
-        models.iter().map(|id| json!({"id": id, "object": "model", "owned_by": "simulator"})).collect();
-    Answer::json(200, &json!({"object": "list", "data": data}))
 }
 
 /// Says `reply` to `call`.
 pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
     let mut answer = match &reply.fault {
         Some(Fault::Status(fault)) => refuse::answer(call.number, fault),
+        Some(Fault::Error200 { code, message }) => refuse::with_status(200, code, message),
         _ => common_answer(call, reply, Flavour::OpenAi),
     };
+    if answer.status == 200 {
+        let model = call.conversation.model.as_deref().unwrap_or("simulated");
+        answer = answer.header("openai-model", model).header("x-codex-turn-state", turn_state(call.number));
+    }
     if let Some(limit) = &reply.rate_limit {
         answer.headers.extend(refuse::limit_headers(limit));
     }
@@ -54,20 +57,23 @@ pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
 
 /// Every answer that is not a status: the two flavours differ in events alone.
 pub(super) fn common_answer(call: &ModelCall<'_>, reply: &Reply, flavour: Flavour) -> Answer {
-    match &reply.fault {
-        Some(Fault::Html200) => Answer::html(),
-        Some(Fault::Garbage) => Answer::garbage(),
-        _ => stream::streamed(call, reply, flavour),
+    if let Some(answer) = reply.fault.as_ref().and_then(Answer::instead) {
+        return answer;
     }
+    match &reply.fault {
+        Some(Fault::Unstreamed) => stream::unstreamed(call, reply, flavour),
+        fault => stream::streamed(call, reply, flavour).mangled(fault.as_ref()),
+    }
+}
+
+/// What a client sends back with the next call of the same turn, so that it reaches the same machine.
+fn turn_state(number: usize) -> String {
+    format!("simulated-turn-state-{number:04}")
 }
 
 /// Adds what the reply itself says about its head.
 pub(super) fn finish(mut answer: Answer, reply: &Reply) -> Answer {
-    answer.before = match &reply.fault {
-        Some(Fault::StallBeforeHeaders) => Before::Stall,
-        Some(Fault::ResetBeforeHeaders) => Before::Reset,
-        _ => Before::Wait(Duration::from_millis(reply.pace.delay_ms)),
-    };
+    answer.before = Before::of(reply);
     answer.headers.extend(reply.headers.iter().cloned());
     answer
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::sim::fault::{RateLimit, Standing, StatusFault};
+use crate::sim::fault::{RateLimit, Standing, StatusFault, Window};
 use crate::sim::wire::Answer;
 
 /// The refusal for `fault`.
@@ -27,37 +27,42 @@ pub(super) fn answer(number: usize, fault: &StatusFault) -> Answer {
             } else {
                 (kind(status), sentence(status))
             };
-            Answer::json(
-                status,
-                &json!({"error": {
-                    "message": fault.message.as_deref().unwrap_or(message),
-                    "type": fault.code.as_deref().unwrap_or(code),
-                    "param": null,
-                    "code": fault.code.as_deref().unwrap_or(code),
-                }}),
-            )
+            let code = fault.code.as_deref().unwrap_or(code);
+            with_status(status, code, fault.message.as_deref().unwrap_or(message))
         }
     };
-    if let Some(seconds) = fault.retry_after {
-        answer = answer.header("retry-after", seconds);
-    }
-    if let Some(should_retry) = fault.should_retry {
-        answer = answer.header("x-should-retry", should_retry);
-    }
+    answer.headers.extend(fault.retry_headers());
     if let Some(limit) = &fault.limit {
         answer.headers.extend(limit_headers(limit));
     }
     answer.header("x-oai-request-id", format!("req_sim_{number:04}"))
 }
 
+/// An error body under any status.
+pub(super) fn with_status(status: u16, code: &str, message: &str) -> Answer {
+    let error = json!({"message": message, "type": code, "param": null, "code": code});
+    Answer::json(status, &json!({ "error": error }))
+}
+
 /// The headers that come with every answer to a plan's account.
 pub(super) fn limit_headers(limit: &RateLimit) -> Vec<(String, String)> {
+    let primary = Window {
+        used_percent: limit.used_percent,
+        window_minutes: limit.window_minutes,
+        resets_at: limit.resets_at,
+    };
+    let windows = [("primary", Some(primary)), ("secondary", limit.secondary)];
     let mut headers = vec![
         ("x-codex-plan-type".into(), limit.plan.clone()),
-        ("x-codex-primary-used-percent".into(), limit.used_percent.to_string()),
-        ("x-codex-primary-window-minutes".into(), limit.window_minutes.to_string()),
-        ("x-codex-primary-reset-at".into(), limit.resets_at.to_string()),
+        ("x-codex-credits-has-credits".into(), "false".into()),
+        ("x-codex-credits-unlimited".into(), "false".into()),
     ];
+    for (name, window) in windows.into_iter().filter_map(|(name, window)| Some((name, window?))) {
+        let prefix = format!("x-codex-{name}");
+        headers.push((format!("{prefix}-used-percent"), window.used_percent.to_string()));
+        headers.push((format!("{prefix}-window-minutes"), window.window_minutes.to_string()));
+        headers.push((format!("{prefix}-reset-at"), window.resets_at.to_string()));
+    }
     if limit.standing == Standing::Rejected {
         headers.push(("x-codex-rate-limit-reached-type".into(), "rate_limit_reached".into()));
     }
@@ -70,6 +75,7 @@ fn kind(status: u16) -> &'static str {
         401 => "invalid_authentication",
         403 => "permission_denied",
         404 => "model_not_found",
+        408 => "request_timeout",
         429 => "rate_limit_exceeded",
         _ => "server_error",
     }
@@ -81,6 +87,7 @@ fn sentence(status: u16) -> &'static str {
         401 => "Simulated refusal of the access token.",
         403 => "Simulated lack of permission.",
         404 => "Simulated unknown model.",
+        408 => "The request took too long to arrive.",
         413 => "Simulated request too large.",
         429 => "Rate limit reached. Please slow down.",
         _ => "The server had an error while processing your request.",

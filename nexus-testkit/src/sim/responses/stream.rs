@@ -26,22 +26,27 @@ pub(in crate::sim) enum WireCall {
     Custom { namespace: Option<String>, name: String, input: String },
 }
 
+/// The reply as one JSON body, as for a request that asks for no stream.
+pub(in crate::sim) fn unstreamed(call: &ModelCall<'_>, reply: &Reply, flavour: Flavour) -> Answer {
+    let mut stream = Stream::new(call, reply, flavour);
+    for part in &reply.parts {
+        stream.part(part, false);
+    }
+    let mut response = stream.terminal(reply, "completed");
+    response["output"] = Value::Array(stream.output);
+    Answer::json(200, &response)
+}
+
 /// The reply as an event stream.
 pub(in crate::sim) fn streamed(call: &ModelCall<'_>, reply: &Reply, flavour: Flavour) -> Answer {
     let silent = reply.parts.is_empty() && matches!(reply.fault, Some(Fault::Stall { .. }));
-    let mut stream = Stream {
-        writer: EventWriter::new(reply.pace),
-        flavour,
-        call,
-        sequence: 0,
-        output: Vec::new(),
-        refusing: flavour == Flavour::OpenAi && reply.finish == Finish::Refusal,
-    };
+    let mut stream = Stream::new(call, reply, flavour);
     if !silent {
         stream.begin(reply.rate_limit.as_ref());
     }
     for (index, part) in reply.parts.iter().enumerate() {
-        let left_open = reply.fault.is_some() && index + 1 == reply.parts.len();
+        let strikes = reply.fault.as_ref().is_some_and(Fault::strikes_inside);
+        let left_open = strikes && index + 1 == reply.parts.len();
         stream.part(part, left_open);
     }
     match &reply.fault {
@@ -51,6 +56,20 @@ pub(in crate::sim) fn streamed(call: &ModelCall<'_>, reply: &Reply, flavour: Fla
         }
         Some(Fault::Torn { cut }) => stream.writer.push(Step::Cut(*cut)),
         Some(Fault::StreamError { code, message }) => stream.fail(code, message),
+        Some(Fault::ErrorLine { code, message }) => stream.error_line(code, message),
+        Some(Fault::TornCharacter { cut }) => {
+            let data = stream.open_delta(reply, "水");
+            stream.writer.half_event(TEXT_DELTA, &data);
+            stream.writer.push(Step::Cut(*cut));
+        }
+        Some(Fault::Flood) => {
+            let data = stream.open_delta(reply, "and on ");
+            stream.writer.endless(TEXT_DELTA, &data);
+        }
+        Some(Fault::HugeEvent { bytes }) => {
+            stream.writer.huge_event("response.simulated_bulk", *bytes);
+            stream.end(reply);
+        }
         _ => stream.end(reply),
     }
     Answer::events(stream.writer.into_steps())
@@ -63,9 +82,26 @@ struct Stream<'a> {
     sequence: u64,
     output: Vec<Value>,
     refusing: bool,
+    /// Why the answer is taken to go round in a circle, if it is.
+    triggers: Option<Value>,
 }
 
-impl Stream<'_> {
+/// The event of a piece of text.
+const TEXT_DELTA: &str = "response.output_text.delta";
+
+impl<'a> Stream<'a> {
+    fn new(call: &'a ModelCall<'a>, reply: &Reply, flavour: Flavour) -> Self {
+        Self {
+            writer: EventWriter::new(reply.pace),
+            flavour,
+            call,
+            sequence: 0,
+            output: Vec::new(),
+            refusing: flavour == Flavour::OpenAi && reply.finish == Finish::Refusal,
+            triggers: None,
+        }
+    }
+
     fn begin(&mut self, limit: Option<&RateLimit>) {
         let response = self.response("in_progress");
         self.event("response.created", json!({ "response": response }));
@@ -82,7 +118,11 @@ impl Stream<'_> {
                             "window_minutes": limit.window_minutes,
                             "reset_at": limit.resets_at,
                         },
-                        "secondary": null,
+                        "secondary": limit.secondary.map(|window| json!({
+                            "used_percent": window.used_percent,
+                            "window_minutes": window.window_minutes,
+                            "reset_at": window.resets_at,
+                        })),
                     },
                     "credits": null,
                 }),
@@ -100,6 +140,12 @@ impl Stream<'_> {
                 let wire = self.wire_call(wanted);
                 self.tool(&wire);
             }
+            Part::Odd { odd: Odd::HostedSearch } => self.hosted_search(),
+            Part::Odd { odd: Odd::LoopCheck } => {
+                let check = json!({"triggers": ["tail_repetition:4@response"]});
+                self.event("response.doom_loop_check", json!({ "doom_loop_check": check }));
+                self.triggers = Some(check);
+            }
             Part::Odd { odd: Odd::Event } => {
                 self.event("response.simulated_news", json!({"detail": 1}));
             }
@@ -112,6 +158,45 @@ impl Stream<'_> {
                 self.writer.raw("event: response.output_text.delta\ndata: {\"type\": \"respon\n\n");
             }
             Part::Odd { odd: Odd::Comment } => self.writer.raw(": simulated comment\n\n"),
+        }
+    }
+
+    /// A search by the vendor itself. xAI tells it as a call of a tool that nobody offered.
+    fn hosted_search(&mut self) {
+        let item = match self.flavour {
+            Flavour::OpenAi => json!({
+                "type": "web_search_call", "id": self.id("ws"), "status": "completed",
+                "action": {"type": "search", "query": "herons"},
+            }),
+            Flavour::Xai => json!({
+                "type": "custom_tool_call", "id": self.id("ctc"), "call_id": self.id("xs_call"),
+                "name": "x_keyword_search", "input": "{\"query\":\"herons\"}", "status": "completed",
+            }),
+        };
+        self.add(&item);
+        self.done(item);
+    }
+
+    /// A piece of the text that the last part left open; opens one if none is.
+    fn open_delta(&mut self, reply: &Reply, piece: &str) -> Value {
+        if !matches!(reply.parts.last(), Some(Part::Text { .. } | Part::Long { .. })) {
+            self.message("", true);
+        }
+        let place = json!({"item_id": self.id("msg"), "output_index": self.output.len(), "content_index": 0});
+        let mut data = with(&place, "delta", json!(piece));
+        data["type"] = json!(TEXT_DELTA);
+        data
+    }
+
+    fn error_line(&mut self, code: &str, message: &str) {
+        match self.flavour {
+            Flavour::OpenAi => {
+                self.event("error", json!({"code": code, "message": message, "param": null}));
+            }
+            Flavour::Xai => {
+                let line = json!({"code": code, "error": message});
+                self.writer.raw(format!("data: {line}\n\n"));
+            }
         }
     }
 
@@ -240,15 +325,12 @@ impl Stream<'_> {
             }
             Finish::End | Finish::Refusal | Finish::Pause => ("completed", None),
         };
-        let mut response = self.response(name);
+        let mut response = self.terminal(reply, name);
         if self.flavour == Flavour::Xai {
             response["output"] = Value::Array(self.output.clone());
         }
         if let Some(details) = details {
             response["incomplete_details"] = details;
-        }
-        if let Some(usage) = &reply.usage {
-            response["usage"] = self.usage(usage);
         }
         if reply.finish == Finish::Pause && self.flavour == Flavour::OpenAi {
             response["end_turn"] = json!(false);
@@ -257,6 +339,18 @@ impl Stream<'_> {
         if self.flavour == Flavour::Xai {
             self.writer.raw("data: [DONE]\n\n");
         }
+    }
+
+    /// The response as it stands at the end, without its output.
+    fn terminal(&self, reply: &Reply, status: &str) -> Value {
+        let mut response = self.response(status);
+        if let Some(usage) = &reply.usage {
+            response["usage"] = self.usage(usage);
+        }
+        if let Some(check) = &self.triggers {
+            response["doom_loop_check"] = check.clone();
+        }
+        response
     }
 
     fn fail(&mut self, code: &str, message: &str) {

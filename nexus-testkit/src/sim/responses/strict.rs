@@ -1,0 +1,67 @@
+//! Requests that the service behind a ChatGPT plan is known to refuse.
+//!
+//! Source: public reports about the live service, and what codex 0.169.0 leaves out.
+
+use serde_json::{Value, json};
+
+use crate::sim::conversation::Conversation;
+use crate::sim::server::Arrival;
+use crate::sim::wire::Answer;
+
+/// The header without which a lite model is not found, and with which no other is.
+const LITE: &str = "x-openai-internal-codex-responses-lite";
+
+/// Fields that it does not take.
+const UNSUPPORTED: [&str; 6] =
+    ["max_output_tokens", "previous_response_id", "temperature", "top_p", "truncation", "metadata"];
+
+/// The refusal of a request, if the script asks for strictness and the request for a refusal.
+pub(super) fn refusal(arrival: &Arrival<'_>, conversation: &Conversation) -> Option<Answer> {
+    if !arrival.scenario.strict_shape {
+        return None;
+    }
+    let json = arrival.json;
+    let name = conversation.model.as_deref().unwrap_or_default();
+    let is_set = |field: &&&str| json.get(**field).is_some_and(|value| !value.is_null());
+    if let Some(field) = UNSUPPORTED.iter().find(is_set) {
+        return Some(detail(400, format!("Unsupported parameter: {field}")));
+    }
+    if json.get("store") != Some(&Value::Bool(false)) {
+        return Some(detail(400, "Store must be set to false"));
+    }
+    let calls_lite = arrival.header(LITE) == Some("true");
+    let is_lite = arrival.scenario.model_of(conversation).map(|model| model.lite);
+    match (is_lite, calls_lite) {
+        (Some(true), false) => Some(detail(404, format!("Model not found {name}"))),
+        (Some(false), true) => {
+            Some(invalid("model", format!("The model {name} does not take this kind of request.")))
+        }
+        (_, true) => lite_refusal(json, conversation),
+        (_, false) => None,
+    }
+}
+
+/// What a lite request must not hold.
+fn lite_refusal(json: &Value, conversation: &Conversation) -> Option<Answer> {
+    if json.get("tools").is_some_and(|tools| !tools.is_null()) {
+        return Some(invalid("tools", "Tools travel inside the input of this request."));
+    }
+    if json.pointer("/reasoning/context").is_none_or(|context| context != "all_turns") {
+        return Some(invalid("reasoning.context", "Unsupported value."));
+    }
+    let is_hosted = |kind: &str| !matches!(kind, "function" | "custom");
+    let hosted = conversation.tools.iter().find(|tool| is_hosted(&tool.kind))?;
+    Some(invalid("tools", format!("The tool {} is not available with this request.", hosted.kind)))
+}
+
+fn invalid(param: &str, message: impl Into<String>) -> Answer {
+    let error = json!({
+        "message": message.into(), "type": "invalid_request_error",
+        "param": param, "code": "unsupported_value",
+    });
+    Answer::json(400, &json!({ "error": error }))
+}
+
+fn detail(status: u16, detail: impl Into<String>) -> Answer {
+    Answer::json(status, &json!({ "detail": detail.into() }))
+}
