@@ -7,14 +7,19 @@
 //! | `responses` | what every dialect shares: the request, the stream, the loop |
 //! | `dialect` | where servers differ, as data and small functions |
 //! | `codex`, `grok`, `generic` | the dialects |
+//! | `kind`, `own_settings`, `bearer`, `catalog` | what the kinds share: how one is built, its own settings, its credential on the wire, its list of models |
 //! | `transport`, `retry` | the HTTP seam; whether and when a request is repeated |
 //! | `settings` | what `nexus.yaml` says |
 
 mod backend;
+mod bearer;
+mod catalog;
 mod codex;
 mod dialect;
 mod generic;
 mod grok;
+mod kind;
+mod own_settings;
 pub mod responses;
 mod retry;
 mod settings;

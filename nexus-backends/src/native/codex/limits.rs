@@ -1,0 +1,239 @@
+//! How near an account's limits are, as the endpoint's headers and events tell it.
+//!
+//! Source: `codex-api/src/rate_limits.rs` of the public source, and answers that codex 0.169.0 read as limits.
+
+use std::time::{Duration, SystemTime};
+
+use nexus_core::turn::{RateLimitNews, RateLimitStatus};
+use reqwest::header::HeaderMap;
+use serde::Deserialize;
+
+/// From here on a limit is near, in percent. Source: our own choice.
+const NEAR_PERCENT: f64 = 90.0;
+
+/// Says which limit was reached, where one was.
+const REACHED: &str = "x-codex-rate-limit-reached-type";
+/// How the name of a header that tells how much of a window is used ends.
+const USED: &str = "-used-percent";
+/// The meter that has no name of its own.
+const MAIN_METER: &str = "codex";
+
+/// How much of a window is used.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Window {
+    used_percent: f64,
+    window_minutes: Option<u64>,
+    /// Seconds since 1970.
+    reset_at: Option<u64>,
+}
+
+impl Window {
+    fn news(&self, meter: Option<&str>, is_reached: bool) -> RateLimitNews {
+        let status = match self.used_percent {
+            used if used >= 100.0 && is_reached => RateLimitStatus::Rejected,
+            used if used >= NEAR_PERCENT => RateLimitStatus::Warning,
+            _ => RateLimitStatus::Allowed,
+        };
+        let minutes = self.window_minutes.map(|minutes| format!("{minutes} minutes"));
+        let words: Vec<String> = meter.map(str::to_owned).into_iter().chain(minutes).collect();
+        RateLimitNews::new(status)
+            .with_window((!words.is_empty()).then(|| words.join(", ")))
+            .with_used_percent(Some(self.used_percent))
+            .with_resets_at(self.resets_at())
+    }
+
+    fn resets_at(&self) -> Option<SystemTime> {
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(self.reset_at?))
+    }
+}
+
+/// What the headers of an answer tell: a piece of news for each window of each meter.
+pub(super) fn in_headers(headers: &HeaderMap) -> Vec<RateLimitNews> {
+    let reached = text(headers, REACHED);
+    let mut news: Vec<RateLimitNews> = windows(headers)
+        .map(|(meter, window)| {
+            let name = text(headers, &format!("x-{meter}-limit-name"));
+            let name = name.or_else(|| (meter != MAIN_METER).then_some(meter));
+            window.news(name, reached.is_some())
+        })
+        .collect();
+    // Credits, and a workspace's own limits, can be used up while every window has room.
+    if let Some(reached) = reached
+        && !news.iter().any(|news| news.status == RateLimitStatus::Rejected)
+    {
+        news.push(RateLimitNews::new(RateLimitStatus::Rejected).with_window(Some(reached.to_owned())));
+    }
+    news
+}
+
+/// Whether the headers say that a limit was reached.
+pub(super) fn is_reached(headers: &HeaderMap) -> bool {
+    headers.contains_key(REACHED)
+}
+
+/// When there is room again: the last reset of the windows that are full.
+pub(super) fn resets_at(headers: &HeaderMap) -> Option<SystemTime> {
+    let full = windows(headers).filter(|(_, window)| window.used_percent >= 100.0);
+    full.filter_map(|(_, window)| window.resets_at()).max()
+}
+
+/// What the event `codex.rate_limits` tells; `None` if it cannot be read.
+pub(super) fn in_event(data: &[u8]) -> Option<Vec<RateLimitNews>> {
+    #[derive(Deserialize)]
+    struct Event {
+        rate_limits: Option<Windows>,
+    }
+    #[derive(Deserialize)]
+    struct Windows {
+        primary: Option<Window>,
+        secondary: Option<Window>,
+    }
+    let limits = serde_json::from_slice::<Event>(data).ok()?.rate_limits;
+    let windows = limits.into_iter().flat_map(|limits| [limits.primary, limits.secondary]).flatten();
+    // The event has no word for a limit that was reached: what it stands beside is an answer.
+    Some(windows.map(|window| window.news(None, false)).collect())
+}
+
+/// The windows in the headers, each with the name of its meter, in the order of the names.
+fn windows(headers: &HeaderMap) -> impl Iterator<Item = (&str, Window)> {
+    let mut found: Vec<(&str, &str, Window)> = headers
+        .keys()
+        .filter_map(|name| {
+            let (meter, which) = name.as_str().strip_prefix("x-")?.strip_suffix(USED)?.rsplit_once('-')?;
+            if !matches!(which, "primary" | "secondary") {
+                return None;
+            }
+            let number = |what: &str| text(headers, &format!("x-{meter}-{which}-{what}"));
+            let window = Window {
+                used_percent: number("used-percent")?.parse().ok().filter(|used: &f64| used.is_finite())?,
+                window_minutes: number("window-minutes").and_then(|minutes| minutes.parse().ok()),
+                reset_at: number("reset-at").and_then(|seconds| seconds.parse().ok()),
+            };
+            Some((meter, which, window))
+        })
+        .collect();
+    found.sort_unstable_by_key(|(meter, which, _)| (*meter != MAIN_METER, *meter, *which));
+    found.into_iter().map(|(meter, _, window)| (meter, window))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().map(str::trim).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderName;
+
+    use super::*;
+
+    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&str, &str)| {
+            (HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap())
+        };
+        pairs.iter().map(pair).collect()
+    }
+
+    fn seconds(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn each_window_is_a_piece_of_news() {
+        let news = in_headers(&headers(&[
+            ("x-codex-secondary-used-percent", "91"),
+            ("x-codex-secondary-window-minutes", "10080"),
+            ("x-codex-primary-used-percent", "12.5"),
+            ("x-codex-primary-window-minutes", "300"),
+            ("x-codex-primary-reset-at", "1795221060"),
+            ("x-codex-credits-has-credits", "true"),
+            ("x-codex-credits-balance", "9.5"),
+        ]));
+        assert_eq!(
+            news,
+            [
+                RateLimitNews::new(RateLimitStatus::Allowed)
+                    .with_window(Some("300 minutes".into()))
+                    .with_used_percent(Some(12.5))
+                    .with_resets_at(Some(seconds(1_795_221_060))),
+                RateLimitNews::new(RateLimitStatus::Warning)
+                    .with_window(Some("10080 minutes".into()))
+                    .with_used_percent(Some(91.0)),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_meter_of_its_own_is_named() {
+        let news = in_headers(&headers(&[
+            ("x-codex-other-primary-used-percent", "50"),
+            ("x-codex-other-primary-window-minutes", "60"),
+            ("x-review-secondary-used-percent", "1"),
+            ("x-review-limit-name", "Code review"),
+            ("x-codex-primary-used-percent", "3"),
+        ]));
+        let names: Vec<_> = news.iter().map(|news| news.window.as_deref()).collect();
+        assert_eq!(names, [None, Some("codex-other, 60 minutes"), Some("Code review")]);
+    }
+
+    #[test]
+    fn a_full_window_is_refused_only_where_a_limit_was_reached() {
+        let full = [("x-codex-primary-used-percent", "100"), ("x-codex-primary-reset-at", "1795221060")];
+        assert_eq!(in_headers(&headers(&full))[0].status, RateLimitStatus::Warning);
+        let mut reached = full.to_vec();
+        reached.push((REACHED, "rate_limit_reached"));
+        let news = in_headers(&headers(&reached));
+        assert_eq!(news.len(), 1);
+        assert_eq!(news[0].status, RateLimitStatus::Rejected);
+        assert_eq!(resets_at(&headers(&reached)), Some(seconds(1_795_221_060)));
+    }
+
+    #[test]
+    fn credits_may_be_gone_while_the_windows_have_room() {
+        let news = in_headers(&headers(&[
+            ("x-codex-primary-used-percent", "20"),
+            (REACHED, "workspace_owner_credits_depleted"),
+        ]));
+        assert_eq!(news[0].status, RateLimitStatus::Allowed);
+        assert_eq!(news[1].status, RateLimitStatus::Rejected);
+        assert_eq!(news[1].window.as_deref(), Some("workspace_owner_credits_depleted"));
+    }
+
+    #[test]
+    fn the_last_of_the_full_windows_says_when_there_is_room_again() {
+        let headers = headers(&[
+            ("x-codex-primary-used-percent", "100"),
+            ("x-codex-primary-reset-at", "10"),
+            ("x-codex-secondary-used-percent", "100"),
+            ("x-codex-secondary-reset-at", "20"),
+            ("x-other-primary-used-percent", "3"),
+            ("x-other-primary-reset-at", "30"),
+        ]);
+        assert_eq!(resets_at(&headers), Some(seconds(20)));
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_news() {
+        for nonsense in ["", "lots", "NaN", "inf"] {
+            let headers = headers(&[("x-codex-primary-used-percent", nonsense)]);
+            assert!(in_headers(&headers).is_empty(), "{nonsense:?}");
+        }
+        let far = headers(&[
+            ("x-codex-primary-used-percent", "100"),
+            ("x-codex-primary-reset-at", "99999999999999999999"),
+        ]);
+        assert_eq!(resets_at(&far), None);
+    }
+
+    #[test]
+    fn the_event_tells_the_same() {
+        let event =
+            br#"{"type":"codex.rate_limits","plan_type":"pro","rate_limits":{"primary":{"used_percent":12.5,
+            "window_minutes":300,"reset_at":1795221060},"secondary":null},"credits":{"has_credits":true}}"#;
+        let news = in_event(event).unwrap();
+        assert_eq!(news.len(), 1);
+        assert_eq!(news[0].used_percent, Some(12.5));
+        assert_eq!(news[0].resets_at, Some(seconds(1_795_221_060)));
+        assert!(in_event(b"{").is_none());
+        assert!(in_event(br#"{"rate_limits":null}"#).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,53 @@
+//! What the kinds of native backend share: what a loop of our own can do, and how a backend is put together.
+
+use std::sync::Arc;
+
+use nexus_core::{
+    AccessSupport, BackendId, BuildContext, Capabilities, CostReport, Effort, Enforcement, ErrorKind,
+    ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, SettingsError, Support, TextGranularity,
+};
+
+use super::{backend::NativeBackend, dialect::Dialect, settings::Settings, transport::Transport};
+use crate::{auth::CredentialSource, turn::Failure};
+
+/// What a loop of our own can do at any server. Whether a cost is told depends on the server, and with it
+/// whether a limit on it can be kept.
+pub(super) fn capabilities(efforts: &[Effort], cost: CostReport) -> Capabilities {
+    let mut capabilities = Capabilities::new(LoopMode::Native);
+    capabilities.text = TextGranularity::Deltas;
+    capabilities.thinking = Support::Yes;
+    capabilities.images = Support::Yes;
+    capabilities.system = Support::Yes;
+    capabilities.output = OutputSupport::Native;
+    capabilities.resume = Support::Yes;
+    capabilities.caller_tools = Support::Yes;
+    capabilities.efforts = efforts.to_vec();
+    // There is no tool but the caller's, and so nothing to keep in; the other levels open tools of a harness.
+    capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
+    let ours = Enforcement::Ours;
+    let of_cost = match cost {
+        CostReport::Never => Enforcement::Unsupported,
+        CostReport::Reported | CostReport::Estimated => ours,
+    };
+    capabilities.limits = LimitSupport::new(ours, ours, ours, of_cost);
+    capabilities.cost = cost;
+    capabilities
+}
+
+/// Puts a backend together. `settings` name the server.
+pub(super) fn build(
+    id: BackendId,
+    dialect: Arc<dyn Dialect>,
+    settings: &Settings,
+    context: &BuildContext,
+) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+    let transport = Transport::new(settings, context)?;
+    let source = settings.credential_source(context)?;
+    let credential = source.map(|source| Arc::new(source) as Arc<dyn CredentialSource>);
+    Ok(Arc::new(NativeBackend::new(id, dialect, transport, credential, settings)))
+}
+
+/// The failure of a request that names no model where nothing else does; `reason` says why there is no default.
+pub(super) fn name_a_model(reason: &str) -> Failure {
+    Failure::new(ErrorKind::InvalidRequest, format!("name a model, in the request or as `model`: {reason}"))
+}
