@@ -12,6 +12,11 @@ pub fn registry() -> Registry {
     let registry = registry.with(std::sync::Arc::new(crate::delegated::codex::CodexCli));
     #[cfg(feature = "grok")]
     let registry = registry.with(std::sync::Arc::new(crate::delegated::grok::GrokCli));
+    #[cfg(feature = "native")]
+    let registry = registry
+        .with(std::sync::Arc::new(crate::native::CodexSubToken))
+        .with(std::sync::Arc::new(crate::native::GrokSubToken))
+        .with(std::sync::Arc::new(crate::native::Responses));
     [
         ("claude-cli", "this build leaves out the feature `claude`"),
         ("codex-cli", "this build leaves out the feature `codex`"),
@@ -25,4 +30,4 @@ pub fn registry() -> Registry {
 }
 
 /// Why no native backend can run.
-const NATIVE: &str = "native backends are not part of Nexus yet";
+const NATIVE: &str = "this build leaves out the feature `native`";
