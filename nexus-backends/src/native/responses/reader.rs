@@ -9,6 +9,7 @@
 
 mod hosted;
 mod items;
+mod reconcile;
 mod reply;
 mod slots;
 mod stream_decoder;
@@ -23,12 +24,12 @@ use nexus_core::{
 };
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
 pub(crate) use self::reply::{Ending, FunctionCall, ModelReply, OutputItem};
 pub use self::stream_decoder::{Decoded, DecodedCall, DecodedEnding, StreamDecoder};
 use self::{
-    slots::{Place, Slot, SlotKind, Slots},
+    slots::{Slot, SlotKind, Slots},
     unknown::{Peeked, peek},
 };
 use super::{
@@ -364,10 +365,10 @@ impl ResponseReader {
             self.usage = Some(usage::usage(report));
             self.cost = usage::cost(report);
         }
-        for (place, position, raw) in self.slots.reconcile(&response.output.0) {
-            match place {
-                Place::Open(index) => self.fill(index, raw, events),
-                Place::New => self.item_done(Some(position), raw, events),
+        for item in self.slots.reconcile(&response.output.0) {
+            match item.slot {
+                Some(slot) => self.fill(slot, item.raw, events),
+                None => self.item_done(Some(item.position), item.raw, events),
             }
         }
         let error = response.error.filter(|error| error.get() != "null");

@@ -128,7 +128,7 @@ impl EventSplitter {
     /// The next piece of the body. The piece before must have been read to its end: [`next`](Self::next) said
     /// `None`. What of it was not read is lost.
     pub fn push(&mut self, chunk: Bytes) {
-        self.keep();
+        self.keep_event();
         self.chunk = chunk;
         self.position = 0;
     }
@@ -159,12 +159,12 @@ impl EventSplitter {
                 }
             }
             let Some(end) = memchr2(b'\n', b'\r', rest) else {
-                self.check(self.line.len() + rest.len());
+                self.is_too_long = self.exceeds(self.line.len() + rest.len());
                 if self.is_too_long {
                     continue;
                 }
                 self.line.extend_from_slice(rest);
-                self.keep();
+                self.keep_event();
                 self.chunk = Bytes::new();
                 self.position = 0;
                 return Ok(None);
@@ -172,7 +172,7 @@ impl EventSplitter {
             self.skip_newline = rest.get(end) == Some(&b'\r');
             let start = self.position;
             self.position += end + 1;
-            self.check(self.line.len() + end);
+            self.is_too_long = self.exceeds(self.line.len() + end);
             if self.is_too_long {
                 continue;
             }
@@ -212,9 +212,9 @@ impl EventSplitter {
         Ok(if self.data == Value::Missing { None } else { Some(self.event()) })
     }
 
-    /// Notes whether a line of `line_bytes` bytes is one too many.
-    fn check(&mut self, line_bytes: usize) {
-        self.is_too_long = self.event_bytes.saturating_add(line_bytes) > self.max_event_bytes;
+    /// Whether a line of `line_bytes` bytes is one too many.
+    fn exceeds(&self, line_bytes: usize) -> bool {
+        self.event_bytes.saturating_add(line_bytes) > self.max_event_bytes
     }
 
     /// Reads a line that lies whole in the chunk. Says whether it is blank.
@@ -238,10 +238,8 @@ impl EventSplitter {
                 if self.data == Value::Missing {
                     self.data = Value::InChunk(in_chunk(&value));
                 } else {
-                    self.keep_data();
-                    self.kept_data.push(b'\n');
-                    self.kept_data.extend_from_slice(bytes.get(value).unwrap_or_default());
-                    self.data = Value::Kept(self.kept_start()..self.kept_data.len());
+                    keep(&mut self.data, &mut self.kept_data, &self.chunk);
+                    self.data.add_line(&mut self.kept_data, bytes.get(value).unwrap_or_default());
                 }
             }
             Field::Ignored => return bytes.is_empty(),
@@ -274,10 +272,8 @@ impl EventSplitter {
                     self.data = Value::Kept(start + value.start..start + value.end);
                     mem::swap(&mut line, &mut self.kept_data);
                 } else {
-                    self.keep_data();
-                    self.kept_data.push(b'\n');
-                    self.kept_data.extend_from_slice(bytes.get(value).unwrap_or_default());
-                    self.data = Value::Kept(self.kept_start()..self.kept_data.len());
+                    keep(&mut self.data, &mut self.kept_data, &self.chunk);
+                    self.data.add_line(&mut self.kept_data, bytes.get(value).unwrap_or_default());
                 }
             }
             Field::Ignored => {}
@@ -290,25 +286,9 @@ impl EventSplitter {
     }
 
     /// Copies what the event has so far out of the chunk.
-    fn keep(&mut self) {
-        if let Value::InChunk(range) = &self.name {
-            self.kept_name.clear();
-            self.kept_name.extend_from_slice(self.chunk.get(range.clone()).unwrap_or_default());
-            self.name = Value::Kept(0..self.kept_name.len());
-        }
-        self.keep_data();
-    }
-
-    fn keep_data(&mut self) {
-        if let Value::InChunk(range) = &self.data {
-            self.kept_data.clear();
-            self.kept_data.extend_from_slice(self.chunk.get(range.clone()).unwrap_or_default());
-            self.data = Value::Kept(0..self.kept_data.len());
-        }
-    }
-
-    fn kept_start(&self) -> usize {
-        if let Value::Kept(range) = &self.data { range.start } else { 0 }
+    fn keep_event(&mut self) {
+        keep(&mut self.name, &mut self.kept_name, &self.chunk);
+        keep(&mut self.data, &mut self.kept_data, &self.chunk);
     }
 
     fn forget(&mut self) {
@@ -336,6 +316,26 @@ impl EventSplitter {
             Value::Kept(range) => kept.get(range.clone()),
         }
         .unwrap_or_default()
+    }
+}
+
+/// Copies a value out of the chunk.
+fn keep(value: &mut Value, kept: &mut Vec<u8>, chunk: &[u8]) {
+    if let Value::InChunk(range) = value {
+        kept.clear();
+        kept.extend_from_slice(chunk.get(range.clone()).unwrap_or_default());
+        *value = Value::Kept(0..kept.len());
+    }
+}
+
+impl Value {
+    /// Adds a line to a value that is kept.
+    fn add_line(&mut self, kept: &mut Vec<u8>, line: &[u8]) {
+        kept.push(b'\n');
+        kept.extend_from_slice(line);
+        if let Self::Kept(range) = self {
+            range.end = kept.len();
+        }
     }
 }
 

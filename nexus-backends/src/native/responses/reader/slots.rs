@@ -3,12 +3,10 @@
 //! Deltas name their item by id, by place, by both, or not at all, and some servers change the id on the way.
 //! [`Slots`] finds the item that is meant all the same.
 
-use std::collections::{HashMap, VecDeque};
-
 use nexus_core::MessageId;
 use serde_json::value::RawValue;
 
-use super::{super::wire::ItemHead, reply::OutputItem};
+use super::reply::OutputItem;
 
 /// How many of the newest items are searched for the one that a delta means.
 const SEARCHED: usize = 1024;
@@ -43,8 +41,8 @@ pub(super) struct Slot {
     /// Its place, as the server told it.
     output_index: Option<u64>,
     /// Its place in the output.
-    order: u64,
-    item_id: String,
+    pub(super) order: u64,
+    pub(super) item_id: String,
     /// What a message is called within the turn.
     pub(super) message: Option<MessageId>,
     /// The text, arguments or input so far.
@@ -77,18 +75,14 @@ pub(super) struct Slots {
     current: usize,
 }
 
-/// What the final output says of an item.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// It is the item of this slot, which is not over.
-    Open(usize),
-    /// It is new.
-    New,
-}
-
 impl Slots {
     pub(super) fn slot_mut(&mut self, index: usize) -> Option<&mut Slot> {
         self.slots.get_mut(index)
+    }
+
+    /// Everything, in the order in which it came.
+    pub(super) fn as_slice(&self) -> &[Slot] {
+        &self.slots
     }
 
     /// Everything, in the order of the output.
@@ -172,95 +166,6 @@ impl Slots {
         });
         self.current = self.slots.len() - 1;
         self.current
-    }
-
-    /// For each item of the final output that is not over here: where it belongs, with its place in the output.
-    ///
-    /// Items are the same if they came word for word, or by id, or by call id. What is left on both sides is paired
-    /// kind by kind, in order; but a call that is over is only ever paired with one that calls the same.
-    pub(super) fn reconcile<'a>(&self, output: &[&'a RawValue]) -> Vec<(Place, u64, &'a RawValue)> {
-        let mut in_order: Vec<usize> = (0..self.slots.len()).collect();
-        in_order.sort_by_key(|&index| self.slots[index].order);
-        let mut taken = vec![false; self.slots.len()];
-        let mut by_name: HashMap<(SlotKind, &str), VecDeque<usize>> = HashMap::new();
-        let mut by_kind: HashMap<SlotKind, VecDeque<usize>> = HashMap::new();
-        for &index in &in_order {
-            let Some(slot) = self.slots.get(index) else { continue };
-            for name in [slot.item_id.as_str(), slot.call_id.as_str()] {
-                if !name.is_empty() {
-                    by_name.entry((slot.kind, name)).or_default().push_back(index);
-                }
-            }
-            by_kind.entry(slot.kind).or_default().push_back(index);
-        }
-
-        let mut fresh = Vec::new();
-        let mut left = Vec::new();
-        for (position, raw) in output.iter().copied().enumerate() {
-            let same_place = in_order.get(position).copied().filter(|&index| {
-                let item = self.slots.get(index).and_then(|slot| slot.item.as_ref());
-                item.is_some_and(|item| item.raw().get() == raw.get())
-            });
-            let head: ItemHead<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
-            let kind = SlotKind::of(head.kind.as_str());
-            let found = same_place.filter(|&index| taken.get(index) == Some(&false)).or_else(|| {
-                [head.id.as_str(), head.call_id.as_str()].into_iter().find_map(|name| {
-                    let queue = by_name.get_mut(&(kind, name))?;
-                    while let Some(index) = queue.pop_front() {
-                        if taken.get(index) == Some(&false) {
-                            return Some(index);
-                        }
-                    }
-                    None
-                })
-            });
-            match found {
-                Some(index) => {
-                    taken[index] = true;
-                    if self.is_open(index) {
-                        fresh.push((Place::Open(index), position as u64, raw));
-                    }
-                }
-                None => left.push((kind, position as u64, raw)),
-            }
-        }
-        for (kind, position, raw) in left {
-            let queue = by_kind.entry(kind).or_default();
-            while queue.front().is_some_and(|&index| taken.get(index) != Some(&false)) {
-                queue.pop_front();
-            }
-            match queue.front().copied() {
-                Some(index) if self.is_open(index) => {
-                    queue.pop_front();
-                    fresh.push((Place::Open(index), position, raw));
-                }
-                Some(index) if self.is_same(index, raw) => {
-                    queue.pop_front();
-                }
-                _ => fresh.push((Place::New, position, raw)),
-            }
-        }
-        fresh.sort_by_key(|(_, position, _)| *position);
-        fresh
-    }
-
-    fn is_open(&self, index: usize) -> bool {
-        self.slots.get(index).is_some_and(|slot| slot.item.is_none())
-    }
-
-    /// Whether an item without a name in common with `index`, which is over, is the same.
-    fn is_same(&self, index: usize, raw: &RawValue) -> bool {
-        let Some(item) = self.slots.get(index).and_then(|slot| slot.item.as_ref()) else { return false };
-        let other: super::super::wire::Item<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
-        match item {
-            OutputItem::Call(call) => {
-                call.name == other.name.as_str() && call.arguments == *other.arguments.0
-            }
-            OutputItem::CustomCall { name, input, .. } => {
-                name == other.name.as_str() && input == other.input.as_str()
-            }
-            _ => true,
-        }
     }
 }
 

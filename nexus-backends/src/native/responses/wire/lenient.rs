@@ -116,8 +116,27 @@ macro_rules! ignored {
     };
 }
 
+/// A visitor, and the value that it makes; `borrowed` from the bytes if it may hold text.
 macro_rules! visitor {
-    ($name:ident for $value:ty { $($body:tt)* }) => {
+    ($name:ident for borrowed $value:ident { $($body:tt)* }) => {
+        visitor!(@ $name, $value<'de>, $($body)*);
+
+        impl<'de: 'a, 'a> Deserialize<'de> for $value<'a> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any($name)
+            }
+        }
+    };
+    ($name:ident for $value:ident { $($body:tt)* }) => {
+        visitor!(@ $name, $value, $($body)*);
+
+        impl<'de> Deserialize<'de> for $value {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any($name)
+            }
+        }
+    };
+    (@ $name:ident, $value:ty, $($body:tt)*) => {
         struct $name;
 
         impl<'de> Visitor<'de> for $name {
@@ -129,16 +148,10 @@ macro_rules! visitor {
 
             $($body)*
         }
-
-        impl<'de> Deserialize<'de> for $value {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any($name)
-            }
-        }
     };
 }
 
-visitor!(TextVisitor for Text<'de> {
+visitor!(TextVisitor for borrowed Text {
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
         Ok(Text(Cow::Borrowed(text)))
     }
@@ -162,7 +175,7 @@ visitor!(TextVisitor for Text<'de> {
     ignored!(unit bool list map);
 });
 
-visitor!(JsonTextVisitor for JsonText<'de> {
+visitor!(JsonTextVisitor for borrowed JsonText {
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<JsonText<'de>, E> {
         Ok(JsonText(Cow::Borrowed(text)))
     }
@@ -233,7 +246,7 @@ visitor!(FlagVisitor for Flag {
     ignored!(unit numbers text list map);
 });
 
-visitor!(RawItemsVisitor for RawItems<'de> {
+visitor!(RawItemsVisitor for borrowed RawItems {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawItems<'de>, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
@@ -245,7 +258,7 @@ visitor!(RawItemsVisitor for RawItems<'de> {
     ignored!(unit bool numbers text map);
 });
 
-visitor!(PartsVisitor for Parts<'de> {
+visitor!(PartsVisitor for borrowed Parts {
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Parts<'de>, E> {
         Ok(Parts(vec![Part { text: Text(Cow::Borrowed(text)), refusal: Text::default() }]))
     }
