@@ -80,7 +80,8 @@ impl<'a> TurnLoop<'a> {
     /// The request has been admitted.
     pub(crate) fn new(backend: &'a NativeBackend, request: TurnRequest, host: TurnHost) -> Self {
         let log = TurnLog::new(backend.id.clone(), request.model.clone(), None);
-        let limits = Limits { tool_calls: None, ..request.limits.clone() };
+        let mut limits = request.limits.clone();
+        limits.tool_calls = None;
         Self {
             backend,
             course: Course { cancel: host.cancel.clone(), watch: Watch::new(&request.limits), log },

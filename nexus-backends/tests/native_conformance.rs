@@ -1,0 +1,26 @@
+//! The conformance suite, run against the three native backends, each before the simulator in its dialect.
+
+use std::{process::ExitCode, sync::Arc};
+
+use nexus_backends::native::{CodexSubToken, GrokSubToken, Responses};
+use nexus_testkit::{
+    conformance::{self, NativeSubject, Subject},
+    sim::Dialect,
+};
+use serde_json::json;
+
+fn main() -> ExitCode {
+    let codex = NativeSubject::new("codex-sub-token", Arc::new(CodexSubToken), Dialect::Responses)
+        .with_model("gpt-5.5");
+    let lite = NativeSubject::new("codex-sub-token, lite", Arc::new(CodexSubToken), Dialect::Responses)
+        .with_model("gpt-6.1-sol");
+    let grok =
+        NativeSubject::new("grok-sub-token", Arc::new(GrokSubToken), Dialect::Xai).with_model("grok-4.6");
+    let generic = NativeSubject::new("responses", Arc::new(Responses), Dialect::Responses)
+        .with_setting("model", json!("simulated"));
+    let subjects: [(&str, NativeSubject); 4] =
+        [("codex", codex), ("codex_lite", lite), ("grok", grok), ("responses", generic)];
+    let subjects: Vec<(&str, Arc<dyn Subject>)> =
+        subjects.into_iter().map(|(module, subject)| (module, Arc::new(subject) as _)).collect();
+    conformance::harness(&subjects)
+}
