@@ -22,6 +22,8 @@ use nexus_testkit::sim::{Dialect, GALLERY, Scenario, Sim};
 ///         - parts: [{ part: text, text: Hal }]
 ///           fault: { kind: torn, cut: reset } # or fin, clean_end
 ///         - fault: { kind: status, status: 429, retry_after: 2 }
+///   models: [plain, { name: modern, lite: true, efforts: [low, high] }]
+///   strict_shape: true                        # refuses what the vendor is known to refuse
 ///
 /// The last reply repeats.
 #[derive(Debug, Parser)]

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
-use super::fault::{Cut, Fault};
+use super::fault::{Cut, Fault, Lie, StatusFault};
 use super::reply::{Finish, Odd, Reply};
 use super::scenario::Scenario;
 use super::tool_call::ToolCall;
@@ -126,6 +126,62 @@ pub const GALLERY: &[Named] = &[
     }),
     named("html", "200 with a page of HTML", || Reply::fault(Fault::Html200).into()),
     named("garbage", "200 with events that are not JSON", || Reply::fault(Fault::Garbage).into()),
+    named("edge", "403 with a page of HTML from the vendor's edge", || {
+        Reply::fault(Fault::Html { status: 403 }).into()
+    }),
+    named("timeout", "408", || Reply::status(408).into()),
+    named("limited-date", "429 with Retry-After as a date 2 s away, once; then an answer", || {
+        Scenario::new([Reply::fault(Fault::rate_limited_until(2)), Reply::text(WHOLE)])
+    }),
+    named("no-retry", "500 with x-should-retry: false", || {
+        let fault = StatusFault { should_retry: Some(false), ..StatusFault::new(500) };
+        Reply::fault(Fault::Status(fault)).into()
+    }),
+    named("redirect", "307 to another host", || {
+        let location = "http://127.0.0.1:9/elsewhere/responses".into();
+        Reply::fault(Fault::Redirect { status: 307, location }).into()
+    }),
+    named("gzip", "an answer compressed with gzip, wanted or not", || {
+        with_fault(Reply::text(WHOLE), Fault::Gzip)
+    }),
+    named("json-error-200", "200 with a JSON error", || {
+        let (code, message) = ("server_error".into(), "Simulated error with status 200.".into());
+        Reply::fault(Fault::Error200 { code, message }).into()
+    }),
+    named("unstreamed", "200 with the whole answer in one JSON body", || {
+        with_fault(Reply::text(WHOLE), Fault::Unstreamed)
+    }),
+    named("no-body", "200 with no body", || Reply::fault(Fault::Empty200).into()),
+    named("torn-character", "half an answer, then the connection closes inside a character", || {
+        with_fault(Reply::text(HALF), Fault::TornCharacter { cut: Cut::Fin })
+    }),
+    named("length-more", "an answer whose content length promises more than comes", || {
+        with_fault(Reply::text(WHOLE), Fault::Length { lie: Lie::More })
+    }),
+    named("length-less", "an answer that goes on beyond its content length", || {
+        with_fault(Reply::text(WHOLE), Fault::Length { lie: Lie::Less })
+    }),
+    named("huge-error", "500 with a body of 100 MB", || {
+        Reply::fault(Fault::HugeBody { status: 500, bytes: 100_000_000 }).into()
+    }),
+    named("huge-event", "one event of 100 MB before the answer ends", || {
+        with_fault(Reply::text(WHOLE), Fault::HugeEvent { bytes: 100_000_000 })
+    }),
+    named("flood", "text without end", || with_fault(Reply::text(HALF), Fault::Flood)),
+    named("error-line", "half an answer, then an error as a bare line of the stream", || {
+        let (code, message) = ("internal".into(), "Simulated error in a line.".into());
+        with_fault(Reply::text(HALF), Fault::ErrorLine { code, message })
+    }),
+    named("search", "a search by the vendor itself, which nobody has to answer, then an answer", || {
+        Reply::empty().and_odd(Odd::HostedSearch).and_text(WHOLE).into()
+    }),
+    named("loop-check", "the vendor's news that the answer goes round in a circle", || {
+        Reply::text(WHOLE).and_odd(Odd::LoopCheck).into()
+    }),
+    named("same-id", "two shell commands under one call id, then an answer", || {
+        let calls = Reply::calls([ToolCall::shell("echo one"), ToolCall::shell("echo two")]);
+        Scenario::new([calls.call_id("call_twice"), Reply::text(WHOLE)]).per_conversation()
+    }),
 ];
 
 impl Scenario {
@@ -133,6 +189,11 @@ impl Scenario {
     pub fn named(name: &str) -> Option<Self> {
         GALLERY.iter().find(|known| known.name == name).map(Named::scenario)
     }
+}
+
+fn with_fault(mut reply: Reply, fault: Fault) -> Scenario {
+    reply.fault = Some(fault);
+    reply.into()
 }
 
 const fn named(name: &'static str, summary: &'static str, build: fn() -> Scenario) -> Named {

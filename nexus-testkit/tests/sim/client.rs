@@ -112,18 +112,34 @@ pub(crate) fn request(
 ) -> Answer {
     let mut stream = TcpStream::connect(address).expect("the simulator accepts");
     stream.set_read_timeout(Some(patience)).expect("a timeout");
-    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
+    send(&mut stream, &format!("{method} {path}"), headers, body);
+    read_answer(&mut stream)
+}
+
+fn send(stream: &mut TcpStream, what: &str, headers: &[(&str, &str)], body: &str) {
+    let mut head = format!("{what} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
     stream.write_all(head.as_bytes()).expect("the head is taken");
     stream.write_all(body.as_bytes()).expect("the body is taken");
-    read_answer(&mut stream)
+}
+
+/// Posts `body`; returns the answer, and its body as bytes.
+pub(crate) fn raw_answer(address: SocketAddr, path: &str, body: &Value) -> (Answer, Vec<u8>) {
+    let mut stream = TcpStream::connect(address).expect("the simulator accepts");
+    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    send(&mut stream, &format!("POST {path}"), &[], &body.to_string());
+    read_bytes(&mut stream)
 }
 
 /// Reads one answer from `stream` to the end of the connection.
 pub(crate) fn read_answer(stream: &mut impl Read) -> Answer {
+    read_bytes(stream).0
+}
+
+fn read_bytes(stream: &mut impl Read) -> (Answer, Vec<u8>) {
     let started = Instant::now();
     let mut bytes = Vec::new();
     let mut buffer = vec![0; 64 << 10];
@@ -142,7 +158,8 @@ pub(crate) fn read_answer(stream: &mut impl Read) -> Answer {
     };
     let took = started.elapsed();
     let Some(split) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
-        return Answer { status: None, headers: Vec::new(), body: String::new(), end, took };
+        let answer = Answer { status: None, headers: Vec::new(), body: String::new(), end, took };
+        return (answer, Vec::new());
     };
     let head = String::from_utf8_lossy(&bytes[..split]).into_owned();
     let mut lines = head.lines();
@@ -159,8 +176,8 @@ pub(crate) fn read_answer(stream: &mut impl Read) -> Answer {
     let rest = &bytes[split + 4..];
     let (body, whole) = if chunked { dechunk(rest) } else { (rest.to_vec(), promised == Some(rest.len())) };
     let end = if whole { End::Whole } else { end };
-    let body = String::from_utf8_lossy(&body).into_owned();
-    Answer { status, headers, body, end, took }
+    let answer = Answer { status, headers, body: String::from_utf8_lossy(&body).into_owned(), end, took };
+    (answer, body)
 }
 
 /// The body inside the chunks, and whether the last chunk came.

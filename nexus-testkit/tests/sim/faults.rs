@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, End, messages_body, post, post_with, responses_body};
 
 /// The dialects, each with the path and body of a streamed call.
-fn dialects() -> [(Dialect, &'static str, Value); 3] {
+pub(crate) fn dialects() -> [(Dialect, &'static str, Value); 3] {
     [
         (Dialect::Anthropic, "/v1/messages", messages_body("hi")),
         (Dialect::Responses, "/v1/responses", responses_body("hi")),
@@ -18,7 +18,7 @@ fn dialects() -> [(Dialect, &'static str, Value); 3] {
 }
 
 /// Runs one call against `reply` in every dialect.
-fn everywhere(reply: &Reply, check: impl Fn(Dialect, &Sim, Answer)) {
+pub(crate) fn everywhere(reply: &Reply, check: impl Fn(Dialect, &Sim, Answer)) {
     for (dialect, path, body) in dialects() {
         let sim = Sim::start(dialect, reply.clone()).expect("a simulator");
         let answer = post_with(sim.address(), path, &[], &body, Duration::from_millis(400));
@@ -27,13 +27,13 @@ fn everywhere(reply: &Reply, check: impl Fn(Dialect, &Sim, Answer)) {
 }
 
 /// The text that came through, whatever the dialect.
-fn text(answer: &Answer) -> String {
+pub(crate) fn text(answer: &Answer) -> String {
     answer.joined("content_block_delta", "/delta/text")
         + &answer.joined("response.output_text.delta", "/delta")
 }
 
 /// Whether any event says that the answer is over.
-fn is_terminated(answer: &Answer) -> bool {
+pub(crate) fn is_terminated(answer: &Answer) -> bool {
     ["message_stop", "response.completed", "response.incomplete", "response.failed"]
         .iter()
         .any(|kind| !answer.events_of(kind).is_empty())
@@ -142,7 +142,7 @@ fn torn_once_is_whole_at_the_second_call() {
 
 #[test]
 fn every_status_has_the_vendors_body() {
-    for status in [400, 401, 402, 403, 404, 413, 429, 500, 503] {
+    for status in [400, 401, 402, 403, 404, 408, 413, 429, 500, 503] {
         everywhere(&Reply::status(status), |dialect, _, answer| {
             assert_eq!((answer.status, answer.end), (Some(status), End::Whole), "{dialect:?}");
             let body = answer.json();

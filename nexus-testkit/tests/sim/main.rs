@@ -4,9 +4,11 @@ mod anthropic;
 mod client;
 mod faults;
 mod gallery;
+mod mangled;
 mod recording;
 mod responses;
 mod script;
+mod strict;
 #[cfg(feature = "tls")]
 mod tls;
 mod xai;

@@ -143,6 +143,19 @@ fn every_finish_has_its_terminal_event() {
 }
 
 #[test]
+fn pictures_in_the_answer_of_a_tool_are_read() {
+    let sim = start(Reply::text("x"));
+    let mut body = responses_body("hi");
+    body["input"] = json!([{"type": "function_call_output", "call_id": "c", "output": [
+        {"type": "input_text", "text": "a heron"},
+        {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
+    ]}]);
+    post(sim.address(), "/v1/responses", &[], &body);
+    let conversation = &sim.main_calls()[0].conversation;
+    assert_eq!((conversation.tool_results(), conversation.images()), (vec!["a heron"], 1));
+}
+
+#[test]
 fn limit_news_comes_as_headers_and_as_an_event() {
     let sim = start(Reply::text("x").rate_limit(RateLimit::allowed(12.5, 1_800_000_000)));
     let answer = responses(sim.address(), "hi");

@@ -1,6 +1,6 @@
 //! xAI's Responses in good weather, and the endpoints beside it.
 
-use nexus_testkit::sim::{Dialect, Finish, Part, Purpose, Reply, Scenario, Sim, ToolCall, Usage};
+use nexus_testkit::sim::{Dialect, Finish, Odd, Part, Purpose, Reply, Scenario, Sim, ToolCall, Usage};
 use serde_json::{Value, json};
 
 use crate::client::{End, get, post, responses, responses_body};
@@ -60,6 +60,28 @@ fn tool_calls_carry_the_harness_names() {
     );
     let output = call(json!([{"type": "function", "name": "search_replace"}]));
     assert_eq!(output[0]["name"], "search_replace");
+}
+
+#[test]
+fn what_the_vendor_searches_itself_is_a_call_that_nobody_answers() {
+    let sim = start(Reply::empty().and_odd(Odd::HostedSearch).and_text("Found."));
+    let answer = responses(sim.address(), "hi");
+    let output = &answer.events_of("response.completed")[0]["response"]["output"];
+    assert_eq!(output[0]["type"], "custom_tool_call");
+    assert!(
+        output[0]["name"].as_str().is_some_and(|name| name.starts_with("x_") && name.ends_with("_search"))
+    );
+    assert!(output[0]["call_id"].as_str().is_some_and(|id| id.starts_with("xs_call")));
+    assert_eq!(output[1]["content"][0]["text"], "Found.");
+}
+
+#[test]
+fn news_of_a_loop_is_an_event_and_stands_in_the_end() {
+    let sim = start(Reply::text("Again and again.").and_odd(Odd::LoopCheck));
+    let answer = responses(sim.address(), "hi");
+    let check = json!({"triggers": ["tail_repetition:4@response"]});
+    assert_eq!(answer.events_of("response.doom_loop_check")[0]["doom_loop_check"], check);
+    assert_eq!(answer.events_of("response.completed")[0]["response"]["doom_loop_check"], check);
 }
 
 #[test]
