@@ -168,22 +168,15 @@ impl ErrorReply<'_> {
 fn one_line(text: &str, limit: usize) -> String {
     let mut line = String::new();
     for word in text.split(|character: char| character.is_whitespace() || character.is_control()) {
-        if word.is_empty() {
-            continue;
+        if !word.is_empty() {
+            line.extend((!line.is_empty()).then_some(' '));
+            line.push_str(word);
         }
-        let space = usize::from(!line.is_empty());
-        if line.len() + space + word.len() > limit {
-            let room = limit.saturating_sub(line.len() + space + '…'.len_utf8());
-            let end = (0..=room.min(word.len())).rev().find(|end| word.is_char_boundary(*end)).unwrap_or(0);
-            if line.len() + space + '…'.len_utf8() <= limit {
-                line.extend(std::iter::repeat_n(' ', space));
-                line.push_str(word.get(..end).unwrap_or_default());
-                line.push('…');
-            }
+        if line.len() > limit {
+            line.truncate(line.floor_char_boundary(limit.saturating_sub('…'.len_utf8())));
+            line.push('…');
             break;
         }
-        line.extend(std::iter::repeat_n(' ', space));
-        line.push_str(word);
     }
     line
 }

@@ -90,9 +90,12 @@ fn has_type(headers: &HeaderMap, wanted: &str) -> bool {
 /// Names of the fields of an event. Source: the HTML standard, "Server-sent events".
 const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 
+/// U+FEFF in UTF-8, which may stand before events and before JSON.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// What the body is, as soon as its beginning tells; `None`: more is needed, or there is nothing.
 fn begins_like(beginning: &[u8], is_all: bool) -> Option<Beginning> {
-    let text = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning).trim_ascii_start();
+    let text = beginning.strip_prefix(BYTE_ORDER_MARK).unwrap_or(beginning).trim_ascii_start();
     match text.first()? {
         b'{' | b'[' | b'"' => return Some(Beginning::Json),
         b':' => return Some(Beginning::Events),
@@ -101,7 +104,9 @@ fn begins_like(beginning: &[u8], is_all: bool) -> Option<Beginning> {
     let name_end = text.iter().position(|byte| matches!(byte, b':' | b'\n' | b'\r'));
     match name_end {
         Some(end) if FIELDS.iter().any(|field| text.get(..end) == Some(field)) => Some(Beginning::Events),
-        None if !is_all && FIELDS.iter().any(|field| field.starts_with(text)) => None,
+        None if !is_all && FIELDS.iter().chain([&BYTE_ORDER_MARK]).any(|field| field.starts_with(text)) => {
+            None
+        }
         _ => Some(Beginning::Other),
     }
 }

@@ -173,7 +173,8 @@ fn of_tls(error: &rustls::Error) -> Problem {
     use rustls::Error as Tls;
     match error {
         Tls::InvalidCertificate(certificate) => match certificate {
-            CertificateError::UnknownIssuer => Problem::UnknownAuthority,
+            // A bad signature: an authority of the same name is trusted, and it is another one.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => Problem::UnknownAuthority,
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => Problem::Expired,
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                 Problem::NotYetValid
@@ -201,4 +202,27 @@ fn cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
         };
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tls_refuses_is_final_and_names_what_mends_it() {
+        let certificate = |error| rustls::Error::InvalidCertificate(error);
+        for (error, words) in [
+            (certificate(CertificateError::UnknownIssuer), "network.ca_file"),
+            (certificate(CertificateError::BadSignature), "network.ca_file"),
+            (certificate(CertificateError::Revoked), "network.ca_file"),
+            (certificate(CertificateError::Expired), "expired"),
+            (certificate(CertificateError::NotValidYet), "not yet valid"),
+            (certificate(CertificateError::NotValidForName), "another name"),
+        ] {
+            let failure = Failure::from(TransportError::new(of_tls(&error), Some(error.into())));
+            assert_eq!((failure.kind, failure.retry), (ErrorKind::Transport, Retry::Never));
+            assert!(failure.message.as_deref().unwrap().contains(words), "{failure:?}");
+            assert!(failure.source.is_some());
+        }
+    }
 }

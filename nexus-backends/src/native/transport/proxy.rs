@@ -30,6 +30,11 @@ impl Proxies {
             return Ok(Self::default());
         }
         let environment = &context.environment;
+        let except = variable(environment, "no_proxy").map(|(_, value)| value.to_owned());
+        // The client takes `*` for every name, but for no address.
+        if except.as_deref().is_some_and(|except| except.split(',').any(|entry| entry.trim() == "*")) {
+            return Ok(Self::default());
+        }
         let url = |name: &str| {
             let Some((name, value)) = variable(environment, name) else { return Ok(None) };
             proxy_url(value).map(Some).map_err(|reason| SettingsError {
@@ -41,7 +46,7 @@ impl Proxies {
         Ok(Self {
             http: url("http_proxy")?.or_else(|| all.clone()),
             https: url("https_proxy")?.or(all),
-            except: variable(environment, "no_proxy").map(|(_, value)| value.to_owned()),
+            except,
         })
     }
 

@@ -1,0 +1,100 @@
+//! Which connections are made, kept, and led through a proxy.
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use super::*;
+
+/// A server that keeps its connections.
+fn keeping() -> Server {
+    Server::start(|stream, _| {
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\n{STREAM}content-length: {}\r\n\r\n{EVENTS}", EVENTS.len());
+        After::Keep
+    })
+}
+
+async fn read_through(transport: &Transport) {
+    let Answer::Stream { body, .. } = post(transport).await.unwrap() else { panic!("no stream") };
+    read(body).await.1.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_serves_one_request_after_the_other() {
+    let server = keeping();
+    let transport = transport(&server.base_url(), json!({}));
+    for _ in 0..3 {
+        read_through(&transport).await;
+    }
+    let connections: Vec<usize> = server.requests().iter().map(|request| request.connection).collect();
+    assert_eq!(connections, [0, 0, 0]);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_read_to_its_end_costs_its_connection_only() {
+    let server = keeping();
+    let transport = transport(&server.base_url(), json!({}));
+    drop(post(&transport).await.unwrap());
+    read_through(&transport).await;
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_proxy_is_used_where_the_settings_name_one() {
+    let proxy = keeping();
+    let setting = format!("http://me:pass@{}", proxy.address());
+    let transport = transport("http://server.invalid/v1", json!({ "network": { "proxy": setting } }));
+    read_through(&transport).await;
+    let head = &proxy.requests()[0].head;
+    assert!(head.starts_with("post http://server.invalid/v1/responses http/1.1\r\n"), "{head}");
+    // "me:pass" in Base64, in lower case as everything here.
+    assert!(head.contains("proxy-authorization: basic bwu6cgfzcw=="), "{head}");
+    assert!(!format!("{transport:?}").contains("pass"));
+}
+
+#[tokio::test]
+async fn a_proxy_is_asked_for_a_tunnel_where_the_server_speaks_tls() {
+    let proxy = Server::answering(403, "", "");
+    let ca = super::tls::authority();
+    let network = json!({ "proxy": format!("http://{}", proxy.address()), "ca_file": ca.path() });
+    let transport = transport("https://server.invalid/v1", json!({ "network": network }));
+    is_transient(&post(&transport).await.unwrap_err(), "proxy");
+    assert!(proxy.requests()[0].head.starts_with("connect server.invalid:443 http/1.1\r\n"));
+}
+
+#[tokio::test]
+async fn the_hosts_proxy_is_used_only_if_asked_for_and_not_for_its_exceptions() {
+    let server = keeping();
+    let proxied = |inherit: bool, proxy: SocketAddr, except: &str| {
+        let Value::Object(settings) =
+            json!({ "base_url": server.base_url(), "network": { "inherit_proxy": inherit } })
+        else {
+            panic!("settings are an object")
+        };
+        let environment = [("http_proxy", format!("http://{proxy}")), ("NO_PROXY", except.to_owned())];
+        let environment: BTreeMap<_, _> =
+            environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let context = BuildContext::new("/home", "/base").with_environment(environment);
+        Transport::new(&Settings::read(&settings, &context).unwrap(), &context).unwrap()
+    };
+    for (inherit, except, through_proxy) in [
+        (true, "", true),
+        (true, "elsewhere.test", true),
+        (true, "127.0.0.1", false),
+        (true, "*", false),
+        (false, "", false),
+    ] {
+        let proxy = keeping();
+        read_through(&proxied(inherit, proxy.address(), except)).await;
+        assert_eq!(!proxy.requests().is_empty(), through_proxy, "{inherit} {except:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_credential_is_shown() {
+    let server = keeping();
+    let transport = transport(&server.base_url(), json!({}));
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer canary"))]);
+    assert!(!format!("{:?}", guarded(headers.clone())).contains("canary"));
+    transport.post(headers, Bytes::new()).await.unwrap();
+    assert!(server.requests()[0].head.contains("authorization: bearer canary"));
+    assert!(!format!("{transport:?}").contains("canary"));
+}
