@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use nexus::{Json, Limits, Tool, Toolbox, TurnHost, TurnRequest};
+use nexus::{Effects, Json, Limits, Tool, Toolbox, TurnHost, TurnRequest};
 use nexus_testkit::sim::{Dialect, Reply, Scenario, ToolCall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,7 @@ fn tools(report: &Arc<Mutex<Option<Report>>>) -> Toolbox {
                     Ok::<_, &str>("Received.")
                 }
             })
+            .with_effects(Effects::None)
             .terminal(),
         )
 }

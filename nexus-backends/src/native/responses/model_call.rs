@@ -70,7 +70,7 @@ impl TurnLoop<'_> {
                 self.course.log.event(MessageVoided::new(message, VoidCause::Retry));
             }
             let reason = failed.failure.message.unwrap_or_default();
-            let retrying = Retrying::new(self.requests + 1, reason)
+            let retrying = Retrying::new(attempts.made() + 1, reason)
                 .with_delay(Some(delay))
                 .with_kind(Some(failed.failure.kind));
             self.course.log.event(retrying);
