@@ -25,8 +25,6 @@ pub(crate) struct Settings {
     pub(crate) billing: Option<Billing>,
     /// The model of a request that names none.
     pub(crate) model: Option<String>,
-    /// What the server is told of the client's version, where it asks for one.
-    pub(crate) client_version: Option<String>,
     /// Headers that every request carries beside the dialect's.
     pub(crate) headers: ExtraHeaders,
     /// How long a connection may take to be made, TLS included. In seconds.
@@ -86,7 +84,6 @@ impl Default for Settings {
             credential: None,
             billing: None,
             model: None,
-            client_version: None,
             headers: ExtraHeaders::default(),
             connect_timeout_seconds: 10,
             retries: 3,
@@ -175,7 +172,6 @@ impl Settings {
                 "credential": TokenSetting::schema(),
                 "billing": Billing::schema(),
                 "model": { "type": "string", "description": "The model of a request that names none." },
-                "client_version": { "type": "string", "description": "What the server is told of the client's version, where it asks for one." },
                 "headers": {
                     "type": "object",
                     "additionalProperties": { "type": "string" },
