@@ -51,7 +51,7 @@ pub(crate) fn judge(reply: &ErrorReply<'_>, dialect: &dyn Dialect) -> Failure {
 
 impl ErrorReply<'_> {
     /// What the error means wherever a dialect has nothing to add.
-    fn shared_outcome(&self) -> Failure {
+    pub(crate) fn shared_outcome(&self) -> Failure {
         let (meaning, hint) = self.meaning();
         let retry = match meaning {
             _ if self.forbids_retry() => Retry::Never,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use reqwest::{
     Response, StatusCode,
-    header::{CONTENT_TYPE, HeaderMap},
+    header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap},
 };
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -56,6 +56,13 @@ impl Answer {
         let (status, headers, mut body) = body::split(response);
         if !status.is_success() {
             return Ok(Self::refused(status, headers, &body::beginning(body).await));
+        }
+        // What could be decoded has no such header any more.
+        if headers
+            .get(CONTENT_ENCODING)
+            .is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
+        {
+            return Err(TransportError::unknown_encoding());
         }
         if has_type(&headers, "text/event-stream") {
             return Ok(Self::Stream { headers, body });

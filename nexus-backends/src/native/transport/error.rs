@@ -61,6 +61,8 @@ enum Problem {
     UnreadableFraming,
     #[error("the answer is compressed in a way that cannot be undone")]
     Undecodable,
+    #[error("the answer is encoded in a way that was not asked for and is not known here")]
+    UnknownEncoding,
     #[error("no answer came within {} s", .0.as_secs())]
     Slow(Duration),
     #[error("the answer is larger than {0} bytes")]
@@ -71,7 +73,7 @@ impl Problem {
     /// As a kind, and when the same request may be tried again.
     fn outcome(self) -> (ErrorKind, Retry) {
         match self {
-            Self::TooLarge(_) => (ErrorKind::Protocol, Retry::Never),
+            Self::TooLarge(_) | Self::UnknownEncoding => (ErrorKind::Protocol, Retry::Never),
             Self::Client
             | Self::Tls
             | Self::UnknownAuthority
@@ -119,6 +121,11 @@ impl TransportError {
     /// The answer has more than `limit` bytes.
     pub(super) fn too_large(limit: usize) -> Self {
         Self::new(Problem::TooLarge(limit), None)
+    }
+
+    /// The answer has an encoding that is not known.
+    pub(super) fn unknown_encoding() -> Self {
+        Self::new(Problem::UnknownEncoding, None)
     }
 
     fn new(problem: Problem, source: Option<Cause>) -> Self {

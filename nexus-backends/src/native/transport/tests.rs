@@ -1,6 +1,7 @@
 //! The transport against real sockets: each answer that a server or a network can give, right or wrong.
 
 mod connections;
+mod refusals;
 mod server;
 mod tls;
 
@@ -146,6 +147,15 @@ async fn gzip_that_is_garbage_is_an_error() {
     torn.truncate(torn.len() - 4);
     let (_, end) = streamed(&Server::answering(200, &headers, torn)).await;
     is_transient(&end.unwrap_err(), "compressed");
+}
+
+#[tokio::test]
+async fn an_encoding_that_is_not_known_is_no_stream() {
+    let answer =
+        |encoding: &str| Server::answering(200, &format!("{STREAM}content-encoding: {encoding}\r\n"), EVENTS);
+    let failure = asked(&answer("br")).await.unwrap_err();
+    assert_eq!((failure.kind, failure.retry), (ErrorKind::Protocol, Retry::Never));
+    streamed(&answer("Identity")).await.1.unwrap();
 }
 
 #[tokio::test]
