@@ -56,8 +56,6 @@ pub(crate) struct CallContext<'a> {
     pub(crate) conversation: &'a str,
     /// What the server asked to be sent back within this turn: [`HeadNews::sticky`].
     pub(crate) sticky: Option<&'a str>,
-    /// Counts the requests of the turn from 1; a retry keeps the number.
-    pub(crate) number: u32,
 }
 
 /// What the headers of an answer tell.

@@ -19,7 +19,7 @@ fn entry(lite: bool) -> Entry {
 fn sent(plan: &ModelPlan, sticky: Option<&str>) -> HeaderMap {
     let credential = Credential::new(Secret::new("canary")).with_account("account-1");
     let conversation = "5f8f3c5e-0000-4000-8000-000000000000";
-    codex().headers(&CallContext { credential: Some(&credential), plan, conversation, sticky, number: 1 })
+    codex().headers(&CallContext { credential: Some(&credential), plan, conversation, sticky })
 }
 
 #[test]

@@ -24,7 +24,6 @@ fn we_go_by_our_own_name() {
         plan: &plan,
         conversation: "conversation-1",
         sticky: None,
-        number: 1,
     };
     let headers = grok().headers(&call);
     for (name, value) in [

@@ -93,7 +93,6 @@ impl TurnLoop<'_> {
             plan: &setup.plan,
             conversation: conversation.id(),
             sticky: setup.sticky.as_deref(),
-            number: self.requests,
         });
         let body = conversation.request(self.output_tokens_left());
         let posted = self.course.attend(events, backend.transport.post(headers, body)).await?;
