@@ -30,6 +30,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Catalog<List> {
     read: fn(&[u8]) -> Option<List>,
+    believed: Duration,
     known: Mutex<Option<Known<List>>>,
 }
 
@@ -70,7 +71,7 @@ impl<List> fmt::Debug for Found<List> {
 impl<List: Send + Sync + 'static> Catalog<List> {
     /// A list that nobody has looked at. `read` makes one of a body, if the body is one.
     pub(super) fn new(read: fn(&[u8]) -> Option<List>) -> Self {
-        Self { read, known: Mutex::new(None) }
+        Self { read, believed: BELIEVED, known: Mutex::new(None) }
     }
 
     /// The list, from memory or from the server.
@@ -128,14 +129,16 @@ impl<List: Send + Sync + 'static> Catalog<List> {
                 let error = ErrorReply { status: Some(answer.status), headers: &answer.headers, body: &body };
                 Err(judge(&error, dialect))
             }
-            (StatusCode::NOT_MODIFIED, Some(before)) => {
-                Ok(Known { found: before.found.clone(), etag: before.etag.clone(), until: until(BELIEVED) })
-            }
+            (StatusCode::NOT_MODIFIED, Some(before)) => Ok(Known {
+                found: before.found.clone(),
+                etag: before.etag.clone(),
+                until: until(self.believed),
+            }),
             (status, _) if status.is_success() => Ok(match (self.read)(&answer.body) {
                 Some(list) => Known {
                     found: Found::List(Arc::new(list)),
                     etag: answer.headers.get(ETAG).cloned(),
-                    until: until(BELIEVED),
+                    until: until(self.believed),
                 },
                 None => missed("the list of models cannot be read".to_owned()),
             }),
@@ -151,3 +154,6 @@ pub(super) fn efforts<'a>(words: impl Iterator<Item = &'a str>) -> Vec<Effort> {
     efforts.dedup();
     efforts
 }
+
+#[cfg(test)]
+mod tests;
