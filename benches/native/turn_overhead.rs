@@ -1,0 +1,110 @@
+//! What a turn costs beside the bytes that it takes: time to a delta, a tool round, memory.
+
+use super::Bench;
+use super::raw::RAW;
+use super::script::{Fields, Framing, Scenario};
+use super::table::{Beside, Bound, Row, Unit};
+
+/// Streams that are open at once.
+const STREAMS: usize = 256;
+
+/// Tool calls in one loop.
+const ROUNDS: usize = 50;
+
+/// Pieces of text in each stream of a flood: more bytes than any client's buffer holds.
+const FLOOD_DELTAS: usize = 2_000;
+
+const KIB: f64 = 1024.0;
+
+/// Takes the measurements of this bench.
+pub(crate) fn run(bench: &mut Bench) {
+    latency(bench);
+    tool_rounds(bench);
+    held(bench);
+    flood(bench);
+}
+
+fn latency(bench: &mut Bench) {
+    let (deltas, interval_us) = if bench.is_quick { (200, 500) } else { (3_000, 700) };
+    let scenario = Scenario::Paced { deltas, interval_us };
+    let bounds =
+        [("p50", Bound::Plain { must: 5e3, aim: 3e3 }), ("p99", Bound::Plain { must: 15e3, aim: 10e3 })];
+    let clients: Vec<_> = bench.clients.iter().copied().chain([RAW]).collect();
+    let runs = bench.runs(|bench| {
+        let of = |client| bench.children.figures("latency", client, scenario, 1);
+        clients.iter().map(|client| of(*client)).collect::<Vec<_>>()
+    });
+    for (name, bound) in bounds {
+        let what = format!("a delta beyond raw bytes, {name}");
+        // Each client beside the raw bytes of the same round.
+        let row = bench.row(what, Unit::Time, &runs, |figures, client| {
+            figures[client][name] - figures[bench.clients.len()][name]
+        });
+        bench.add(Row { bound: Some(bound), beside: Some(Beside::Within(3e3)), ..row });
+    }
+}
+
+/// The raw client sends the very bodies that the client before it sent, so that the difference is what the
+/// client does and not what it says.
+fn tool_rounds(bench: &mut Bench) {
+    let loops = if bench.is_quick { 3 } else { 40 };
+    let runs = bench.runs(|bench| {
+        let rounds = Scenario::ToolRounds { rounds: ROUNDS };
+        let both = |client| {
+            bench.children.figures("tool-loop", client, Scenario::Recorded { rounds: ROUNDS }, 0);
+            let full = bench.children.figures("tool-loop", client, rounds, loops);
+            (full, bench.children.figures("tool-loop", RAW, rounds, loops))
+        };
+        bench.clients.iter().map(|client| both(*client)).collect::<Vec<_>>()
+    });
+    let names = [
+        ("wall", "one tool round beyond the bare request", Some(Bound::Plain { must: 20e3, aim: 10e3 })),
+        ("processor", "one tool round beyond the bare request, CPU alone", None),
+    ];
+    for (name, what, bound) in names {
+        let row = bench.row(what.to_owned(), Unit::Time, &runs, |figures, client| {
+            let (full, bare) = &figures[client];
+            full[name] - bare[name]
+        });
+        bench.add(Row { bound, beside: Some(Beside::Ahead), ..row });
+    }
+}
+
+fn held(bench: &mut Bench) {
+    let row = bench.measured(
+        format!("{STREAMS} turns open at once, resident memory each"),
+        Unit::Memory,
+        |bench, client| bench.children.figures("held", client, Scenario::Held, STREAMS)["resident"],
+    );
+    let bound = Some(Bound::Plain { must: 40.0 * KIB, aim: 36.0 * KIB });
+    bench.add(Row { bound, beside: Some(Beside::Within(2.0 * KIB)), ..row });
+    if bench.children.has_valgrind() {
+        let few = STREAMS / 4;
+        let row =
+            bench.counted("turns open at once, heap of each".to_owned(), Unit::Memory, |bench, client| {
+                let of = |count| bench.children.heap("held", client, Scenario::Held, count).bytes;
+                (of(STREAMS) - of(few)) / (STREAMS - few) as f64
+            });
+        bench.add(Row { bound, beside: Some(Beside::Within(2.0 * KIB)), ..row });
+    }
+}
+
+fn flood(bench: &mut Bench) {
+    let bound = Some(Bound::Plain { must: 450.0 * KIB, aim: 64.0 * KIB });
+    for (framing, name) in [(Framing::Events, "one event per chunk"), (Framing::Blocks, "64 KiB chunks")] {
+        let deltas = if bench.is_quick { FLOOD_DELTAS / 8 } else { FLOOD_DELTAS };
+        let scenario = Scenario::Stream { deltas, framing, fields: Fields::Lean };
+        let streams = if bench.is_quick { STREAMS / 8 } else { STREAMS };
+        let runs = bench.few_runs(|bench| {
+            let of = |client| bench.children.figures("flood", client, scenario, streams);
+            bench.clients.iter().map(|client| of(*client)).collect::<Vec<_>>()
+        });
+        let what = format!("flood of {streams} streams at once, {name}, peak of resident memory each");
+        let row = bench.row(what, Unit::Memory, &runs, |figures, client| figures[client]["peak"]);
+        bench.add(Row { bound, beside: Some(Beside::Within(2.0 * KIB)), ..row });
+        let what = format!("flood of {streams} streams at once, {name}, CPU per event");
+        let row = bench
+            .row(what, Unit::Time, &runs, |figures, client| figures[client]["processor"] / deltas as f64);
+        bench.add(Row { beside: Some(Beside::Ahead), ..row });
+    }
+}
