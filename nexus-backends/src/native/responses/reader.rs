@@ -435,3 +435,6 @@ impl Response<'_> {
         self.status.is_empty() && self.id.is_empty() && self.output.0.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -369,3 +369,6 @@ fn value_bytes(rest: &[u8]) -> Option<usize> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
