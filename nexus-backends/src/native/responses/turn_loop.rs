@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use nexus_core::{
-    AppliedEffort, Cost, Effort, ErrorKind, EventSink, FinishReason, Limit, Limits, OnLost, Phase,
-    ResumeHandle, SessionMode, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
+    AppliedEffort, Cost, Effort, ErrorKind, EventSink, FinishReason, Limit, Limits, OnLost, OutputSupport,
+    Phase, PromptBlock, ResumeHandle, SessionMode, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest,
+    TurnResult, Usd,
     turn::{RateLimitNews, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::Value;
@@ -101,8 +102,7 @@ impl<'a> TurnLoop<'a> {
         let outcome = self.iterate(&mut conversation, events).await;
         let keeps = !matches!(self.request.session, SessionMode::Ephemeral);
         if let Some(conversation) = conversation.filter(|_| keeps) {
-            self.course.log.resume =
-                Some(ResumeHandle::new(self.backend.id.clone(), conversation.keep()));
+            self.course.log.resume = Some(ResumeHandle::new(self.backend.id.clone(), conversation.keep()));
         }
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         let Course { cancel, watch, log } = &mut self.course;
@@ -123,17 +123,30 @@ impl<'a> TurnLoop<'a> {
         let offered = offer(&definitions, setup.plan.shape.schemas);
         setup.tools = offered.tools;
         let mut warnings = offered.warnings;
+        let mut instruction = None;
         if let Some(schema) = &self.request.output {
-            let (format, lost) = output_format(schema, setup.plan.shape.schemas);
-            setup.output_format = Some(format);
-            warnings.extend(lost);
+            if self.backend.dialect.capabilities().output == OutputSupport::Native {
+                let (format, lost) = output_format(schema, setup.plan.shape.schemas);
+                let is_told = format.get("type").is_some_and(|kind| kind == "json_schema");
+                setup.output_format = is_told.then_some(format);
+                warnings.extend(lost);
+            }
+            // What the server is not told, the model is.
+            instruction = setup.output_format.is_none().then(|| schema.instruction());
         }
         for warning in warnings {
             self.course.log.event(TurnEvent::warning(warning));
         }
 
         let conversation = kept.insert(self.open(&setup)?);
-        conversation.user(&self.request.prompt);
+        match instruction {
+            None => conversation.user(&self.request.prompt),
+            Some(instruction) => {
+                let mut prompt = self.request.prompt.clone();
+                prompt.push(PromptBlock::text(instruction));
+                conversation.user(&prompt);
+            }
+        }
         let mut desk = ToolDesk::new(
             Arc::clone(&self.host.tools),
             &definitions,
@@ -207,9 +220,9 @@ impl<'a> TurnLoop<'a> {
 
     /// A failure without the credential in its words.
     pub(super) fn redacted(&self, mut failure: Failure) -> Failure {
-        failure.message = failure.message.map(|message| {
-            String::from_utf8_lossy(&self.redactor.redact(message.as_bytes())).into_owned()
-        });
+        failure.message = failure
+            .message
+            .map(|message| String::from_utf8_lossy(&self.redactor.redact(message.as_bytes())).into_owned());
         failure
     }
 
