@@ -1,39 +1,46 @@
 //! A model's API before the suite: a backend that calls it by itself, with a simulator at the other end.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use nexus_core::BackendKind;
 
 use super::{
     kind_subject::{Builder, Counterpart, KindSubject},
-    subject::{Line, Stage, StageError},
+    subject::{Line, Stage, StageError, Timing},
 };
-use crate::sim::{Dialect, Scenario, ToolCall};
+use crate::sim::{Dialect, Model, Scenario, ToolCall};
 
 /// A native backend before the suite: one that takes `base_url` and `credential` among its settings, calls the
 /// model itself, and whose resume handles carry the conversation.
 ///
 /// ```
-/// # use std::sync::Arc;
+/// # use std::{sync::Arc, time::Duration};
 /// # use nexus_core::BackendKind;
-/// # use nexus_testkit::{conformance::NativeSubject, sim::Dialect};
+/// # use nexus_testkit::{conformance::NativeSubject, sim::{Dialect, Model}};
 /// # fn subject(kind: Arc<dyn BackendKind>) -> NativeSubject {
-/// NativeSubject::new("responses", kind, Dialect::Responses).with_model("qwen3")
+/// NativeSubject::new("codex-sub-token", kind, Dialect::Responses)
+///     .with_model("gpt-6.1-sol")
+///     .with_catalogue([Model::new("gpt-6.1-sol").lite()])
+///     .before_a_strict_vendor()
 /// # }
 /// ```
 pub type NativeSubject = KindSubject<Service>;
 
 /// The API that is called.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Service {
     dialect: Dialect,
+    models: Vec<Model>,
+    strict: bool,
 }
 
 impl NativeSubject {
     /// A backend of `kind` before a simulator that speaks `dialect`.
     pub fn new(name: impl Into<String>, kind: Arc<dyn BackendKind>, dialect: Dialect) -> Self {
+        let service = Service { dialect, models: Vec::new(), strict: false };
         let by_name = |name: &str, arguments| ToolCall::function(name, arguments);
-        let subject = Self::before(name.into(), kind, Service { dialect }, by_name)
+        let subject = Self::before(name.into(), kind, service, by_name)
+            .with_timing(Timing { short: SHORT, ..Timing::default() })
             .not_staging("a_lost_conversation_is_an_error", CARRIED)
             .not_staging("a_lost_conversation_begins_afresh_if_allowed", CARRIED);
         match dialect {
@@ -43,13 +50,32 @@ impl NativeSubject {
             _ => subject,
         }
     }
+
+    /// Lets the simulator list `models`, so that the backend learns what each of them takes.
+    #[must_use]
+    pub fn with_catalogue(mut self, models: impl IntoIterator<Item = impl Into<Model>>) -> Self {
+        self.counterpart.models = models.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Lets the simulator refuse what the vendor is known to refuse: see [`Scenario::strict`].
+    #[must_use]
+    pub fn before_a_strict_vendor(mut self) -> Self {
+        self.counterpart.strict = true;
+        self
+    }
 }
+
+/// Long enough to be heard: nothing has to be started first.
+const SHORT: Duration = Duration::from_millis(1500);
 
 /// Why a conversation cannot be lost.
 const CARRIED: &str = "the handle carries the conversation, so that there is nothing to lose";
 
 impl Counterpart for Service {
-    fn stage(&self, script: Scenario, line: Line, builder: Builder<'_>) -> Result<Stage, StageError> {
+    fn stage(&self, mut script: Scenario, line: Line, builder: Builder<'_>) -> Result<Stage, StageError> {
+        script.models.extend(self.models.iter().cloned());
+        script.strict_shape |= self.strict;
         builder.before_sim(self.dialect, script, line)
     }
 }

@@ -1,8 +1,11 @@
 //! A model as the catalogue lists it, and the catalogue in each vendor's shape.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::server::Arrival;
 use super::wire::Answer;
 
 /// One entry of the catalogue. Written down, a bare name is an entry, too.
@@ -98,12 +101,21 @@ impl From<Model> for Written {
     }
 }
 
-/// The answer to a request for the catalogue; a server without one answers 404.
-pub(super) fn catalogue(models: &[Model], shape: fn(&[Model]) -> Value) -> Answer {
+/// The answer to a request for the catalogue; a server without one answers 404, and 304 to a client that has it.
+pub(super) fn catalogue(arrival: &Arrival<'_>, shape: fn(&[Model]) -> Value) -> Answer {
+    let models = &arrival.scenario.models;
     if models.is_empty() {
         return Answer::json(404, &json!({"error": {"message": "no catalogue here"}}));
     }
-    Answer::json(200, &shape(models)).header("etag", "\"simulated-catalogue\"")
+    let body = shape(models);
+    let mut hasher = DefaultHasher::new();
+    body.to_string().hash(&mut hasher);
+    let etag = format!("\"{:016x}\"", hasher.finish());
+    let answer = match arrival.header("if-none-match") == Some(etag.as_str()) {
+        true => Answer::whole(304, "application/json", ""),
+        false => Answer::json(200, &body),
+    };
+    answer.header("etag", etag)
 }
 
 /// The list that every server of the Responses API has.

@@ -31,7 +31,7 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
             }
         }
         ("GET", path) if path.ends_with("/models") => {
-            Route::Housekeeping(model::catalogue(&arrival.scenario.models, model::xai))
+            Route::Housekeeping(model::catalogue(arrival, model::xai))
         }
         ("GET", path) if path.ends_with("/user") => Route::Housekeeping(Answer::json(
             200,

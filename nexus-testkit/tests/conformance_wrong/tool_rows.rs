@@ -22,11 +22,6 @@ use crate::{
 };
 
 pub(crate) fn caller_tools() -> Vec<Row> {
-    let known = || {
-        setting(|it| {
-            change_calls(&mut it.script, |call| *call = ToolCall::function("lookup", json!({})));
-        })
-    };
     let gives_up = || {
         setting(|it| {
             it.script.replies.truncate(1);
@@ -86,13 +81,7 @@ pub(crate) fn own_loop() -> Vec<Row> {
             "calls run at once",
             host(|it| Meddling::host(it, |tools| tools.one_by_one = true)),
         ),
-        row(
-            "arguments_that_are_not_json_are_answered",
-            "status",
-            setting(|it| {
-                change_calls(&mut it.script, |call| *call = ToolCall::function("lookup", json!({})));
-            }),
-        ),
+        row("arguments_that_are_not_json_are_answered", "status", known()),
         row(
             "an_answer_of_ten_megabytes_arrives_whole",
             "the answer in the ledger",
@@ -146,6 +135,11 @@ pub(crate) fn own_loop() -> Vec<Row> {
             },
         ),
     ]
+}
+
+/// The model calls a tool that is there, by its name and with good arguments.
+fn known() -> Wrong {
+    setting(|it| change_calls(&mut it.script, |call| *call = ToolCall::function("lookup", json!({}))))
 }
 
 fn host(change: fn(TurnHost) -> TurnHost) -> Wrong {

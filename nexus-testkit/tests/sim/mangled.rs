@@ -174,7 +174,7 @@ fn an_error_line_is_the_vendors() {
         match dialect {
             Dialect::Xai => assert_eq!(last, json!({"code": "internal", "error": "Out of sorts."})),
             Dialect::Responses => {
-                assert_eq!((&last["type"], &last["code"]), (&json!("error"), &json!("internal")))
+                assert_eq!((&last["type"], &last["code"]), (&json!("error"), &json!("internal")));
             }
             _ => assert_eq!(last["error"]["message"], "Out of sorts."),
         }

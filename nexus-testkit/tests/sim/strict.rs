@@ -40,7 +40,9 @@ fn openai(sim: &Sim, model: &str, headers: &[(&str, &str)], changes: &Value) -> 
 fn a_codex_client_is_told_which_models_are_lite() {
     let sim = start(Dialect::Responses);
     let listed = get(sim.address(), "/v1/models?client_version=0.169.0", &[]);
-    assert!(listed.header("etag").is_some());
+    let etag = listed.header("etag").expect("a header");
+    let again = get(sim.address(), "/v1/models?client_version=0.169.0", &[("if-none-match", etag)]);
+    assert_eq!((again.status, again.body.as_str()), (Some(304), ""));
     let models = listed.json()["models"].clone();
     assert_eq!((&models[0]["slug"], &models[0]["use_responses_lite"]), (&json!("classic"), &json!(false)));
     assert_eq!((&models[1]["slug"], &models[1]["use_responses_lite"]), (&json!("modern"), &json!(true)));

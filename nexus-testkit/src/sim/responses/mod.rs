@@ -30,7 +30,7 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
         ("GET", path) if path.ends_with("/models") => {
             let is_codex = arrival.query.split('&').any(|pair| pair.starts_with("client_version="));
             let shape = if is_codex { model::codex } else { model::plain };
-            Route::Housekeeping(model::catalogue(&arrival.scenario.models, shape))
+            Route::Housekeeping(model::catalogue(arrival, shape))
         }
         ("HEAD" | "GET", "/") => Route::Housekeeping(Answer::whole(200, "text/plain", "")),
         _ => Route::Unknown,
