@@ -53,6 +53,8 @@ pub(crate) struct ResponseReader {
     /// Hosted calls named so far.
     hosted: u32,
     thinking: Thinking,
+    /// A delta of text came.
+    has_text: bool,
     shown: Vec<MessageId>,
     usage: Option<Usage>,
     cost: Option<Cost>,
@@ -92,6 +94,7 @@ impl ResponseReader {
             named: 0,
             hosted: 0,
             thinking: Thinking::default(),
+            has_text: false,
             shown: Vec::new(),
             usage: None,
             cost: None,
@@ -117,8 +120,10 @@ impl ResponseReader {
     pub(crate) fn whole(&mut self, body: &[u8], events: &mut Vec<TurnEvent>) {
         let body = String::from_utf8_lossy(body);
         match peek(&body) {
-            Peeked::Kind(_) => return self.data("", &body, events),
-            Peeked::Untyped => {}
+            Peeked::Kind(kind) if kind.starts_with("response.") || kind == "error" => {
+                return self.data("", &body, events);
+            }
+            Peeked::Kind(_) | Peeked::Untyped => {}
             Peeked::NoObject(error) => return self.broken(None, &body, error.as_ref(), events),
         }
         match serde_json::from_str::<Response<'_>>(&body) {
@@ -188,8 +193,12 @@ impl ResponseReader {
 
     fn read(&mut self, kind: &str, data: &str, events: &mut Vec<TurnEvent>) -> Result<(), serde_json::Error> {
         match kind {
-            "response.output_text.delta" => self.text(&parse(data)?, false, events),
-            "response.refusal.delta" => self.text(&parse(data)?, true, events),
+            "response.output_text.delta" => self.text(parse(data)?, false, events),
+            "response.refusal.delta" => self.text(parse(data)?, true, events),
+            "response.output_text.done" if !self.has_text => {
+                let part: PartEvent<'_> = parse(data)?;
+                self.text(part.into_delta(), false, events);
+            }
             "response.reasoning_summary_text.delta" | "response.reasoning_summary.delta" => {
                 self.thought(parse(data)?, true, events);
             }
@@ -240,16 +249,17 @@ impl ResponseReader {
         Ok(())
     }
 
-    fn text(&mut self, event: &DeltaEvent<'_>, is_refusal: bool, events: &mut Vec<TurnEvent>) {
+    fn text(&mut self, event: DeltaEvent<'_>, is_refusal: bool, events: &mut Vec<TurnEvent>) {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(SlotKind::Message, place, id) else { return };
         let Some(slot) = self.slots.slot_mut(index) else { return };
-        let delta = event.delta.as_str();
+        let delta = event.delta.0;
         let Some(message) = slot.message.as_ref().filter(|_| !delta.is_empty()) else { return };
-        slot.text.push_str(delta);
+        slot.text.push_str(&delta);
         if is_refusal {
-            slot.refusal.push_str(delta);
+            slot.refusal.push_str(&delta);
         }
+        self.has_text = true;
         events.push(TextDelta::new(message.clone(), delta).into());
         if !slot.is_shown {
             slot.is_shown = true;
@@ -423,6 +433,14 @@ impl fmt::Debug for ResponseReader {
 
 fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, serde_json::Error> {
     serde_json::from_str(data)
+}
+
+impl<'a> PartEvent<'a> {
+    /// The text, as if it were a piece.
+    fn into_delta(self) -> DeltaEvent<'a> {
+        let (item_id, output_index) = (self.item_id, self.output_index);
+        DeltaEvent { item_id, output_index, delta: self.text, ..DeltaEvent::default() }
+    }
 }
 
 impl Response<'_> {

@@ -40,6 +40,8 @@ pub(super) struct PartEvent<'a> {
     pub(super) item_id: Text<'a>,
     pub(super) output_index: Count,
     #[serde(borrow)]
+    pub(super) text: Text<'a>,
+    #[serde(borrow)]
     pub(super) arguments: JsonText<'a>,
     #[serde(borrow)]
     pub(super) input: Text<'a>,

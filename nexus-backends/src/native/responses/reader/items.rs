@@ -19,12 +19,16 @@ impl ResponseReader {
             return;
         };
         let kind = SlotKind::of(item.kind());
-        let index = self.open(kind, event.output_index.0, item.id.as_str());
+        let id = item.id.as_str();
+        let known = self.slots.find_named(kind, id, "");
+        let index = known.unwrap_or_else(|| self.open(kind, event.output_index.0, id));
         let Some(slot) = self.slots.slot_mut(index) else { return };
         item.name_into(slot);
         let preset = if kind == SlotKind::CustomCall { item.input.0 } else { item.arguments.0 };
-        slot.is_preset = !preset.is_empty();
-        slot.text = preset.into_owned();
+        if slot.text.is_empty() {
+            slot.is_preset = !preset.is_empty();
+            slot.text = preset.into_owned();
+        }
     }
 
     /// An item is over. `place` is its place in the output.
@@ -35,7 +39,9 @@ impl ResponseReader {
             return;
         }
         let id = item.id.as_str();
-        let index = match self.slots.find_open(kind, place, id) {
+        let named = self.slots.find_named(kind, id, item.call_id.as_str());
+        let index = match named.map_or_else(|| self.slots.find_open(kind, place, id), |index| Ok(Some(index)))
+        {
             Ok(Some(index)) => index,
             Ok(None) | Err(super::slots::Late) => self.open(kind, place, id),
         };
@@ -84,8 +90,9 @@ impl ResponseReader {
             refusal.push_str(part.refusal.as_str());
         }
         if text.is_empty() {
+            let has_deltas = !slot.text.is_empty();
             let item = message_of(slot, message);
-            return Some(if slot.text.is_empty() { with_raw(item, raw) } else { item });
+            return Some(if has_deltas { item } else { with_raw(item, raw) });
         }
         // What no delta has told is told now, if the deltas are a beginning of the text.
         if let Some(untold) = text.strip_prefix(slot.text.as_str())

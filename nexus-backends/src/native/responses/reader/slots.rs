@@ -91,7 +91,11 @@ impl Slots {
         self.slots
     }
 
-    /// The item that a delta means, if there is one. `Err`: it is over, so that the delta is late.
+    /// The item that is not over and that an event means, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Late`], if the item that is meant is over.
     pub(super) fn find_open(
         &mut self,
         kind: SlotKind,
@@ -111,6 +115,17 @@ impl Slots {
             self.current = index;
         }
         Ok(found)
+    }
+
+    /// The item that is not over and has this id, else this call id.
+    pub(super) fn find_named(&self, kind: SlotKind, item_id: &str, call_id: &str) -> Option<usize> {
+        let newest = || {
+            let newest = self.slots.iter().enumerate().rev().take(SEARCHED);
+            newest.filter(|(_, slot)| slot.kind == kind && slot.item.is_none())
+        };
+        let by_id = newest().find(|(_, slot)| !item_id.is_empty() && slot.item_id == item_id);
+        let by_call = || newest().find(|(_, slot)| !call_id.is_empty() && slot.call_id == call_id);
+        by_id.or_else(by_call).map(|(index, _)| index)
     }
 
     fn search(

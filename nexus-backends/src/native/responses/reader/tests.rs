@@ -257,6 +257,7 @@ fn thinking_belongs_to_the_message_after_it() {
         thought(0, " Still one."),
         thought(1, "Two."),
         text_delta("Hello"),
+        done(1, &message("h", "Hello")),
         raw,
         done(3, &message("m", "Bye")),
         completed(&[]),
@@ -502,4 +503,33 @@ fn a_flood_of_items_is_read_in_bounded_time() {
     let output: Vec<Value> = (0..5_000).map(|index| message(&index.to_string(), "x")).collect();
     reader.event(Event { name: "", data: completed(&output).to_string().as_bytes() }, &mut events);
     assert_eq!(reader.into_reply(&mut events).items.len(), 5_000);
+}
+
+#[test]
+fn a_text_that_is_told_in_one_piece_counts() {
+    let told = json!({ "type": "response.output_text.done", "item_id": "m", "text": "Hello" });
+    let (events, reply) = read(&[told.clone(), completed(&[])]);
+    assert_eq!(texts(&reply), ["Hello"]);
+    assert_eq!(events.len(), 2);
+    let (_, reply) = read(&[text_delta("Hello"), told, done(0, &message("m", "Hello")), completed(&[])]);
+    assert_eq!(texts(&reply), ["Hello"]);
+}
+
+#[test]
+fn an_item_that_begins_twice_is_one() {
+    let added = json!({
+        "type": "response.output_item.added", "output_index": 0, "item": { "type": "message", "id": "m" },
+    });
+    let delta = json!({ "type": "response.output_text.delta", "item_id": "m", "delta": "Hello" });
+    let (_, reply) = read(&[added.clone(), delta, added, done(0, &message("m", "Hello")), completed(&[])]);
+    assert_eq!(texts(&reply), ["Hello"]);
+}
+
+#[test]
+fn calls_without_ids_and_places_are_told_apart_by_call_id() {
+    let added =
+        |call_id: &str| json!({ "type": "response.output_item.added", "item": call("", call_id, "") });
+    let end = |call_id: &str, arguments: &str| json!({ "type": "response.output_item.done", "item": call("", call_id, arguments) });
+    let (_, reply) = read(&[added("1"), added("2"), end("1", "{}"), end("2", "[]"), completed(&[])]);
+    assert_eq!(calls(&reply), [("1", "{}"), ("2", "[]")]);
 }
