@@ -39,6 +39,8 @@ pub(crate) struct Transport {
     plan: ClientPlan,
     /// Made at the first request: it reads the certificates of the platform.
     client: OnceLock<Client>,
+    /// What the configuration adds to every request.
+    headers: HeaderMap,
     max_answer_bytes: usize,
 }
 
@@ -62,13 +64,19 @@ impl Transport {
     pub(crate) fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
         let base_url = BaseUrl::parse(settings.base_url.as_deref())?;
         let plan = ClientPlan::new(settings, context, &base_url)?;
-        Ok(Self { base_url, plan, client: OnceLock::new(), max_answer_bytes: settings.max_event_bytes })
+        Ok(Self {
+            base_url,
+            plan,
+            client: OnceLock::new(),
+            headers: settings.extra_headers()?,
+            max_answer_bytes: settings.max_event_bytes,
+        })
     }
 
     /// Asks for a model's answer: `POST {base_url}/responses`. It returns as soon as it is known what kind of
     /// answer comes.
     pub(crate) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Answer, TransportError> {
-        let mut headers = guarded(headers);
+        let mut headers = self.guarded(headers);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let request = self.client()?.post(self.base_url.join("/responses")).headers(headers).body(body);
@@ -82,7 +90,7 @@ impl Transport {
         path_and_query: &str,
         headers: HeaderMap,
     ) -> Result<Fetched, TransportError> {
-        let mut headers = guarded(headers);
+        let mut headers = self.guarded(headers);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let request = self.client()?.get(self.base_url.join(path_and_query)).headers(headers);
         let fetched = async {
@@ -101,6 +109,20 @@ impl Transport {
         request.send().await.map_err(|error| TransportError::sending(error, proxied))
     }
 
+    /// The headers and those of the configuration, which win, with credentials marked so that nothing prints
+    /// them. An encoding is not asked for: a proxy that compresses a stream holds back what it has not filled a
+    /// block with. Gzip that comes all the same is decoded.
+    fn guarded(&self, mut headers: HeaderMap) -> HeaderMap {
+        headers.extend(self.headers.clone());
+        for name in [AUTHORIZATION, PROXY_AUTHORIZATION] {
+            if let Some(value) = headers.get_mut(name) {
+                value.set_sensitive(true);
+            }
+        }
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers
+    }
+
     fn client(&self) -> Result<&Client, TransportError> {
         if let Some(client) = self.client.get() {
             return Ok(client);
@@ -115,16 +137,4 @@ impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transport").field("base_url", &self.base_url).field("plan", &self.plan).finish()
     }
-}
-
-/// The headers, with credentials marked so that nothing prints them. An encoding is not asked for: a proxy that
-/// compresses a stream holds back what it has not filled a block with. Gzip that comes all the same is decoded.
-fn guarded(mut headers: HeaderMap) -> HeaderMap {
-    for name in [AUTHORIZATION, PROXY_AUTHORIZATION] {
-        if let Some(value) = headers.get_mut(name) {
-            value.set_sensitive(true);
-        }
-    }
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    headers
 }
