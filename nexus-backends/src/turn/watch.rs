@@ -29,6 +29,7 @@ impl Watch {
         }
     }
 
+    #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
     /// A new process begins: silence counts from now, in the phase [`Phase::Start`].
     pub(crate) fn restart(&mut self) {
         self.heard(Phase::Start);

@@ -456,3 +456,6 @@ fn write(into: &mut Vec<u8>, value: &impl Serialize) {
         into.extend_from_slice(b"null");
     }
 }
+
+#[cfg(test)]
+mod tests;
