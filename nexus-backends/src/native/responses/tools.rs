@@ -19,6 +19,7 @@ mod projection;
 mod references;
 mod strict;
 mod unions;
+mod values;
 
 /// Longest name of a function, in bytes. Source: the error that the Responses API gives for a longer one.
 const MAX_NAME_BYTES: usize = 64;
@@ -57,7 +58,9 @@ impl SchemaRules {
     pub(crate) const INLINED: Self = Self { references: false, ..Self::OBJECT_ROOT };
 
     /// As [`OBJECT_ROOT`](Self::OBJECT_ROOT), no unions but those of objects, and no `null` among the values of
-    /// an `enum`.
+    /// an `enum`. Source: the error "tool parameter root must be an object type (root schema is an anyOf/oneOf
+    /// union with a non-object branch)", which one branch that only lists `required` causes too. Below the root
+    /// reports differ; what is told in words there is a small price for a request that is not refused.
     pub(crate) const PLAIN_UNIONS: Self =
         Self { non_object_unions: false, null_in_enum: false, ..Self::OBJECT_ROOT };
 }

@@ -121,7 +121,7 @@ pub(super) fn for_each_subschema(
     for (keyword, value) in schema {
         match (holds(keyword), value) {
             (Holds::Schema, value @ (Value::Object(_) | Value::Bool(_))) => {
-                show(value, &below(place, keyword))
+                show(value, &below(place, keyword));
             }
             (Holds::Schema | Holds::List, Value::Array(list)) => {
                 let place = below(place, keyword);

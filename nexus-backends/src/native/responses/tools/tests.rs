@@ -3,7 +3,10 @@ use serde_json::Map;
 
 use super::{keywords::for_each_subschema, *};
 
+mod alternatives;
+mod answers;
 mod properties;
+mod references;
 
 /// The least that any server could take.
 const LEAST: SchemaRules =
@@ -15,15 +18,19 @@ fn project(schema: &Value, rules: &SchemaRules) -> (Value, Vec<String>) {
 }
 
 /// The projection of a schema that loses nothing.
-fn kept(schema: Value, rules: &SchemaRules) -> Value {
-    let (projected, losses) = project(&schema, rules);
+fn kept(schema: &Value, rules: &SchemaRules) -> Value {
+    let (projected, losses) = project(schema, rules);
     assert_eq!(losses, Vec::<String>::new(), "{schema}");
     projected
 }
 
 /// A property `p` that is optional.
 fn optional(property: Value) -> Value {
-    json!({ "type": "object", "properties": { "p": property } })
+    let properties = Value::Object(Map::from_iter([("p".to_owned(), property)]));
+    Value::Object(Map::from_iter([
+        ("type".to_owned(), json!("object")),
+        ("properties".to_owned(), properties),
+    ]))
 }
 
 fn tool(name: &str, schema: Value) -> ToolDefinition {
@@ -68,7 +75,7 @@ fn a_schema_that_says_nothing_is_an_empty_object() {
     for nothing in
         [json!(true), json!(null), json!({}), json!({ "$schema": "http://json-schema.org/draft-07/schema#" })]
     {
-        assert_eq!(kept(nothing, &SchemaRules::OBJECT_ROOT), empty);
+        assert_eq!(kept(&nothing, &SchemaRules::OBJECT_ROOT), empty);
     }
     for garbage in [json!(false), json!(7), json!("x"), json!([1])] {
         let (projected, losses) = project(&garbage, &SchemaRules::OBJECT_ROOT);
@@ -83,9 +90,9 @@ fn a_schema_that_says_nothing_is_an_empty_object() {
 #[test]
 fn objects_get_properties_and_arrays_get_items() {
     let schema = optional(json!({ "type": "array", "minItems": 1 }));
-    assert_eq!(kept(schema, &SchemaRules::ANY)["properties"]["p"]["items"], json!({}));
+    assert_eq!(kept(&schema, &SchemaRules::ANY)["properties"]["p"]["items"], json!({}));
     let map = optional(json!({ "type": "object", "additionalProperties": { "type": "integer" } }));
-    assert_eq!(kept(map, &SchemaRules::ANY)["properties"]["p"]["properties"], json!({}));
+    assert_eq!(kept(&map, &SchemaRules::ANY)["properties"]["p"]["properties"], json!({}));
 }
 
 #[test]
@@ -104,7 +111,7 @@ fn a_choice_of_required_properties_at_the_root_is_told_as_lost() {
     assert_eq!(losses, [lost]);
     let offer = offer(&[tool("find", schema.clone())], &SchemaRules::OBJECT_ROOT);
     assert_eq!(offer.warnings, [format!("tool \"find\": {lost}")]);
-    assert_eq!(kept(schema.clone(), &SchemaRules::ANY), schema);
+    assert_eq!(kept(&schema, &SchemaRules::ANY), schema);
 }
 
 #[test]
@@ -135,10 +142,10 @@ fn a_tagged_union_at_the_root_keeps_every_tag() {
 fn a_nullable_object_at_the_root_loses_nothing() {
     let object = json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] });
     let nullable = json!({ "anyOf": [object, { "type": "null" }] });
-    assert_eq!(kept(nullable, &SchemaRules::OBJECT_ROOT), object);
+    assert_eq!(kept(&nullable, &SchemaRules::OBJECT_ROOT), object);
     let typed =
         json!({ "type": ["object", "null"], "properties": { "a": { "type": "string" } }, "required": ["a"] });
-    assert_eq!(kept(typed, &SchemaRules::OBJECT_ROOT), object);
+    assert_eq!(kept(&typed, &SchemaRules::OBJECT_ROOT), object);
 }
 
 #[test]
@@ -155,8 +162,8 @@ fn what_all_of_several_say_at_the_root_is_said_together() {
         "properties": { "b": { "type": "integer", "maximum": 9 }, "c": {} },
         "required": ["b", "c"],
     });
-    assert_eq!(kept(schema.clone(), &LEAST), expected);
-    let with_references = kept(schema, &SchemaRules::OBJECT_ROOT);
+    assert_eq!(kept(&schema, &LEAST), expected);
+    let with_references = kept(&schema, &SchemaRules::OBJECT_ROOT);
     assert_eq!(with_references["properties"], expected["properties"]);
     assert!(with_references["$defs"]["base"].is_object());
 }
@@ -173,136 +180,6 @@ fn values_and_exclusions_at_the_root_become_properties_or_a_warning() {
     assert_eq!(losses.len(), 1);
     let not = json!({ "type": "object", "properties": {}, "not": { "required": ["x"] } });
     assert_eq!(project(&not, &SchemaRules::OBJECT_ROOT).1, ["at /not: what is ruled out is not told"]);
-}
-
-#[test]
-fn alternatives_of_different_types_become_a_list_of_types_without_loss() {
-    let schema = optional(json!({
-        "description": "Where.",
-        "anyOf": [
-            { "type": "string", "minLength": 1 },
-            { "type": "array", "items": { "type": "string" }, "maxItems": 3 },
-            { "type": "null" },
-        ],
-    }));
-    let expected = json!({
-        "description": "Where.", "type": ["string", "array", "null"], "minLength": 1,
-        "items": { "type": "string" }, "maxItems": 3,
-    });
-    assert_eq!(kept(schema.clone(), &LEAST)["properties"]["p"], expected);
-    assert_eq!(kept(schema.clone(), &SchemaRules::OBJECT_ROOT), schema);
-}
-
-#[test]
-fn described_values_become_one_list_with_their_words() {
-    let schema = optional(json!({
-        "oneOf": [
-            { "type": "string", "const": "low", "description": "Quick." },
-            { "type": "string", "enum": ["mid", "high"] },
-        ],
-    }));
-    let expected =
-        json!({ "type": "string", "enum": ["low", "mid", "high"], "description": "\"low\": Quick." });
-    assert_eq!(kept(schema, &LEAST)["properties"]["p"], expected);
-}
-
-#[test]
-fn a_union_of_objects_may_stay_below_the_root() {
-    let object = |name: &str| json!({ "type": "object", "properties": { name: { "type": "string" } } });
-    let schema = optional(json!({ "anyOf": [object("a"), object("b")] }));
-    assert_eq!(kept(schema.clone(), &LEAST), schema);
-}
-
-#[test]
-fn alternatives_that_overlap_are_widened_and_told() {
-    let schema = optional(json!({
-        "anyOf": [{ "type": "string", "pattern": "^a" }, { "type": "string", "const": "b" }, { "type": "integer" }],
-    }));
-    let (projected, losses) = project(&schema, &LEAST);
-    assert_eq!(
-        projected["properties"]["p"],
-        json!({ "type": ["string", "integer"], "description": "It may be \"b\"." })
-    );
-    let lost =
-        "its alternatives are offered as one value of string or integer; what each of them asks is not told";
-    assert_eq!(losses, [format!("at /properties/p/anyOf: {lost}")]);
-}
-
-#[test]
-fn null_among_values_is_said_in_the_way_the_rules_leave() {
-    let values = json!({ "type": ["string", "null"], "enum": ["a", "b", null] });
-    let required =
-        |property: Value| json!({ "type": "object", "properties": { "p": property }, "required": ["p"] });
-    let unions = SchemaRules { null_in_enum: false, ..SchemaRules::OBJECT_ROOT };
-    let apart = json!({ "anyOf": [{ "type": "string", "enum": ["a", "b"] }, { "type": "null" }] });
-    assert_eq!(kept(required(values.clone()), &unions)["properties"]["p"], apart);
-    let (left_out, losses) = project(&optional(values.clone()), &LEAST);
-    assert_eq!(left_out["properties"]["p"], json!({ "type": "string", "enum": ["a", "b"] }));
-    assert_eq!(losses, ["at /properties/p: null is not offered; the property can be left out instead"]);
-    let (in_words, losses) = project(&required(values), &LEAST);
-    let told = json!({ "type": ["string", "null"], "description": "It is \"a\", \"b\" or null." });
-    assert_eq!(in_words["properties"]["p"], told);
-    assert_eq!(losses.len(), 1);
-    let never = optional(json!({ "type": "string", "enum": ["a", null] }));
-    assert_eq!(kept(never, &LEAST)["properties"]["p"], json!({ "type": "string", "enum": ["a"] }));
-}
-
-#[test]
-fn references_are_spelled_out_where_they_are_not_taken() {
-    let schema = json!({
-        "type": "object",
-        "properties": { "a": { "$ref": "#/$defs/Pair%3Cint%3E", "description": "The first." }, "b": { "$ref": "#/definitions/n" } },
-        "$defs": { "Pair<int>": { "type": "array", "items": { "$ref": "#/definitions/n" } } },
-        "definitions": { "n": { "type": "integer" } },
-    });
-    let expected = json!({
-        "type": "object",
-        "properties": {
-            "a": { "type": "array", "items": { "type": "integer" }, "description": "The first." },
-            "b": { "type": "integer" },
-        },
-    });
-    assert_eq!(kept(schema.clone(), &SchemaRules::INLINED), expected);
-    assert_eq!(kept(schema.clone(), &SchemaRules::PLAIN_UNIONS), schema);
-}
-
-#[test]
-fn a_reference_into_the_middle_is_spelled_out_for_servers_that_follow_definitions_alone() {
-    let schema = json!({
-        "type": "object",
-        "properties": { "a": { "type": "string", "minLength": 2 }, "b": { "$ref": "#/properties/a" } },
-    });
-    let projected = kept(schema.clone(), &SchemaRules::OBJECT_ROOT);
-    assert_eq!(projected["properties"]["b"], schema["properties"]["a"]);
-    assert_eq!(kept(schema.clone(), &SchemaRules::ANY), schema);
-}
-
-#[test]
-fn a_schema_that_contains_itself_is_cut_with_a_note() {
-    let tree = json!({
-        "type": "object",
-        "properties": { "name": { "type": "string" }, "children": { "type": "array", "items": { "$ref": "#" } } },
-    });
-    let (projected, losses) = project(&tree, &SchemaRules::INLINED);
-    let inner = json!({ "type": "object", "properties": {}, "description": "As # once more." });
-    assert_eq!(projected["properties"]["children"]["items"], inner);
-    let lost =
-        "at /properties/children/items: # contains itself or is too large, and is not spelled out here";
-    assert_eq!(losses, [lost]);
-    assert_eq!(kept(tree.clone(), &SchemaRules::PLAIN_UNIONS), tree);
-}
-
-#[test]
-fn a_reference_that_leads_nowhere_admits_anything() {
-    for nowhere in
-        ["#/$defs/none", "other.json", "https://example.invalid/a", "#/properties", "#anchor", "#/%zz"]
-    {
-        for rules in [SchemaRules::ANY, LEAST] {
-            let (projected, losses) = project(&optional(json!({ "$ref": nowhere })), &rules);
-            assert_eq!(projected["properties"]["p"], json!({}), "{nowhere}");
-            assert_eq!(losses.len(), 1, "{nowhere}: {losses:?}");
-        }
-    }
 }
 
 #[test]
@@ -395,68 +272,4 @@ fn what_fitted_before_fits_the_projection() {
             assert!(fits.is_ok(), "{value} does not fit {projected}: {fits:?}");
         }
     }
-}
-
-#[test]
-fn a_strict_answer_is_asked_for_only_where_the_schema_is_strict() {
-    let strict = json!({
-        "type": "object",
-        "properties": {
-            "name": { "type": "string", "pattern": "^a" },
-            "items": { "type": "array", "items": { "$ref": "#/$defs/item" } },
-            "or": { "anyOf": [{ "type": "string" }, { "type": "null" }] },
-        },
-        "required": ["items", "name", "or"],
-        "additionalProperties": false,
-        "$defs": { "item": { "type": "object", "properties": {}, "required": [], "additionalProperties": false } },
-    });
-    let format =
-        |schema: Value| output_format(&OutputSchema::new(schema).unwrap(), &SchemaRules::OBJECT_ROOT);
-    let (given, warnings) = format(strict.clone());
-    assert_eq!(given, json!({ "type": "json_schema", "name": "answer", "strict": true, "schema": strict }));
-    assert_eq!(warnings, Vec::<String>::new());
-    type Change = fn(&mut Value);
-    let changes: [Change; 9] = [
-        |schema| schema["required"] = json!(["items", "name"]),
-        |schema| schema["additionalProperties"] = json!(true),
-        |schema| schema["$defs"]["item"]["additionalProperties"] = json!({}),
-        |schema| schema["properties"]["name"]["minLength"] = json!(1),
-        |schema| schema["properties"]["name"]["format"] = json!("uri"),
-        |schema| schema["properties"]["name"] = json!({}),
-        |schema| schema["properties"]["items"]["items"] = json!(true),
-        |schema| schema["properties"]["items"]["items"]["description"] = json!("x"),
-        |schema| schema["properties"]["name"]["default"] = json!("a"),
-    ];
-    for (index, change) in changes.iter().enumerate() {
-        let mut loose = strict.clone();
-        change(&mut loose);
-        assert_eq!(format(loose).0["strict"], false, "change {index}");
-    }
-}
-
-#[test]
-fn a_strict_schema_has_limits_of_size() {
-    let closed = |properties: Map<String, Value>| {
-        let names: Vec<_> = properties.keys().cloned().collect();
-        json!({ "type": "object", "properties": properties, "required": names, "additionalProperties": false })
-    };
-    let wide = |count: usize| {
-        closed((0..count).map(|index| (index.to_string(), json!({ "type": "null" }))).collect())
-    };
-    assert!(is_strict(&wide(5_000)) && !is_strict(&wide(5_001)));
-    let deep = |levels: usize| {
-        (1..levels).fold(closed(Map::new()), |inner, _| closed(Map::from_iter([("p".to_owned(), inner)])))
-    };
-    assert!(is_strict(&deep(10)) && !is_strict(&deep(13)));
-}
-
-#[test]
-fn an_answer_that_is_no_object_is_checked_on_our_side_alone_unless_the_server_takes_it() {
-    let list = OutputSchema::new(json!({ "type": "array", "items": { "type": "string" } })).unwrap();
-    let (format, warnings) = output_format(&list, &SchemaRules::OBJECT_ROOT);
-    assert_eq!(format, json!({ "type": "text" }));
-    assert!(warnings[0].contains("is not told to the server"), "{warnings:?}");
-    let (format, warnings) = output_format(&list, &SchemaRules::ANY);
-    assert_eq!((&format["schema"], &format["strict"]), (list.schema(), &json!(false)));
-    assert!(warnings.is_empty());
 }

@@ -8,14 +8,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::{
-    keywords::{self, below, describe, for_each_subschema, is_annotation, speaks_of, type_of},
+    keywords::{self, below, describe, for_each_subschema, is_annotation, speaks_of},
     merge::{conjunction, disjunction},
     projection::Projection,
     references,
+    values::{NO_NULL, in_words, take_null_from_enum, types_of, values_of, values_of_all},
 };
-
-/// How many values are told in words.
-const MAX_VALUES_IN_WORDS: usize = 40;
 
 /// Brings `schema` and all below it under the rules for alternatives and for `null`.
 ///
@@ -35,7 +33,7 @@ pub(super) fn settle(
     });
     if !projection.rules.non_object_unions {
         let merged = ["anyOf", "oneOf"]
-            .map(|keyword| merge_alternatives(schema, keyword, place, projection, depth))
+            .map(|keyword| merge_alternatives(schema, keyword, place, projection, depth, is_optional))
             .contains(&true);
         // An alternative may have brought unions of its own, or made one of two properties.
         if merged && let Some(depth) = depth.checked_sub(1) {
@@ -108,37 +106,83 @@ fn merge_alternatives(
     place: &str,
     projection: &mut Projection<'_>,
     depth: usize,
+    is_optional: bool,
 ) -> bool {
     let Some(Value::Array(list)) = schema.get(keyword) else { return false };
     if list.iter().all(|alternative| is_object(alternative, projection, depth)) {
         return false;
     }
     let Some(Value::Array(list)) = schema.remove(keyword) else { return false };
-    let place = below(place, keyword);
-    let mut alternatives: Vec<Map<String, Value>> = Vec::new();
-    for (index, alternative) in list.into_iter().enumerate() {
-        let alternative = match alternative {
-            Value::Object(alternative) => {
-                resolved(alternative, &format!("{place}/{index}"), projection, depth)
-            }
-            Value::Bool(false) => continue,
-            _ => Map::new(),
-        };
-        if alternative.keys().all(|keyword| is_annotation(keyword)) {
-            // Whatever the others say, anything is admitted.
-            return true;
-        }
-        if !alternatives.contains(&alternative) {
-            alternatives.push(alternative);
-        }
-    }
+    let here = below(place, keyword);
+    let Some(mut alternatives) = spliced(list, &here, projection, depth) else { return true };
+    let is_null = |schema: &Map<String, Value>| keywords::types(schema) == ["null"];
     if alternatives.is_empty() {
-        projection.lose(&place, "nothing fits it; anything is admitted");
+        projection.lose(&here, "nothing fits it; anything is admitted");
         return true;
     }
-    let united = united(&alternatives, &place, projection);
-    *schema = conjunction(std::mem::take(schema), united, &place, projection);
+    let (mut merged, mut is_exact) = united(&alternatives);
+    if !is_exact && is_optional && alternatives.iter().any(is_null) {
+        projection.lose(place, NO_NULL);
+        alternatives.retain(|schema| !is_null(schema));
+        (merged, is_exact) = united(&alternatives);
+        let list: Vec<_> = alternatives.into_iter().map(Value::Object).collect();
+        if !is_exact && list.iter().all(|alternative| is_object(alternative, projection, depth)) {
+            schema.insert(keyword.to_owned(), Value::Array(list));
+            return true;
+        }
+    }
+    if !is_exact {
+        let kinds = match keywords::types(&merged)[..] {
+            [] => "any type".to_owned(),
+            ref names => names.join(" or "),
+        };
+        let what = format!(
+            "its alternatives are offered as one value of {kinds}; what each of them asks is not told"
+        );
+        projection.lose(&here, what);
+    }
+    if let Some(Value::String(words)) = merged.remove("description") {
+        describe(schema, &words);
+    }
+    *schema = conjunction(std::mem::take(schema), merged, &here, projection);
     true
+}
+
+/// The alternatives, those of nested unions among them, each once and with what it refers to in place of the
+/// reference. `None` if one of them admits anything.
+fn spliced(
+    list: Vec<Value>,
+    place: &str,
+    projection: &mut Projection<'_>,
+    depth: usize,
+) -> Option<Vec<Map<String, Value>>> {
+    let mut alternatives: Vec<Map<String, Value>> = Vec::new();
+    for (index, alternative) in list.into_iter().enumerate() {
+        let place = format!("{place}/{index}");
+        let mut alternative = match alternative {
+            Value::Object(alternative) => resolved(alternative, &place, projection, depth),
+            Value::Bool(false) => continue,
+            _ => return None,
+        };
+        let says: Vec<_> =
+            alternative.keys().map(String::as_str).filter(|keyword| !is_annotation(keyword)).collect();
+        let nested = match says[..] {
+            [] => return None,
+            ["anyOf"] => alternative.remove("anyOf"),
+            ["oneOf"] => alternative.remove("oneOf"),
+            _ => None,
+        };
+        let found = match (nested, depth.checked_sub(1)) {
+            (Some(Value::Array(nested)), Some(depth)) => spliced(nested, &place, projection, depth)?,
+            _ => vec![alternative],
+        };
+        for schema in found {
+            if !alternatives.contains(&schema) {
+                alternatives.push(schema);
+            }
+        }
+    }
+    Some(alternatives)
 }
 
 /// An alternative with what it refers to in place of the reference.
@@ -166,17 +210,13 @@ fn resolved(
     }
 }
 
-/// Alternatives as one schema.
-fn united(
-    alternatives: &[Map<String, Value>],
-    place: &str,
-    projection: &mut Projection<'_>,
-) -> Map<String, Value> {
+/// Alternatives as one schema, and whether it says the same.
+fn united(alternatives: &[Map<String, Value>]) -> (Map<String, Value>, bool) {
     if let [one] = alternatives {
-        return one.clone();
+        return (one.clone(), true);
     }
     if let Some(values) = values_of_all(&alternatives.iter().collect::<Vec<_>>()) {
-        return values;
+        return (values, true);
     }
     let types: Vec<Vec<&str>> = alternatives.iter().map(types_of).collect();
     let mut united = Map::new();
@@ -217,116 +257,11 @@ fn united(
     });
     keywords::set_types(&mut united, &names);
     for schema in alternatives {
-        let values = values_of(schema).filter(|_| !schema.contains_key("description"));
+        let values = || values_of(schema).filter(|values| values.iter().any(|value| !value.is_null()));
         let words = schema.get("description").and_then(Value::as_str).map(str::to_owned);
-        if let Some(sentence) = words.or_else(|| Some(format!("It may be {}.", in_words(&values?)))) {
+        if let Some(sentence) = words.or_else(|| Some(format!("It may be {}.", in_words(&values()?)))) {
             describe(&mut united, &sentence);
         }
     }
-    if !is_exact {
-        let kinds = if names.is_empty() { "any type".to_owned() } else { names.join(" or ") };
-        let what = format!(
-            "its alternatives are offered as one value of {kinds}; what each of them asks is not told"
-        );
-        projection.lose(place, what);
-    }
-    united
-}
-
-/// The types of value that fit `schema`; empty if it does not tell.
-fn types_of(schema: &Map<String, Value>) -> Vec<&str> {
-    let named = keywords::types(schema);
-    if !named.is_empty() {
-        return named;
-    }
-    match values_of(schema) {
-        Some(values) => values.iter().map(type_of).collect::<BTreeSet<_>>().into_iter().collect(),
-        None if schema.contains_key("properties") => vec!["object"],
-        None => Vec::new(),
-    }
-}
-
-/// The values that a schema lists, if it says nothing else of them but their type.
-fn values_of(schema: &Map<String, Value>) -> Option<Vec<Value>> {
-    let others = schema.keys().filter(|keyword| !is_annotation(keyword) && *keyword != "type");
-    match others.map(String::as_str).collect::<Vec<_>>()[..] {
-        ["const"] => Some(vec![schema.get("const")?.clone()]),
-        ["enum"] => schema.get("enum")?.as_array().cloned(),
-        [] if keywords::types(schema) == ["null"] => Some(vec![Value::Null]),
-        _ => None,
-    }
-}
-
-/// One list of the values of all, if each of them is a list of values. What is said of single values becomes
-/// part of the description.
-fn values_of_all(schemas: &[&Map<String, Value>]) -> Option<Map<String, Value>> {
-    let lists: Option<Vec<_>> = schemas.iter().map(|schema| values_of(schema)).collect();
-    let lists = lists?;
-    let mut values: Vec<Value> = Vec::new();
-    let mut merged = Map::new();
-    for (schema, list) in schemas.iter().zip(lists) {
-        if let Some(words) = schema.get("description").and_then(Value::as_str) {
-            describe(&mut merged, &format!("{}: {words}", in_words(&list)));
-        }
-        values.extend(list);
-    }
-    let mut seen = BTreeSet::new();
-    values.retain(|value| seen.insert(value.to_string()));
-    let mut types: Vec<&str> = Vec::new();
-    for schema in schemas {
-        let named = types_of(schema);
-        types.extend(named.into_iter().filter(|name| !types.contains(name)).collect::<Vec<_>>());
-    }
-    keywords::set_types(&mut merged, &types);
-    merged.insert("enum".to_owned(), Value::Array(values));
-    Some(merged)
-}
-
-fn take_null_from_enum(
-    schema: &mut Map<String, Value>,
-    place: &str,
-    projection: &mut Projection<'_>,
-    is_optional: bool,
-) {
-    let Some(Value::Array(values)) = schema.get("enum") else { return };
-    let others: Vec<Value> = values.iter().filter(|value| !value.is_null()).cloned().collect();
-    if others.len() == values.len() {
-        return;
-    }
-    let admits_null = !schema.contains_key("type") || keywords::types(schema).contains(&"null");
-    let types: Vec<String> =
-        keywords::types(schema).into_iter().filter(|name| *name != "null").map(str::to_owned).collect();
-    let types: Vec<&str> = types.iter().map(String::as_str).collect();
-    schema.remove("enum");
-    if others.is_empty() && admits_null {
-        keywords::set_types(schema, &["null"]);
-    } else if others.is_empty() {
-        projection.lose(place, "nothing fits it; its one value, null, is not told");
-    } else if !admits_null {
-        schema.insert("enum".to_owned(), Value::Array(others));
-    } else if projection.rules.non_object_unions && !schema.contains_key("anyOf") {
-        schema.remove("type");
-        let mut listed = Map::from_iter([("enum".to_owned(), Value::Array(others))]);
-        keywords::set_types(&mut listed, &types);
-        schema.insert("anyOf".to_owned(), json!([listed, { "type": "null" }]));
-    } else if is_optional {
-        keywords::set_types(schema, &types);
-        schema.insert("enum".to_owned(), Value::Array(others));
-        projection.lose(place, "null is not offered; the property can be left out instead");
-    } else {
-        let told: BTreeSet<&str> = if types.is_empty() {
-            others.iter().map(type_of).collect()
-        } else {
-            types.iter().copied().collect()
-        };
-        keywords::set_types(schema, &told.into_iter().chain(["null"]).collect::<Vec<_>>());
-        describe(schema, &format!("It is {} or null.", in_words(&others)));
-        projection.lose(place, "its values, null among them, are told in words");
-    }
-}
-
-fn in_words(values: &[Value]) -> String {
-    let listed: Vec<_> = values.iter().take(MAX_VALUES_IN_WORDS).map(Value::to_string).collect();
-    let more = if values.len() > MAX_VALUES_IN_WORDS { ", …" } else { "" };
-    format!("{}{more}", listed.join(", "))
+    (united, is_exact)
 }
