@@ -107,7 +107,9 @@ impl ErrorReply<'_> {
             409 => (Meaning::VendorFailure, None),
             426 => (
                 Meaning::InvalidRequest,
-                Some("the server wants another version of the client: set `client_version`"),
+                Some(
+                    "the server wants another version of the client, which `client_version` sets where a kind of backend has one",
+                ),
             ),
             503 | 529 => (Meaning::Overloaded, None),
             400..=499 => (Meaning::InvalidRequest, None),

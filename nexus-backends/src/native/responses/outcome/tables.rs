@@ -57,8 +57,9 @@ impl Meaning {
 /// than the status and is not here.
 ///
 /// Sources: *codex*: what codex 0.169.0 tells apart, and streams that it accepted; *openai*: the error codes of
-/// OpenAI's API reference; *llama.cpp*: the error types of its server.
-const CODES: [(&str, Meaning); 23] = [
+/// OpenAI's API reference; *llama.cpp*: the error types of its server; *moonshot*: Moonshot's; *messages*: the
+/// Messages API, whose errors gateways pass on.
+const CODES: [(&str, Meaning); 21] = [
     ("context_length_exceeded", Meaning::ContextExceeded), // codex
     ("exceed_context_size_error", Meaning::ContextExceeded), // llama.cpp
     ("insufficient_quota", Meaning::UsageLimit),           // codex
@@ -68,35 +69,35 @@ const CODES: [(&str, Meaning); 23] = [
     ("rate_limit_exceeded", Meaning::RateLimited),         // codex
     ("server_is_overloaded", Meaning::Overloaded),         // codex
     ("slow_down", Meaning::Overloaded),                    // codex
-    ("overloaded", Meaning::Overloaded),                   // openai-compatible gateways
-    ("overloaded_error", Meaning::Overloaded),             // openai-compatible gateways
+    ("overloaded", Meaning::Overloaded),                   // messages
+    ("overloaded_error", Meaning::Overloaded),             // messages
     ("unavailable_error", Meaning::Overloaded),            // llama.cpp, while it loads a model
     ("invalid_prompt", Meaning::Refused),                  // codex
     ("cyber_policy", Meaning::Refused),                    // codex
     ("content_policy_violation", Meaning::Refused),        // openai
     ("content_filter", Meaning::Refused),                  // openai
     ("model_not_found", Meaning::ModelUnavailable),        // openai
-    ("unsupported_model", Meaning::ModelUnavailable),      // openai
     ("invalid_api_key", Meaning::Unauthenticated),         // openai
-    ("invalid_authentication", Meaning::Unauthenticated),  // openai
     ("authentication_error", Meaning::Unauthenticated),    // llama.cpp
     ("permission_error", Meaning::Forbidden),              // llama.cpp
-    ("exceeded_current_quota_error", Meaning::UsageLimit), // openai-compatible gateways
+    ("exceeded_current_quota_error", Meaning::UsageLimit), // moonshot
 ];
 
 /// Words for a conversation that is too long, in lower case. Only servers that give it no code say it so.
-const TOO_LONG: [&str; 8] = [
+const TOO_LONG: [&str; 10] = [
     "prompt is too long",                 // grok 1.0.41 looks for it
     "too long for this model",            // grok 1.0.41 looks for it
     "maximum prompt length",              // grok 1.0.41 looks for it
     "maximum context length",             // grok 1.0.41 looks for it; vLLM's words too
     "context_length_exceeded",            // grok 1.0.41 looks for it
-    "exceeds the context window",         // codex 0.169.0 with context_length_exceeded
-    "exceeds the available context size", // llama.cpp
-    "exceeded model token limit",         // openai-compatible gateways
+    "exceeds the context window",         // codex 0.169.0, beside its code
+    "exceeds the available context size", // llama.cpp, older than its code
+    "greater than the context length",    // LM Studio
+    "exceeded max context length",        // Ollama
+    "exceeded model token limit",         // Moonshot
 ];
 
-/// Words for a model that is not there, in lower case, after the word "model".
+/// Words for a model that is not there, in lower case: after the word "model", unless they hold it themselves.
 const MISSING_MODEL: [&str; 6] = [
     "does not exist",                    // openai, vLLM
     "not found",                         // Ollama
@@ -130,7 +131,8 @@ pub(super) fn speaks_of_missing_model(body: &ErrorBody) -> bool {
     }
     let Some(message) = &body.message else { return false };
     let message = message.to_lowercase();
-    message
-        .split_once("model")
-        .is_some_and(|(_, after)| MISSING_MODEL.iter().any(|words| after.contains(words)))
+    let Some((_, after)) = message.split_once("model") else { return false };
+    MISSING_MODEL
+        .iter()
+        .any(|words| after.contains(words) || (words.contains("model") && message.contains(words)))
 }

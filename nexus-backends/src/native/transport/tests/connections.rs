@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
+use reqwest::header::USER_AGENT;
+
 use super::*;
 
 /// A server that keeps its connections.
@@ -93,8 +95,24 @@ async fn no_credential_is_shown() {
     let server = keeping();
     let transport = transport(&server.base_url(), json!({}));
     let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer canary"))]);
-    assert!(!format!("{:?}", guarded(headers.clone())).contains("canary"));
+    assert!(!format!("{:?}", transport.guarded(headers.clone())).contains("canary"));
     transport.post(headers, Bytes::new()).await.unwrap();
     assert!(server.requests()[0].head.contains("authorization: bearer canary"));
     assert!(!format!("{transport:?}").contains("canary"));
+}
+
+#[tokio::test]
+async fn the_headers_of_the_configuration_win_and_are_not_shown() {
+    let server = keeping();
+    let transport =
+        transport(&server.base_url(), json!({ "headers": { "X-Key": "canary", "user-agent": "own" } }));
+    let headers = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static("dialect"))]);
+    assert!(!format!("{transport:?} {:?}", transport.guarded(headers.clone())).contains("canary"));
+    transport.post(headers.clone(), Bytes::new()).await.unwrap();
+    transport.get("/models", headers).await.unwrap();
+    for request in server.requests() {
+        for line in ["x-key: canary", "user-agent: own"] {
+            assert!(request.head.lines().any(|found| found == line), "no {line:?} in {}", request.head);
+        }
+    }
 }
