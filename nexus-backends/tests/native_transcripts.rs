@@ -12,6 +12,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::PathBuf,
+    sync::LazyLock,
 };
 
 use bytes::Bytes;
@@ -49,7 +50,7 @@ struct Row {
     refused: bool,
 }
 
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Tokens {
     input: Option<u64>,
@@ -78,8 +79,10 @@ struct Recording {
     row: Row,
 }
 
+static RECORDINGS: LazyLock<Vec<Recording>> = LazyLock::new(read_recordings);
+
 /// Every recording. Fails where one has no row or a row no recording.
-fn recordings() -> Vec<Recording> {
+fn read_recordings() -> Vec<Recording> {
     let mut all = Vec::new();
     for (folder, at_least) in FOLDERS {
         let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/transcripts/native", folder].iter().collect();
@@ -135,8 +138,8 @@ fn ending(ending: &DecodedEnding) -> String {
 
 #[test]
 fn every_recorded_body_has_the_outcome_that_the_table_states() {
-    for Recording { name, folder, body, row } in recordings() {
-        let (events, decoded) = decode(folder, [body]);
+    for Recording { name, folder, body, row } in RECORDINGS.iter() {
+        let (events, decoded) = decode(folder, [body.clone()]);
         assert_eq!(ending(&decoded.ending), row.ending, "{folder}/{name}: {events:#?}");
         assert_eq!(decoded.model.as_ref().map(|model| model.as_str()), Some(&*row.model), "{name}");
         let messages: Vec<String> =
@@ -174,8 +177,8 @@ fn every_recorded_body_has_the_outcome_that_the_table_states() {
 /// What a caller was shown is what the record says, and every message that a caller heard of has an end.
 #[test]
 fn deltas_add_up_to_the_messages() {
-    for Recording { name, folder, body, .. } in recordings() {
-        let (events, decoded) = decode(folder, [body]);
+    for Recording { name, folder, body, .. } in RECORDINGS.iter() {
+        let (events, decoded) = decode(folder, [body.clone()]);
         let mut shown: Vec<(String, String, bool)> = Vec::new();
         for event in &events {
             let (id, text, ended) = match event {
@@ -204,18 +207,18 @@ fn deltas_add_up_to_the_messages() {
 
 #[test]
 fn one_byte_at_a_time_is_the_same() {
-    for Recording { name, folder, body, .. } in recordings() {
+    for Recording { name, folder, body, .. } in RECORDINGS.iter() {
         let whole = decode(folder, [body.clone()]);
-        assert_eq!(decode(folder, pieces_of(&body, 1)), whole, "{folder}/{name}");
+        assert_eq!(decode(folder, pieces_of(body, 1)), whole, "{folder}/{name}");
     }
 }
 
 /// Wherever a body is cut off, it is not taken for whole before its terminal event is.
 #[test]
 fn a_body_that_is_cut_off_is_never_complete() {
-    for Recording { name, folder, body, .. } in recordings() {
+    for Recording { name, folder, body, .. } in RECORDINGS.iter() {
         let whole = decode(folder, [body.clone()]).1.ending;
-        let terminal = terminal_end(&body);
+        let terminal = terminal_end(body);
         // The long one is cut where it matters: at every byte of its head and tail.
         let cuts = (0..body.len()).filter(|cut| *cut < 4096 || body.len() - cut < 1024);
         for cut in cuts {
@@ -256,8 +259,7 @@ proptest! {
         choice in any::<prop::sample::Index>(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
     ) {
-        let recordings = recordings();
-        let Recording { folder, body, .. } = choice.get(&recordings);
+        let Recording { folder, body, .. } = choice.get(&RECORDINGS);
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
         cuts.sort_unstable();
         let mut pieces = Vec::new();
@@ -276,8 +278,7 @@ proptest! {
         choice in any::<prop::sample::Index>(),
         wrong in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
     ) {
-        let recordings = recordings();
-        let Recording { folder, body, .. } = choice.get(&recordings);
+        let Recording { folder, body, .. } = choice.get(&RECORDINGS);
         let mut garbled = body.to_vec();
         for (place, byte) in wrong {
             *place.get_mut(&mut garbled) = byte;

@@ -7,6 +7,8 @@
 //! Servers that speak only a part of the API are read for what they do say: the last word on an item is its own
 //! end (`response.output_item.done`), else the output of the terminal event, else what its deltas add up to.
 
+mod deltas;
+mod ending;
 mod hosted;
 mod items;
 mod reconcile;
@@ -20,27 +22,23 @@ use std::{fmt, mem, sync::Arc};
 
 use nexus_core::{
     MessageId, ModelId, TurnEvent, Usage,
-    turn::{Cost, MessageEnded, MessageVoided, TextDelta, ThinkingDelta, VoidCause},
+    turn::{Cost, MessageEnded, MessageVoided, VoidCause},
 };
-use reqwest::header::HeaderMap;
 use serde::Deserialize;
-use serde_json::Value;
 
 pub(crate) use self::reply::{Ending, FunctionCall, ModelReply, OutputItem};
 pub use self::stream_decoder::{Decoded, DecodedCall, DecodedEnding, StreamDecoder};
 use self::{
+    deltas::Thinking,
+    ending::Terminal,
     slots::{Slot, SlotKind, Slots},
     unknown::{Peeked, peek},
 };
 use super::{
-    outcome::{ErrorBody, ErrorReply, judge},
     sse::Event,
-    wire::{DeltaEvent, ItemEvent, PartEvent, Response, ResponseEvent},
+    wire::{ItemEvent, PartEvent, Response, ResponseEvent},
 };
-use crate::{
-    native::dialect::{CustomCalls, Dialect},
-    turn::Failure,
-};
+use crate::native::dialect::{CustomCalls, Dialect};
 
 /// Reads the events of one model call.
 pub(crate) struct ResponseReader {
@@ -61,25 +59,6 @@ pub(crate) struct ResponseReader {
     model: Option<ModelId>,
     ending: Option<Ending>,
     is_unreadable: bool,
-}
-
-/// Thinking belongs to the message that comes after it.
-#[derive(Debug, Default)]
-struct Thinking {
-    /// That message, which has not begun.
-    message: Option<MessageId>,
-    /// The part that was told last: of which item, which one, and whether it was a summary.
-    part: Option<(usize, Option<u64>, bool)>,
-    /// The server said that another part begins.
-    part_ended: bool,
-}
-
-/// How a terminal event calls the end, where the response has no status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Terminal {
-    Completed,
-    Incomplete,
-    Failed,
 }
 
 impl ResponseReader {
@@ -237,8 +216,7 @@ impl ResponseReader {
             }
             "response.failed" => self.terminal(Terminal::Failed, data, events)?,
             "error" | "response.error" => {
-                let value: Value = serde_json::from_str(data)?;
-                self.fail(&value);
+                self.fail(&parse(data)?);
             }
             _ if unknown::is_noise(kind) => {}
             _ => match self.dialect.event(kind, data.as_bytes()) {
@@ -247,176 +225,6 @@ impl ResponseReader {
             },
         }
         Ok(())
-    }
-
-    fn text(&mut self, event: DeltaEvent<'_>, is_refusal: bool, events: &mut Vec<TurnEvent>) {
-        let (place, id) = (event.output_index.0, event.item_id.as_str());
-        let Some(index) = self.find_or_open(SlotKind::Message, place, id) else { return };
-        let Some(slot) = self.slots.slot_mut(index) else { return };
-        let delta = event.delta.0;
-        let Some(message) = slot.message.as_ref().filter(|_| !delta.is_empty()) else { return };
-        slot.text.push_str(&delta);
-        if is_refusal {
-            slot.refusal.push_str(&delta);
-        }
-        self.has_text = true;
-        events.push(TextDelta::new(message.clone(), delta).into());
-        if !slot.is_shown {
-            slot.is_shown = true;
-            let message = message.clone();
-            self.show(message);
-        }
-    }
-
-    fn thought(&mut self, event: DeltaEvent<'_>, is_summary: bool, events: &mut Vec<TurnEvent>) {
-        let (place, id) = (event.output_index.0, event.item_id.as_str());
-        let Some(index) = self.find_or_open(SlotKind::Reasoning, place, id) else { return };
-        let part = event.summary_index.0.or(event.content_index.0);
-        self.think((index, part, is_summary), event.delta.0.into_owned(), events);
-        if let Some(slot) = self.slots.slot_mut(index) {
-            slot.is_shown = true;
-        }
-    }
-
-    /// Tells a piece of thinking.
-    fn think(&mut self, part: (usize, Option<u64>, bool), mut text: String, events: &mut Vec<TurnEvent>) {
-        if text.is_empty() {
-            return;
-        }
-        let message = match &self.thinking.message {
-            Some(message) => {
-                if self.thinking.part_ended || self.thinking.part != Some(part) {
-                    text.insert_str(0, "\n\n");
-                }
-                message.clone()
-            }
-            None => {
-                let message = self.next_message();
-                self.thinking.message = Some(message.clone());
-                self.show(message.clone());
-                message
-            }
-        };
-        self.thinking.part = Some(part);
-        self.thinking.part_ended = false;
-        events.push(ThinkingDelta::new(message, text).into());
-    }
-
-    /// A piece of arguments or input. It counts if the item never ends by itself.
-    fn piece(&mut self, kind: SlotKind, event: &DeltaEvent<'_>) {
-        let (place, id) = (event.output_index.0, event.item_id.as_str());
-        let Some(index) = self.find_or_open(kind, place, id) else { return };
-        let Some(slot) = self.slots.slot_mut(index) else { return };
-        if mem::take(&mut slot.is_preset) {
-            slot.text.clear();
-        }
-        slot.text.push_str(event.delta.as_str());
-    }
-
-    /// All of the arguments or the input.
-    fn whole_piece(&mut self, kind: SlotKind, event: &PartEvent<'_>, text: &str) {
-        let (place, id) = (event.output_index.0, event.item_id.as_str());
-        let Some(index) = self.find_or_open(kind, place, id) else { return };
-        if let Some(slot) = self.slots.slot_mut(index)
-            && !text.is_empty()
-            && slot.text != text
-        {
-            text.clone_into(&mut slot.text);
-        }
-    }
-
-    /// The item that an event is about. `None`: it is over.
-    fn find_or_open(&mut self, kind: SlotKind, place: Option<u64>, id: &str) -> Option<usize> {
-        match self.slots.find_open(kind, place, id) {
-            Ok(Some(index)) => Some(index),
-            Ok(None) => Some(self.open(kind, place, id)),
-            Err(slots::Late) => None,
-        }
-    }
-
-    fn open(&mut self, kind: SlotKind, place: Option<u64>, id: &str) -> usize {
-        let index = self.slots.open(kind, place, id);
-        if kind == SlotKind::Message {
-            let thought_for = self.thinking.message.take();
-            let is_shown = thought_for.is_some();
-            let message = thought_for.unwrap_or_else(|| self.next_message());
-            if let Some(slot) = self.slots.slot_mut(index) {
-                slot.message = Some(message);
-                slot.is_shown = is_shown;
-            }
-        }
-        index
-    }
-
-    fn next_message(&mut self) -> MessageId {
-        self.named += 1;
-        format!("c{}.{}", self.call, self.named).into()
-    }
-
-    fn show(&mut self, message: MessageId) {
-        self.shown.push(message);
-    }
-
-    fn terminal(
-        &mut self,
-        terminal: Terminal,
-        data: &str,
-        events: &mut Vec<TurnEvent>,
-    ) -> Result<(), serde_json::Error> {
-        let event: ResponseEvent<'_> = parse(data)?;
-        self.end(terminal, event.response.0.unwrap_or_default(), events);
-        Ok(())
-    }
-
-    /// The response is over.
-    fn end(&mut self, terminal: Terminal, response: Response<'_>, events: &mut Vec<TurnEvent>) {
-        self.model = response.model().or_else(|| self.model.take());
-        if let Some(report) = &response.usage.0 {
-            self.usage = Some(usage::usage(report));
-            self.cost = usage::cost(report);
-        }
-        for item in self.slots.reconcile(&response.output.0) {
-            match item.slot {
-                Some(slot) => self.fill(slot, item.raw, events),
-                None => self.item_done(Some(item.position), item.raw, events),
-            }
-        }
-        let error = response.error.filter(|error| error.get() != "null");
-        let terminal = match response.status.as_str() {
-            "completed" => Terminal::Completed,
-            "failed" => Terminal::Failed,
-            "incomplete" | "cancelled" => Terminal::Incomplete,
-            "" if error.is_some() => Terminal::Failed,
-            _ => terminal,
-        };
-        match terminal {
-            Terminal::Completed => self.ending = Some(Ending::Completed { end_turn: response.end_turn.0 }),
-            Terminal::Incomplete => {
-                let reason = response.incomplete_details.0.map(|details| details.reason.0.into_owned());
-                let reason = reason.filter(|reason| !reason.is_empty());
-                let status = || match response.status.as_str() {
-                    "" => "incomplete".to_owned(),
-                    status => status.to_owned(),
-                };
-                self.ending = Some(Ending::Incomplete { reason: reason.unwrap_or_else(status) });
-            }
-            Terminal::Failed => {
-                let error = error.and_then(|error| serde_json::from_str(error.get()).ok());
-                self.fail(&error.unwrap_or(Value::Null));
-            }
-        }
-    }
-
-    /// The server told an error.
-    fn fail(&mut self, error: &Value) {
-        let failure = self.judged(error);
-        self.ending = Some(Ending::Failed(failure));
-    }
-
-    fn judged(&self, error: &Value) -> Failure {
-        let headers = HeaderMap::new();
-        let body = ErrorBody::of(error);
-        judge(&ErrorReply { status: None, headers: &headers, body: &body }, &*self.dialect)
     }
 }
 
@@ -433,25 +241,6 @@ impl fmt::Debug for ResponseReader {
 
 fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, serde_json::Error> {
     serde_json::from_str(data)
-}
-
-impl<'a> PartEvent<'a> {
-    /// The text, as if it were a piece.
-    fn into_delta(self) -> DeltaEvent<'a> {
-        let (item_id, output_index) = (self.item_id, self.output_index);
-        DeltaEvent { item_id, output_index, delta: self.text, ..DeltaEvent::default() }
-    }
-}
-
-impl Response<'_> {
-    fn model(&self) -> Option<ModelId> {
-        (!self.model.is_empty()).then(|| self.model.as_str().into())
-    }
-
-    /// Whether it says nothing that a response says.
-    fn is_empty(&self) -> bool {
-        self.status.is_empty() && self.id.is_empty() && self.output.0.is_empty()
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use nexus_core::{
     ErrorKind,
     turn::{FinishReason, Recorder},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::native::generic::Generic;
