@@ -2,12 +2,17 @@
 
 use async_trait::async_trait;
 use nexus_testkit::conformance::{
-    Feature, Outcome, Setting, Stage, StageError, Subject, Timing, hold_declarations,
-    reference::ReferenceSubject, run,
+    Case, Feature, Outcome, Report, Setting, Stage, StageError, Subject, Timing, hold_declarations,
+    reference::{BareReferenceSubject, ReferenceSubject},
+    run,
 };
 
 mod reference {
     nexus_testkit::conformance_tests!(nexus_testkit::conformance::reference::ReferenceSubject);
+}
+
+mod reference_without_a_harness {
+    nexus_testkit::conformance_tests!(nexus_testkit::conformance::reference::BareReferenceSubject);
 }
 
 /// The reference backend before a counterpart that cannot do much.
@@ -44,6 +49,18 @@ async fn a_promise_that_is_declared_and_not_shown_is_unproven() {
     assert!(!report.is_conformant());
     let not_staged = report.entries.iter().filter(|entry| matches!(entry.outcome, Outcome::NotStaged(_)));
     assert_eq!(not_staged.count(), 2);
+}
+
+#[tokio::test]
+async fn a_case_that_needs_a_shell_shows_whose_shell_it_was() {
+    let is_shell = |case: &Case| case.name == "a_shell_command_runs_in_the_working_directory";
+    let of_the_harness = run(&ReferenceSubject, is_shell).await.unwrap();
+    let of_the_caller = run(&BareReferenceSubject, is_shell).await.unwrap();
+    let shown =
+        |report: &Report| report.entries.iter().flat_map(|entry| entry.shows.clone()).collect::<Vec<_>>();
+    assert_eq!(shown(&of_the_harness), [Feature::AnyShell, Feature::HarnessTools, Feature::Unrestricted]);
+    assert_eq!(shown(&of_the_caller), [Feature::AnyShell, Feature::CallerTools, Feature::ScopedOnly]);
+    assert_eq!(of_the_caller.failures().count(), 0, "{of_the_caller}");
 }
 
 #[test]

@@ -14,10 +14,14 @@
 //! deltas that add up to their message, the order of tool events, a ledger and effects that agree, nothing
 //! shown that was not declared, no credential in anything that comes back.
 //!
+//! Cases that work with tools use those of the backend's harness. Where it brings none, the same cases run with
+//! tools that the suite offers as the caller's; so they hold for a vendor's CLI and for a loop of one's own.
+//!
 //! A case about something that the backend does not declare is skipped, and another case proves that a request
 //! for it is refused. Everything that is declared must be shown by a case that ran.
 //!
-//! [`mod@reference`] is a backend that passes.
+//! [`mod@reference`] is a backend that passes. [`DelegatedSubject`] and [`NativeSubject`] set a backend that is
+//! built from configuration before a fake program or a simulated vendor.
 
 mod case;
 mod case_tools;

@@ -19,13 +19,21 @@ pub struct ReferenceBackend {
     pub(super) model: Arc<ScriptedModel>,
     pub(super) home: PathBuf,
     pub(super) environment: BTreeMap<String, String>,
+    harness: Support,
 }
 
 impl ReferenceBackend {
     /// A backend that asks `model`, keeps conversations in `home`, and lends tools what requests name of
     /// `environment`.
     pub fn new(model: Arc<ScriptedModel>, home: PathBuf, environment: BTreeMap<String, String>) -> Self {
-        Self { id: "reference".into(), model, home, environment }
+        Self { id: "reference".into(), model, home, environment, harness: Support::Yes }
+    }
+
+    /// The same with no tools of its own, and therefore with no fence to keep: all it offers are the caller's.
+    #[must_use]
+    pub fn without_harness(mut self) -> Self {
+        self.harness = Support::No;
+        self
     }
 }
 
@@ -44,13 +52,15 @@ impl ExecutionBackend for ReferenceBackend {
         capabilities.output = OutputSupport::Instructed;
         capabilities.resume = Support::Yes;
         capabilities.caller_tools = Support::Yes;
-        capabilities.harness_tools = Support::Yes;
-        capabilities.extra_roots = Support::Yes;
+        capabilities.harness_tools = self.harness;
+        capabilities.extra_roots = self.harness;
         capabilities.efforts = vec![Effort::Low, Effort::Medium, Effort::High];
         capabilities.access.scoped_only = AccessSupport::Kept(Fence::Vendor);
-        capabilities.access.read_only = AccessSupport::Kept(Fence::Vendor);
-        capabilities.access.workspace_write = AccessSupport::Kept(Fence::Vendor);
-        capabilities.access.unrestricted = AccessSupport::Kept(Fence::None);
+        if self.harness.is_yes() {
+            capabilities.access.read_only = AccessSupport::Kept(Fence::Vendor);
+            capabilities.access.workspace_write = AccessSupport::Kept(Fence::Vendor);
+            capabilities.access.unrestricted = AccessSupport::Kept(Fence::None);
+        }
         capabilities.limits =
             LimitSupport::new(Enforcement::Ours, Enforcement::Ours, Enforcement::Ours, Enforcement::Ours);
         capabilities.cost = CostReport::Estimated;

@@ -13,4 +13,4 @@ mod tools;
 mod turn;
 
 pub use backend::ReferenceBackend;
-pub use subject::ReferenceSubject;
+pub use subject::{BareReferenceSubject, ReferenceSubject};

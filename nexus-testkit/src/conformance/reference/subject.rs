@@ -12,6 +12,10 @@ use crate::conformance::{ScriptedModel, Setting, Stage, StageError, Subject, Tim
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReferenceSubject;
 
+/// Stages a [`ReferenceBackend`] that has no tools but the caller's, so that cases bring theirs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BareReferenceSubject;
+
 #[async_trait]
 impl Subject for ReferenceSubject {
     fn name(&self) -> &str {
@@ -19,9 +23,7 @@ impl Subject for ReferenceSubject {
     }
 
     async fn stage(&self, setting: Setting) -> Result<Stage, StageError> {
-        let model = Arc::new(ScriptedModel::new(&setting));
-        let backend = ReferenceBackend::new(Arc::clone(&model), setting.home, setting.environment);
-        Ok(Stage::new(Arc::new(backend), model))
+        Ok(stage(setting, |backend| backend))
     }
 
     fn model(&self) -> Option<ModelId> {
@@ -31,4 +33,29 @@ impl Subject for ReferenceSubject {
     fn timing(&self) -> Timing {
         Timing { short: Duration::from_millis(400), bound: Duration::from_secs(20) }
     }
+}
+
+#[async_trait]
+impl Subject for BareReferenceSubject {
+    fn name(&self) -> &str {
+        "reference without a harness"
+    }
+
+    async fn stage(&self, setting: Setting) -> Result<Stage, StageError> {
+        Ok(stage(setting, ReferenceBackend::without_harness))
+    }
+
+    fn model(&self) -> Option<ModelId> {
+        ReferenceSubject.model()
+    }
+
+    fn timing(&self) -> Timing {
+        ReferenceSubject.timing()
+    }
+}
+
+fn stage(setting: Setting, change: fn(ReferenceBackend) -> ReferenceBackend) -> Stage {
+    let model = Arc::new(ScriptedModel::new(&setting));
+    let backend = ReferenceBackend::new(Arc::clone(&model), setting.home, setting.environment);
+    Stage::new(Arc::new(change(backend)), model)
 }
