@@ -5,17 +5,25 @@ use std::{process::ExitCode, sync::Arc};
 use nexus_backends::native::{CodexSubToken, GrokSubToken, Responses};
 use nexus_testkit::{
     conformance::{self, NativeSubject, Subject},
-    sim::Dialect,
+    sim::{Dialect, Model},
 };
 use serde_json::json;
 
 fn main() -> ExitCode {
+    // Each model has every step of effort that its backend declares.
+    let efforts = ["low", "medium", "high", "xhigh", "max"];
     let codex = NativeSubject::new("codex-sub-token", Arc::new(CodexSubToken), Dialect::Responses)
-        .with_model("gpt-5.5");
+        .with_model("gpt-5.5")
+        .with_catalogue([Model::new("gpt-5.5").efforts(efforts)])
+        .before_a_strict_vendor();
     let lite = NativeSubject::new("codex-sub-token, lite", Arc::new(CodexSubToken), Dialect::Responses)
-        .with_model("gpt-6.1-sol");
-    let grok =
-        NativeSubject::new("grok-sub-token", Arc::new(GrokSubToken), Dialect::Xai).with_model("grok-4.6");
+        .with_model("gpt-6.1-sol")
+        .with_catalogue([Model::new("gpt-6.1-sol").efforts(efforts).lite()])
+        .before_a_strict_vendor();
+    let grok = NativeSubject::new("grok-sub-token", Arc::new(GrokSubToken), Dialect::Xai)
+        .with_model("grok-4.6")
+        .with_catalogue([Model::new("grok-4.6")])
+        .before_a_strict_vendor();
     let generic = NativeSubject::new("responses", Arc::new(Responses), Dialect::Responses)
         .with_setting("model", json!("simulated"));
     let subjects: [(&str, NativeSubject); 4] =
