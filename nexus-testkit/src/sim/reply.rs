@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Cut, Fault, RateLimit};
+use super::fault::{Cut, Fault};
+use super::rate_limit::RateLimit;
 use super::tool_call::ToolCall;
 
 /// One answer of the model: parts in order, then an end or a fault.

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::sim::fault::{RateLimit, Standing, StatusFault};
+use crate::sim::fault::StatusFault;
+use crate::sim::rate_limit::{RateLimit, Standing};
 use crate::sim::wire::Answer;
 
 /// The refusal for `fault`.

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::sim::fault::{RateLimit, Standing, StatusFault, Window};
+use crate::sim::fault::StatusFault;
+use crate::sim::rate_limit::{RateLimit, Standing, Window};
 use crate::sim::wire::Answer;
 
 /// The refusal for `fault`.
