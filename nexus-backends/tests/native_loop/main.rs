@@ -1,0 +1,11 @@
+//! The loop of the native backends against servers that answer whatever a test wants: each body, status and
+//! mistake has one outcome, within its time, and what was produced until then is in the error.
+
+#![cfg(feature = "native")]
+
+mod answers;
+mod faults;
+mod mending;
+mod server;
+mod stage;
+mod tools;

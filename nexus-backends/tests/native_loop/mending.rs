@@ -1,0 +1,121 @@
+//! Refusals that the loop can do something about: once each, and told.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+use nexus_core::{ErrorKind, SessionMode, TurnHost};
+use serde_json::{Value, json};
+
+use super::{
+    server::{Canned, call, message, reply, status},
+    stage::{TOKEN, backend, host, request, run},
+};
+
+fn write_token(path: &Path, token: &str) {
+    fs::write(path, token).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+fn refusal(message: &str, param: Value) -> Vec<u8> {
+    status(400, &json!({ "error": { "message": message, "type": "invalid_request_error", "param": param } }))
+}
+
+#[tokio::test]
+async fn a_refused_token_is_renewed_once_and_only_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    write_token(&path, "stale-token-of-yesterday");
+    let unauthorized = || status(401, &json!({ "error": { "message": "Who are you?" } }));
+    let server = Canned::new([unauthorized(), unauthorized(), reply(&[message("Never.")])]);
+    let settings = json!({ "credential": { "file": path }, "retries": 3 });
+    let backend = backend("responses", &server.base_url(), settings);
+
+    // Nobody has replaced the token: there is nothing to try.
+    let ran = run(&*backend, request(), TurnHost::new()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::Unauthenticated);
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_token_that_its_owner_has_replaced_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    write_token(&path, "stale-token-of-yesterday");
+    let server = Canned::new([
+        reply(&[call("call_1", "swap", "{}")]),
+        status(401, &json!({ "error": { "message": "Expired." } })),
+        reply(&[message("Welcome back.")]),
+    ]);
+    let swapped = path.clone();
+    let tools = nexus_core::Toolbox::new().with(nexus_core::Tool::without_arguments(
+        "swap",
+        "Swaps it.",
+        move || {
+            write_token(&swapped, "fresh-token-of-today");
+            async { "swapped" }
+        },
+    ));
+    let settings = json!({ "credential": { "file": path } });
+    let backend = backend("responses", &server.base_url(), settings);
+    let host = TurnHost::new().with_tools(std::sync::Arc::new(tools));
+    let ran = run(&*backend, request(), host).await;
+    assert_eq!(ran.result().text, "Welcome back.");
+    let asked = server.asked();
+    assert_eq!(asked.len(), 3);
+    assert!(asked[1].head.contains("stale-token-of-yesterday"));
+    assert!(asked[2].head.contains("fresh-token-of-today"));
+}
+
+#[tokio::test]
+async fn reasoning_that_cannot_be_read_is_left_out() {
+    let reasoning =
+        json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "of-another" });
+    let first = Canned::new([reply(&[reasoning, message("I shall.")])]);
+    let one = backend("responses", &first.base_url(), json!({}));
+    let ran = run(&*one, request().with_session(SessionMode::Keep), TurnHost::new()).await;
+    let handle = ran.result().resume.clone().unwrap();
+
+    let words = "The encrypted_content of item rs_1 could not be decrypted.";
+    let second = Canned::new([refusal(words, Value::Null), reply(&[message("Heron.")])]);
+    let another = backend("responses", &second.base_url(), json!({}));
+    let ran = run(&*another, request().with_session(SessionMode::resume(handle)), TurnHost::new()).await;
+    assert_eq!(ran.result().text, "Heron.");
+    assert!(ran.warnings().iter().any(|text| text.contains("reasoning")), "{:?}", ran.warnings());
+    let asked = second.asked();
+    let kinds = |body: &Value| -> Vec<String> {
+        let items = body["input"].as_array().unwrap().iter();
+        items.map(|item| item["type"].as_str().unwrap_or("message").to_owned()).collect()
+    };
+    assert!(kinds(&asked[0].body).contains(&"reasoning".to_owned()));
+    assert!(!kinds(&asked[1].body).contains(&"reasoning".to_owned()));
+}
+
+#[tokio::test]
+async fn one_tool_that_is_refused_does_not_cost_the_others() {
+    let words = "Invalid schema for function 'echo'.";
+    let server = Canned::new([refusal(words, json!("tools[0].parameters")), reply(&[message("Done.")])]);
+    let backend = backend("responses", &server.base_url(), json!({}));
+    let ran = run(&*backend, request(), host()).await;
+    assert_eq!(ran.result().text, "Done.");
+    assert!(ran.warnings().iter().any(|text| text.contains("\"echo\"")), "{:?}", ran.warnings());
+    let names = |body: &Value| -> Vec<String> {
+        body["tools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let asked = server.asked();
+    assert_eq!(names(&asked[0].body), ["echo", "submit"]);
+    assert_eq!(names(&asked[1].body), ["submit"]);
+}
+
+#[tokio::test]
+async fn a_refusal_that_nothing_mends_is_final() {
+    let server = Canned::new([refusal("No.", Value::Null)]);
+    let ran =
+        run(&*backend("responses", &server.base_url(), json!({ "retries": 3 })), request(), host()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::InvalidRequest);
+    assert_eq!(server.asked().len(), 1);
+    assert!(!format!("{:?}", ran.error()).contains(TOKEN));
+}

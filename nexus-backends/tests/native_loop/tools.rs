@@ -1,0 +1,200 @@
+//! The caller's tools: the budget, mistakes of the model's, and tools that misbehave.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use nexus_core::{
+    ErrorKind, IdleLimits, Limit, Limits, Phase, SessionMode, Tool, ToolCallStatus, Toolbox, TurnHost,
+    TurnRequest,
+};
+use serde_json::{Value, json};
+
+use super::{
+    server::{Canned, call, message, reply},
+    stage::{Ran, backend, host, request, run},
+};
+
+fn statuses(ran: &Ran) -> Vec<(String, ToolCallStatus)> {
+    let calls = match &ran.outcome {
+        Ok(result) => &result.tool_calls,
+        Err(error) => &error.partial().tool_calls,
+    };
+    calls.iter().map(|call| (call.name.clone(), call.status)).collect()
+}
+
+/// The outputs that a request carries, by call id.
+fn outputs(body: &Value) -> Vec<(String, String)> {
+    let items = body["input"].as_array().unwrap().iter();
+    let outputs = items.filter(|item| item["type"] == "function_call_output");
+    outputs
+        .map(|item| {
+            (item["call_id"].as_str().unwrap().to_owned(), item["output"].as_str().unwrap().to_owned())
+        })
+        .collect()
+}
+
+fn limited(limits: Limits) -> TurnRequest {
+    TurnRequest::new("Hello.").with_model("m").with_limits(limits.with_deadline(Duration::from_secs(15)))
+}
+
+#[tokio::test]
+async fn beyond_the_budget_an_answer_can_still_be_handed_in() {
+    let echo = |id: &str| call(id, "echo", "{}");
+    let server = Canned::new([
+        reply(&[echo("1"), echo("2"), echo("3")]),
+        reply(&[call("4", "submit", "{}")]),
+        reply(&[message("It is handed in.")]),
+    ]);
+    let backend = backend("responses", &server.base_url(), json!({}));
+    let ran = run(&*backend, limited(Limits::new().with_tool_calls(2)), host()).await;
+    assert_eq!(ran.result().text, "It is handed in.");
+    let wanted = [
+        ("echo", ToolCallStatus::Succeeded),
+        ("echo", ToolCallStatus::Succeeded),
+        ("echo", ToolCallStatus::Denied),
+        ("submit", ToolCallStatus::Succeeded),
+    ];
+    assert_eq!(statuses(&ran), wanted.map(|(name, status)| (name.to_owned(), status)));
+    let told = outputs(&server.asked()[1].body);
+    assert!(told[2].1.contains("submit"), "{told:?}");
+}
+
+#[tokio::test]
+async fn who_goes_on_beyond_the_budget_is_stopped() {
+    let echo = |id: &str| reply(&[call(id, "echo", "{}")]);
+    let server = Canned::new([echo("1"), echo("2"), echo("3"), reply(&[message("Never.")])]);
+    let backend = backend("responses", &server.base_url(), json!({}));
+    let ran = run(&*backend, limited(Limits::new().with_tool_calls(1)), host()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::LimitReached(Limit::ToolCalls));
+    assert_eq!(server.asked().len(), 3);
+    let denied = statuses(&ran).iter().filter(|(_, status)| *status == ToolCallStatus::Denied).count();
+    assert_eq!(denied, 2);
+}
+
+#[tokio::test]
+async fn the_same_call_with_the_same_answer_over_and_over_is_a_loop() {
+    let server = Canned::new([reply(&[call("1", "echo", "{\"a\":1}")])]);
+    let backend = backend("responses", &server.base_url(), json!({ "repeated_calls": 4 }));
+    let ran = run(&*backend, request(), host()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::LimitReached(Limit::RepeatedCalls));
+    assert_eq!(server.asked().len(), 5);
+    // A server that repeats ids means as many calls.
+    let calls = &ran.error().partial().tool_calls;
+    let ids: std::collections::BTreeSet<_> = calls.iter().map(|call| call.call.clone()).collect();
+    assert_eq!((calls.len(), ids.len()), (5, 5));
+}
+
+#[tokio::test]
+async fn mistakes_of_the_models_are_answered_and_the_turn_goes_on() {
+    let many: Vec<Value> =
+        (0..100).map(|n| call(&format!("many_{n}"), "echo", &format!("{{\"n\":{n}}}"))).collect();
+    let large = format!("{{\"text\":\"{}\"}}", "x".repeat(5 << 20));
+    let server = Canned::new([
+        reply(&[
+            call("a", "nonsense", "{}"),
+            call("b", "echo", "{\"a\": "),
+            call("c", "echo", ""),
+            call("c", "echo", "{\"n\":1}"),
+        ]),
+        reply(&many),
+        reply(&[call("large", "echo", &large)]),
+        reply(&[message("Done.")]),
+    ]);
+    let backend = backend("responses", &server.base_url(), json!({}));
+    let ran = run(&*backend, request(), host()).await;
+    assert_eq!(ran.result().text, "Done.");
+    assert_eq!(ran.result().tool_calls.len(), 105);
+    let asked = server.asked();
+    let told = outputs(&asked[1].body);
+    assert!(told[0].1.contains("there is no tool named") && told[0].1.contains("echo"), "{told:?}");
+    assert!(told[1].1.contains("not JSON") && told[1].1.contains("column"), "{told:?}");
+    assert_eq!(told[2].1, "{}");
+    assert_eq!((told[2].0.as_str(), told[3].1.as_str()), ("c", "{\"n\":1}"));
+    assert_ne!(told[3].0, "c", "two calls with one id are told apart");
+    let order: Vec<_> = outputs(&asked[2].body).into_iter().skip(4).map(|(id, _)| id).collect();
+    assert_eq!(order, (0..100).map(|n| format!("many_{n}")).collect::<Vec<_>>());
+    assert_eq!(outputs(&asked[3].body).last().unwrap().1.len(), large.len());
+}
+
+#[tokio::test]
+async fn tools_that_misbehave_cost_no_more_than_their_call() {
+    let schema = json!({ "type": "object" });
+    let tools = Toolbox::new()
+        .with(Tool::with_schema("panics", "Panics.", schema.clone(), |_: Value| async move {
+            if true {
+                panic!("on purpose");
+            }
+            ""
+        }))
+        .with(Tool::with_schema("long", "Answers at length.", schema, |_: Value| async move {
+            "y".repeat(10 << 20)
+        }));
+    let server = Canned::new([
+        reply(&[call("1", "panics", "{}"), call("2", "long", "{}")]),
+        reply(&[message("Done.")]),
+    ]);
+    let backend = backend("responses", &server.base_url(), json!({}));
+    let ran = run(&*backend, request(), TurnHost::new().with_tools(Arc::new(tools))).await;
+    assert_eq!(ran.result().text, "Done.");
+    let told = outputs(&server.asked()[1].body);
+    assert!(!told[0].1.contains("on purpose") && told[0].1.contains("panic"), "{}", told[0].1);
+    assert_eq!(told[1].1.len(), 10 << 20);
+    assert_eq!(statuses(&ran)[0].1, ToolCallStatus::Failed);
+}
+
+#[tokio::test]
+async fn a_tool_that_hangs_is_ended_by_its_limit() {
+    let tools = Toolbox::new()
+        .with(Tool::without_arguments("hangs", "Hangs.", || async { std::future::pending::<&str>().await }));
+    let server = Canned::new([reply(&[call("1", "hangs", "{}")])]);
+    let backend = backend("responses", &server.base_url(), json!({}));
+    let limits = Limits::new().with_idle(IdleLimits::none().with(Phase::Tool, Duration::from_millis(500)));
+    let began = Instant::now();
+    let host = TurnHost::new().with_tools(Arc::new(tools));
+    let ran = run(&*backend, limited(limits).with_session(SessionMode::Keep), host).await;
+    assert_eq!(ran.error().kind(), ErrorKind::Starved(Phase::Tool));
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert_eq!(statuses(&ran)[0].1, ToolCallStatus::Unfinished);
+
+    // The conversation can be taken up where every call had its answer: before this one.
+    let handle = ran.error().partial().resume.clone().unwrap();
+    let later = Canned::new([reply(&[message("Again.")])]);
+    let backend = super::stage::backend("responses", &later.base_url(), json!({}));
+    let ran = run(&*backend, request().with_session(SessionMode::resume(handle)), TurnHost::new()).await;
+    assert_eq!(ran.result().text, "Again.");
+    let input = later.asked()[0].body["input"].as_array().unwrap().clone();
+    assert!(input.iter().all(|item| item["type"] != "function_call"), "{input:?}");
+}
+
+#[tokio::test]
+async fn calls_of_one_answer_run_at_once_and_no_more_than_allowed() {
+    let slow = || {
+        Toolbox::new().with(Tool::without_arguments("slow", "Takes its time.", || async {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            "done"
+        }))
+    };
+    let calls: Vec<Value> = (0..4).map(|n| call(&n.to_string(), "slow", "{}")).collect();
+    for (at_once, shortest, longest) in [(4, 400, 1_200), (1, 1_600, 8_000)] {
+        let server = Canned::new([reply(&calls), reply(&[message("Done.")])]);
+        let backend = backend("responses", &server.base_url(), json!({ "parallel_tools": at_once }));
+        let began = Instant::now();
+        let ran = run(&*backend, request(), TurnHost::new().with_tools(Arc::new(slow()))).await;
+        assert_eq!(ran.result().text, "Done.");
+        let took = began.elapsed();
+        let bounds = Duration::from_millis(shortest)..Duration::from_millis(longest);
+        assert!(bounds.contains(&took), "{at_once} at once took {took:?}");
+    }
+}
+
+#[tokio::test]
+async fn output_tokens_are_limited_over_the_turn() {
+    let round = |id: &str| reply(&[call(id, "echo", "{}")]);
+    let server = Canned::new([round("1"), round("2"), round("3"), reply(&[message("Never.")])]);
+    let backend = backend("responses", &server.base_url(), json!({}));
+    let ran = run(&*backend, limited(Limits::new().with_output_tokens(10)), host()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::LimitReached(Limit::OutputTokens));
+    assert_eq!(server.asked().len(), 2, "each reply took 5 of the 10");
+}
