@@ -137,7 +137,7 @@ async fn every_status_has_an_outcome() {
         401 => ErrorKind::Unauthenticated,
         402 => ErrorKind::UsageLimit,
         403 => ErrorKind::Forbidden,
-        408 => ErrorKind::Transport,
+        408 | 425 => ErrorKind::Transport,
         429 => ErrorKind::RateLimited,
         503 | 529 => ErrorKind::Overloaded,
         409 | 500.. => ErrorKind::VendorFailure,
