@@ -146,13 +146,15 @@ fn xai_wants_its_headers_and_refuses_its_fields() {
     assert_eq!(openai(&sim, "grok-a", &XAI, &reasoning(without)).status, Some(200));
     let twin = json!({"tools": [{"type": "web_search"}, {"type": "function", "name": "web_search"}]});
     assert_eq!(refused(&XAI, "grok-a", twin), invalid);
-    let union = |branch: &str| {
-        let schema =
-            json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "object"}, {"type": branch}]}}});
-        json!({"tools": [{"type": "function", "name": "a", "parameters": schema}]})
-    };
-    assert_eq!(refused(&XAI, "grok-a", union("string")), invalid);
-    assert_eq!(openai(&sim, "grok-a", &XAI, &union("object")).status, Some(200));
+    let offer = |schema: Value| json!({"tools": [{"type": "function", "name": "a", "parameters": schema}]});
+    let exclusive = json!({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]});
+    assert_eq!(refused(&XAI, "grok-a", offer(exclusive)), invalid);
+    let of_objects = json!({"oneOf": [{"type": "object"}, {"type": "object"}]});
+    let inside =
+        json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}});
+    for schema in [of_objects, inside] {
+        assert_eq!(openai(&sim, "grok-a", &XAI, &offer(schema)).status, Some(200));
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Requests that xAI's service behind a Grok plan is known to refuse.
 //!
-//! Source: public reports about the live service.
+//! Source: public reports about the live service; grok 1.0.41 itself is taken.
 
 use serde_json::Value;
 
@@ -58,23 +58,19 @@ fn tools_refusal(json: &Value) -> Option<String> {
         if hosted.iter().any(|hosted| text(hosted, "type").as_ref() == Some(&name)) {
             return Some(format!("Duplicate tool name: {name}"));
         }
-        if tool.get("parameters").is_some_and(unites_other_than_objects) {
-            return Some(format!("The schema of the tool {name} unites what are not objects."));
+        if tool.get("parameters").is_some_and(is_union_of_others) {
+            return Some(format!(
+                "{name}: tool parameter root must be an object type (root schema is an anyOf/oneOf union with a \
+                 non-object branch)"
+            ));
         }
     }
     None
 }
 
-/// Whether a union stands in `schema` that has a branch which is no object.
-fn unites_other_than_objects(schema: &Value) -> bool {
+/// Whether the root of `schema` is a union with a branch that is no object, also where it says that it is one.
+fn is_union_of_others(schema: &Value) -> bool {
     let is_object = |branch: &Value| branch.get("type").is_some_and(|kind| kind == "object");
-    match schema {
-        Value::Object(fields) => fields.iter().any(|(key, value)| {
-            let branches = value.as_array().filter(|_| key == "anyOf" || key == "oneOf");
-            branches.is_some_and(|branches| !branches.iter().all(is_object))
-                || unites_other_than_objects(value)
-        }),
-        Value::Array(values) => values.iter().any(unites_other_than_objects),
-        _ => false,
-    }
+    let unions = ["anyOf", "oneOf"].into_iter().map(|union| list_at(schema, union));
+    unions.flatten().any(|branch| !is_object(branch))
 }
