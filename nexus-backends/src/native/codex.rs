@@ -116,7 +116,7 @@ impl BackendKind for CodexSubToken {
         let (client_version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
         let mut settings = Settings::read(&settings, context)?;
         settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
-        kind::build(id, Arc::new(Codex::new(&settings, client_version)), &settings, context)
+        kind::build(id, Arc::new(Codex::new(&settings, &client_version)), &settings, context)
     }
 }
 
@@ -130,7 +130,7 @@ struct Codex {
 }
 
 impl Codex {
-    fn new(settings: &Settings, client_version: String) -> Self {
+    fn new(settings: &Settings, client_version: &str) -> Self {
         Self {
             default_model: settings.model.as_deref().map(ModelId::from),
             billing: settings.billing.unwrap_or(Billing::Plan),

@@ -107,7 +107,7 @@ impl BackendKind for Responses {
 #[serde(default)]
 struct Own {
     vendor: Option<String>,
-    system: System,
+    system: SystemText,
     structured_output: StructuredOutput,
     efforts: Option<Vec<Effort>>,
     reasoning_summary: Option<Summary>,
@@ -118,7 +118,7 @@ struct Own {
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum System {
+enum SystemText {
     #[default]
     Instructions,
     System,
@@ -192,9 +192,9 @@ impl Generic {
     fn new(own: &Own, settings: &Settings) -> Self {
         let shape = Shape {
             system: match own.system {
-                System::Instructions => SystemPlace::Instructions,
-                System::System => SystemPlace::SystemMessage,
-                System::Developer => SystemPlace::DeveloperMessage,
+                SystemText::Instructions => SystemPlace::Instructions,
+                SystemText::System => SystemPlace::SystemMessage,
+                SystemText::Developer => SystemPlace::DeveloperMessage,
             },
             text: TextShape::Parts,
             tools: ToolPlace::Field,

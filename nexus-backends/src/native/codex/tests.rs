@@ -9,7 +9,7 @@ use super::*;
 use crate::native::responses::outcome::ErrorBody;
 
 fn codex() -> Codex {
-    Codex::new(&Settings::default(), CLIENT_VERSION.to_owned())
+    Codex::new(&Settings::default(), CLIENT_VERSION)
 }
 
 fn entry(lite: bool) -> Entry {
