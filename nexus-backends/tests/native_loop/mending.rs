@@ -111,6 +111,23 @@ async fn one_tool_that_is_refused_does_not_cost_the_others() {
 }
 
 #[tokio::test]
+async fn a_credential_that_the_server_repeats_is_told_to_nobody() {
+    let refused = refusal(&format!("No tool for {TOKEN}."), json!("tools[0]"));
+    let broken_off =
+        json!({ "status": "incomplete", "incomplete_details": { "reason": TOKEN }, "output": [] });
+    let server = Canned::new([refused, status(200, &broken_off)]);
+    let ran = run(&*backend("responses", &server.base_url(), json!({})), request(), host()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::Incomplete);
+    assert!(server.asked()[0].head.contains(TOKEN));
+    assert!(
+        ran.warnings().iter().any(|text| text.contains("No tool for [redacted].")),
+        "{:?}",
+        ran.warnings()
+    );
+    assert!(!format!("{:?} {:?}", ran.warnings(), ran.error()).contains(TOKEN));
+}
+
+#[tokio::test]
 async fn a_refusal_that_nothing_mends_is_final() {
     let server = Canned::new([refusal("No.", Value::Null)]);
     let ran =
@@ -118,4 +135,19 @@ async fn a_refusal_that_nothing_mends_is_final() {
     assert_eq!(ran.error().kind(), ErrorKind::InvalidRequest);
     assert_eq!(server.asked().len(), 1);
     assert!(!format!("{:?}", ran.error()).contains(TOKEN));
+}
+
+#[tokio::test]
+async fn a_token_that_the_list_of_models_refuses_is_renewed_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    write_token(&path, "fresh-token-of-today");
+    // The list is refused once: the source has no other token, so the turn ends there.
+    let server = Canned::new([status(401, &json!({ "error": { "message": "Expired." } }))]);
+    let settings = json!({ "credential": { "file": path, "account": "a" } });
+    let ran =
+        run(&*backend("codex-sub-token", &server.base_url(), settings), request(), TurnHost::new()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::Unauthenticated);
+    assert_eq!(server.asked().len(), 1);
+    assert!(server.asked()[0].head.starts_with("GET "), "{}", server.asked()[0].head);
 }

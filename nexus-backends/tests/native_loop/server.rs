@@ -76,7 +76,8 @@ fn read(mut stream: &TcpStream) -> Option<Asked> {
 
 /// An answer that streams `body`.
 pub(crate) fn stream(body: &[u8]) -> Vec<u8> {
-    let mut answer = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_vec();
+    let mut answer =
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n".to_vec();
     answer.extend_from_slice(body);
     answer
 }
@@ -85,7 +86,7 @@ pub(crate) fn stream(body: &[u8]) -> Vec<u8> {
 pub(crate) fn status(status: u16, body: &Value) -> Vec<u8> {
     let body = body.to_string();
     let head = format!(
-        "HTTP/1.1 {status} Canned\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        "HTTP/1.1 {status} Canned\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     [head.into_bytes(), body.into_bytes()].concat()

@@ -74,11 +74,7 @@ impl Course {
     }
 
     /// Waits for `delay`, which is no silence of anybody's: only the deadline and the caller end it early.
-    pub(super) async fn pause(
-        &mut self,
-        events: &mut dyn EventSink,
-        delay: Duration,
-    ) -> Result<(), Failure> {
+    pub(super) async fn pause(&mut self, events: &mut dyn EventSink, delay: Duration) -> Result<(), Failure> {
         self.watch.rest();
         self.attend(events, tokio::time::sleep(delay)).await
     }
@@ -102,7 +98,8 @@ impl Course {
                 if cancelled.as_mut().poll(context).is_ready() {
                     return Poll::Ready(Woke::Cancelled);
                 }
-                let mut turn = BodyTurn { course: self, splitter, reader, news: &mut news, is_over: &mut is_over };
+                let mut turn =
+                    BodyTurn { course: self, splitter, reader, news: &mut news, is_over: &mut is_over };
                 match turn.poll(body, events, context) {
                     Poll::Ready(end) => Poll::Ready(Woke::End(end)),
                     Poll::Pending => {

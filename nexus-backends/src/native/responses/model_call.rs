@@ -14,8 +14,9 @@ use super::{
     outcome::{ErrorBody, ErrorReply, judge},
     reader::{Ending, ModelReply, ResponseReader},
     request::Conversation,
+    setup::Setup,
     sse::EventSplitter,
-    turn_loop::{Setup, TurnLoop},
+    turn_loop::TurnLoop,
 };
 use crate::{
     native::{
@@ -36,8 +37,8 @@ struct Failed {
 }
 
 impl Failed {
-    fn new(failure: Failure) -> Self {
-        Self { failure, refusal: None, shown: Vec::new() }
+    fn new(failure: Failure) -> Box<Self> {
+        Box::new(Self { failure, refusal: None, shown: Vec::new() })
     }
 }
 
@@ -84,12 +85,12 @@ impl TurnLoop<'_> {
         setup: &mut Setup,
         conversation: &Conversation,
         events: &mut dyn EventSink,
-    ) -> Result<Result<ModelReply, Failed>, Failure> {
+    ) -> Result<Result<ModelReply, Box<Failed>>, Failure> {
         let backend = self.backend;
         self.requests += 1;
         self.course.watch.heard(Phase::FirstByte);
         let headers = backend.dialect.headers(&CallContext {
-            credential: setup.credential.as_ref(),
+            credential: setup.loan.credential.as_ref(),
             plan: &setup.plan,
             conversation: conversation.id(),
             sticky: setup.sticky.as_deref(),
@@ -107,7 +108,8 @@ impl TurnLoop<'_> {
                 self.head(&headers, setup);
                 let reply = ErrorReply { status: Some(status), headers: &headers, body: &body };
                 let failure = self.redacted(judge(&reply, &*backend.dialect));
-                return Ok(Err(Failed { refusal: Some((status, body)), ..Failed::new(failure) }));
+                let refusal = Some((status, body));
+                return Ok(Err(Box::new(Failed { failure, refusal, shown: Vec::new() })));
             }
             Ok(Answer::Whole { headers, body }) => {
                 self.head(&headers, setup);
@@ -152,7 +154,8 @@ impl TurnLoop<'_> {
             self.last_limits = news.limits;
         }
         let known: Option<&ModelId> = self.course.log.provenance.model.as_ref();
-        if let Some(model) = news.model.filter(|model| Some(model) != known) {
+        let named = news.model.map(|model| ModelId::from(self.without_credential(model.as_str())));
+        if let Some(model) = named.filter(|model| Some(model) != known) {
             let text = format!("{} was asked, and {model} answers", setup.plan.model);
             self.course.log.event(TurnEvent::warning(text));
             self.course.log.provenance.model = Some(model);
@@ -160,12 +163,13 @@ impl TurnLoop<'_> {
     }
 
     /// What became of a request that was answered.
-    fn end(&mut self, end: BodyEnd, reader: ResponseReader) -> Result<ModelReply, Failed> {
+    fn end(&mut self, end: BodyEnd, reader: ResponseReader) -> Result<ModelReply, Box<Failed>> {
         let shown = reader.shown().to_vec();
         let mut news = Vec::new();
         let mut reply = reader.into_reply(&mut news);
         news.into_iter().for_each(|event| self.course.log.event(event));
-        let failure = match (std::mem::replace(&mut reply.ending, Ending::Missing { unreadable: false }), end) {
+        let failure = match (std::mem::replace(&mut reply.ending, Ending::Missing { unreadable: false }), end)
+        {
             (Ending::Failed(failure), _) => failure,
             (ending @ (Ending::Completed { .. } | Ending::Incomplete { .. }), _) => {
                 reply.ending = ending;
@@ -181,7 +185,7 @@ impl TurnLoop<'_> {
                     .with_retry(Retry::Now)
             }
         };
-        Err(Failed { shown, ..Failed::new(self.redacted(failure)) })
+        Err(Box::new(Failed { failure: self.redacted(failure), refusal: None, shown }))
     }
 
     /// Mends what made the server refuse the request, where we can: another credential, once in a turn; without
@@ -194,17 +198,8 @@ impl TurnLoop<'_> {
         events: &mut dyn EventSink,
     ) -> Result<bool, Failure> {
         let Some((status, body)) = &failed.refusal else { return Ok(false) };
-        if failed.failure.kind == ErrorKind::Unauthenticated && !setup.has_renewed {
-            setup.has_renewed = true;
-            let (Some(source), Some(refused)) = (&self.backend.credential, &setup.credential) else {
-                return Ok(false);
-            };
-            let life = self.request.limits.deadline.unwrap_or_default();
-            let renewed = self.course.attend(events, source.renewed(refused, life)).await??;
-            let Some(renewed) = renewed else { return Ok(false) };
-            self.hide(Some(&renewed));
-            setup.credential = Some(renewed);
-            return Ok(true);
+        if failed.failure.kind == ErrorKind::Unauthenticated {
+            return self.renew(&mut setup.loan, events).await;
         }
         if *status != StatusCode::BAD_REQUEST {
             return Ok(false);
@@ -221,6 +216,7 @@ impl TurnLoop<'_> {
         let tool = setup.tools.remove(index);
         let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
         let reason = body.message.as_deref().unwrap_or("no reason is given");
+        let reason = self.without_credential(reason);
         let text = format!("the server refuses the tool {name:?}, which is left out: {reason}");
         self.course.log.event(TurnEvent::warning(text));
         conversation.reopen(&setup.opening(&self.request));

@@ -142,8 +142,7 @@ impl Conversation {
 
     fn open(&mut self, opening: &Opening<'_>) {
         let shape = opening.plan.shape;
-        let (effort, summary, context) =
-            (opening.effort, shape.reasoning_summary, shape.reasoning_context);
+        let (effort, summary, context) = (opening.effort, shape.reasoning_summary, shape.reasoning_context);
         let has_reasoning = effort.is_some() || summary.is_some() || context.is_some();
         let has_tools = !opening.tools.is_empty();
         let head = Head {
@@ -167,8 +166,7 @@ impl Conversation {
 
         self.opening_items.clear();
         if has_tools && shape.tools == ToolPlace::FirstItem {
-            let functions =
-                json!({ "type": "namespace", "name": "functions", "description": "", "tools": opening.tools });
+            let functions = json!({ "type": "namespace", "name": "functions", "description": "", "tools": opening.tools });
             let item = json!({ "type": "additional_tools", "role": "developer", "tools": [functions] });
             write(&mut self.opening_items, &item);
         }
@@ -181,7 +179,7 @@ impl Conversation {
             if !self.opening_items.is_empty() {
                 self.opening_items.push(b',');
             }
-            let message = message(role, text_content(self.text, system));
+            let message = message(role, &text_content(self.text, system));
             write(&mut self.opening_items, &message);
         }
     }
@@ -192,14 +190,14 @@ impl Conversation {
             [PromptBlock::Text { text }] => text_content(self.text, text),
             blocks => blocks.iter().filter_map(input_part).collect(),
         };
-        self.push(false, |into| write(into, &message("user", content)));
+        self.push(false, |into| write(into, &message("user", &content)));
         self.is_whole();
     }
 
     /// We tell the model something, in the user's place.
     pub(crate) fn remark(&mut self, text: &str) {
         let content = text_content(self.text, text);
-        self.push(false, |into| write(into, &message("user", content)));
+        self.push(false, |into| write(into, &message("user", &content)));
         self.is_whole();
     }
 
@@ -208,9 +206,8 @@ impl Conversation {
         for item in items {
             self.output_item(item);
         }
-        let has_calls = items
-            .iter()
-            .any(|item| matches!(item, OutputItem::Call(_) | OutputItem::CustomCall { .. }));
+        let has_calls =
+            items.iter().any(|item| matches!(item, OutputItem::Call(_) | OutputItem::CustomCall { .. }));
         if !has_calls {
             self.is_whole();
         }
@@ -222,7 +219,7 @@ impl Conversation {
             OutputItem::Message { raw, .. } if as_it_came => self.raw(false, raw.get()),
             OutputItem::Message { text, .. } if text.is_empty() => {}
             OutputItem::Message { text, .. } => {
-                let message = message("assistant", Value::String(text.clone()));
+                let message = message("assistant", &Value::String(text.clone()));
                 self.push(false, |into| write(into, &message));
             }
             OutputItem::Reasoning { raw } if as_it_came => self.raw(true, raw.get()),
@@ -285,8 +282,7 @@ impl Conversation {
 
     /// The body of the next request. `output_tokens` bounds the answer, where the server takes a bound.
     pub(crate) fn request(&self, output_tokens: Option<u64>) -> Bytes {
-        let mut body =
-            Vec::with_capacity(self.head.len() + self.opening_items.len() + self.items.len() + 64);
+        let mut body = Vec::with_capacity(self.head.len() + self.opening_items.len() + self.items.len() + 64);
         body.extend_from_slice(&self.head);
         body.extend_from_slice(&self.opening_items);
         if !self.opening_items.is_empty() && !self.items.is_empty() {
@@ -306,7 +302,8 @@ impl Conversation {
     pub(crate) fn keep(&self) -> Value {
         let said = self.items.get(..self.whole_bytes).unwrap_or_default();
         let items = format!("[{}]", String::from_utf8_lossy(said));
-        let kept = Kept { version: HANDLE_VERSION, conversation: Cow::Borrowed(&self.id), items: items.into() };
+        let kept =
+            Kept { version: HANDLE_VERSION, conversation: Cow::Borrowed(&self.id), items: items.into() };
         serde_json::to_value(kept).unwrap_or_default()
     }
 
@@ -357,7 +354,9 @@ fn output_of(result: &ToolResult) -> Output<'_> {
     let has_picture = result.content.iter().any(|content| matches!(content, ToolContent::Image { .. }));
     if has_picture {
         let mark = result.is_error.then(|| json!({ "type": "input_text", "text": "Error:" }));
-        return Output::Parts(mark.into_iter().chain(result.content.iter().filter_map(output_part)).collect());
+        return Output::Parts(
+            mark.into_iter().chain(result.content.iter().filter_map(output_part)).collect(),
+        );
     }
     let mut texts = result.content.iter().filter_map(text_of);
     let text = match (texts.next(), texts.next()) {
@@ -408,7 +407,7 @@ fn text_content(shape: TextShape, text: &str) -> Value {
     }
 }
 
-fn message(role: &str, content: Value) -> Value {
+fn message(role: &str, content: &Value) -> Value {
     json!({ "type": "message", "role": role, "content": content })
 }
 
@@ -433,9 +432,9 @@ fn bare_reasoning(mut reasoning: Map<String, Value>) -> Map<String, Value> {
     let is_empty = |value: Option<&Value>| value.and_then(Value::as_array).is_none_or(Vec::is_empty);
     if is_empty(reasoning.get("summary")) {
         let texts = reasoning.get("content").and_then(Value::as_array).into_iter().flatten();
-        let summary = texts.filter_map(|part| part.get("text")).map(|text| {
-            json!({ "type": "summary_text", "text": text })
-        });
+        let summary = texts
+            .filter_map(|part| part.get("text"))
+            .map(|text| json!({ "type": "summary_text", "text": text }));
         let summary: Vec<Value> = summary.collect();
         reasoning.insert("summary".to_owned(), Value::Array(summary));
     }

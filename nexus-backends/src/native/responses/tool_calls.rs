@@ -8,7 +8,7 @@ use std::{
 
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use nexus_core::{Effects, ToolCall, ToolCallStatus, ToolDefinition, ToolResult, ToolRouter};
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 use tracing::Instrument as _;
 
 use super::{
@@ -69,13 +69,13 @@ impl ToolDesk {
     /// terminal tools excepted.
     pub(super) fn new(
         router: Arc<dyn ToolRouter>,
-        definitions: &[ToolDefinition],
+        definitions: &[&ToolDefinition],
         at_once: usize,
         budget: Option<u32>,
     ) -> Self {
-        let marks = definitions.iter().map(|tool| {
-            (tool.name.clone(), Marks { effects: tool.effects, is_terminal: tool.terminal })
-        });
+        let marks = definitions
+            .iter()
+            .map(|tool| (tool.name.clone(), Marks { effects: tool.effects, is_terminal: tool.terminal }));
         Self {
             router,
             marks: marks.collect(),
@@ -90,14 +90,18 @@ impl ToolDesk {
     /// Gives calls whose id was there before another one: a server that repeats ids means two calls.
     pub(super) fn tell_apart(&mut self, items: &mut [OutputItem]) {
         for (index, item) in items.iter_mut().enumerate() {
-            let OutputItem::Call(call) = item else { continue };
-            if !call.call_id.is_empty() && self.seen.insert(call.call_id.clone()) {
+            let id = match item {
+                OutputItem::Call(call) => &call.call_id,
+                OutputItem::CustomCall { call_id, .. } => call_id,
+                _ => continue,
+            };
+            if !id.is_empty() && self.seen.insert(id.clone()) {
                 continue;
             }
-            let fresh = (1..).map(|n| format!("{}-{}", call.call_id, index + n));
+            let fresh = (1..).map(|n| format!("{id}-{}", index + n));
             if let Some(id) = fresh.into_iter().find(|id| !self.seen.contains(id)) {
                 self.seen.insert(id.clone());
-                rename(call, id);
+                rename(item, id);
             }
         }
     }
@@ -231,9 +235,53 @@ async fn answer(router: &dyn ToolRouter, call: &Call) -> (ToolResult, ToolCallSt
 }
 
 /// Gives a call another id, also where it goes back to the model.
-fn rename(call: &mut FunctionCall, id: String) {
-    call.call_id = id;
-    if let Ok(raw) = RawValue::from_string(bare_call(call).to_string()) {
-        call.raw = raw;
+fn rename(item: &mut OutputItem, id: String) {
+    let (bare, raw) = match item {
+        OutputItem::Call(call) => {
+            call.call_id = id;
+            (bare_call(call), &mut call.raw)
+        }
+        OutputItem::CustomCall { call_id, name, input, raw } => {
+            *call_id = id;
+            (json!({ "type": "custom_tool_call", "call_id": call_id, "name": name, "input": input }), raw)
+        }
+        _ => return,
+    };
+    if let Ok(bare) = RawValue::from_string(bare.to_string()) {
+        *raw = bare;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::NoTools;
+
+    use super::*;
+
+    #[test]
+    fn no_two_calls_of_a_turn_have_one_id_whatever_kind_they_are() {
+        let raw = || RawValue::from_string(r#"{"call_id":"x"}"#.to_owned()).unwrap();
+        let custom = || OutputItem::CustomCall {
+            call_id: "x".to_owned(),
+            name: "a".to_owned(),
+            input: "b".to_owned(),
+            raw: raw(),
+        };
+        let function = FunctionCall {
+            call_id: "x".to_owned(),
+            name: "a".to_owned(),
+            namespace: None,
+            arguments: "{}".to_owned(),
+            raw: raw(),
+        };
+        let mut items = [custom(), OutputItem::Call(function), custom()];
+        let mut desk = ToolDesk::new(Arc::new(NoTools), &[], 1, None);
+        desk.tell_apart(&mut items);
+        let ids: Vec<String> = desk.calls(&items).into_iter().map(|call| call.id).collect();
+        assert_eq!(ids, ["x", "x-2", "x-3"]);
+        for (item, id) in items.iter().zip(&ids) {
+            let sent: Value = serde_json::from_str(item.raw().get()).unwrap();
+            assert_eq!(sent["call_id"], id.as_str());
+        }
     }
 }

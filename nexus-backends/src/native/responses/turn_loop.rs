@@ -1,12 +1,11 @@
 //! From request to reply to request, until the model stops or a limit is reached.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::StreamExt as _;
 use nexus_core::{
-    AppliedEffort, Cost, Effort, ErrorKind, EventSink, FinishReason, Limit, Limits, OnLost, OutputSupport,
-    Phase, PromptBlock, ResumeHandle, SessionMode, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest,
-    TurnResult, Usd,
+    Cost, ErrorKind, EventSink, FinishReason, Limit, Limits, Phase, ResumeHandle, SessionMode, ToolResult,
+    TurnError, TurnHost, TurnRequest, TurnResult, Usd,
     turn::{RateLimitNews, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::Value;
@@ -15,19 +14,14 @@ use super::{
     course::Course,
     reader::{Ending, ModelReply, OutputItem},
     repeats::{Repeats, Round},
-    request::{Conversation, Opening},
+    request::Conversation,
     tool_calls::{Call, Refusal, ToolDesk},
-    tools::{offer, output_format},
 };
 use crate::{
-    auth::Credential,
-    native::{backend::NativeBackend, dialect::ModelPlan},
+    native::backend::NativeBackend,
     redact::Redactor,
     turn::{AnswerCheck, Checked, Failure, TurnLog, Watch, over_limit},
 };
-
-/// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
-const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// One turn at one server.
 #[derive(Debug)]
@@ -43,32 +37,6 @@ pub(crate) struct TurnLoop<'a> {
     answer: AnswerCheck,
     /// The limits of the request without that on tool calls, which the tool desk keeps.
     limits: Limits,
-}
-
-/// What a turn is run with, once credential and model are known.
-#[derive(Debug)]
-pub(super) struct Setup {
-    pub(super) credential: Option<Credential>,
-    pub(super) has_renewed: bool,
-    pub(super) plan: ModelPlan,
-    pub(super) effort: Option<Effort>,
-    pub(super) tools: Vec<Value>,
-    pub(super) output_format: Option<Value>,
-    /// What the server asked to be sent back.
-    pub(super) sticky: Option<String>,
-}
-
-impl Setup {
-    /// What every request of the turn begins with.
-    pub(super) fn opening<'a>(&'a self, request: &'a TurnRequest) -> Opening<'a> {
-        Opening {
-            plan: &self.plan,
-            system: request.system.as_deref(),
-            effort: self.effort,
-            tools: &self.tools,
-            output_format: self.output_format.as_ref(),
-        }
-    }
 }
 
 /// Whether the turn goes on after a reply.
@@ -107,7 +75,7 @@ impl<'a> TurnLoop<'a> {
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         let Course { cancel, watch, log } = &mut self.course;
         log.flush(events, cancel, watch, is_cancelled).await;
-        match outcome {
+        match outcome.map_err(|failure| self.redacted(failure)) {
             Ok((finish, output)) => Ok(self.course.log.into_result(finish, output, keeps)),
             Err(failure) => Err(self.course.log.into_error(failure, keeps)),
         }
@@ -119,37 +87,11 @@ impl<'a> TurnLoop<'a> {
         events: &mut dyn EventSink,
     ) -> Result<(FinishReason, Option<Value>), Failure> {
         let definitions = self.host.tools.definitions();
-        let mut setup = self.set_up(events).await?;
-        let offered = offer(&definitions, setup.plan.shape.schemas);
-        setup.tools = offered.tools;
-        let mut warnings = offered.warnings;
-        let mut instruction = None;
-        if let Some(schema) = &self.request.output {
-            if self.backend.dialect.capabilities().output == OutputSupport::Native {
-                let (format, lost) = output_format(schema, setup.plan.shape.schemas);
-                let is_told = format.get("type").is_some_and(|kind| kind == "json_schema");
-                setup.output_format = is_told.then_some(format);
-                warnings.extend(lost);
-            }
-            // What the server is not told, the model is.
-            instruction = setup.output_format.is_none().then(|| schema.instruction());
-        }
-        for warning in warnings {
-            self.course.log.event(TurnEvent::warning(warning));
-        }
-
+        let mut setup = self.set_up(&definitions, events).await?;
         let conversation = kept.insert(self.open(&setup)?);
-        match instruction {
-            None => conversation.user(&self.request.prompt),
-            Some(instruction) => {
-                let mut prompt = self.request.prompt.clone();
-                prompt.push(PromptBlock::text(instruction));
-                conversation.user(&prompt);
-            }
-        }
         let mut desk = ToolDesk::new(
             Arc::clone(&self.host.tools),
-            &definitions,
+            &setup.offered(&definitions),
             self.backend.parallel_tools,
             self.request.limits.tool_calls,
         );
@@ -163,84 +105,6 @@ impl<'a> TurnLoop<'a> {
             match self.judge(&reply, &mut desk, &mut repeats, conversation, events).await? {
                 Next::Ask => {}
                 Next::Answered { finish, output } => return Ok((finish, output)),
-            }
-        }
-    }
-
-    /// Borrows the credential and learns what the model takes.
-    async fn set_up(&mut self, events: &mut dyn EventSink) -> Result<Setup, Failure> {
-        let backend = self.backend;
-        let credential = match &backend.credential {
-            Some(source) => {
-                let life = self.request.limits.deadline.unwrap_or(USUAL_LIFETIME);
-                Some(self.course.attend(events, source.credential(life)).await??)
-            }
-            None => match backend.dialect.credential_remedy() {
-                Some(remedy) => return Err(Failure::new(ErrorKind::Unauthenticated, remedy)),
-                None => None,
-            },
-        };
-        self.hide(credential.as_ref());
-        let planning =
-            backend.dialect.model(self.request.model.as_ref(), &backend.transport, credential.as_ref());
-        let plan = self.course.attend(events, planning).await?.map_err(|failure| self.redacted(failure))?;
-        let effort = self.choose_effort(&plan);
-        self.course.log.provenance.model = Some(plan.model.clone());
-        self.course.log.provenance.effort = effort;
-        for warning in &plan.warnings {
-            self.course.log.event(TurnEvent::warning(warning));
-        }
-        if let Some(effort) = effort.filter(|effort| effort.is_clamped()) {
-            let text = format!("effort {} is not offered; {} is used", effort.requested, effort.applied);
-            self.course.log.event(TurnEvent::warning(text));
-        } else if let (Some(requested), None) = (self.request.effort, effort) {
-            let text = format!("{} takes no effort; {requested} is left out", plan.model);
-            self.course.log.event(TurnEvent::warning(text));
-        }
-        Ok(Setup {
-            credential,
-            has_renewed: false,
-            effort: effort.map(|effort| effort.applied),
-            plan,
-            tools: Vec::new(),
-            output_format: None,
-            sticky: None,
-        })
-    }
-
-    fn choose_effort(&self, plan: &ModelPlan) -> Option<AppliedEffort> {
-        self.request.effort.and_then(|effort| effort.clamp_to(&plan.efforts))
-    }
-
-    /// From now on the credential is taken out of every word of the server's that is passed on.
-    pub(super) fn hide(&mut self, credential: Option<&Credential>) {
-        let secrets = credential.iter().map(|credential| credential.token.expose().as_bytes());
-        self.redactor = Redactor::new(secrets);
-    }
-
-    /// A failure without the credential in its words.
-    pub(super) fn redacted(&self, mut failure: Failure) -> Failure {
-        failure.message = failure
-            .message
-            .map(|message| String::from_utf8_lossy(&self.redactor.redact(message.as_bytes())).into_owned());
-        failure
-    }
-
-    /// Begins the conversation, or takes up the one that the request names.
-    fn open(&mut self, setup: &Setup) -> Result<Conversation, Failure> {
-        let opening = setup.opening(&self.request);
-        let SessionMode::Resume { handle, on_lost } = &self.request.session else {
-            return Ok(Conversation::new(&opening));
-        };
-        match (Conversation::resume(&opening, handle), on_lost) {
-            (Some(conversation), _) => Ok(conversation),
-            (None, OnLost::Fail) => {
-                Err(Failure::new(ErrorKind::SessionLost, "the handle holds no conversation of this version"))
-            }
-            (None, OnLost::Fresh) => {
-                let text = "the handle holds no conversation of this version; a new one begins";
-                self.course.log.event(TurnEvent::warning(text));
-                Ok(Conversation::new(&opening))
             }
         }
     }
