@@ -198,3 +198,13 @@ async fn output_tokens_are_limited_over_the_turn() {
     assert_eq!(ran.error().kind(), ErrorKind::LimitReached(Limit::OutputTokens));
     assert_eq!(server.asked().len(), 2, "each reply took 5 of the 10");
 }
+
+#[tokio::test]
+async fn a_model_that_never_comes_to_an_end_is_stopped() {
+    let end = "data: {\"type\":\"response.completed\",\"response\":{\"end_turn\":false}}\n\n";
+    let server = Canned::new([super::server::stream(end.as_bytes())]);
+    let backend = backend("responses", &server.base_url(), json!({}));
+    let ran = run(&*backend, request(), TurnHost::new()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::Incomplete);
+    assert_eq!(server.asked().len(), 33);
+}

@@ -23,6 +23,9 @@ use crate::{
     turn::{AnswerCheck, Checked, Failure, TurnLog, Watch, over_limit},
 };
 
+/// How often in a turn a reply without calls may ask for another request. Source: our own bound.
+const MAX_CONTINUATIONS: u32 = 32;
+
 /// One turn at one server.
 #[derive(Debug)]
 pub(crate) struct TurnLoop<'a> {
@@ -34,6 +37,8 @@ pub(crate) struct TurnLoop<'a> {
     /// Requests made so far, retries included.
     pub(super) requests: u32,
     pub(super) last_limits: Vec<RateLimitNews>,
+    /// How often a reply without calls asked for another request.
+    continuations: u32,
     answer: AnswerCheck,
     /// The limits of the request without that on tool calls, which the tool desk keeps.
     limits: Limits,
@@ -57,6 +62,7 @@ impl<'a> TurnLoop<'a> {
             redactor: Redactor::default(),
             requests: 0,
             last_limits: Vec::new(),
+            continuations: 0,
             answer: AnswerCheck::new(request.output.clone()),
             limits,
             host,
@@ -161,6 +167,11 @@ impl<'a> TurnLoop<'a> {
             return Ok(Next::Ask);
         }
         if matches!(reply.ending, Ending::Completed { end_turn: Some(false) }) {
+            self.continuations += 1;
+            if self.continuations > MAX_CONTINUATIONS {
+                let reason = format!("the model asked {MAX_CONTINUATIONS} times to go on, and came to no end");
+                return Err(Failure::new(ErrorKind::Incomplete, reason));
+            }
             return Ok(Next::Ask);
         }
         let refusal = reply.items.iter().find_map(|item| match item {
