@@ -18,8 +18,6 @@ pub(crate) struct Children {
 pub(crate) struct Heap {
     /// How many times memory was asked for, growth of what was there included.
     pub(crate) allocations: f64,
-    /// Most bytes that were in use at one time.
-    pub(crate) peak_bytes: f64,
     /// Bytes that were in use at the end.
     pub(crate) bytes: f64,
 }
@@ -53,11 +51,7 @@ impl Children {
         let tool = ["--tool=dhat", "--dhat-out-file=/dev/null"];
         let (_, report) = self.run(&tool, job, client, scenario, count);
         let total = report.lines().find(|line| line.contains("Total:")).unwrap_or_default();
-        Heap {
-            allocations: number_after(total, "bytes in "),
-            peak_bytes: number_after(&report, "At t-gmax:"),
-            bytes: number_after(&report, "At t-end:"),
-        }
+        Heap { allocations: number_after(total, "bytes in "), bytes: number_after(&report, "At t-end:") }
     }
 
     /// Standard output and standard error of a job.
