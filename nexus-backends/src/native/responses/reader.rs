@@ -11,6 +11,7 @@ mod deltas;
 mod ending;
 mod hosted;
 mod items;
+mod quick;
 mod reconcile;
 mod reply;
 mod slots;
@@ -29,7 +30,7 @@ use serde::Deserialize;
 pub(crate) use self::reply::{Ending, FunctionCall, ModelReply, OutputItem};
 pub use self::stream_decoder::{Decoded, DecodedCall, DecodedEnding, StreamDecoder};
 use self::{
-    deltas::Thinking,
+    deltas::{Target, Thinking},
     ending::Terminal,
     slots::{Slot, SlotKind, Slots},
     unknown::{Peeked, peek},
@@ -88,6 +89,9 @@ impl ResponseReader {
     pub(crate) fn event(&mut self, event: Event<'_>, events: &mut Vec<TurnEvent>) {
         if self.is_finished() {
             return;
+        }
+        if let Some((target, delta)) = quick::delta(event.data) {
+            return self.delta(target, delta, events);
         }
         match std::str::from_utf8(event.data) {
             Ok(data) => self.data(event.name, data, events),
@@ -171,21 +175,15 @@ impl ResponseReader {
     }
 
     fn read(&mut self, kind: &str, data: &str, events: &mut Vec<TurnEvent>) -> Result<(), serde_json::Error> {
+        if let Some(target) = Target::of(kind.as_bytes()) {
+            self.delta(target, parse(data)?, events);
+            return Ok(());
+        }
         match kind {
-            "response.output_text.delta" => self.text(parse(data)?, false, events),
-            "response.refusal.delta" => self.text(parse(data)?, true, events),
             "response.output_text.done" if !self.has_text => {
                 let part: PartEvent<'_> = parse(data)?;
                 self.text(part.into_delta(), false, events);
             }
-            "response.reasoning_summary_text.delta" | "response.reasoning_summary.delta" => {
-                self.thought(parse(data)?, true, events);
-            }
-            "response.reasoning_text.delta" | "response.reasoning.delta" => {
-                self.thought(parse(data)?, false, events);
-            }
-            "response.function_call_arguments.delta" => self.piece(SlotKind::Call, &parse(data)?),
-            "response.custom_tool_call_input.delta" => self.piece(SlotKind::CustomCall, &parse(data)?),
             "response.function_call_arguments.done" => {
                 let part: PartEvent<'_> = parse(data)?;
                 self.whole_piece(SlotKind::Call, &part, &part.arguments.0);

@@ -24,7 +24,45 @@ pub(super) struct Thinking {
     pub(super) part_ended: bool,
 }
 
+/// What is added to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Text,
+    Refusal,
+    Summary,
+    Thought,
+    Arguments,
+    Input,
+}
+
+impl Target {
+    /// By the type of the event.
+    pub(super) fn of(kind: &[u8]) -> Option<Self> {
+        Some(match kind {
+            b"response.output_text.delta" => Self::Text,
+            b"response.refusal.delta" => Self::Refusal,
+            b"response.reasoning_summary_text.delta" | b"response.reasoning_summary.delta" => Self::Summary,
+            b"response.reasoning_text.delta" | b"response.reasoning.delta" => Self::Thought,
+            b"response.function_call_arguments.delta" => Self::Arguments,
+            b"response.custom_tool_call_input.delta" => Self::Input,
+            _ => return None,
+        })
+    }
+}
+
 impl ResponseReader {
+    /// Reads a delta.
+    pub(super) fn delta(&mut self, target: Target, event: DeltaEvent<'_>, events: &mut Vec<TurnEvent>) {
+        match target {
+            Target::Text => self.text(event, false, events),
+            Target::Refusal => self.text(event, true, events),
+            Target::Summary => self.thought(event, true, events),
+            Target::Thought => self.thought(event, false, events),
+            Target::Arguments => self.piece(SlotKind::Call, &event),
+            Target::Input => self.piece(SlotKind::CustomCall, &event),
+        }
+    }
+
     pub(super) fn text(&mut self, event: DeltaEvent<'_>, is_refusal: bool, events: &mut Vec<TurnEvent>) {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(SlotKind::Message, place, id) else { return };
@@ -44,7 +82,7 @@ impl ResponseReader {
         }
     }
 
-    pub(super) fn thought(&mut self, event: DeltaEvent<'_>, is_summary: bool, events: &mut Vec<TurnEvent>) {
+    fn thought(&mut self, event: DeltaEvent<'_>, is_summary: bool, events: &mut Vec<TurnEvent>) {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(SlotKind::Reasoning, place, id) else { return };
         let part = event.summary_index.0.or(event.content_index.0);
@@ -84,7 +122,7 @@ impl ResponseReader {
     }
 
     /// A piece of arguments or input. It counts if the item never ends by itself.
-    pub(super) fn piece(&mut self, kind: SlotKind, event: &DeltaEvent<'_>) {
+    fn piece(&mut self, kind: SlotKind, event: &DeltaEvent<'_>) {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(kind, place, id) else { return };
         let Some(slot) = self.slots.slot_mut(index) else { return };

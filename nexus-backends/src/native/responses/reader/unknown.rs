@@ -73,7 +73,7 @@ pub(super) fn peek(data: &str) -> Peeked<'_> {
 }
 
 /// Where the text begins that is the value of a first key `type`.
-fn first_key(data: &[u8]) -> Option<usize> {
+pub(super) fn first_key(data: &[u8]) -> Option<usize> {
     let rest = blank(data).strip_prefix(b"{")?;
     let rest = blank(rest).strip_prefix(b"\"type\"")?;
     let rest = blank(rest).strip_prefix(b":")?;
