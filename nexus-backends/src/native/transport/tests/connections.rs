@@ -1,6 +1,6 @@
 //! Which connections are made, kept, and led through a proxy.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Mutex};
 
 use reqwest::header::USER_AGENT;
 
@@ -28,6 +28,48 @@ async fn a_connection_serves_one_request_after_the_other() {
     }
     let connections: Vec<usize> = server.requests().iter().map(|request| request.connection).collect();
     assert_eq!(connections, [0, 0, 0]);
+}
+
+/// Answers as many requests as `answers` says on each connection, in turn, and says of each that it is kept.
+fn promising(answers: &'static [usize]) -> Server {
+    let answered = Mutex::new(BTreeMap::<usize, usize>::new());
+    Server::start(move |stream, request| {
+        let mut answered = answered.lock().unwrap();
+        let so_far = answered.entry(request.connection).or_default();
+        if *so_far == answers.get(request.connection).copied().unwrap_or(0) {
+            return After::Close;
+        }
+        *so_far += 1;
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\n{STREAM}content-length: {}\r\n\r\n{EVENTS}", EVENTS.len());
+        After::Keep
+    })
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_did_not_keep_after_all_fails_no_request() {
+    let server = promising(&[1, 1, 1]);
+    let transport = transport(&server.base_url(), json!({}));
+    for _ in 0..3 {
+        read_through(&transport).await;
+    }
+    let connections: Vec<usize> = server.requests().iter().map(|request| request.connection).collect();
+    assert_eq!(connections, [0, 0, 1, 1, 2]);
+}
+
+#[tokio::test]
+async fn a_request_that_is_lost_on_a_new_connection_too_has_failed() {
+    let server = promising(&[1]);
+    let transport = transport(&server.base_url(), json!({}));
+    read_through(&transport).await;
+    is_transient(&post(&transport).await.unwrap_err(), "before an answer");
+    assert_eq!(server.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_first_request_that_is_lost_has_failed() {
+    let server = promising(&[]);
+    is_transient(&asked(&server).await.unwrap_err(), "before an answer");
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
