@@ -277,12 +277,24 @@ impl Dialect for Generic {
 
     fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure> {
         let words = error.body.words();
-        // The words of the OpenAI API for a model that does not think.
-        let is_unknown = error.body.names("encrypted content is not supported");
-        (error.status == Some(StatusCode::BAD_REQUEST) && is_unknown).then(|| {
-            let reason = format!("{words} (set `encrypted_reasoning: false` for this model)");
-            Failure::new(ErrorKind::InvalidRequest, reason)
-        })
+        let says = |known| error.body.names(known);
+        let (kind, hint) = match error.status? {
+            // The words of the OpenAI API for a model that does not think.
+            StatusCode::BAD_REQUEST if says("encrypted content is not supported") => {
+                (ErrorKind::InvalidRequest, " (set `encrypted_reasoning: false` for this model)")
+            }
+            // The parameter as the OpenAI API and LiteLLM 1.106.2 name it.
+            StatusCode::BAD_REQUEST if says("reasoning.effort") || says("reasoning_effort") => (
+                ErrorKind::InvalidRequest,
+                " (set `efforts` to the steps that this model takes, if it takes any)",
+            ),
+            // The server of llama.cpp 0.5.0, for a model without eyes: another try would be no better.
+            StatusCode::INTERNAL_SERVER_ERROR if says("image input is not supported") => {
+                (ErrorKind::Unsupported, "")
+            }
+            _ => return None,
+        };
+        Some(Failure::new(kind, format!("{words}{hint}")))
     }
 }
 

@@ -118,5 +118,22 @@ fn a_refusal_names_the_setting_that_helps() {
     };
     let unread = json!({ "error": { "message": "Encrypted content is not supported with this model." } });
     assert!(judged(400, unread).unwrap().contains("encrypted_reasoning: false"));
+    for error in [
+        json!({ "message": "Unsupported parameter.", "param": "reasoning.effort" }),
+        json!({ "message": "litellm.UnsupportedParamsError: together_ai does not support parameters: ['reasoning_effort'], for model=any.", "code": "400" }),
+    ] {
+        assert!(judged(400, json!({ "error": error })).unwrap().contains("set `efforts`"));
+    }
     assert!(judged(400, json!({ "error": { "message": "no" } })).is_none());
+}
+
+#[test]
+fn a_model_without_eyes_is_not_asked_again() {
+    let body = json!({ "error": { "code": 500, "type": "server_error",
+        "message": "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj" } });
+    let headers = HeaderMap::new();
+    let status = Some(StatusCode::INTERNAL_SERVER_ERROR);
+    let error = ErrorReply { status, headers: &headers, body: &ErrorBody::of(&body) };
+    let failure = generic(json!({})).failure(&error).unwrap();
+    assert_eq!((failure.kind, failure.retry), (ErrorKind::Unsupported, nexus_core::Retry::Never));
 }
