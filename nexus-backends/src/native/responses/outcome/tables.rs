@@ -98,12 +98,13 @@ const TOO_LONG: [&str; 10] = [
 ];
 
 /// Words for a model that is not there, in lower case: after the word "model", unless they hold it themselves.
-const MISSING_MODEL: [&str; 6] = [
+const MISSING_MODEL: [&str; 7] = [
     "does not exist",                    // openai, vLLM
     "not found",                         // Ollama
     "is not supported when using codex", // the ChatGPT endpoint, for a plan without the model
     "is not available",                  // openai-compatible gateways
     "is not a valid model",              // OpenRouter
+    "invalid model name",                // LiteLLM
     "no longer available",               // openai, for a model that was withdrawn
 ];
 
