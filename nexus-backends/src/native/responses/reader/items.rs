@@ -204,15 +204,12 @@ pub(super) fn finished(
     }
 }
 
-/// A message of what its deltas add up to.
+/// A message of what its deltas add up to. Its content is plain: as parts, servers that check their input want an
+/// `id` and a `status` along with it, which only they could have given.
 fn message_of(slot: &mut Slot, message: MessageId) -> OutputItem {
     let text = std::mem::take(&mut slot.text);
     let refusal = std::mem::take(&mut slot.refusal);
-    let raw = json!({
-        "type": "message",
-        "role": "assistant",
-        "content": [{ "type": "output_text", "text": text, "annotations": [] }],
-    });
+    let raw = json!({ "type": "message", "role": "assistant", "content": text });
     let refusal = (!refusal.is_empty()).then_some(refusal);
     OutputItem::Message { message, text, refusal, raw: written(&raw) }
 }

@@ -69,10 +69,12 @@ fn texts(reply: &ModelReply) -> Vec<&str> {
 }
 
 fn calls(reply: &ModelReply) -> Vec<(&str, &str)> {
-    let call = |item| match item {
-        &OutputItem::Call(ref call) => Some((call.call_id.as_str(), call.arguments.as_str())),
-        _ => None,
-    };
+    fn call(item: &OutputItem) -> Option<(&str, &str)> {
+        match item {
+            OutputItem::Call(call) => Some((call.call_id.as_str(), call.arguments.as_str())),
+            _ => None,
+        }
+    }
     reply.items.iter().filter_map(call).collect()
 }
 
