@@ -396,8 +396,10 @@ fn input_part(block: &PromptBlock) -> Option<Value> {
     }
 }
 
+/// A picture. `detail` is at its default, and written: vLLM refuses a part without it.
 fn picture(media_type: &str, data: &str) -> Value {
-    json!({ "type": "input_image", "image_url": format!("data:{media_type};base64,{data}") })
+    let url = format!("data:{media_type};base64,{data}");
+    json!({ "type": "input_image", "image_url": url, "detail": "auto" })
 }
 
 fn text_content(shape: TextShape, text: &str) -> Value {

@@ -150,6 +150,7 @@ fn a_picture_makes_parts_of_an_answer() {
     let output = &body(&conversation)["input"][1]["output"];
     assert_eq!(output[0], json!({ "type": "input_text", "text": "Look:" }));
     assert_eq!(output[1]["image_url"], "data:image/png;base64,AAAA");
+    assert_eq!(output[1]["detail"], "auto");
 }
 
 #[test]
