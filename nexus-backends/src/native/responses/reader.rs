@@ -142,6 +142,9 @@ impl ResponseReader {
         }
         let calls_tools = items.iter().any(OutputItem::is_call);
         let is_answer = matches!(ending, Ending::Completed { .. } | Ending::Incomplete { .. });
+        if is_answer && !calls_tools {
+            self.put_answer_last(&mut ended, events);
+        }
         if let Some(message) = self.thinking.message.take() {
             if is_answer && !ended.is_empty() && !calls_tools {
                 // The last message is the answer; thinking after it belongs to no message that there is.
@@ -157,6 +160,23 @@ impl ResponseReader {
         let last = ended.pop().map(|last| last.with_usage(self.usage).with_finish(finish));
         events.extend(ended.into_iter().chain(last).map(TurnEvent::from));
         ModelReply { items, usage: self.usage, cost: self.cost, model: self.model, ending }
+    }
+
+    /// The answer is the last message: one without text that would come after it is left out, and what was shown
+    /// of it is taken back.
+    fn put_answer_last(&self, ended: &mut Vec<MessageEnded>, events: &mut Vec<TurnEvent>) {
+        let place = |end: &MessageEnded| self.shown.iter().position(|shown| *shown == end.message);
+        let with_text = ended.iter().filter(|end| !end.text.is_empty());
+        let Some(answer) = with_text.filter_map(place).max() else { return };
+        ended.retain(|end| {
+            if !end.text.is_empty() || place(end).is_some_and(|place| place < answer) {
+                return true;
+            }
+            if place(end).is_some() {
+                events.push(MessageVoided::new(end.message.clone(), VoidCause::NotInRecord).into());
+            }
+            false
+        });
     }
 
     fn data(&mut self, name: &str, data: &str, events: &mut Vec<TurnEvent>) {

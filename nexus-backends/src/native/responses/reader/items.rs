@@ -1,9 +1,12 @@
 //! The items of an output: how they begin, what they become.
 
+use std::borrow::Cow;
+
 use nexus_core::{
     MessageId, TurnEvent,
     turn::{TextDelta, Unrecognized},
 };
+use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
@@ -127,7 +130,7 @@ impl ResponseReader {
     fn call_done(&mut self, index: usize, item: &Item<'_>, raw: &RawValue) -> Option<OutputItem> {
         let slot = self.slots.slot_mut(index)?;
         let is_whole = (!item.arguments.0.is_empty() || slot.text.is_empty())
-            && !item.call_id.is_empty()
+            && has_call_id(raw, item.call_id.as_str())
             && !item.kind.is_empty();
         if !item.arguments.0.is_empty() {
             slot.text = item.arguments.0.clone().into_owned();
@@ -141,7 +144,8 @@ impl ResponseReader {
 
     fn custom_call_done(&mut self, index: usize, item: &Item<'_>, raw: &RawValue) -> Option<OutputItem> {
         let slot = self.slots.slot_mut(index)?;
-        let is_whole = (!item.input.is_empty() || slot.text.is_empty()) && !item.call_id.is_empty();
+        let is_whole =
+            (!item.input.is_empty() || slot.text.is_empty()) && has_call_id(raw, item.call_id.as_str());
         if !item.input.is_empty() {
             slot.text = item.input.as_str().to_owned();
         }
@@ -174,6 +178,18 @@ impl ResponseReader {
         }
         Some(OutputItem::Other { kind: kind.to_owned(), raw: raw.to_owned() })
     }
+}
+
+/// Whether an item can go back as it came: its call id is the text that its output will name. One that is a number
+/// would find no output.
+fn has_call_id(raw: &RawValue, wanted: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        call_id: Cow<'a, str>,
+    }
+    !wanted.is_empty()
+        && serde_json::from_str::<Named<'_>>(raw.get()).is_ok_and(|named| named.call_id == wanted)
 }
 
 /// Items that are carried over and concern nobody else.

@@ -293,6 +293,35 @@ fn thinking_after_the_answer_does_not_hide_the_answer() {
 }
 
 #[test]
+fn a_message_without_words_does_not_hide_the_answer() {
+    let thought = json!({ "type": "response.reasoning_text.delta", "delta": "Hm." });
+    for before in [vec![], vec![thought]] {
+        let mut data = vec![done(0, &message("m", "Hello"))];
+        data.extend(before);
+        data.extend([done(1, &message("n", "")), completed(&[])]);
+        let (events, reply) = read(&data);
+        let mut recorder = Recorder::new();
+        events.iter().for_each(|event| recorder.observe(event));
+        assert_eq!(recorder.last_message().map(|message| &*message.text), Some("Hello"));
+        assert!(last_end(&events).finish.is_some());
+        assert_eq!(reply.items.iter().filter(|item| matches!(item, OutputItem::Message { .. })).count(), 2);
+    }
+}
+
+#[test]
+fn a_call_id_that_is_no_text_goes_back_as_the_text_that_its_output_names() {
+    for call in [
+        r#"{"type":"function_call","name":"f","arguments":"{}","call_id":7}"#,
+        r#"{"type":"custom_tool_call","name":"f","input":"x","call_id":7}"#,
+    ] {
+        let event = format!(r#"{{"type":"response.output_item.done","output_index":0,"item":{call}}}"#);
+        let (_, reply) = read_text(&[&event, r#"{"type":"response.completed","response":{}}"#]);
+        let sent: Value = serde_json::from_str(reply.items[0].raw().get()).unwrap();
+        assert_eq!(sent["call_id"], "7");
+    }
+}
+
+#[test]
 fn what_was_shown_can_be_taken_back() {
     let mut reader = reader();
     let mut events = Vec::new();
