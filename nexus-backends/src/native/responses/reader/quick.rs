@@ -22,26 +22,27 @@ pub(super) fn delta(data: &[u8]) -> Option<(Target, DeltaEvent<'_>)> {
         return None;
     }
     let mut event = DeltaEvent::default();
-    let mut has_delta = false;
+    let mut told = 0_u8;
     loop {
         match next(&mut rest)? {
             b',' => {}
-            b'}' if rest.is_empty() && has_delta => return Some((target, event)),
+            b'}' if rest.is_empty() && told & Key::Delta.bit() != 0 => return Some((target, event)),
             _ => return None,
         }
         (next(&mut rest)? == b'"').then_some(())?;
-        match key(&mut rest)? {
-            Key::Delta if !has_delta => {
-                has_delta = true;
-                event.delta = text(&mut rest)?;
-            }
-            Key::ItemId if event.item_id.is_empty() => event.item_id = text(&mut rest)?,
-            Key::OutputIndex if event.output_index.0.is_none() => event.output_index = count(&mut rest)?,
-            Key::SummaryIndex if event.summary_index.0.is_none() => event.summary_index = count(&mut rest)?,
-            Key::ContentIndex if event.content_index.0.is_none() => event.content_index = count(&mut rest)?,
-            Key::Other => skip(&mut rest)?,
+        let key = key(&mut rest)?;
+        if told & key.bit() != 0 {
             // Told twice.
-            _ => return None,
+            return None;
+        }
+        told |= key.bit();
+        match key {
+            Key::Delta => event.delta = text(&mut rest)?,
+            Key::ItemId => event.item_id = text(&mut rest)?,
+            Key::OutputIndex => event.output_index = count(&mut rest)?,
+            Key::SummaryIndex => event.summary_index = count(&mut rest)?,
+            Key::ContentIndex => event.content_index = count(&mut rest)?,
+            Key::Other => skip(&mut rest)?,
         }
     }
 }
@@ -113,6 +114,20 @@ enum Key {
     SummaryIndex,
     ContentIndex,
     Other,
+}
+
+impl Key {
+    /// A bit of its own, for each that is read.
+    fn bit(self) -> u8 {
+        match self {
+            Self::Delta => 1,
+            Self::ItemId => 1 << 1,
+            Self::OutputIndex => 1 << 2,
+            Self::SummaryIndex => 1 << 3,
+            Self::ContentIndex => 1 << 4,
+            Self::Other => 0,
+        }
+    }
 }
 
 /// Reads a key, from within its quotation marks to behind its colon.
@@ -210,6 +225,8 @@ mod tests {
             r#"{"type":"response.refusal.delta","delta":"a\n"}"#,
             r#"{"type":"response.refusal.delta","delta":null}"#,
             r#"{"type":"response.refusal.delta","delta":"a","delta":"b"}"#,
+            r#"{"type":"response.refusal.delta","delta":"a","item_id":"","item_id":"b"}"#,
+            r#"{"type":"response.refusal.delta","delta":"a","output_index":null,"output_index":1}"#,
             r#"{"type":"response.refusal.delta","delta":"a","logprobs":[1]}"#,
             r#"{"type":"response.refusal.delta","delta":"a","output_index":01}"#,
             r#"{"type":"response.refusal.delta","delta":"a","output_index":1.5}"#,
