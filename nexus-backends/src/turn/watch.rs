@@ -41,6 +41,12 @@ impl Watch {
         self.phase = Some(phase);
     }
 
+    /// Whether the turn is in `phase` now.
+    #[cfg(feature = "native")]
+    pub(crate) fn is_in(&self, phase: Phase) -> bool {
+        self.phase == Some(phase)
+    }
+
     /// Nobody is listened to for a while: until something is heard, only the deadline counts.
     #[cfg(feature = "native")]
     pub(crate) fn rest(&mut self) {

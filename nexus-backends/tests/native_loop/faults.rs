@@ -207,3 +207,31 @@ async fn a_dropped_or_cancelled_turn_closes_its_connection() {
     assert_eq!(ran.error().partial().text, "Half");
     assert!(sim.wait_until(patience, |sim| sim.open_connections() == 0).await, "after the cancellation");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_into_a_ready_sink_still_ends_at_the_deadline() {
+    let reply = Reply { fault: Some(Fault::Flood), ..Reply::text("x") };
+    let sim = Sim::start(Dialect::Responses, Scenario::from(reply)).unwrap();
+    let backend = backend("responses", &sim.base_url(), json!({}));
+    let limits = Limits::new().with_deadline(Duration::from_secs(2));
+    let request = TurnRequest::new("Hello.").with_model("m").with_limits(limits);
+    let mut events = 0_u64;
+    let mut sink = |_: nexus_core::EventEnvelope| events += 1;
+    let turn = backend.run_turn(request, TurnHost::new(), &mut sink);
+    let error = tokio::time::timeout(Duration::from_secs(10), turn).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached(Limit::Deadline));
+    assert!(events > 100, "only {events} events came");
+}
+
+#[tokio::test]
+async fn a_limit_that_begins_to_count_is_not_missed() {
+    let sim = Sim::start(Dialect::Responses, Scenario::from(Reply::text("Half").stalled())).unwrap();
+    let idle = IdleLimits::none()
+        .with(Phase::FirstByte, Duration::from_secs(60))
+        .with(Phase::Model, Duration::from_millis(500));
+    let request = TurnRequest::new("Hello.").with_model("m").with_limits(Limits::new().with_idle(idle));
+    let began = Instant::now();
+    let ran = run(&*backend("responses", &sim.base_url(), json!({})), request, TurnHost::new()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::Starved(Phase::Model));
+    assert!(began.elapsed() < Duration::from_secs(5));
+}

@@ -3,12 +3,12 @@
 use std::{
     future::{Future, poll_fn},
     pin::pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
+use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nexus_core::{CancelToken, ErrorKind, EventSink, Phase, TurnEvent};
-use tokio::time::Instant;
 
 use super::{
     reader::ResponseReader,
@@ -41,6 +41,10 @@ pub(super) enum BodyEnd {
     /// With an event that is longer than allowed.
     TooLong(EventTooLong),
 }
+
+/// How many pieces of a body are read before others have their turn: a server that floods us keeps nobody from
+/// stopping the turn.
+const CHUNKS_PER_POLL: usize = 32;
 
 /// Why a poll of the body came back.
 enum Woke {
@@ -88,25 +92,32 @@ impl Course {
         splitter: &mut EventSplitter,
         reader: &mut ResponseReader,
     ) -> Result<BodyEnd, Failure> {
-        let mut cancelled = pin!(self.cancel.cancelled());
+        // Polled by their own wakers: a chunk that arrives costs these two nothing.
+        let mut interruptions = FuturesUnordered::from_iter([cancellation(&self.cancel), self.alarm()]);
         let mut news = Vec::new();
-        let mut timer = pin!(tokio::time::sleep_until(self.next_wake()));
         let mut is_over = false;
+        let mut is_answering = false;
         loop {
             let mut is_sink_slow = false;
             let woke = poll_fn(|context| {
-                if cancelled.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(Woke::Cancelled);
+                if let Poll::Ready(Some(woke)) = interruptions.poll_next_unpin(context) {
+                    return Poll::Ready(woke);
                 }
                 let mut turn =
                     BodyTurn { course: self, splitter, reader, news: &mut news, is_over: &mut is_over };
-                match turn.poll(body, events, context) {
-                    Poll::Ready(end) => Poll::Ready(Woke::End(end)),
-                    Poll::Pending => {
-                        is_sink_slow = !self.log.outbox.is_empty();
-                        timer.as_mut().poll(context).map(|()| Woke::Time)
+                if let Poll::Ready(end) = turn.poll(body, events, context) {
+                    return Poll::Ready(Woke::End(end));
+                }
+                is_sink_slow = !self.log.outbox.is_empty();
+                if !is_answering && self.watch.is_in(Phase::Model) {
+                    // Another limit counts from now on, which may run out before the one that was set.
+                    is_answering = true;
+                    interruptions.push(self.alarm());
+                    if let Poll::Ready(Some(woke)) = interruptions.poll_next_unpin(context) {
+                        return Poll::Ready(woke);
                     }
                 }
+                Poll::Pending
             });
             match woke.await {
                 Woke::Cancelled => return Err(by_the_caller()),
@@ -118,7 +129,7 @@ impl Course {
                         Some(kind) => return Err(out_of_time(kind, self.watch.elapsed())),
                         None => {}
                     }
-                    timer.as_mut().reset(self.next_wake());
+                    interruptions.push(self.alarm());
                 }
             }
         }
@@ -143,10 +154,22 @@ impl Course {
         }
     }
 
-    fn next_wake(&self) -> Instant {
-        // A time so far off that it never comes, as the timer has no other way to say so.
-        self.watch.next().unwrap_or_else(|| Instant::now() + Duration::from_secs(86_400))
+    /// Goes off when a limit of time may have run out, by what is known now.
+    fn alarm(&self) -> BoxFuture<'static, Woke> {
+        let at = self.watch.next();
+        Box::pin(async move {
+            sleep_until(at).await;
+            Woke::Time
+        })
     }
+}
+
+fn cancellation(cancel: &CancelToken) -> BoxFuture<'static, Woke> {
+    let cancelled = cancel.cancelled();
+    Box::pin(async move {
+        cancelled.await;
+        Woke::Cancelled
+    })
 }
 
 /// One poll of a body.
@@ -159,39 +182,57 @@ struct BodyTurn<'a> {
 }
 
 impl BodyTurn<'_> {
+    /// Reads as far as body and sink allow.
     fn poll(
         &mut self,
         body: &mut Body,
         events: &mut dyn EventSink,
         context: &mut Context<'_>,
     ) -> Poll<BodyEnd> {
-        loop {
-            if self.course.log.outbox.poll_flush(events, context).is_pending() {
-                return Poll::Pending;
-            }
-            let next = if *self.is_over { self.splitter.finish() } else { self.splitter.next() };
-            match next {
-                Err(too_long) => return Poll::Ready(BodyEnd::TooLong(too_long)),
-                Ok(Some(event)) => {
-                    self.reader.event(event, self.news);
-                    self.course.watch.heard(Phase::Model);
-                    for event in self.news.drain(..) {
-                        self.course.log.event(event);
-                    }
-                    continue;
+        let mut has_heard = false;
+        let end = self.read(body, events, context, &mut has_heard);
+        if has_heard {
+            self.course.watch.heard(Phase::Model);
+        }
+        end
+    }
+
+    fn read(
+        &mut self,
+        body: &mut Body,
+        events: &mut dyn EventSink,
+        context: &mut Context<'_>,
+        has_heard: &mut bool,
+    ) -> Poll<BodyEnd> {
+        for _ in 0..CHUNKS_PER_POLL {
+            // What a whole chunk brings is told before the next one is asked for.
+            loop {
+                if self.course.log.outbox.poll_flush(events, context).is_pending() {
+                    return Poll::Pending;
                 }
-                Ok(None) if *self.is_over || self.reader.is_finished() => {
-                    return Poll::Ready(BodyEnd::Over);
+                let next = if *self.is_over { self.splitter.finish() } else { self.splitter.next() };
+                let event = match next {
+                    Ok(Some(event)) => event,
+                    Ok(None) => break,
+                    Err(too_long) => return Poll::Ready(BodyEnd::TooLong(too_long)),
+                };
+                *has_heard = true;
+                self.reader.event(event, self.news);
+                for event in self.news.drain(..) {
+                    self.course.log.event(event);
                 }
-                Ok(None) => {}
             }
-            match body.poll_chunk(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(Ok(chunk))) => self.splitter.push(chunk),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(BodyEnd::Broken(error)),
-                Poll::Ready(None) => *self.is_over = true,
+            if *self.is_over || self.reader.is_finished() {
+                return Poll::Ready(BodyEnd::Over);
+            }
+            match ready!(body.poll_chunk(context)) {
+                Some(Ok(chunk)) => self.splitter.push(chunk),
+                Some(Err(error)) => return Poll::Ready(BodyEnd::Broken(error)),
+                None => *self.is_over = true,
             }
         }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

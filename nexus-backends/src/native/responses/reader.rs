@@ -16,6 +16,7 @@ mod reconcile;
 mod reply;
 mod slots;
 mod stream_decoder;
+mod template;
 mod unknown;
 mod usage;
 
@@ -33,6 +34,7 @@ use self::{
     deltas::{Target, Thinking},
     ending::Terminal,
     slots::{Slot, SlotKind, Slots},
+    template::Template,
     unknown::{Peeked, peek},
 };
 use super::{
@@ -52,6 +54,7 @@ pub(crate) struct ResponseReader {
     /// Hosted calls named so far.
     hosted: u32,
     thinking: Thinking,
+    template: Option<Box<Template>>,
     /// A delta of text came.
     has_text: bool,
     shown: Vec<MessageId>,
@@ -74,6 +77,7 @@ impl ResponseReader {
             named: 0,
             hosted: 0,
             thinking: Thinking::default(),
+            template: None,
             has_text: false,
             shown: Vec::new(),
             usage: None,
@@ -90,7 +94,20 @@ impl ResponseReader {
         if self.is_finished() {
             return;
         }
-        if let Some((target, delta)) = quick::delta(event.data) {
+        // Taken out while it lends the delta, since the delta goes into the reader.
+        let mut template = self.template.take().unwrap_or_default();
+        if let Some((target, delta)) = template.read(event.data) {
+            self.delta(target, delta, events);
+            template.was_used();
+            self.template = Some(template);
+            return;
+        }
+        let quick = quick::delta(event.data);
+        if let Some((target, delta)) = &quick {
+            template.learn(event.data, *target, delta);
+        }
+        self.template = Some(template);
+        if let Some((target, delta)) = quick {
             return self.delta(target, delta, events);
         }
         match std::str::from_utf8(event.data) {
