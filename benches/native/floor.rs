@@ -1,6 +1,7 @@
 //! The floor: `reqwest`, `eventsource-stream` and typed `serde_json`, as a careful program would put them
-//! together in an afternoon. Also the same requests with nothing behind the bytes.
+//! together in an afternoon. Also the bare requests of another client's loop, read by the same code.
 
+use bytes::Bytes;
 use eventsource_stream::Eventsource as _;
 use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
@@ -9,13 +10,30 @@ use super::contender::{
     Contender, Entry, INSTRUCTIONS, MODEL, PROMPT, TOOL, TOOL_DESCRIPTION, Work, path_of, tool_answer,
     tool_schema,
 };
+use super::recorded::Recorded;
 
 /// The floor client.
 pub(crate) const FLOOR: Entry = Entry { name: "floor", make: |base_url| Box::new(Floor::new(base_url)) };
 
+/// The requests that another client made in its tool loop, made again by the floor client. It reads the answers
+/// and has no loop: nothing is dispatched, nothing is written down, no request is put together.
+pub(crate) const BARE_REQUESTS: Entry = Entry {
+    name: "bare requests",
+    make: |base_url| {
+        let base_url = base_url.to_owned();
+        Box::new(BareRequests { floor: Floor::new(&base_url), base_url, recorded: Recorded::default() })
+    },
+};
+
 struct Floor {
     client: reqwest::Client,
     url: String,
+}
+
+struct BareRequests {
+    floor: Floor,
+    base_url: String,
+    recorded: Recorded,
 }
 
 /// An event, with what this client wants of it.
@@ -56,6 +74,12 @@ enum Item {
     Other,
 }
 
+impl Item {
+    fn is_call(&self) -> bool {
+        matches!(self, Self::FunctionCall { .. })
+    }
+}
+
 #[derive(Deserialize)]
 struct Response {
     status: String,
@@ -86,7 +110,10 @@ impl Floor {
     ) -> Vec<Item> {
         let request =
             Request { model: MODEL, instructions: INSTRUCTIONS, input, tools, stream: true, store: false };
-        let body = serde_json::to_vec(&request).expect("a request");
+        self.post(serde_json::to_vec(&request).expect("a request").into(), on_delta).await
+    }
+
+    async fn post(&self, body: Bytes, on_delta: &mut (dyn FnMut(&str) + Send)) -> Vec<Item> {
         let response =
             self.client.post(&self.url).header("content-type", "application/json").body(body).send();
         let response = response.await.expect("a response").error_for_status().expect("success");
@@ -139,6 +166,26 @@ impl Contender for Floor {
                 if *calls == before {
                     break;
                 }
+            }
+        })
+    }
+}
+
+impl Contender for BareRequests {
+    fn stream<'a>(&'a self, on_delta: &'a mut (dyn FnMut(&str) + Send)) -> Work<'a> {
+        self.floor.stream(on_delta)
+    }
+
+    fn tool_loop<'a>(&'a self, calls: &'a mut usize) -> Work<'a> {
+        Box::pin(async move {
+            for body in self.recorded.bodies(&self.floor.client, &self.base_url).await {
+                *calls += self
+                    .floor
+                    .post(body.clone(), &mut |_| {})
+                    .await
+                    .iter()
+                    .filter(|item| item.is_call())
+                    .count();
             }
         })
     }

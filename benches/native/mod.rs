@@ -12,6 +12,7 @@ mod job;
 mod measure;
 mod nexus;
 mod raw;
+mod recorded;
 mod script;
 mod server;
 mod table;
@@ -44,7 +45,9 @@ pub(crate) fn main(name: &str, peers: &[Entry]) -> ExitCode {
     let clients = [&[floor::FLOOR, nexus::NEXUS], peers].concat();
     match arguments.split_first() {
         Some((first, _)) if first == server::SERVE => return server::serve(),
-        Some((first, job)) if first == job::JOB => return job::run(&[&*clients, &[raw::RAW]].concat(), job),
+        Some((first, job)) if first == job::JOB => {
+            return job::run(&[&*clients, &[floor::BARE_REQUESTS, raw::RAW]].concat(), job);
+        }
         _ => {}
     }
     let mut bench = Bench {

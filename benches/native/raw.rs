@@ -1,10 +1,9 @@
 //! Nothing but bytes: `reqwest` and no reader behind it. What it takes, every client over `reqwest` takes.
 
-use std::sync::OnceLock;
-
 use bytes::Bytes;
 
 use super::contender::{Contender, Entry, Work};
+use super::recorded::Recorded;
 
 /// Bytes and nothing else.
 pub(crate) const RAW: Entry = Entry { name: "raw bytes", make: |base_url| Box::new(Raw::new(base_url)) };
@@ -15,14 +14,13 @@ const BEFORE_TEXT: &[u8] = b"\"delta\":\"";
 struct Raw {
     client: reqwest::Client,
     base_url: String,
-    /// The bodies that another client sent to the recording scenario.
-    recorded: OnceLock<Vec<Bytes>>,
+    recorded: Recorded,
 }
 
 impl Raw {
     fn new(base_url: &str) -> Self {
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { client, base_url: base_url.to_owned(), recorded: OnceLock::new() }
+        Self { client, base_url: base_url.to_owned(), recorded: Recorded::default() }
     }
 
     async fn post(&self, body: Bytes, on_chunk: &mut (dyn FnMut(&[u8]) + Send)) {
@@ -31,18 +29,6 @@ impl Raw {
         let mut response = request.send().await.expect("a response").error_for_status().expect("success");
         while let Some(chunk) = response.chunk().await.expect("a body") {
             on_chunk(&chunk);
-        }
-    }
-
-    async fn fetch_recorded(&self) -> Vec<Bytes> {
-        let root = self.base_url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
-        let mut bodies = Vec::new();
-        loop {
-            let response = self.client.get(format!("{root}/requests/{}", bodies.len())).send().await;
-            match response.expect("a response").error_for_status() {
-                Ok(response) => bodies.push(response.bytes().await.expect("a body")),
-                Err(_) => return bodies,
-            }
         }
     }
 }
@@ -62,14 +48,10 @@ impl Contender for Raw {
         })
     }
 
-    /// Sends again what another client sent, and reads the answers without looking at them. The first time, it
-    /// asks the server what that was.
+    /// Sends again what another client sent, and reads the answers without looking at them.
     fn tool_loop<'a>(&'a self, calls: &'a mut usize) -> Work<'a> {
         Box::pin(async move {
-            if self.recorded.get().is_none() {
-                let _ = self.recorded.set(self.fetch_recorded().await);
-            }
-            let bodies = self.recorded.get().map(Vec::as_slice).unwrap_or_default();
+            let bodies = self.recorded.bodies(&self.client, &self.base_url).await;
             *calls += bodies.len().saturating_sub(1);
             for body in bodies {
                 self.post(body.clone(), &mut |_| {}).await;

@@ -1,6 +1,7 @@
 //! What a turn costs beside the bytes that it takes: time to a delta, a tool round, memory.
 
 use super::Bench;
+use super::floor::BARE_REQUESTS;
 use super::raw::RAW;
 use super::script::{Fields, Framing, Scenario};
 use super::table::{Beside, Bound, Row, Unit};
@@ -44,29 +45,44 @@ fn latency(bench: &mut Bench) {
     }
 }
 
-/// The raw client sends the very bodies that the client before it sent, so that the difference is what the
+/// The bare requests are the very ones that the client before them made, so that the difference is what the
 /// client does and not what it says.
 fn tool_rounds(bench: &mut Bench) {
     let loops = if bench.is_quick { 3 } else { 40 };
     let runs = bench.runs(|bench| {
         let rounds = Scenario::ToolRounds { rounds: ROUNDS };
-        let both = |client| {
+        let of = |client| {
             bench.children.figures("tool-loop", client, Scenario::Recorded { rounds: ROUNDS }, 0);
-            let full = bench.children.figures("tool-loop", client, rounds, loops);
-            (full, bench.children.figures("tool-loop", RAW, rounds, loops))
+            let [full, bare, raw] = [client, BARE_REQUESTS, RAW]
+                .map(|client| bench.children.figures("tool-loop", client, rounds, loops));
+            (full, bare, raw)
         };
-        bench.clients.iter().map(|client| both(*client)).collect::<Vec<_>>()
+        bench.clients.iter().map(|client| of(*client)).collect::<Vec<_>>()
     });
-    let names = [
-        ("wall", "one tool round beyond the bare request", Some(Bound::Plain { must: 20e3, aim: 10e3 })),
-        ("processor", "one tool round beyond the bare request, CPU alone", None),
-    ];
-    for (name, what, bound) in names {
-        let row = bench.row(what.to_owned(), Unit::Time, &runs, |figures, client| {
-            let (full, bare) = &figures[client];
+    let bound = Some(Bound::Plain { must: 20e3, aim: 10e3 });
+    for (name, what, bound) in [("wall", "time", bound), ("processor", "CPU", None)] {
+        let what = format!(
+            "one tool round in a loop of {ROUNDS}, {what} beyond the bare request, read by the floor"
+        );
+        let row = bench.row(what, Unit::Time, &runs, |figures, client| {
+            let (full, bare, _) = &figures[client];
             full[name] - bare[name]
         });
         bench.add(Row { bound, beside: Some(Beside::Ahead), ..row });
+    }
+    let what = format!("one tool round in a loop of {ROUNDS}, CPU beyond the bare request, read by nobody");
+    let row = bench.row(what, Unit::Time, &runs, |figures, client| {
+        let (full, _, raw) = &figures[client];
+        full["processor"] - raw["processor"]
+    });
+    bench.add(Row { beside: Some(Beside::Ahead), ..row });
+    if bench.children.has_valgrind() {
+        let what = "instructions of one tool round, the request included".to_owned();
+        let row = bench.counted(what, Unit::Count, |bench, client| {
+            let of = |rounds| bench.children.instructions("read", client, Scenario::ToolRounds { rounds }, 1);
+            (of(ROUNDS) - of(0)) / ROUNDS as f64
+        });
+        bench.add(Row { beside: Some(Beside::Ahead), ..row });
     }
 }
 
