@@ -20,8 +20,13 @@ use nexus_core::TurnEvent;
 use serde::Deserialize;
 
 /// The servers, with how many recordings there are of each at least.
-const SERVERS: [(&str, usize); 4] =
-    [("aimock-1.43.0", 11), ("litellm-1.106.2", 12), ("llama.cpp-0.5.0", 9), ("transformers-5.23.0", 9)];
+const SERVERS: [(&str, usize); 5] = [
+    ("aimock-1.43.0", 11),
+    ("litellm-1.106.2", 12),
+    ("llama.cpp-0.5.0", 9),
+    ("llmposter-0.5.0", 6),
+    ("transformers-5.23.0", 9),
+];
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
