@@ -53,6 +53,7 @@ impl ErrorBody {
         if text.is_empty() {
             return Self::default();
         }
+        let text = first_event(text).unwrap_or(text);
         if let Ok(value) = serde_json::from_slice::<Value>(text) {
             return Self::of(&value);
         }
@@ -164,6 +165,14 @@ impl ErrorBody {
             self.message = Some(text.to_owned());
         }
     }
+}
+
+/// The data of the first event, if the body is a stream of them. Source: LiteLLM 1.106.2, for a stream that fails at its
+/// beginning; the status is that of the error.
+fn first_event(text: &[u8]) -> Option<&[u8]> {
+    let is_stream = [&b"data:"[..], b"event:"].iter().any(|field| text.starts_with(field));
+    let mut lines = text.split(|byte| *byte == b'\n').filter(|_| is_stream);
+    lines.find_map(|line| line.strip_prefix(b"data:")).map(<[u8]>::trim_ascii)
 }
 
 /// The beginning of the bytes as text.
