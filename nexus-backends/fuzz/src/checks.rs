@@ -118,7 +118,9 @@ fn check_events(script: &Script, events: &[EventEnvelope]) {
             }
             TurnEvent::Retrying(retrying) => no_key(script, &retrying.reason),
             // What the model is said to do stands in the stream, like its words.
-            TurnEvent::Warning(warning) if !warning.text.starts_with(REPEATING) => no_key(script, &warning.text),
+            TurnEvent::Warning(warning) if !warning.text.starts_with(REPEATING) => {
+                no_key(script, &warning.text)
+            }
             _ => {}
         }
     }
