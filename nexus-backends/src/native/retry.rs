@@ -65,11 +65,6 @@ impl Attempts {
         Some(wait)
     }
 
-    /// How many times the call was repeated.
-    pub(crate) fn made(&self) -> u32 {
-        self.made
-    }
-
     fn asked_wait(&mut self, wait: Duration) -> Option<Duration> {
         let waited = self.waited.checked_add(wait).filter(|waited| *waited <= self.policy.max_wait)?;
         self.waited = waited;
@@ -116,7 +111,7 @@ mod tests {
                 assert!((mark * 8 / 10..=mark * 12 / 10).contains(&wait), "{wait} is not near {mark}");
             }
             assert_eq!(attempts.next(&failure(Retry::Now)), None);
-            assert_eq!(attempts.made(), 7);
+            assert_eq!(attempts.made, 7);
         }
     }
 
@@ -144,7 +139,7 @@ mod tests {
         assert_eq!(attempts.next(&failure(Retry::Never)), None);
         assert_eq!(attempts.next(&failure(Retry::After(Duration::from_secs(21)))), None);
         assert_eq!(attempts.next(&failure(Retry::After(Duration::MAX))), None);
-        assert_eq!(attempts.made(), 0);
+        assert_eq!(attempts.made, 0);
     }
 
     proptest! {
@@ -165,7 +160,7 @@ mod tests {
                 }
             }
             prop_assert!(waited <= policy.max_wait);
-            prop_assert!(attempts.made() <= retries);
+            prop_assert!(attempts.made <= retries);
         }
     }
 }

@@ -15,7 +15,7 @@ fn write_token(path: &Path, token: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-fn refusal(message: &str, param: Value) -> Vec<u8> {
+fn refusal(message: &str, param: &Value) -> Vec<u8> {
     status(400, &json!({ "error": { "message": message, "type": "invalid_request_error", "param": param } }))
 }
 
@@ -75,7 +75,7 @@ async fn reasoning_that_cannot_be_read_is_left_out() {
     let handle = ran.result().resume.clone().unwrap();
 
     let words = "The encrypted_content of item rs_1 could not be decrypted.";
-    let second = Canned::new([refusal(words, Value::Null), reply(&[message("Heron.")])]);
+    let second = Canned::new([refusal(words, &Value::Null), reply(&[message("Heron.")])]);
     let another = backend("responses", &second.base_url(), json!({}));
     let ran = run(&*another, request().with_session(SessionMode::resume(handle)), TurnHost::new()).await;
     assert_eq!(ran.result().text, "Heron.");
@@ -92,7 +92,7 @@ async fn reasoning_that_cannot_be_read_is_left_out() {
 #[tokio::test]
 async fn one_tool_that_is_refused_does_not_cost_the_others() {
     let words = "Invalid schema for function 'echo'.";
-    let server = Canned::new([refusal(words, json!("tools[0].parameters")), reply(&[message("Done.")])]);
+    let server = Canned::new([refusal(words, &json!("tools[0].parameters")), reply(&[message("Done.")])]);
     let backend = backend("responses", &server.base_url(), json!({}));
     let ran = run(&*backend, request(), host()).await;
     assert_eq!(ran.result().text, "Done.");
@@ -112,7 +112,7 @@ async fn one_tool_that_is_refused_does_not_cost_the_others() {
 
 #[tokio::test]
 async fn a_credential_that_the_server_repeats_is_told_to_nobody() {
-    let refused = refusal(&format!("No tool for {TOKEN}."), json!("tools[0]"));
+    let refused = refusal(&format!("No tool for {TOKEN}."), &json!("tools[0]"));
     let broken_off =
         json!({ "status": "incomplete", "incomplete_details": { "reason": TOKEN }, "output": [] });
     let server = Canned::new([refused, status(200, &broken_off)]);
@@ -129,7 +129,7 @@ async fn a_credential_that_the_server_repeats_is_told_to_nobody() {
 
 #[tokio::test]
 async fn a_refusal_that_nothing_mends_is_final() {
-    let server = Canned::new([refusal("No.", Value::Null)]);
+    let server = Canned::new([refusal("No.", &Value::Null)]);
     let ran =
         run(&*backend("responses", &server.base_url(), json!({ "retries": 3 })), request(), host()).await;
     assert_eq!(ran.error().kind(), ErrorKind::InvalidRequest);
@@ -150,4 +150,78 @@ async fn a_token_that_the_list_of_models_refuses_is_renewed_too() {
     assert_eq!(ran.error().kind(), ErrorKind::Unauthenticated);
     assert_eq!(server.asked().len(), 1);
     assert!(server.asked()[0].head.starts_with("GET "), "{}", server.asked()[0].head);
+}
+
+#[tokio::test]
+async fn no_token_that_was_lent_is_repeated_whichever_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    write_token(&path, "stale-token-of-yesterday");
+    let echo = |code: u16| {
+        let words = "stale-token-of-yesterday is no better than fresh-token-of-today";
+        status(code, &json!({ "error": { "message": words } }))
+    };
+    let odd = json!({ "type": "novelty", "echo": "Bearer stale-token-of-yesterday" });
+    let server = Canned::new([reply(&[odd, call("call_1", "swap", "{}")]), echo(401), echo(400)]);
+    let swapped = path.clone();
+    let swap = nexus_core::Tool::without_arguments("swap", "Swaps it.", move || {
+        write_token(&swapped, "fresh-token-of-today");
+        async { "swapped" }
+    });
+    let tools = nexus_core::Toolbox::new().with(swap);
+    let backend = backend("responses", &server.base_url(), json!({ "credential": { "file": path } }));
+    let ran = run(&*backend, request(), TurnHost::new().with_tools(std::sync::Arc::new(tools))).await;
+    let told = format!("{:?} {:?}", ran.error(), ran.events);
+    assert!(told.contains("is no better than") && told.contains("novelty"), "{told}");
+    assert!(!told.contains("token-of"), "{told}");
+}
+
+#[tokio::test]
+async fn a_tool_that_the_server_refused_is_not_called() {
+    let server = Canned::new([
+        refusal("Invalid schema for function 'echo'.", &json!("tools[0].parameters")),
+        reply(&[call("1", "echo", "{}")]),
+        reply(&[message("Done.")]),
+    ]);
+    let backend = backend("responses", &server.base_url(), json!({}));
+    let ran = run(&*backend, request(), host()).await;
+    assert_eq!(ran.result().tool_calls[0].status, nexus_core::ToolCallStatus::Failed);
+}
+
+#[tokio::test]
+async fn what_the_server_did_by_itself_is_not_asked_for_again() {
+    let item = json!({ "type": "mcp_call", "id": "mcp_1", "name": "delete_row", "arguments": "{}", "output": "gone" });
+    let done = json!({ "type": "response.output_item.done", "output_index": 0, "item": item });
+    let torn = super::server::stream(format!("data: {done}\n\n").as_bytes());
+    let server = Canned::new([torn, reply(&[message("Never.")])]);
+    let backend = backend("responses", &server.base_url(), json!({ "retries": 3 }));
+    let ran = run(&*backend, request(), TurnHost::new()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::Transport);
+    assert_eq!(server.asked().len(), 1);
+    assert_eq!(ran.error().partial().tool_calls.len(), 1);
+}
+
+#[tokio::test]
+async fn limits_hold_between_repetitions() {
+    let failed = json!({ "type": "response.failed", "response": {
+        "error": { "code": "server_error", "message": "Out of sorts." },
+        "usage": { "input_tokens": 1, "output_tokens": 500, "cost": 2.5 },
+    }});
+    let body = super::server::stream(format!("data: {failed}\n\n").as_bytes());
+    let settings = json!({ "retries": 3, "cost": "reported" });
+    let limits = nexus_core::Limits::new();
+
+    let server = Canned::new([body.clone(), reply(&[message("Never.")])]);
+    let backend_at = |server: &Canned| backend("responses", &server.base_url(), settings.clone());
+    let costly = request().with_limits(limits.clone().with_cost(nexus_core::Usd(1.0)));
+    let ran = run(&*backend_at(&server), costly, TurnHost::new()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::LimitReached(nexus_core::Limit::Cost));
+    assert_eq!(ran.error().partial().cost.map(|cost| cost.usd), Some(nexus_core::Usd(2.5)));
+    assert_eq!(server.asked().len(), 1);
+
+    let server = Canned::new([body, reply(&[message("Never.")])]);
+    let once = request().with_limits(limits.with_model_calls(1));
+    let ran = run(&*backend_at(&server), once, TurnHost::new()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::VendorFailure);
+    assert_eq!(server.asked().len(), 1);
 }

@@ -208,3 +208,42 @@ async fn a_model_that_never_comes_to_an_end_is_stopped() {
     assert_eq!(ran.error().kind(), ErrorKind::Incomplete);
     assert_eq!(server.asked().len(), 33);
 }
+
+#[tokio::test]
+async fn calls_of_tools_that_are_not_there_count_too() {
+    let unknown = |id: &str| reply(&[call(id, "nonsense", "{}")]);
+    let server = Canned::new([unknown("1"), unknown("2"), unknown("3"), unknown("4"), unknown("5")]);
+    let backend = backend("responses", &server.base_url(), json!({}));
+    let ran = run(&*backend, limited(Limits::new().with_tool_calls(2)), host()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::LimitReached(Limit::ToolCalls));
+    assert_eq!(server.asked().len(), 4);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_handed_in_beside_one_call_too_many_is_an_answer() {
+    let server = Canned::new([
+        reply(&[call("1", "echo", "{}"), call("2", "echo", "{}")]),
+        reply(&[call("3", "echo", "{}"), call("4", "submit", "{}")]),
+        reply(&[]),
+    ]);
+    let backend = backend("responses", &server.base_url(), json!({}));
+    let ran = run(&*backend, limited(Limits::new().with_tool_calls(1)), host()).await;
+    // What was to be said was said by the tool, so an empty last word is an end.
+    assert_eq!(ran.result().text, "");
+    assert_eq!(statuses(&ran).last().unwrap(), &("submit".to_owned(), ToolCallStatus::Succeeded));
+}
+
+#[tokio::test]
+async fn a_resumed_turn_tells_its_calls_apart_from_those_before() {
+    let first = Canned::new([reply(&[call("call_0", "echo", "{}")]), reply(&[message("Once.")])]);
+    let one = backend("responses", &first.base_url(), json!({}));
+    let ran = run(&*one, request().with_session(SessionMode::Keep), host()).await;
+    let handle = ran.result().resume.clone().unwrap();
+    let second = Canned::new([reply(&[call("call_0", "echo", "{}")]), reply(&[message("Twice.")])]);
+    let another = backend("responses", &second.base_url(), json!({}));
+    let ran = run(&*another, request().with_session(SessionMode::resume(handle)), host()).await;
+    assert_eq!(ran.result().text, "Twice.");
+    let ids: Vec<_> = outputs(&second.asked()[1].body).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids.len(), 2);
+    assert_ne!(ids[0], ids[1]);
+}

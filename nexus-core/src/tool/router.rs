@@ -10,6 +10,9 @@ use super::{ToolCall, ToolDefinition, ToolResult};
 ///
 /// A call never fails the turn: what went wrong is a [`ToolResult::error`] that the model can read. Several
 /// calls may run at once. Dropping the future of [`ToolRouter::call`] gives the call up.
+///
+/// Calls run where the turn runs: one that blocks its thread, by waiting or by computing, holds up its turn, its
+/// deadline and the calls beside it. Such work belongs on a thread of its own, as `tokio::task::spawn_blocking` gives.
 #[async_trait]
 pub trait ToolRouter: fmt::Debug + Send + Sync + 'static {
     /// The tools, in the order in which the model should see them.

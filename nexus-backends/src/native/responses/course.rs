@@ -8,7 +8,8 @@ use std::{
 };
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use nexus_core::{CancelToken, ErrorKind, EventSink, Phase, TurnEvent};
+use nexus_core::{CancelToken, ErrorKind, EventSink, FinishReason, Phase, Secret, TurnEvent};
+use serde_json::Value;
 
 use super::{
     reader::ResponseReader,
@@ -16,6 +17,7 @@ use super::{
 };
 use crate::{
     native::transport::{Body, TransportError},
+    redact::Redactor,
     turn::{Failure, TurnLog, Watch, out_of_time, sleep_until},
 };
 
@@ -29,6 +31,8 @@ pub(super) struct Course {
     pub(super) cancel: CancelToken,
     pub(super) watch: Watch,
     pub(super) log: TurnLog,
+    lent: Vec<Secret>,
+    redactor: Redactor,
 }
 
 /// How the reading of a body ended.
@@ -54,6 +58,48 @@ enum Woke {
 }
 
 impl Course {
+    /// A turn begins.
+    pub(super) fn new(cancel: CancelToken, watch: Watch, log: TurnLog) -> Self {
+        Self { cancel, watch, log, lent: Vec::new(), redactor: Redactor::default() }
+    }
+
+    /// From now on `secret` is taken out of every word of the server's.
+    pub(super) fn hide(&mut self, secret: Option<Secret>) {
+        self.lent.extend(secret);
+        self.redactor = Redactor::new(self.lent.iter().map(|secret| secret.expose().as_bytes()));
+    }
+
+    /// Words of the server's without the credential, should it repeat it.
+    pub(super) fn without_credential(&self, words: &str) -> String {
+        String::from_utf8_lossy(&self.redactor.redact(words.as_bytes())).into_owned()
+    }
+
+    /// Tells what the server said. Pieces of text are passed on as they are; whatever else is in the server's own
+    /// words loses the credential first, should the server repeat it.
+    pub(super) fn tell(&mut self, mut event: TurnEvent) {
+        match &mut event {
+            TurnEvent::Unrecognized(unknown) => {
+                let words = unknown.raw.to_string();
+                let clean = self.without_credential(&words);
+                if clean != words {
+                    unknown.raw = serde_json::from_str(&clean).unwrap_or(Value::String(clean));
+                }
+                unknown.name = unknown.name.take().map(|name| self.without_credential(&name));
+            }
+            TurnEvent::Warning(warning) => warning.text = self.without_credential(&warning.text),
+            TurnEvent::RateLimit(limit) => {
+                limit.window = limit.window.take().map(|window| self.without_credential(&window));
+            }
+            TurnEvent::MessageEnded(ended) => {
+                if let Some(FinishReason::Other(reason)) = &mut ended.finish {
+                    *reason = self.without_credential(reason);
+                }
+            }
+            _ => {}
+        }
+        self.log.event(event);
+    }
+
     /// Waits for `future`, unless the turn is cancelled or out of time before.
     pub(super) async fn attend<F: Future>(
         &mut self,
@@ -138,13 +184,11 @@ impl Course {
     /// Reads the little that may stand behind the last event, so that the connection can be used again.
     pub(super) async fn close(&mut self, body: &mut Body) -> Result<(), Failure> {
         let rest = poll_fn(|context| {
-            loop {
-                match body.poll_chunk(context) {
-                    Poll::Ready(Some(Ok(_))) => {}
-                    Poll::Ready(_) => return Poll::Ready(()),
-                    Poll::Pending => return Poll::Pending,
-                }
+            for _ in 0..CHUNKS_PER_POLL {
+                let Some(Ok(_)) = ready!(body.poll_chunk(context)) else { return Poll::Ready(()) };
             }
+            context.waker().wake_by_ref();
+            Poll::Pending
         });
         tokio::select! {
             biased;
@@ -219,7 +263,7 @@ impl BodyTurn<'_> {
                 *has_heard = true;
                 self.reader.event(event, self.news);
                 for event in self.news.drain(..) {
-                    self.course.log.event(event);
+                    self.course.tell(event);
                 }
             }
             if *self.is_over || self.reader.is_finished() {

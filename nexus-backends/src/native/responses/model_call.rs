@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nexus_core::{
-    ErrorKind, EventSink, MessageId, ModelId, Phase, Retry, TurnEvent,
+    Cost, ErrorKind, EventSink, MessageId, ModelId, Phase, Retry, TurnEvent, Usd,
     turn::{MessageVoided, Retrying, VoidCause},
 };
 use reqwest::{StatusCode, header::HeaderMap};
@@ -34,11 +34,13 @@ struct Failed {
     refusal: Option<(StatusCode, ErrorBody)>,
     /// What was shown of the answer.
     shown: Vec<MessageId>,
+    /// Whether nothing happened on the server's side that must not happen twice.
+    may_be_repeated: bool,
 }
 
 impl Failed {
     fn new(failure: Failure) -> Box<Self> {
-        Box::new(Self { failure, refusal: None, shown: Vec::new() })
+        Box::new(Self { failure, refusal: None, shown: Vec::new(), may_be_repeated: true })
     }
 }
 
@@ -52,6 +54,7 @@ impl TurnLoop<'_> {
         events: &mut dyn EventSink,
     ) -> Result<ModelReply, Failure> {
         let mut attempts = Attempts::new(&self.backend.retry);
+        let mut attempt = 1;
         loop {
             let span = tracing::info_span!(
                 "chat",
@@ -62,18 +65,19 @@ impl TurnLoop<'_> {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };
+            self.within_limits()?;
             let delay = match self.mend(&failed, setup, conversation, events).await? {
                 true => Some(Duration::ZERO),
-                false => attempts.next(&failed.failure),
+                false => attempts.next(&failed.failure).filter(|_| failed.may_be_repeated),
             };
-            let Some(delay) = delay else { return Err(failed.failure) };
+            let Some(delay) = delay.filter(|_| self.may_ask().is_ok()) else { return Err(failed.failure) };
+            attempt += 1;
             for message in failed.shown {
                 self.course.log.event(MessageVoided::new(message, VoidCause::Retry));
             }
-            let reason = failed.failure.message.unwrap_or_default();
-            let retrying = Retrying::new(attempts.made() + 1, reason)
-                .with_delay(Some(delay))
-                .with_kind(Some(failed.failure.kind));
+            let reason = self.course.without_credential(&failed.failure.message.unwrap_or_default());
+            let retrying =
+                Retrying::new(attempt, reason).with_delay(Some(delay)).with_kind(Some(failed.failure.kind));
             self.course.log.event(retrying);
             self.course.pause(events, delay).await?;
         }
@@ -88,6 +92,7 @@ impl TurnLoop<'_> {
     ) -> Result<Result<ModelReply, Box<Failed>>, Failure> {
         let backend = self.backend;
         self.requests += 1;
+        let calls_before = self.course.log.recorder.tool_calls().len();
         self.course.watch.heard(Phase::FirstByte);
         let headers = backend.dialect.headers(&CallContext {
             credential: setup.loan.credential.as_ref(),
@@ -108,14 +113,15 @@ impl TurnLoop<'_> {
                 self.head(&headers, setup);
                 let reply = ErrorReply { status: Some(status), headers: &headers, body: &body };
                 let failure = self.redacted(judge(&reply, &*backend.dialect));
-                let refusal = Some((status, body));
-                return Ok(Err(Box::new(Failed { failure, refusal, shown: Vec::new() })));
+                let mut failed = Failed::new(failure);
+                failed.refusal = Some((status, body));
+                return Ok(Err(failed));
             }
             Ok(Answer::Whole { headers, body }) => {
                 self.head(&headers, setup);
                 let mut news = Vec::new();
                 reader.whole(&body, &mut news);
-                news.into_iter().for_each(|event| self.course.log.event(event));
+                news.into_iter().for_each(|event| self.course.tell(event));
                 BodyEnd::Over
             }
             Ok(Answer::Stream { headers, mut body }) => {
@@ -124,7 +130,7 @@ impl TurnLoop<'_> {
             }
         };
         self.course.log.model_calls += 1;
-        Ok(self.end(end, reader))
+        Ok(self.end(end, reader, calls_before))
     }
 
     async fn stream(
@@ -149,13 +155,16 @@ impl TurnLoop<'_> {
         }
         if news.limits != self.last_limits {
             for limit in &news.limits {
-                self.course.log.event(limit.clone());
+                self.course.tell(limit.clone().into());
             }
             self.last_limits = news.limits;
         }
-        let known: Option<&ModelId> = self.course.log.provenance.model.as_ref();
-        let named = news.model.map(|model| ModelId::from(self.without_credential(model.as_str())));
-        if let Some(model) = named.filter(|model| Some(model) != known) {
+        let named = news.model.map(|model| ModelId::from(self.course.without_credential(model.as_str())));
+        if named.is_none() || named == self.last_model {
+            return;
+        }
+        self.last_model.clone_from(&named);
+        if let Some(model) = named.filter(|model| *model != setup.plan.model) {
             let text = format!("{} was asked, and {model} answers", setup.plan.model);
             self.course.log.event(TurnEvent::warning(text));
             self.course.log.provenance.model = Some(model);
@@ -163,11 +172,20 @@ impl TurnLoop<'_> {
     }
 
     /// What became of a request that was answered.
-    fn end(&mut self, end: BodyEnd, reader: ResponseReader) -> Result<ModelReply, Box<Failed>> {
+    fn end(
+        &mut self,
+        end: BodyEnd,
+        reader: ResponseReader,
+        calls_before: usize,
+    ) -> Result<ModelReply, Box<Failed>> {
         let shown = reader.shown().to_vec();
         let mut news = Vec::new();
         let mut reply = reader.into_reply(&mut news);
-        news.into_iter().for_each(|event| self.course.log.event(event));
+        if let Some(cost) = reply.cost {
+            let before = self.course.log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
+            self.course.log.recorder.cost = Some(Cost { usd: Usd(before + cost.usd.0), ..cost });
+        }
+        news.into_iter().for_each(|event| self.course.tell(event));
         let failure = match (std::mem::replace(&mut reply.ending, Ending::Missing { unreadable: false }), end)
         {
             (Ending::Failed(failure), _) => failure,
@@ -185,7 +203,12 @@ impl TurnLoop<'_> {
                     .with_retry(Retry::Now)
             }
         };
-        Err(Box::new(Failed { failure: self.redacted(failure), refusal: None, shown }))
+        let mut failed = Failed::new(self.redacted(failure));
+        failed.shown = shown;
+        // Only tools of the server's own are told while it answers.
+        let told = self.course.log.recorder.tool_calls().get(calls_before..).unwrap_or_default();
+        failed.may_be_repeated = told.iter().all(|call| call.effects.allow_another_try());
+        Err(failed)
     }
 
     /// Mends what made the server refuse the request, where we can: another credential, once in a turn; without
@@ -215,8 +238,9 @@ impl TurnLoop<'_> {
         }
         let tool = setup.tools.remove(index);
         let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
+        setup.refused_tools.push(name.to_owned());
         let reason = body.message.as_deref().unwrap_or("no reason is given");
-        let reason = self.without_credential(reason);
+        let reason = self.course.without_credential(reason);
         let text = format!("the server refuses the tool {name:?}, which is left out: {reason}");
         self.course.log.event(TurnEvent::warning(text));
         conversation.reopen(&setup.opening(&self.request));

@@ -135,6 +135,11 @@ impl Conversation {
         Some(conversation)
     }
 
+    /// The items that a handle holds, as a JSON list.
+    pub(super) fn items_of(handle: &ResumeHandle) -> Option<&str> {
+        handle.state().get("items").and_then(Value::as_str)
+    }
+
     /// Names the conversation: a UUID.
     pub(crate) fn id(&self) -> &str {
         &self.id

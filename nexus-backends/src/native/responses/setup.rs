@@ -6,6 +6,7 @@ use nexus_core::{
     Effort, ErrorKind, EventSink, OnLost, OutputSupport, PromptBlock, SessionMode, ToolDefinition, TurnEvent,
     TurnRequest,
 };
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     tools::{offer, output_format},
     turn_loop::TurnLoop,
 };
-use crate::{auth::Credential, native::dialect::ModelPlan, redact::Redactor, turn::Failure};
+use crate::{auth::Credential, native::dialect::ModelPlan, turn::Failure};
 
 /// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
 const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
@@ -26,6 +27,8 @@ pub(super) struct Setup {
     effort: Option<Effort>,
     /// The tools, as they are offered.
     pub(super) tools: Vec<Value>,
+    /// Names of tools that the server has refused since it was last looked at.
+    pub(super) refused_tools: Vec<String>,
     output_format: Option<Value>,
     /// What the server asked to be sent back.
     pub(super) sticky: Option<String>,
@@ -94,7 +97,15 @@ impl TurnLoop<'_> {
             self.course.log.event(TurnEvent::warning(warning));
         }
         let effort = effort.map(|effort| effort.applied);
-        Ok(Setup { loan, plan, effort, tools: offer.tools, output_format, sticky: None })
+        Ok(Setup {
+            loan,
+            plan,
+            effort,
+            tools: offer.tools,
+            refused_tools: Vec::new(),
+            output_format,
+            sticky: None,
+        })
     }
 
     /// Begins the conversation, or takes up the one that the request names, with what is asked now.
@@ -181,20 +192,29 @@ impl TurnLoop<'_> {
         self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
     }
 
-    /// From now on the credential is taken out of every word of the server's that is passed on.
+    /// From now on the credential is taken out of every word of the server's that is passed on, beside those
+    /// that were lent before.
     fn hide(&mut self, credential: Option<&Credential>) {
-        let secrets = credential.iter().map(|credential| credential.token.expose().as_bytes());
-        self.redactor = Redactor::new(secrets);
+        self.course.hide(credential.map(|credential| credential.token.clone()));
     }
 
     /// A failure without the credential in its words.
     pub(super) fn redacted(&self, mut failure: Failure) -> Failure {
-        failure.message = failure.message.map(|message| self.without_credential(&message));
+        failure.message = failure.message.map(|message| self.course.without_credential(&message));
         failure
     }
 
-    /// Words of the server's without the credential, should it repeat it.
-    pub(super) fn without_credential(&self, words: &str) -> String {
-        String::from_utf8_lossy(&self.redactor.redact(words.as_bytes())).into_owned()
+    /// The ids of calls in the conversation that the turn takes up.
+    pub(super) fn call_ids_before(&self) -> BTreeSet<String> {
+        let items = self.request.session.handle().and_then(Conversation::items_of);
+        let items: Vec<CalledBefore> =
+            items.and_then(|items| serde_json::from_str(items).ok()).unwrap_or_default();
+        items.into_iter().filter_map(|item| item.call_id).collect()
     }
+}
+
+/// What is looked for in an item of an earlier turn.
+#[derive(Deserialize)]
+struct CalledBefore {
+    call_id: Option<String>,
 }

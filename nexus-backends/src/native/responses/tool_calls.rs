@@ -49,6 +49,8 @@ pub(super) struct Call {
     pub(super) effects: Effects,
     /// Whether it is a custom call, which is free text.
     pub(super) is_custom: bool,
+    /// Whether its tool hands in the answer.
+    pub(super) is_terminal: bool,
     /// The answer, where it is decided without asking anybody.
     pub(super) refusal: Option<Refusal>,
 }
@@ -66,12 +68,13 @@ pub(super) enum Refusal {
 
 impl ToolDesk {
     /// Offers `definitions` of `router`; at most `at_once` calls run at a time, and `budget` calls in all,
-    /// terminal tools excepted.
+    /// terminal tools excepted. `seen` are the ids of calls that were made before the turn.
     pub(super) fn new(
         router: Arc<dyn ToolRouter>,
         definitions: &[&ToolDefinition],
         at_once: usize,
         budget: Option<u32>,
+        seen: BTreeSet<String>,
     ) -> Self {
         let marks = definitions
             .iter()
@@ -83,8 +86,13 @@ impl ToolDesk {
             budget,
             spent: 0,
             has_warned: false,
-            seen: BTreeSet::new(),
+            seen,
         }
+    }
+
+    /// Withdraws a tool that the server refused.
+    pub(super) fn withdraw(&mut self, name: &str) {
+        self.marks.remove(name);
     }
 
     /// Gives calls whose id was there before another one: a server that repeats ids means two calls.
@@ -112,15 +120,19 @@ impl ToolDesk {
         for item in items {
             match item {
                 OutputItem::Call(call) => calls.push(self.call(call)),
-                OutputItem::CustomCall { call_id, name, input, .. } => calls.push(Call {
-                    id: call_id.clone(),
-                    name: name.clone(),
-                    text: input.clone(),
-                    arguments: Value::String(input.clone()),
-                    effects: Effects::None,
-                    is_custom: true,
-                    refusal: Some(Refusal::Mistaken(self.unknown(name))),
-                }),
+                OutputItem::CustomCall { call_id, name, input, .. } => {
+                    let refusal = self.spend().unwrap_or_else(|| Refusal::Mistaken(self.unknown(name)));
+                    calls.push(Call {
+                        id: call_id.clone(),
+                        name: name.clone(),
+                        text: input.clone(),
+                        arguments: Value::String(input.clone()),
+                        effects: Effects::None,
+                        is_custom: true,
+                        is_terminal: false,
+                        refusal: Some(refusal),
+                    });
+                }
                 _ => {}
             }
         }
@@ -140,14 +152,14 @@ impl ToolDesk {
                 (Value::String(call.arguments.clone()), Some(mistake))
             }
         };
-        let refusal = match marks {
-            None => Some(Refusal::Mistaken(self.unknown(&call.name))),
-            Some(marks) => match mistake {
-                Some(mistake) => Some(Refusal::Mistaken(mistake)),
-                None if marks.is_terminal => None,
-                None => self.spend(),
-            },
+        let is_terminal = marks.is_some_and(|marks| marks.is_terminal);
+        let mistake = match marks {
+            None => Some(self.unknown(&call.name)),
+            Some(_) => mistake,
         };
+        // A mistake counts as a call: the model was asked for it, and is asked for another.
+        let over_budget = if is_terminal { None } else { self.spend() };
+        let refusal = over_budget.or(mistake.map(Refusal::Mistaken));
         let effects = match (&refusal, marks) {
             (None, Some(marks)) => marks.effects,
             _ => Effects::None,
@@ -159,6 +171,7 @@ impl ToolDesk {
             arguments,
             effects,
             is_custom: false,
+            is_terminal,
             refusal,
         }
     }
@@ -275,7 +288,7 @@ mod tests {
             raw: raw(),
         };
         let mut items = [custom(), OutputItem::Call(function), custom()];
-        let mut desk = ToolDesk::new(Arc::new(NoTools), &[], 1, None);
+        let mut desk = ToolDesk::new(Arc::new(NoTools), &[], 1, None, BTreeSet::new());
         desk.tell_apart(&mut items);
         let ids: Vec<String> = desk.calls(&items).into_iter().map(|call| call.id).collect();
         assert_eq!(ids, ["x", "x-2", "x-3"]);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use nexus_core::{
-    Cost, ErrorKind, EventSink, FinishReason, Limit, Limits, Phase, ResumeHandle, SessionMode, ToolResult,
-    TurnError, TurnHost, TurnRequest, TurnResult, Usd,
+    ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase, ResumeHandle, SessionMode, ToolResult,
+    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     turn::{RateLimitNews, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::Value;
@@ -19,7 +19,6 @@ use super::{
 };
 use crate::{
     native::backend::NativeBackend,
-    redact::Redactor,
     turn::{AnswerCheck, Checked, Failure, TurnLog, Watch, over_limit},
 };
 
@@ -33,12 +32,16 @@ pub(crate) struct TurnLoop<'a> {
     pub(super) request: TurnRequest,
     host: TurnHost,
     pub(super) course: Course,
-    pub(super) redactor: Redactor,
     /// Requests made so far, retries included.
     pub(super) requests: u32,
     pub(super) last_limits: Vec<RateLimitNews>,
+    /// The model that answered last, where a header names it.
+    pub(super) last_model: Option<ModelId>,
     /// How often a reply without calls asked for another request.
     continuations: u32,
+    /// A tool took the answer.
+    is_handed_in: bool,
+    has_warned_of_usage: bool,
     answer: AnswerCheck,
     /// The limits of the request without that on tool calls, which the tool desk keeps.
     limits: Limits,
@@ -58,11 +61,13 @@ impl<'a> TurnLoop<'a> {
         limits.tool_calls = None;
         Self {
             backend,
-            course: Course { cancel: host.cancel.clone(), watch: Watch::new(&request.limits), log },
-            redactor: Redactor::default(),
+            course: Course::new(host.cancel.clone(), Watch::new(&request.limits), log),
             requests: 0,
             last_limits: Vec::new(),
+            last_model: None,
             continuations: 0,
+            is_handed_in: false,
+            has_warned_of_usage: false,
             answer: AnswerCheck::new(request.output.clone()),
             limits,
             host,
@@ -79,7 +84,7 @@ impl<'a> TurnLoop<'a> {
             self.course.log.resume = Some(ResumeHandle::new(self.backend.id.clone(), conversation.keep()));
         }
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
-        let Course { cancel, watch, log } = &mut self.course;
+        let Course { cancel, watch, log, .. } = &mut self.course;
         log.flush(events, cancel, watch, is_cancelled).await;
         match outcome.map_err(|failure| self.redacted(failure)) {
             Ok((finish, output)) => Ok(self.course.log.into_result(finish, output, keeps)),
@@ -100,11 +105,13 @@ impl<'a> TurnLoop<'a> {
             &setup.offered(&definitions),
             self.backend.parallel_tools,
             self.request.limits.tool_calls,
+            self.call_ids_before(),
         );
         let mut repeats = Repeats::new(self.backend.repeated_calls);
         loop {
             self.may_ask()?;
             let mut reply = self.ask(&mut setup, conversation, events).await?;
+            setup.refused_tools.drain(..).for_each(|name| desk.withdraw(&name));
             desk.tell_apart(&mut reply.items);
             conversation.model(&reply.items);
             self.account(&reply)?;
@@ -116,7 +123,7 @@ impl<'a> TurnLoop<'a> {
     }
 
     /// Whether the model may be asked once more.
-    fn may_ask(&self) -> Result<(), Failure> {
+    pub(super) fn may_ask(&self) -> Result<(), Failure> {
         let made = self.course.log.model_calls;
         if self.limits.model_calls.is_some_and(|limit| made >= limit) {
             return Err(Failure::new(ErrorKind::LimitReached(Limit::ModelCalls), format!("{made} calls")));
@@ -134,19 +141,24 @@ impl<'a> TurnLoop<'a> {
         self.limits.output_tokens.map(|limit| limit.saturating_sub(used))
     }
 
-    /// Adds up what a reply used and holds it against the limits.
+    /// Takes what a reply tells of itself into the record, and holds the record against the limits.
     fn account(&mut self, reply: &ModelReply) -> Result<(), Failure> {
         if let Some(model) = &reply.model {
-            self.course.log.provenance.model = Some(model.clone());
+            let model = self.course.without_credential(model.as_str());
+            self.course.log.provenance.model = Some(model.into());
         }
-        if let Some(cost) = reply.cost {
-            let before = self.course.log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
-            self.course.log.recorder.cost = Some(Cost { usd: Usd(before + cost.usd.0), ..cost });
+        if reply.usage.is_none() && self.limits.output_tokens.is_some() && !self.has_warned_of_usage {
+            self.has_warned_of_usage = true;
+            let text =
+                "the server does not report its usage: the limit on output tokens holds for each reply alone";
+            self.course.log.event(TurnEvent::warning(text));
         }
-        match over_limit(&self.course.log, &self.limits) {
-            Some(failure) => Err(failure),
-            None => Ok(()),
-        }
+        self.within_limits()
+    }
+
+    /// Whether the turn is within its limits.
+    pub(super) fn within_limits(&self) -> Result<(), Failure> {
+        over_limit(&self.course.log, &self.limits).map_or(Ok(()), Err)
     }
 
     /// What follows from a reply.
@@ -169,7 +181,8 @@ impl<'a> TurnLoop<'a> {
         if matches!(reply.ending, Ending::Completed { end_turn: Some(false) }) {
             self.continuations += 1;
             if self.continuations > MAX_CONTINUATIONS {
-                let reason = format!("the model asked {MAX_CONTINUATIONS} times to go on, and came to no end");
+                let reason =
+                    format!("the model asked {MAX_CONTINUATIONS} times to go on, and came to no end");
                 return Err(Failure::new(ErrorKind::Incomplete, reason));
             }
             return Ok(Next::Ask);
@@ -184,6 +197,9 @@ impl<'a> TurnLoop<'a> {
         let has_text =
             |item: &OutputItem| matches!(item, OutputItem::Message { text, .. } if !text.is_empty());
         if !reply.items.iter().any(has_text) {
+            if self.is_handed_in && self.request.output.is_none() {
+                return Ok(Next::Answered { finish: FinishReason::Stop, output: None });
+            }
             return Err(Failure::new(ErrorKind::Incomplete, "the model answered nothing"));
         }
         match self.answer.check(None, &mut self.course.log) {
@@ -240,13 +256,17 @@ impl<'a> TurnLoop<'a> {
             }
         }
         let mut round = Round::default();
+        let mut hands_in = false;
         for (call, result) in calls.iter().zip(&results) {
             let Some(result) = result else { continue };
+            hands_in |= call.is_terminal && !result.is_error;
             let written = conversation.tool_output(&call.id, call.is_custom, result);
             round.add(&call.name, &call.text, written);
         }
         conversation.is_whole();
-        if calls.iter().any(|call| matches!(call.refusal, Some(Refusal::EndOfTurn))) {
+        self.is_handed_in |= hands_in;
+        // Who hands in the answer beside one call too many has handed it in.
+        if !hands_in && calls.iter().any(|call| matches!(call.refusal, Some(Refusal::EndOfTurn))) {
             let budget = self.request.limits.tool_calls.unwrap_or(0);
             return Err(Failure::new(
                 ErrorKind::LimitReached(Limit::ToolCalls),
