@@ -160,6 +160,10 @@ impl Dialect for Codex {
         Some(NAME_A_CREDENTIAL)
     }
 
+    fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        bearer::check_billing(Some(self.billing), KEY_PREFIX, credential)
+    }
+
     async fn model(
         &self,
         model: Option<&ModelId>,
@@ -167,7 +171,7 @@ impl Dialect for Codex {
         credential: Option<&Credential>,
     ) -> Result<ModelPlan, Failure> {
         if let Some(credential) = credential {
-            bearer::check_billing(Some(self.billing), KEY_PREFIX, credential)?;
+            self.accepts(credential)?;
         }
         let headers = account_headers(credential);
         let found = self.catalog.look(transport, &self.catalog_path, headers, self).await?;

@@ -21,10 +21,15 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// What to do where no credential is configured; `None` if the server may want none.
     fn credential_remedy(&self) -> Option<&'static str>;
 
+    /// Refuses a credential that would be billed otherwise than configured. It is asked of each one that is
+    /// borrowed, before anything is sent with it.
+    fn accepts(&self, credential: &Credential) -> Result<(), Failure>;
+
     /// What the server takes for `model`; `None` is the server's or the configuration's default. It may ask the
     /// server's catalogue, and remembers the answer.
     ///
-    /// Fails where no model is named and there is no default, and where the catalogue refuses the credential.
+    /// Fails where no model is named and there is no default, and where the credential is refused, here or by the
+    /// catalogue.
     async fn model(
         &self,
         model: Option<&ModelId>,

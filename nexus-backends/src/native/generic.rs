@@ -249,6 +249,10 @@ impl Dialect for Generic {
         None
     }
 
+    fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        bearer::check_billing(self.billing, KEY_PREFIX, credential)
+    }
+
     async fn model(
         &self,
         model: Option<&ModelId>,
@@ -256,7 +260,7 @@ impl Dialect for Generic {
         credential: Option<&Credential>,
     ) -> Result<ModelPlan, Failure> {
         if let Some(credential) = credential {
-            bearer::check_billing(self.billing, KEY_PREFIX, credential)?;
+            self.accepts(credential)?;
         }
         let model = model.or(self.default_model.as_ref()).cloned();
         let model = model.ok_or_else(|| kind::name_a_model("the server is not asked for its list"))?;

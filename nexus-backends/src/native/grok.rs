@@ -147,6 +147,10 @@ impl Dialect for Grok {
         Some(NAME_A_CREDENTIAL)
     }
 
+    fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        bearer::check_billing(Some(self.billing), KEY_PREFIX, credential)
+    }
+
     async fn model(
         &self,
         model: Option<&ModelId>,
@@ -154,7 +158,7 @@ impl Dialect for Grok {
         credential: Option<&Credential>,
     ) -> Result<ModelPlan, Failure> {
         if let Some(credential) = credential {
-            bearer::check_billing(Some(self.billing), KEY_PREFIX, credential)?;
+            self.accepts(credential)?;
         }
         let headers = self.account_headers(credential);
         let found = self.catalog.look(transport, "/models", headers, self).await?;

@@ -58,6 +58,18 @@ fn we_go_by_our_own_name() {
 }
 
 #[test]
+fn a_key_is_not_taken_for_a_plan_nor_a_plan_for_a_key() {
+    let accepts = |billing, token: &str| {
+        let codex = Codex::new(&Settings { billing, ..Settings::default() }, CLIENT_VERSION);
+        codex.accepts(&Credential::new(Secret::new(token))).map_err(|failure| failure.kind)
+    };
+    assert_eq!(accepts(None, "sk-1"), Err(ErrorKind::BillingMismatch));
+    assert_eq!(accepts(Some(Billing::Metered), "eyJ0"), Err(ErrorKind::BillingMismatch));
+    assert_eq!(accepts(None, "eyJ0"), Ok(()));
+    assert_eq!(accepts(Some(Billing::Metered), "sk-1"), Ok(()));
+}
+
+#[test]
 fn the_head_of_an_answer_is_read() {
     let mut headers = HeaderMap::new();
     headers.insert("openai-model", HeaderValue::from_static("gpt-other"));

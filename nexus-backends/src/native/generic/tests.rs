@@ -109,6 +109,17 @@ fn without_a_credential_nothing_is_said_of_one() {
 }
 
 #[test]
+fn who_pays_is_checked_only_where_it_is_configured() {
+    let accepts = |billing, token: &str| {
+        let generic = Generic::new(&Own::default(), &Settings { billing, ..Settings::default() });
+        generic.accepts(&Credential::new(Secret::new(token))).map_err(|failure| failure.kind)
+    };
+    assert_eq!(accepts(Some(Billing::Plan), "sk-1"), Err(ErrorKind::BillingMismatch));
+    assert_eq!(accepts(Some(Billing::Metered), "eyJ0"), Err(ErrorKind::BillingMismatch));
+    assert_eq!(accepts(None, "sk-1"), Ok(()));
+}
+
+#[test]
 fn a_refusal_names_the_setting_that_helps() {
     let judged = |status: u16, body: Value| {
         let body = ErrorBody::of(&body);

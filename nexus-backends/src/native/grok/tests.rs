@@ -42,6 +42,15 @@ fn we_go_by_our_own_name() {
 }
 
 #[test]
+fn a_key_is_not_taken_for_a_subscription() {
+    let accepts = |token: &str| {
+        grok().accepts(&Credential::new(Secret::new(token))).map_err(|failure| failure.kind)
+    };
+    assert_eq!(accepts("xai-1"), Err(ErrorKind::BillingMismatch));
+    assert_eq!(accepts("eyJ0"), Ok(()));
+}
+
+#[test]
 fn a_loop_that_the_vendor_sees_is_told() {
     let event = br#"{"type":"response.doom_loop_check","doom_loop_check":{"triggers":["tail_repetition:4@response"]}}"#;
     let events = grok().event("response.doom_loop_check", event).unwrap();
