@@ -225,3 +225,25 @@ async fn limits_hold_between_repetitions() {
     assert_eq!(ran.error().kind(), ErrorKind::VendorFailure);
     assert_eq!(server.asked().len(), 1);
 }
+
+#[tokio::test]
+async fn a_renewed_credential_is_billed_as_configured_or_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    write_token(&path, "eyJhbGciOiJub25lIn0.e30.token-of-a-plan");
+    let refused = status(401, &json!({ "error": { "message": "Expired." } }));
+    let models = status(404, &json!({}));
+    let server =
+        Canned::new([models, reply(&[call("call_1", "swap", "{}")]), refused, reply(&[message("Never.")])]);
+    let swapped = path.clone();
+    let swap = nexus_core::Tool::without_arguments("swap", "Swaps it.", move || {
+        write_token(&swapped, "sk-proj-0123456789abcdef0123456789");
+        async { "swapped" }
+    });
+    let tools = nexus_core::Toolbox::new().with(swap);
+    let settings = json!({ "credential": { "file": path, "account": "a" }, "billing": "plan" });
+    let backend = backend("codex-sub-token", &server.base_url(), settings);
+    let ran = run(&*backend, request(), TurnHost::new().with_tools(std::sync::Arc::new(tools))).await;
+    assert_eq!(ran.error().kind(), ErrorKind::BillingMismatch);
+    assert!(server.asked().iter().all(|asked| !asked.head.contains("sk-proj")));
+}

@@ -145,6 +145,7 @@ impl TurnLoop<'_> {
             (None, None) => None,
         };
         self.hide(credential.as_ref());
+        self.accept(credential.as_ref())?;
         Ok(Loan { credential, has_renewed: false })
     }
 
@@ -182,9 +183,15 @@ impl TurnLoop<'_> {
         let has_another = renewed.is_some();
         if has_another {
             self.hide(renewed.as_ref());
+            self.accept(renewed.as_ref())?;
             loan.credential = renewed;
         }
         Ok(has_another)
+    }
+
+    /// Refuses a credential that would be billed otherwise than configured.
+    fn accept(&self, credential: Option<&Credential>) -> Result<(), Failure> {
+        credential.map_or(Ok(()), |credential| self.backend.dialect.accepts(credential))
     }
 
     /// How long a credential borrowed for the turn should live.
