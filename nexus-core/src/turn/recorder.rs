@@ -1,5 +1,7 @@
 //! The record of a turn, kept from its events.
 
+use std::collections::HashMap;
+
 use super::{
     Cost, Effects, FinishReason, Message, MessageVoided, Provenance, ResumeHandle, ToolCallRecord,
     ToolCallStatus, TurnEvent, TurnResult, Usage,
@@ -15,7 +17,11 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     messages: Vec<Message>,
+    /// Where each message stands in `messages`.
+    message_places: HashMap<MessageId, usize>,
     tool_calls: Vec<ToolCallRecord>,
+    /// Where each call stands in `tool_calls`; the newest, if a name was used twice.
+    call_places: HashMap<CallId, usize>,
     effects: Effects,
     usage_by_message: Usage,
     usage_of_turn: Option<Usage>,
@@ -51,10 +57,11 @@ impl Recorder {
                 }
             }
             TurnEvent::MessageVoided(MessageVoided { message, .. }) => {
-                self.messages.retain(|kept| kept.id != *message);
+                self.void(message);
             }
             TurnEvent::ToolCallStarted(started) => {
                 self.effects = self.effects.and(started.effects);
+                self.call_places.insert(started.call.clone(), self.tool_calls.len());
                 self.tool_calls.push(ToolCallRecord {
                     call: started.call.clone(),
                     parent: started.parent.clone(),
@@ -149,25 +156,40 @@ impl Recorder {
     }
 
     fn message(&mut self, id: &MessageId, parent: Option<&CallId>) -> &mut Message {
-        let index = match self.messages.iter().rposition(|message| message.id == *id) {
-            Some(index) => index,
-            None => {
-                self.messages.push(Message::new(id.clone(), parent.cloned()));
-                self.messages.len() - 1
+        let newest = self.messages.len().checked_sub(1);
+        let is_newest = self.messages.last().is_some_and(|message| message.id == *id);
+        let known = newest.filter(|_| is_newest).or_else(|| self.message_places.get(id).copied());
+        let place = known.unwrap_or_else(|| {
+            self.message_places.insert(id.clone(), self.messages.len());
+            self.messages.push(Message::new(id.clone(), parent.cloned()));
+            self.messages.len() - 1
+        });
+        &mut self.messages[place]
+    }
+
+    /// Takes a message out. Those after it move up, so that many are taken back fastest from the newest on.
+    fn void(&mut self, id: &MessageId) {
+        let Some(place) = self.message_places.remove(id) else { return };
+        self.messages.remove(place);
+        for moved in self.messages.iter().skip(place) {
+            if let Some(place) = self.message_places.get_mut(&moved.id) {
+                *place -= 1;
             }
-        };
-        &mut self.messages[index]
+        }
     }
 
     fn call(&mut self, call: &CallId) -> Option<&mut ToolCallRecord> {
-        self.tool_calls.iter_mut().rev().find(|record| record.call == *call)
+        let place = *self.call_places.get(call)?;
+        self.tool_calls.get_mut(place)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
-    use crate::turn::{MessageEnded, TextDelta, ToolCallStarted, ToolOrigin, VoidCause};
+    use crate::turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin, VoidCause};
 
     fn record(events: &[TurnEvent]) -> Recorder {
         let mut recorder = Recorder::new();
@@ -185,6 +207,65 @@ mod tests {
             TextDelta::new("b".into(), "second").into(),
         ]);
         assert_eq!(recorder.into_partial().text, "second");
+    }
+
+    #[test]
+    fn a_message_after_a_voided_one_goes_on() {
+        let text = |message: &str, text: &str| TurnEvent::from(TextDelta::new(message.into(), text));
+        let void = |message: &str| TurnEvent::from(MessageVoided::new(message.into(), VoidCause::Retry));
+        let recorder = record(&[
+            text("a", "A"),
+            text("b", "B"),
+            text("c", "C"),
+            text("d", "D"),
+            void("b"),
+            text("c", "c"),
+            void("a"),
+            void("a"),
+            text("d", "d"),
+            text("b", "again"),
+            text("c", "!"),
+        ]);
+        let texts: Vec<_> =
+            recorder.messages().iter().map(|message| (message.id.as_str(), message.text.as_str())).collect();
+        assert_eq!(texts, [("c", "Cc!"), ("d", "Dd"), ("b", "again")]);
+    }
+
+    #[test]
+    fn a_name_that_is_used_twice_means_the_newest_call() {
+        let start = |name: &str| {
+            TurnEvent::from(ToolCallStarted::new("1".into(), name, ToolOrigin::Harness, Effects::None))
+        };
+        let end = ToolCallFinished::new("1".into(), ToolCallStatus::Succeeded, Vec::new());
+        let recorder = record(&[start("first"), start("second"), end.into()]);
+        let statuses: Vec<_> = recorder.tool_calls().iter().map(|call| call.status).collect();
+        assert_eq!(statuses, [ToolCallStatus::Unfinished, ToolCallStatus::Succeeded]);
+    }
+
+    /// Searched one by one, so many names take minutes.
+    #[test]
+    fn a_turn_of_many_messages_and_calls_is_recorded_in_time() {
+        const MANY: usize = 60_000;
+        let started = Instant::now();
+        let mut recorder = Recorder::new();
+        for number in 0..MANY {
+            let (message, call) = (format!("m{number}"), format!("c{number}"));
+            recorder.observe(&TextDelta::new(message.into(), "word").into());
+            let start = ToolCallStarted::new(call.into(), "tool", ToolOrigin::Harness, Effects::None);
+            recorder.observe(&start.into());
+        }
+        for number in 0..MANY {
+            let (message, call) = (format!("m{number}"), format!("c{number}"));
+            recorder.observe(&MessageEnded::new(message.into(), "word").into());
+            let end = ToolCallFinished::new(call.into(), ToolCallStatus::Succeeded, Vec::new());
+            recorder.observe(&end.into());
+        }
+        for number in (1..MANY).rev() {
+            recorder.observe(&MessageVoided::new(format!("m{number}").into(), VoidCause::Retry).into());
+        }
+        assert_eq!(recorder.messages().len(), 1);
+        assert!(recorder.tool_calls().iter().all(|call| call.status == ToolCallStatus::Succeeded));
+        assert!(started.elapsed() < Duration::from_secs(10), "took {:?}", started.elapsed());
     }
 
     #[test]
