@@ -1,6 +1,6 @@
 //! What a conversation is sent as.
 
-use nexus_core::{BackendId, ModelId};
+use nexus_core::{BackendId, ModelId, ToolContent};
 use serde_json::value::RawValue;
 
 use super::*;
