@@ -43,9 +43,8 @@ fn we_go_by_our_own_name() {
 
 #[test]
 fn a_key_is_not_taken_for_a_subscription() {
-    let accepts = |token: &str| {
-        grok().accepts(&Credential::new(Secret::new(token))).map_err(|failure| failure.kind)
-    };
+    let accepts =
+        |token: &str| grok().accepts(&Credential::new(Secret::new(token))).map_err(|failure| failure.kind);
     assert_eq!(accepts("xai-1"), Err(ErrorKind::BillingMismatch));
     assert_eq!(accepts("eyJ0"), Ok(()));
 }
