@@ -13,14 +13,7 @@ mod proxy;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    fmt,
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::{fmt, sync::OnceLock, time::Duration};
 
 use bytes::Bytes;
 use nexus_core::{BuildContext, SettingsError};
@@ -37,8 +30,6 @@ use super::settings::Settings;
 
 /// Largest answer to [`Transport::get`], in bytes.
 const MAX_FETCHED_BYTES: usize = 8 << 20;
-/// Within what time it shows that a connection which was kept is none any more.
-const STALE_WITHIN: Duration = Duration::from_secs(1);
 /// How long [`Transport::get`] may take in all.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -48,8 +39,6 @@ pub(crate) struct Transport {
     plan: ClientPlan,
     /// Made at the first request: it reads the certificates of the platform.
     client: OnceLock<Client>,
-    /// There was an answer, so that a connection may have been kept.
-    has_answered: AtomicBool,
     /// What the configuration adds to every request.
     headers: HeaderMap,
     max_answer_bytes: usize,
@@ -79,7 +68,6 @@ impl Transport {
             base_url,
             plan,
             client: OnceLock::new(),
-            has_answered: AtomicBool::new(false),
             headers: settings.extra_headers()?,
             max_answer_bytes: settings.max_event_bytes,
         })
@@ -116,24 +104,11 @@ impl Transport {
             .unwrap_or_else(|_| Err(TransportError::slow(FETCH_TIMEOUT)))
     }
 
-    /// Sends a request; once more, if it seems to have met a connection that the server was about to close. Some
-    /// promise to keep a connection and close it after each stream: that is no failure of the request.
-    /// Source: observed with the server of llama.cpp 0.5.0.
+    /// Sends a request, and never a second time once a byte of it was written: the server may have read it, and a
+    /// call that is repeated may be paid twice. Whether to repeat one is the loop's to decide, which tells of it.
+    ///
+    /// A connection that was kept, and proves closed before anything was written to it, is replaced by the client.
     async fn sent(&self, request: reqwest::RequestBuilder) -> Result<Response, TransportError> {
-        let again = request.try_clone().filter(|_| self.has_answered.load(Ordering::Relaxed));
-        let began = Instant::now();
-        let sent = match (self.sent_once(request).await, again) {
-            (Err(error), Some(again)) if error.is_lost_before_answer() && began.elapsed() < STALE_WITHIN => {
-                tracing::debug!("a connection that was kept is closed; the request goes out once more");
-                self.sent_once(again).await
-            }
-            (sent, _) => sent,
-        };
-        self.has_answered.fetch_or(sent.is_ok(), Ordering::Relaxed);
-        sent
-    }
-
-    async fn sent_once(&self, request: reqwest::RequestBuilder) -> Result<Response, TransportError> {
         let proxied = self.plan.is_proxied(&self.base_url);
         request.send().await.map_err(|error| TransportError::sending(error, proxied))
     }

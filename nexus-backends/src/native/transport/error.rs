@@ -128,11 +128,6 @@ impl TransportError {
         Self::new(Problem::UnknownEncoding, None)
     }
 
-    /// Whether the connection was there, and gone before an answer began.
-    pub(super) fn is_lost_before_answer(&self) -> bool {
-        self.problem == Problem::LostBeforeAnswer
-    }
-
     fn new(problem: Problem, source: Option<Cause>) -> Self {
         Self { problem, source }
     }
