@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus_core::Retry;
+use nexus_core::{ErrorKind, Retry};
 
 use crate::turn::Failure;
 
@@ -57,6 +57,8 @@ impl Attempts {
         }
         let wait = match failure.retry {
             Retry::Never => return None,
+            // Most often a kept connection was closed under the request: another one is there at once.
+            Retry::Now if failure.kind == ErrorKind::Transport && self.made == 0 => Duration::ZERO,
             Retry::Now => self.own_wait(),
             Retry::After(wait) => self.asked_wait(wait)?,
             Retry::At(time) => self.asked_wait(time.duration_since(now).unwrap_or_default())?,
@@ -90,7 +92,6 @@ impl Attempts {
 
 #[cfg(test)]
 mod tests {
-    use nexus_core::ErrorKind;
     use proptest::prelude::*;
 
     use super::*;
@@ -98,7 +99,7 @@ mod tests {
     const POLICY: RetryPolicy = RetryPolicy { retries: 3, max_wait: Duration::from_secs(20) };
 
     fn failure(retry: Retry) -> Failure {
-        Failure::new(ErrorKind::Transport, "lost").with_retry(retry)
+        Failure::new(ErrorKind::VendorFailure, "out of sorts").with_retry(retry)
     }
 
     #[test]
@@ -113,6 +114,14 @@ mod tests {
             assert_eq!(attempts.next(&failure(Retry::Now)), None);
             assert_eq!(attempts.made, 7);
         }
+    }
+
+    #[test]
+    fn a_lost_connection_is_replaced_at_once_and_then_with_patience() {
+        let lost = Failure::new(ErrorKind::Transport, "lost").with_retry(Retry::Now);
+        let mut attempts = Attempts::new(&POLICY);
+        assert_eq!(attempts.next(&lost), Some(Duration::ZERO));
+        assert!(attempts.next(&lost).is_some_and(|wait| wait >= Duration::from_millis(800)));
     }
 
     #[test]
