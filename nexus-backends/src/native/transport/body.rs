@@ -1,7 +1,6 @@
 //! The body of an answer: in pieces as they come, or whole within a bound.
 
 use std::{
-    collections::VecDeque,
     fmt,
     future::poll_fn,
     pin::Pin,
@@ -12,18 +11,22 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use reqwest::{Response, StatusCode, header::HeaderMap};
+use tokio::task::coop::poll_proceed;
 
 use super::error::TransportError;
 
 /// How much of an error's body is read, in bytes; the rest is dropped with its connection.
 pub(super) const MAX_ERROR_BYTES: usize = 64 << 10;
+/// How much of a body is read to see what it is, in bytes. Source: our own bound, above the blanks that some
+/// servers send first to fill the buffers of proxies.
+const MAX_SNIFFED_BYTES: usize = 8 << 10;
 /// How long an error's body is waited for; what came until then is the error.
 const ERROR_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The pieces of a body, decoded if it was compressed.
 pub(crate) struct Body {
     /// What was read ahead to see what it is.
-    read_ahead: VecDeque<Bytes>,
+    read_ahead: Bytes,
     rest: reqwest::Body,
 }
 
@@ -33,15 +36,19 @@ impl Body {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, TransportError>>> {
-        if let Some(chunk) = self.read_ahead.pop_front() {
-            return Poll::Ready(Some(Ok(chunk)));
+        match self.read_ahead.is_empty() {
+            true => self.poll_rest(context),
+            false => Poll::Ready(Some(Ok(std::mem::take(&mut self.read_ahead)))),
         }
-        self.poll_rest(context)
     }
 
+    /// A server that never pauses gets no more of a thread than its share: each piece counts as progress of the task.
     fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, TransportError>>> {
         loop {
-            match ready!(Pin::new(&mut self.rest).poll_frame(context)) {
+            let share = ready!(poll_proceed(context));
+            let frame = ready!(Pin::new(&mut self.rest).poll_frame(context));
+            share.made_progress();
+            match frame {
                 None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(TransportError::reading(error)))),
                 Some(Ok(frame)) => match frame.into_data() {
@@ -57,8 +64,8 @@ impl Body {
         poll_fn(|context| self.poll_chunk(context)).await
     }
 
-    /// Reads pieces until `decide` knows what the body is. It is shown the beginning of the body, and whether that
-    /// is all. The pieces stay in the body.
+    /// Reads pieces until `decide` knows what the body is. It is shown the beginning of the body, and whether more
+    /// will be shown. What was read stays in the body. `None`: it decided nothing, even on all there is to see.
     pub(super) async fn sniff<T>(
         &mut self,
         mut decide: impl FnMut(&[u8], bool) -> Option<T>,
@@ -66,15 +73,11 @@ impl Body {
         let mut beginning = BytesMut::new();
         loop {
             let chunk = poll_fn(|context| self.poll_rest(context)).await.transpose()?;
-            let is_all = chunk.is_none();
-            if let Some(chunk) = chunk {
-                // More than this never decides anything.
-                let room = MAX_ERROR_BYTES.saturating_sub(beginning.len()).min(chunk.len());
-                beginning.extend_from_slice(chunk.get(..room).unwrap_or_default());
-                self.read_ahead.push_back(chunk);
-            }
-            let decided = decide(&beginning, is_all || beginning.len() >= MAX_ERROR_BYTES);
+            beginning.extend_from_slice(chunk.as_deref().unwrap_or_default());
+            let is_all = chunk.is_none() || beginning.len() >= MAX_SNIFFED_BYTES;
+            let decided = decide(&beginning, is_all);
             if decided.is_some() || is_all {
+                self.read_ahead = beginning.freeze();
                 return Ok(decided);
             }
         }
@@ -91,7 +94,7 @@ impl fmt::Debug for Body {
 pub(super) fn split(mut response: Response) -> (StatusCode, HeaderMap, Body) {
     let status = response.status();
     let headers = std::mem::take(response.headers_mut());
-    (status, headers, Body { read_ahead: VecDeque::new(), rest: response.into() })
+    (status, headers, Body { read_ahead: Bytes::new(), rest: response.into() })
 }
 
 /// The whole body, unless it is larger than `limit` bytes.

@@ -126,6 +126,18 @@ async fn a_stream_is_handed_on_before_it_ends() {
 }
 
 #[tokio::test]
+async fn a_beginning_without_a_word_is_not_hoarded() {
+    let server = Server::start(|stream, _| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        while stream.write_all(&[b'\n'; 8_192]).is_ok() {}
+        After::Close
+    });
+    let Answer::Stream { mut body, .. } = asked(&server).await.unwrap() else { panic!("no stream") };
+    let first = poll_fn(|context| body.poll_chunk(context)).await.unwrap().unwrap();
+    assert!(first.len() < 1 << 20, "{}", first.len());
+}
+
+#[tokio::test]
 async fn gzip_that_nobody_asked_for_is_undone() {
     let headers = format!("{STREAM}content-encoding: gzip\r\n");
     let (bytes, end) = streamed(&Server::answering(200, &headers, gzip(EVENTS.as_bytes()))).await;
