@@ -1,7 +1,7 @@
 //! The HTTP seam: one request out, and what kind of answer came in.
 //!
 //! A client is shared by all turns of a backend and keeps its connections. Limits on how long an answer may take
-//! are left to the loop, which drops the future; bounded here are the making of a connection, and how much is
+//! are left to the caller, who drops the future; bounded here are the making of a connection, and how much is
 //! read of what is no stream. What an error means is left to [`outcome`](super::responses::outcome).
 
 mod answer;
@@ -13,7 +13,7 @@ mod proxy;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::OnceLock, time::Duration};
+use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
 use nexus_core::{BuildContext, SettingsError};
@@ -30,8 +30,6 @@ use super::settings::Settings;
 
 /// Largest answer to [`Transport::get`], in bytes.
 const MAX_FETCHED_BYTES: usize = 8 << 20;
-/// How long [`Transport::get`] may take in all.
-const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The way to one server. `Debug` shows where it leads and nothing that could be a secret.
 pub(crate) struct Transport {
@@ -93,15 +91,9 @@ impl Transport {
         let mut headers = self.guarded(headers);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let request = self.client()?.get(self.base_url.join(path_and_query)).headers(headers);
-        let fetched = async {
-            let response = self.sent(request).await?;
-            let (status, headers, body) = body::split(response);
-            let body = body::whole(body, MAX_FETCHED_BYTES).await?;
-            Ok(Fetched { status, headers, body })
-        };
-        tokio::time::timeout(FETCH_TIMEOUT, fetched)
-            .await
-            .unwrap_or_else(|_| Err(TransportError::slow(FETCH_TIMEOUT)))
+        let (status, headers, body) = body::split(self.sent(request).await?);
+        let body = body::whole(body, MAX_FETCHED_BYTES).await?;
+        Ok(Fetched { status, headers, body })
     }
 
     /// Sends a request, and never a second time once a byte of it was written: the server may have read it, and a

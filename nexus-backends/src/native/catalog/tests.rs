@@ -111,6 +111,19 @@ async fn that_there_is_no_list_is_said_and_remembered() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_list_that_does_not_come_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = Some(format!("http://{}/v1", listener.local_addr().unwrap()));
+    // Else the clock, which runs ahead while nothing happens, would end the connecting first.
+    let settings = Settings { base_url, connect_timeout_seconds: 3600, ..Settings::default() };
+    let transport = Transport::new(&settings, &BuildContext::new("/home", "/base")).unwrap();
+    let began = Instant::now();
+    let reason = look(&catalog(BELIEVED), &transport).await.unwrap().unwrap_err();
+    assert!(reason.contains("did not come in 10s"), "{reason}");
+    assert_eq!(began.elapsed().as_secs(), TIME_LIMIT.as_secs());
+}
+
 #[tokio::test]
 async fn a_refused_credential_is_a_failure_and_not_remembered() {
     let (transport, served) =

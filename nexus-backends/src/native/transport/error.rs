@@ -1,6 +1,6 @@
 //! What went wrong on the way: in words of ours, with the setting that mends it, before the causes.
 
-use std::{error::Error, io, time::Duration};
+use std::{error::Error, io};
 
 use nexus_core::{ErrorKind, Retry};
 use rustls::CertificateError;
@@ -63,8 +63,6 @@ enum Problem {
     Undecodable,
     #[error("the answer is encoded in a way that was not asked for and is not known here")]
     UnknownEncoding,
-    #[error("no answer came within {} s", .0.as_secs())]
-    Slow(Duration),
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
 }
@@ -111,11 +109,6 @@ impl TransportError {
         let error = error.without_url();
         let problem = in_answer(&error);
         Self::new(problem, Some(error.into()))
-    }
-
-    /// There was no answer for `limit`.
-    pub(super) fn slow(limit: Duration) -> Self {
-        Self::new(Problem::Slow(limit), None)
     }
 
     /// The answer has more than `limit` bytes.
