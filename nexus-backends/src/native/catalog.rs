@@ -7,6 +7,8 @@ use reqwest::{
     StatusCode,
     header::{ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH},
 };
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::Value;
 use tokio::{
     sync::Mutex,
     time::{Instant, timeout},
@@ -153,6 +155,25 @@ pub(super) fn efforts<'a>(words: impl Iterator<Item = &'a str>) -> Vec<Effort> {
     efforts.sort_unstable();
     efforts.dedup();
     efforts
+}
+
+/// Reads those members of a list that can be read; `null` is an empty one. One that is odd hides no other.
+pub(super) fn readable<'de, Member, Source>(source: Source) -> Result<Vec<Member>, Source::Error>
+where
+    Member: DeserializeOwned,
+    Source: Deserializer<'de>,
+{
+    let members: Option<Vec<Value>> = Deserialize::deserialize(source)?;
+    Ok(members.into_iter().flatten().filter_map(|member| serde_json::from_value(member).ok()).collect())
+}
+
+/// Reads a field whose `null` is what it is without being there.
+pub(super) fn or_default<'de, Field, Source>(source: Source) -> Result<Field, Source::Error>
+where
+    Field: Default + Deserialize<'de>,
+    Source: Deserializer<'de>,
+{
+    Ok(Option::deserialize(source)?.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use serde::Deserialize;
 
 use crate::native::catalog;
 
-/// The list.
+/// The list. An entry that cannot be read is left out of it; the others count.
 #[derive(Debug, Deserialize)]
 pub(super) struct Models {
+    #[serde(deserialize_with = "catalog::readable")]
     models: Vec<Entry>,
 }
 
@@ -19,7 +20,9 @@ pub(super) struct Models {
 pub(super) struct Entry {
     pub(super) slug: String,
     /// Whether its requests have the lite shape. Nothing else tells.
+    #[serde(deserialize_with = "catalog::or_default")]
     pub(super) use_responses_lite: bool,
+    #[serde(deserialize_with = "catalog::readable")]
     supported_reasoning_levels: Vec<Level>,
     visibility: Option<String>,
     priority: Option<i64>,
@@ -94,6 +97,22 @@ mod tests {
     fn a_step_that_we_do_not_have_is_no_step() {
         assert_eq!(models().entry("new").unwrap().efforts(), [Effort::Max]);
         assert_eq!(models().entry("old").unwrap().efforts(), [Effort::Low, Effort::XHigh]);
+    }
+
+    #[test]
+    fn an_odd_entry_costs_no_other() {
+        let body = br#"{"models":[
+            {"slug":"null","use_responses_lite":true,"supported_reasoning_levels":null,"visibility":null},
+            {"slug":"flag","use_responses_lite":null},
+            {"slug":"steps","supported_reasoning_levels":[{"level":"low"},{"effort":"high"},null]},
+            {"slug":7}, null, "text",
+            {"slug":"good","use_responses_lite":true}
+        ]}"#;
+        let models = Models::read(body).unwrap();
+        let is_lite = |slug: &str| models.entry(slug).unwrap().use_responses_lite;
+        assert!(is_lite("good") && is_lite("null") && !is_lite("flag"));
+        assert_eq!(models.entry("steps").unwrap().efforts(), [Effort::High]);
+        assert_eq!(models.entries().count(), 4);
     }
 
     #[test]

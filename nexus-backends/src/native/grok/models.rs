@@ -10,10 +10,10 @@ use crate::native::catalog;
 /// What a menu without entries of its own has.
 const USUAL_MENU: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
 
-/// The list.
+/// The list. An entry that cannot be read is left out of it; the others count.
 #[derive(Debug, Deserialize)]
 pub(super) struct Models {
-    #[serde(alias = "models")]
+    #[serde(alias = "models", deserialize_with = "catalog::readable")]
     data: Vec<Entry>,
 }
 
@@ -22,8 +22,10 @@ pub(super) struct Models {
 #[serde(default)]
 pub(super) struct Entry {
     pub(super) id: String,
+    #[serde(deserialize_with = "catalog::or_default")]
     hidden: bool,
     supports_reasoning_effort: Option<bool>,
+    #[serde(deserialize_with = "catalog::readable")]
     reasoning_efforts: Vec<Step>,
 }
 
@@ -99,6 +101,23 @@ mod tests {
     #[test]
     fn the_first_that_is_shown_is_the_default() {
         assert_eq!(models().default_entry().unwrap().id, "grok-4.6");
+    }
+
+    #[test]
+    fn an_odd_entry_costs_no_other() {
+        let body = br#"{"data":[
+            {"id":"null","hidden":null,"supports_reasoning_effort":true,"reasoning_efforts":null},
+            {"id":"steps","reasoning_efforts":[{"label":"Low"},"high",null]},
+            {"id":null}, null, {"id":"text","hidden":"no"},
+            {"id":"good","supports_reasoning_effort":true,"reasoning_efforts":["low"]}
+        ]}"#;
+        let models = Models::read(body).unwrap();
+        let efforts = |model: &str| models.entry(model).unwrap().efforts();
+        assert_eq!(efforts("good"), [Effort::Low]);
+        assert_eq!(efforts("null"), USUAL_MENU);
+        assert_eq!(efforts("steps"), [Effort::High]);
+        assert_eq!(models.default_entry().unwrap().id, "null");
+        assert!(models.entry("text").is_none());
     }
 
     #[test]
