@@ -152,7 +152,12 @@ impl StaticToken {
 
     fn token(&self) -> Result<Secret, CredentialError> {
         match &self.place {
-            Place::Variable { value: Some(value), .. } => Ok(value.clone()),
+            Place::Variable { value: Some(value), .. } => match unusable(value.expose()) {
+                Some(reason) => {
+                    Err(CredentialError::Unreadable { place: self.describe(), reason: reason.into() })
+                }
+                None => Ok(value.clone()),
+            },
             Place::Variable { .. } => Err(CredentialError::Missing {
                 place: self.describe(),
                 remedy: "set it, or name another source in the configuration".into(),
@@ -204,10 +209,19 @@ fn read_private_file(path: &std::path::Path) -> Result<Secret, Problem> {
     if token.is_empty() {
         return Err(Problem::Missing);
     }
-    if token.contains(char::is_whitespace) {
-        return Err(Problem::Unreadable("it holds more than one word".into()));
+    match unusable(token) {
+        Some(reason) => Err(Problem::Unreadable(reason.into())),
+        None => Ok(Secret::new(token)),
     }
-    Ok(Secret::new(token))
+}
+
+/// Why a text is no token: no header could carry it.
+fn unusable(token: &str) -> Option<&'static str> {
+    if token.contains(char::is_whitespace) {
+        return Some("it holds more than one word");
+    }
+    let is_visible = token.bytes().all(|byte| byte.is_ascii_graphic());
+    (!is_visible).then_some("it holds characters that no token has")
 }
 
 impl fmt::Debug for StaticToken {
@@ -259,6 +273,16 @@ mod tests {
     async fn a_variable_that_is_not_set_is_missing() {
         let source = StaticToken::from_environment("TOKEN", &BTreeMap::new());
         assert!(matches!(lend(&source).await, Err(CredentialError::Missing { .. })));
+    }
+
+    #[tokio::test]
+    async fn what_no_header_can_carry_is_no_token() {
+        for text in ["canary two", "canary\ntwo", "canary\u{0}", "can\u{e4}ry", "\u{feff}canary"] {
+            let environment = BTreeMap::from([("TOKEN".to_owned(), text.to_owned())]);
+            let error = lend(&StaticToken::from_environment("TOKEN", &environment)).await.unwrap_err();
+            assert!(matches!(error, CredentialError::Unreadable { .. }), "{text:?}");
+            assert!(!error.to_string().contains("ary"), "{error}");
+        }
     }
 
     #[tokio::test]
