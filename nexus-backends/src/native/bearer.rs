@@ -16,13 +16,17 @@ pub(super) fn headers(credential: Option<&Credential>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let agent = concat!("nexus/", env!("CARGO_PKG_VERSION"));
     headers.insert(USER_AGENT, HeaderValue::from_static(agent));
-    if let Some(credential) = credential
-        && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", credential.token.expose()))
-    {
-        value.set_sensitive(true);
+    if let Some(value) = credential.and_then(authorization) {
         headers.insert(AUTHORIZATION, value);
     }
     headers
+}
+
+/// The token as a header; `None` where no header can hold it, which [`check`] refuses beforehand.
+fn authorization(credential: &Credential) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", credential.token.expose())).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
 /// Adds a header. What no header can hold is left out.
@@ -32,13 +36,19 @@ pub(super) fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// Fails where a token is not one that would be billed as configured. A token whose shape does not tell is
-/// let pass.
-pub(super) fn check_billing(
+/// Fails where a credential cannot be sent, so that no request goes out without it, and where the token is not
+/// one that would be billed as configured. A token whose shape does not tell is let pass.
+pub(super) fn check(
     billing: Option<Billing>,
     key_prefix: &str,
     credential: &Credential,
 ) -> Result<(), Failure> {
+    let is_account_sendable =
+        credential.account.as_deref().is_none_or(|account| HeaderValue::from_str(account).is_ok());
+    if authorization(credential).is_none() || !is_account_sendable {
+        let reason = "the credential holds characters that no header can carry: check where it comes from";
+        return Err(Failure::new(ErrorKind::Unauthenticated, reason));
+    }
     let token = credential.token.expose();
     let (billing, found) = match billing {
         Some(billing @ Billing::Plan) if token.starts_with(key_prefix) => {
@@ -76,8 +86,19 @@ mod tests {
     }
 
     #[test]
+    fn a_credential_that_no_header_can_hold_is_refused() {
+        let broken = credential("canary\ntwo");
+        let account = credential("canary").with_account("one\ntwo");
+        for credential in [broken, account] {
+            let failure = check(None, "sk-", &credential).unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::Unauthenticated);
+            assert!(!format!("{failure:?}").contains("canary"));
+        }
+    }
+
+    #[test]
     fn a_token_of_the_other_sort_is_a_mismatch() {
-        let check = |billing, token| check_billing(billing, "sk-", &credential(token));
+        let check = |billing, token| self::check(billing, "sk-", &credential(token));
         let mismatch = check(Some(Billing::Plan), "sk-1").unwrap_err();
         assert_eq!(mismatch.kind, ErrorKind::BillingMismatch);
         assert!(!format!("{mismatch:?}").contains("sk-1"));

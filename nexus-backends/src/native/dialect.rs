@@ -21,8 +21,8 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// What to do where no credential is configured; `None` if the server may want none.
     fn credential_remedy(&self) -> Option<&'static str>;
 
-    /// Refuses a credential that would be billed otherwise than configured. It is asked of each one that is
-    /// borrowed, before anything is sent with it.
+    /// Refuses a credential that no header can carry, or that would be billed otherwise than configured. It is
+    /// asked of each one that is borrowed, before anything is sent with it.
     fn accepts(&self, credential: &Credential) -> Result<(), Failure>;
 
     /// What the server takes for `model`; `None` is the server's or the configuration's default. It may ask the

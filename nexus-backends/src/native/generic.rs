@@ -250,7 +250,7 @@ impl Dialect for Generic {
     }
 
     fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
-        bearer::check_billing(self.billing, KEY_PREFIX, credential)
+        bearer::check(self.billing, KEY_PREFIX, credential)
     }
 
     async fn model(

@@ -148,7 +148,7 @@ impl Dialect for Grok {
     }
 
     fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
-        bearer::check_billing(Some(self.billing), KEY_PREFIX, credential)
+        bearer::check(Some(self.billing), KEY_PREFIX, credential)
     }
 
     async fn model(
