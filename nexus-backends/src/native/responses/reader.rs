@@ -2,7 +2,7 @@
 //!
 //! An event is parsed once, into the struct of its type, and borrows from the bytes it came in; a delta costs the
 //! one allocation of its text. What to do with the reply is left to the loop, what an error means to
-//! [`outcome`](super::outcome).
+//! `outcome`.
 //!
 //! Servers that speak only a part of the API are read for what they do say: the last word on an item is its own
 //! end (`response.output_item.done`), else the output of the terminal event, else what its deltas add up to.
