@@ -170,9 +170,6 @@ impl Dialect for Codex {
         transport: &Transport,
         credential: Option<&Credential>,
     ) -> Result<ModelPlan, Failure> {
-        if let Some(credential) = credential {
-            self.accepts(credential)?;
-        }
         let headers = account_headers(credential);
         let found = self.catalog.look(transport, &self.catalog_path, headers, self).await?;
         let named = model.or(self.default_model.as_ref());

@@ -28,8 +28,7 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// What the server takes for `model`; `None` is the server's or the configuration's default. It may ask the
     /// server's catalogue, and remembers the answer.
     ///
-    /// Fails where no model is named and there is no default, and where the credential is refused, here or by the
-    /// catalogue.
+    /// Fails where no model is named and there is no default, and where the catalogue refuses the credential.
     async fn model(
         &self,
         model: Option<&ModelId>,

@@ -257,11 +257,8 @@ impl Dialect for Generic {
         &self,
         model: Option<&ModelId>,
         _transport: &Transport,
-        credential: Option<&Credential>,
+        _credential: Option<&Credential>,
     ) -> Result<ModelPlan, Failure> {
-        if let Some(credential) = credential {
-            self.accepts(credential)?;
-        }
         let model = model.or(self.default_model.as_ref()).cloned();
         let model = model.ok_or_else(|| kind::name_a_model("the server is not asked for its list"))?;
         Ok(ModelPlan { model, shape: self.shape, efforts: self.efforts.clone(), warnings: Vec::new() })

@@ -157,9 +157,6 @@ impl Dialect for Grok {
         transport: &Transport,
         credential: Option<&Credential>,
     ) -> Result<ModelPlan, Failure> {
-        if let Some(credential) = credential {
-            self.accepts(credential)?;
-        }
         let headers = self.account_headers(credential);
         let found = self.catalog.look(transport, "/models", headers, self).await?;
         let named = model.or(self.default_model.as_ref()).cloned();
