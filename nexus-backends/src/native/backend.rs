@@ -86,7 +86,8 @@ impl ExecutionBackend for NativeBackend {
         async {
             admit(&self.id, &self.capabilities(), &request, &host)
                 .map_err(|failure| failure.into_error(self.id.clone()))?;
-            TurnLoop::new(self, request, host).run(events).await
+            // Boxed, as a future keeps every place that a value was moved through as long as it lives.
+            Box::new(TurnLoop::new(self, request, host)).run(events).await
         }
         .instrument(span)
         .await

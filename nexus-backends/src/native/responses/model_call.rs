@@ -101,7 +101,9 @@ impl TurnLoop<'_> {
             sticky: setup.sticky.as_deref(),
         });
         let body = conversation.request(self.output_tokens_left());
-        let posted = self.course.attend(events, backend.transport.post(headers, body)).await?;
+        // Boxed, as it is large and gone before the answer streams in: it would be part of every turn that is open.
+        let post = Box::pin(backend.transport.post(headers, body));
+        let posted = self.course.attend(events, post).await?;
         let mut reader = ResponseReader::new(
             self.requests,
             std::sync::Arc::clone(&backend.dialect),
@@ -126,6 +128,8 @@ impl TurnLoop<'_> {
             }
             Ok(Answer::Stream { headers, mut body }) => {
                 self.head(&headers, setup);
+                // They lie in the connection's first buffer, and would hold on to it as long as the stream lasts.
+                drop(headers);
                 self.stream(&mut body, &mut reader, events).await?
             }
         };

@@ -76,7 +76,10 @@ impl<'a> TurnLoop<'a> {
     }
 
     /// Runs the turn to its end.
-    pub(crate) async fn run(mut self, events: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
+    pub(crate) async fn run(
+        mut self: Box<Self>,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
         let mut conversation = None;
         let outcome = self.iterate(&mut conversation, events).await;
         let keeps = !matches!(self.request.session, SessionMode::Ephemeral);

@@ -164,6 +164,10 @@ impl Slots {
     /// Makes room for an item that was not heard of before.
     pub(super) fn open(&mut self, kind: SlotKind, output_index: Option<u64>, item_id: &str) -> usize {
         let order = output_index.unwrap_or(self.slots.len() as u64);
+        if self.slots.is_empty() {
+            // Most answers are one item.
+            self.slots.reserve_exact(1);
+        }
         self.slots.push(Slot {
             kind,
             output_index,
