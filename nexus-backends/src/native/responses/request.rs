@@ -11,11 +11,14 @@ use std::{borrow::Cow, ops::Range};
 use bytes::Bytes;
 use nexus_core::{Effort, PromptBlock, ResumeHandle, ToolResult};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 pub(super) use self::parts::bare_call;
 use self::parts::{ToolOutput, bare_reasoning, input_part, message, output_of, text_content};
-use super::reader::{FunctionCall, OutputItem};
+use super::{
+    reader::{FunctionCall, OutputItem},
+    wire::Typed,
+};
 use crate::native::dialect::{Carry, ModelPlan, SystemPlace, TextShape, ToolPlace};
 
 /// Fewest output tokens a request may be bounded to. Source: the OpenAI API reference, `max_output_tokens`.
@@ -123,13 +126,18 @@ impl Conversation {
     pub(crate) fn resume(opening: &Opening<'_>, handle: &ResumeHandle) -> Option<Self> {
         let kept = Kept::deserialize(handle.state()).ok().filter(|kept| kept.version == HANDLE_VERSION)?;
         uuid::Uuid::parse_str(&kept.conversation).ok()?;
-        let items: Vec<Map<String, Value>> = serde_json::from_str(&kept.items).ok()?;
+        let items: Vec<&RawValue> = serde_json::from_str(&kept.items).ok()?;
+        // Whether they are what a server takes is for the server to say; nothing but objects ever was.
+        if !items.iter().all(|item| item.get().starts_with('{')) {
+            return None;
+        }
         let mut conversation = Self::new(opening);
-        conversation.id = kept.conversation.into_owned();
+        conversation.id.clear();
+        conversation.id.push_str(&kept.conversation);
         conversation.open(opening);
         for item in items {
-            let is_reasoning = item.get("type").is_some_and(|kind| kind == "reasoning");
-            conversation.push(is_reasoning, |into| write(into, &item));
+            let head: Typed<'_> = serde_json::from_str(item.get()).unwrap_or_default();
+            conversation.raw(head.kind.as_str() == "reasoning", item.get());
         }
         conversation.is_whole();
         Some(conversation)

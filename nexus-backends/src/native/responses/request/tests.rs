@@ -172,6 +172,27 @@ fn a_kept_conversation_goes_on_where_every_call_has_its_answer() {
 }
 
 #[test]
+fn a_resumed_conversation_is_the_same_byte_for_byte() {
+    let odd = r#"{"zeta":12345678901234567890123,"type":"message","role":"assistant","alpha":1.0e2,"content":"\u00e9 \/"}"#;
+    let thought = r#"{"summary":[], "type":"reasoning","id":"rs_1","encrypted_content":"x"}"#;
+    let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
+    let message =
+        OutputItem::Message { message: "c1.1".into(), text: "é /".into(), refusal: None, raw: raw(odd) };
+    let plan = plan(&LITE);
+    let mut conversation = Conversation::new(&opening(&plan, &[]));
+    conversation.user(&[PromptBlock::text("Hello.")]);
+    conversation.model(&[OutputItem::Reasoning { raw: raw(thought) }, message]);
+    let handle = ResumeHandle::new(BackendId::new("b"), conversation.keep());
+    let stored = serde_json::to_string(&handle).unwrap();
+    let handle: ResumeHandle = serde_json::from_str(&stored).unwrap();
+
+    let mut resumed = Conversation::resume(&opening(&plan, &[]), &handle).unwrap();
+    assert_eq!(resumed.request(None), conversation.request(None));
+    assert_eq!(resumed.keep(), conversation.keep());
+    assert!(resumed.drop_reasoning(), "what is reasoning is known still");
+}
+
+#[test]
 fn a_handle_that_holds_something_else_holds_no_conversation() {
     let plan = plan(&PLAIN);
     for state in [
@@ -179,6 +200,7 @@ fn a_handle_that_holds_something_else_holds_no_conversation() {
         json!({ "version": 2, "conversation": "00000000-0000-0000-0000-000000000000", "items": "[]" }),
         json!({ "version": 1, "conversation": "x", "items": "[]" }),
         json!({ "version": 1, "conversation": "00000000-0000-0000-0000-000000000000", "items": "[1]" }),
+        json!({ "version": 1, "conversation": "00000000-0000-0000-0000-000000000000", "items": "[{},[]]" }),
         json!({ "version": 1, "conversation": "00000000-0000-0000-0000-000000000000", "items": "[{]" }),
     ] {
         let handle = ResumeHandle::new(BackendId::new("b"), state);
