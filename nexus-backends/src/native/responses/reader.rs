@@ -20,7 +20,7 @@ mod template;
 mod unknown;
 mod usage;
 
-use std::{fmt, mem, sync::Arc};
+use std::{collections::HashMap, fmt, mem, sync::Arc};
 
 use nexus_core::{
     MessageId, ModelId, TurnEvent, Usage,
@@ -43,6 +43,10 @@ use super::{
 };
 use crate::native::dialect::{CustomCalls, Dialect};
 
+/// Longest reply that is read, in bytes of its events: twice the longest event of a stream by default. Its pieces are
+/// kept until it ends, so that a server without an end would take all memory.
+const MAX_REPLY_BYTES: usize = 128 << 20;
+
 /// Reads the events of one model call.
 pub(crate) struct ResponseReader {
     call: u32,
@@ -55,6 +59,8 @@ pub(crate) struct ResponseReader {
     hosted: u32,
     thinking: Thinking,
     template: Option<Box<Template>>,
+    /// Length of the events so far.
+    read_bytes: usize,
     /// A delta of text came.
     has_text: bool,
     shown: Vec<MessageId>,
@@ -78,6 +84,7 @@ impl ResponseReader {
             hosted: 0,
             thinking: Thinking::default(),
             template: None,
+            read_bytes: 0,
             has_text: false,
             shown: Vec::new(),
             usage: None,
@@ -93,6 +100,10 @@ impl ResponseReader {
     pub(crate) fn event(&mut self, event: Event<'_>, events: &mut Vec<TurnEvent>) {
         if self.is_finished() {
             return;
+        }
+        self.read_bytes = self.read_bytes.saturating_add(event.data.len());
+        if self.read_bytes > MAX_REPLY_BYTES {
+            return self.too_long(&format!("{MAX_REPLY_BYTES} bytes"));
         }
         // Taken out while it lends the delta, since the delta goes into the reader.
         let mut template = self.template.take().unwrap_or_default();
@@ -182,7 +193,8 @@ impl ResponseReader {
     /// The answer is the last message: one without text that would come after it is left out, and what was shown
     /// of it is taken back.
     fn put_answer_last(&self, ended: &mut Vec<MessageEnded>, events: &mut Vec<TurnEvent>) {
-        let place = |end: &MessageEnded| self.shown.iter().position(|shown| *shown == end.message);
+        let places: HashMap<&MessageId, usize> = self.shown.iter().zip(0..).collect();
+        let place = |end: &MessageEnded| places.get(&end.message).copied();
         let with_text = ended.iter().filter(|end| !end.text.is_empty());
         let Some(answer) = with_text.filter_map(place).max() else { return };
         ended.retain(|end| {

@@ -11,7 +11,7 @@ use std::{borrow::Cow, ops::Range};
 use bytes::Bytes;
 use nexus_core::{Effort, PromptBlock, ResumeHandle, ToolResult};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 pub(super) use self::parts::bare_call;
 use self::parts::{ToolOutput, bare_reasoning, input_part, message, output_of, text_content};
@@ -265,27 +265,32 @@ impl Conversation {
     }
 
     /// Takes the model's reasoning out of what was said; whether there was any. Some servers cannot read what
-    /// another account or model made.
+    /// another account or model made. What stays loses its id: a server that knows the id misses the reasoning
+    /// that came with it. Source: "'function_call' was provided without its required 'reasoning' item".
     pub(crate) fn drop_reasoning(&mut self) -> bool {
-        let spans = std::mem::take(&mut self.reasoning);
-        let mut kept = Vec::with_capacity(self.items.len());
-        let mut from = 0;
-        let mut dropped_before_whole = 0;
-        for span in &spans {
-            kept.extend_from_slice(&self.items[from..span.start]);
-            // The comma that parted it from its neighbour goes too.
-            from = span.end + usize::from(self.items.get(span.end) == Some(&b','));
-            if span.end <= self.whole_bytes {
-                dropped_before_whole += from.min(self.whole_bytes) - span.start;
+        if self.reasoning.is_empty() {
+            return false;
+        }
+        let said = [b"[", self.items.as_slice(), b"]"].concat();
+        let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&said) else { return false };
+        let whole_bytes = std::mem::take(&mut self.whole_bytes);
+        self.items.clear();
+        self.reasoning.clear();
+        let mut read_bytes = 0;
+        for item in items {
+            read_bytes += item.get().len() + usize::from(read_bytes > 0);
+            let mut fields: Map<String, Value> = serde_json::from_str(item.get()).unwrap_or_default();
+            if fields.get("type").is_none_or(|kind| kind != "reasoning") {
+                match fields.remove("id") {
+                    Some(_) => self.push(false, |into| write(into, &fields)),
+                    None => self.raw(false, item.get()),
+                }
+            }
+            if read_bytes <= whole_bytes {
+                self.is_whole();
             }
         }
-        kept.extend_from_slice(&self.items[from..]);
-        if kept.last() == Some(&b',') {
-            kept.pop();
-        }
-        self.whole_bytes = (self.whole_bytes - dropped_before_whole).min(kept.len());
-        self.items = kept;
-        !spans.is_empty()
+        true
     }
 
     /// Replaces what the requests begin with; what was said stays.

@@ -1,6 +1,6 @@
 //! The terminal event, and what it says of the whole response.
 
-use nexus_core::{ModelId, TurnEvent};
+use nexus_core::{ErrorKind, ModelId, TurnEvent};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
@@ -12,6 +12,9 @@ use super::{
     Ending, ResponseReader, parse, usage,
 };
 use crate::turn::Failure;
+
+/// Most items that one reply may have. Source: our own bound.
+const MAX_ITEMS: usize = 65_536;
 
 /// How a terminal event calls the end, where the response has no status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,9 @@ impl ResponseReader {
         if let Some(report) = &response.usage.0 {
             self.usage = Some(usage::usage(report));
             self.cost = usage::cost(report);
+        }
+        if response.output.0.len() > MAX_ITEMS {
+            return self.too_long(&format!("{MAX_ITEMS} items"));
         }
         for item in self.slots.reconcile(&response.output.0) {
             match item.slot {
@@ -70,6 +76,12 @@ impl ResponseReader {
                 self.fail(&error.unwrap_or(Value::Null));
             }
         }
+    }
+
+    /// The reply is longer than `bound`.
+    pub(super) fn too_long(&mut self, bound: &str) {
+        let failure = Failure::new(ErrorKind::Protocol, format!("the reply is longer than {bound}"));
+        self.ending = Some(Ending::Failed(failure));
     }
 
     /// The server told an error.

@@ -563,3 +563,32 @@ fn calls_without_ids_and_places_are_told_apart_by_call_id() {
     let (_, reply) = read(&[added("1"), added("2"), end("1", "{}"), end("2", "[]"), completed(&[])]);
     assert_eq!(calls(&reply), [("1", "{}"), ("2", "[]")]);
 }
+
+#[test]
+fn a_reply_without_an_end_is_ended() {
+    let mut reader = reader();
+    let mut events = Vec::new();
+    let text = "x".repeat(4 << 20);
+    let data = format!(r#"{{"type":"response.output_text.delta","delta":"{text}"}}"#);
+    let mut pieces = 0;
+    while !reader.is_finished() {
+        reader.event(Event { name: "", data: data.as_bytes() }, &mut events);
+        events.clear();
+        pieces += 1;
+        assert!(pieces < 40, "it is still read");
+    }
+    let reply = reader.into_reply(&mut events);
+    assert!(matches!(reply.ending, Ending::Failed(failure) if failure.kind == ErrorKind::Protocol));
+}
+
+#[test]
+fn a_reply_of_too_many_items_is_ended() {
+    let mut reader = reader();
+    let mut events = Vec::new();
+    let items = vec!["{}"; 70_000].join(",");
+    let data = format!(r#"{{"type":"response.completed","response":{{"output":[{items}]}}}}"#);
+    reader.event(Event { name: "", data: data.as_bytes() }, &mut events);
+    assert!(
+        matches!(reader.into_reply(&mut events).ending, Ending::Failed(failure) if failure.kind == ErrorKind::Protocol)
+    );
+}

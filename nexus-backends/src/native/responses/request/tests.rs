@@ -221,6 +221,7 @@ fn reasoning_can_be_left_out_wherever_it_stands() {
         let input = body(&conversation)["input"].as_array().unwrap().clone();
         assert_eq!(input.len(), 2 + count - 1);
         assert!(input.iter().all(|item| item["type"] != "reasoning"));
+        assert!(input.iter().all(|item| item.get("id").is_none()), "{input:?}");
         let kept: Vec<Value> = serde_json::from_str(conversation.keep()["items"].as_str().unwrap()).unwrap();
         assert_eq!(kept, input[1..]);
         assert!(!conversation.drop_reasoning());
