@@ -116,6 +116,7 @@ fn part() -> Scenario {
             .paced(6, pace),
         Reply::text("One name was misspelt; once more.\n").and_call(look("coffee")).paced(6, pace),
         Reply::call(ToolCall::function("hand_in", report)).paced(6, pace),
-        Reply::text("Tea is worth 54.00 and coffee 63.00: 117.00 in all. The report is handed in.").paced(6, pace),
+        Reply::text("Tea is worth 54.00 and coffee 63.00: 117.00 in all. The report is handed in.")
+            .paced(6, pace),
     ])
 }

@@ -86,7 +86,12 @@ fn native_tools_answers_the_model_and_gets_the_report() {
     let shown = shown("native_tools");
     assert_shows(
         &shown,
-        &["stock", "we do not sell cofee", "4 tool calls; effects: Read.", "The report: 11700 cents. Reorder coffee"],
+        &[
+            "stock",
+            "we do not sell cofee",
+            "4 tool calls; effects: Read.",
+            "The report: 11700 cents. Reorder coffee",
+        ],
     );
 }
 

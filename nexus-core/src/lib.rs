@@ -44,7 +44,7 @@ pub use printer::{PrintStyle, TurnPrinter};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
 pub use secret::Secret;
 pub use tool::{
-    IntoToolResult, Json, NoTools, Picture, Quarantined, QuarantineReason, Tool, ToolCall, ToolContent,
+    IntoToolResult, Json, NoTools, Picture, QuarantineReason, Quarantined, Tool, ToolCall, ToolContent,
     ToolDefinition, ToolFault, ToolResult, ToolRouter, Toolbox,
 };
 pub use turn::{

@@ -9,11 +9,11 @@ use crate::support::{assert_gone, environment, lines, marked, shell};
 use bytes::Bytes;
 use nexus_backends::delegated::executable::{Executable, ExecutableError};
 use nexus_backends::delegated::lines::LineEnding;
-use nexus_backends::redact::Redactor;
 use nexus_backends::delegated::spawn::{
     Bounds, EndedBy, ExitStatus, Invocation, SpawnError, StdinError, StdinMode,
 };
 use nexus_backends::delegated::version::{VersionError, version_line};
+use nexus_backends::redact::Redactor;
 
 fn bounds(change: impl FnOnce(&mut Bounds)) -> Bounds {
     let mut bounds = Bounds::default();
