@@ -45,7 +45,9 @@ pub fn check(script: &Script, outcome: &Outcome) {
 }
 
 fn check_result(script: &Script, result: &TurnResult) {
-    assert!(!result.text.is_empty(), "a turn went well without a word");
+    let hands_in = |call: &ToolCallRecord| call.name == "submit" && call.status == ToolCallStatus::Succeeded;
+    let is_handed_in = result.tool_calls.iter().any(hands_in);
+    assert!(is_handed_in || !result.text.is_empty(), "a turn went well without a word");
     for call in &result.tool_calls {
         assert_ne!(call.status, ToolCallStatus::Unfinished, "a turn went well with an open call: {call:?}");
     }
