@@ -6,7 +6,7 @@
 
 mod parts;
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, collections::BTreeSet};
 
 use bytes::Bytes;
 use nexus_core::{Effort, PromptBlock, ResumeHandle, ToolResult};
@@ -17,7 +17,7 @@ pub(super) use self::parts::bare_call;
 use self::parts::{ToolOutput, bare_reasoning, input_part, message, output_of, text_content};
 use super::{
     reader::{FunctionCall, OutputItem},
-    wire::Typed,
+    wire::Text,
 };
 use crate::native::dialect::{Carry, ModelPlan, SystemPlace, TextShape, ToolPlace};
 
@@ -56,8 +56,10 @@ pub(crate) struct Conversation {
     opening_items: Vec<u8>,
     /// What was said: items with a comma between them.
     items: Vec<u8>,
-    /// Where reasoning stands in `items`.
-    reasoning: Vec<Range<usize>>,
+    /// Whether reasoning is among `items`.
+    has_reasoning: bool,
+    /// The ids of the calls that a handle brought along.
+    calls_before: BTreeSet<String>,
     /// Up to where `items` can be taken up again: every call before it has its output.
     whole_bytes: usize,
 }
@@ -69,6 +71,16 @@ struct Kept<'a> {
     conversation: Cow<'a, str>,
     /// The items, as a JSON list in a string: nobody but the server reads them.
     items: Cow<'a, str>,
+}
+
+/// What is looked at in an item that a handle holds.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Said<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    call_id: Text<'a>,
 }
 
 #[derive(Serialize)]
@@ -115,7 +127,8 @@ impl Conversation {
             head: Vec::new(),
             opening_items: Vec::new(),
             items: Vec::new(),
-            reasoning: Vec::new(),
+            has_reasoning: false,
+            calls_before: BTreeSet::new(),
             whole_bytes: 0,
         };
         conversation.open(opening);
@@ -136,16 +149,19 @@ impl Conversation {
         conversation.id.push_str(&kept.conversation);
         conversation.open(opening);
         for item in items {
-            let head: Typed<'_> = serde_json::from_str(item.get()).unwrap_or_default();
+            let head: Said<'_> = serde_json::from_str(item.get()).unwrap_or_default();
             conversation.raw(head.kind.as_str() == "reasoning", item.get());
+            if !head.call_id.is_empty() {
+                conversation.calls_before.insert(head.call_id.as_str().to_owned());
+            }
         }
         conversation.is_whole();
         Some(conversation)
     }
 
-    /// The items that a handle holds, as a JSON list.
-    pub(super) fn items_of(handle: &ResumeHandle) -> Option<&str> {
-        handle.state().get("items").and_then(Value::as_str)
+    /// The ids of the calls that a handle brought along.
+    pub(super) fn calls_before(&self) -> &BTreeSet<String> {
+        &self.calls_before
     }
 
     /// Names the conversation: a UUID.
@@ -268,14 +284,14 @@ impl Conversation {
     /// another account or model made. What stays loses its id: a server that knows the id misses the reasoning
     /// that came with it. Source: "'function_call' was provided without its required 'reasoning' item".
     pub(crate) fn drop_reasoning(&mut self) -> bool {
-        if self.reasoning.is_empty() {
+        if !self.has_reasoning {
             return false;
         }
         let said = [b"[", self.items.as_slice(), b"]"].concat();
         let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&said) else { return false };
         let whole_bytes = std::mem::take(&mut self.whole_bytes);
         self.items.clear();
-        self.reasoning.clear();
+        self.has_reasoning = false;
         let mut read_bytes = 0;
         for item in items {
             read_bytes += item.get().len() + usize::from(read_bytes > 0);
@@ -333,11 +349,8 @@ impl Conversation {
         if !self.items.is_empty() {
             self.items.push(b',');
         }
-        let start = self.items.len();
         write(&mut self.items);
-        if is_reasoning {
-            self.reasoning.push(start..self.items.len());
-        }
+        self.has_reasoning |= is_reasoning;
     }
 }
 

@@ -6,7 +6,6 @@ use nexus_core::{
     Effort, ErrorKind, EventSink, OnLost, OutputSupport, PromptBlock, SessionMode, ToolDefinition, TurnEvent,
     TurnRequest,
 };
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
@@ -210,18 +209,4 @@ impl TurnLoop<'_> {
         failure.message = failure.message.map(|message| self.course.without_credential(&message));
         failure
     }
-
-    /// The ids of calls in the conversation that the turn takes up.
-    pub(super) fn call_ids_before(&self) -> BTreeSet<String> {
-        let items = self.request.session.handle().and_then(Conversation::items_of);
-        let items: Vec<CalledBefore> =
-            items.and_then(|items| serde_json::from_str(items).ok()).unwrap_or_default();
-        items.into_iter().filter_map(|item| item.call_id).collect()
-    }
-}
-
-/// What is looked for in an item of an earlier turn.
-#[derive(Deserialize)]
-struct CalledBefore {
-    call_id: Option<String>,
 }

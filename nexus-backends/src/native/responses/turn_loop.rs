@@ -108,7 +108,7 @@ impl<'a> TurnLoop<'a> {
             &setup.offered(&definitions),
             self.backend.parallel_tools,
             self.request.limits.tool_calls,
-            self.call_ids_before(),
+            conversation.calls_before().clone(),
         );
         let mut repeats = Repeats::new(self.backend.repeated_calls);
         loop {
