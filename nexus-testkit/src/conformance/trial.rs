@@ -238,13 +238,13 @@ impl<'t> Staged<'t> {
         Ok((self.observe(&seen, outcome, began.elapsed(), pace == SinkPace::Ready)?, took))
     }
 
-    /// Runs a turn and drops it once `is_time` says so. Returns how long the drop took.
+    /// Runs a turn and drops it once `is_time` says so.
     pub(super) async fn drop_when(
         &self,
         request: TurnRequest,
         host: TurnHost,
         is_time: impl Fn(&Seen, &Self) -> bool,
-    ) -> Result<Duration, Finding> {
+    ) -> Result<Dropped, Finding> {
         let seen = Seen::default();
         let mut sink = Keeper::new(seen.clone(), SinkPace::Ready);
         let mut turn = self.stage.backend.run_turn(request, host, &mut sink);
@@ -257,9 +257,10 @@ impl<'t> Staged<'t> {
                 in_time.map_err(|_elapsed| self.overdue(&seen))?;
             }
         }
+        let model_calls = self.model_calls().len();
         let began = Instant::now();
         drop(turn);
-        Ok(began.elapsed())
+        Ok(Dropped { took: began.elapsed(), model_calls })
     }
 
     async fn until(&self, seen: &Seen, is_time: impl Fn(&Seen, &Self) -> bool) {
@@ -296,6 +297,14 @@ impl<'t> Staged<'t> {
         contract::check(&observed, &self.capabilities())?;
         Ok(observed)
     }
+}
+
+/// A turn that was dropped.
+pub(super) struct Dropped {
+    /// How long the drop took.
+    pub(super) took: Duration,
+    /// How often the model had been asked just before.
+    pub(super) model_calls: usize,
 }
 
 /// A turn that is over.

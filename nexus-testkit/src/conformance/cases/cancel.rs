@@ -81,13 +81,13 @@ pub(crate) async fn dropping_the_turn_while_the_model_speaks_stops_its_processes
 ) -> Verdict {
     let staged = trial.stage(Reply::text(HALF).stalled()).await?;
     let watch = ProcessWatch::start(trial.mark());
-    let took = staged
+    let dropped = staged
         .drop_when(staged.request("Hello."), TurnHost::new(), |seen, staged| {
             speaks(seen, staged) && is_seen(&watch, staged)
         })
         .await?;
-    ensure(took < PATIENCE, "bounded time", || format!("the drop took {took:?}"))?;
-    nothing_is_left(&staged, &watch).await
+    ensure(dropped.took < PATIENCE, "bounded time", || format!("the drop took {:?}", dropped.took))?;
+    nothing_is_left_since(dropped.model_calls, &staged, &watch).await
 }
 
 pub(crate) async fn dropping_the_turn_stops_its_processes(trial: &Trial<'_>) -> Verdict {
@@ -95,11 +95,11 @@ pub(crate) async fn dropping_the_turn_stops_its_processes(trial: &Trial<'_>) -> 
     let staged = trial.stage(deaf_tool(&belt)).await?;
     let watch = ProcessWatch::start(trial.mark());
     let request = belt.work(&staged, "Run it.");
-    let took = staged
+    let dropped = staged
         .drop_when(request, belt.host(), |_, staged| tool_runs(trial) && is_seen(&watch, staged))
         .await?;
-    ensure(took < PATIENCE, "bounded time", || format!("the drop took {took:?}"))?;
-    nothing_is_left(&staged, &watch).await
+    ensure(dropped.took < PATIENCE, "bounded time", || format!("the drop took {:?}", dropped.took))?;
+    nothing_is_left_since(dropped.model_calls, &staged, &watch).await
 }
 
 pub(crate) async fn no_process_outlives_a_turn_that_ended_well(trial: &Trial<'_>) -> Verdict {
@@ -157,7 +157,11 @@ fn is_seen(watch: &ProcessWatch, staged: &Staged<'_>) -> bool {
 
 /// No process of the turn is alive a second later, and the model is not asked any more.
 async fn nothing_is_left(staged: &Staged<'_>, watch: &ProcessWatch) -> Verdict {
-    let asked = staged.model_calls().len();
+    nothing_is_left_since(staged.model_calls().len(), staged, watch).await
+}
+
+/// The same, where the model had been asked `asked` times when the turn was stopped.
+async fn nothing_is_left_since(asked: usize, staged: &Staged<'_>, watch: &ProcessWatch) -> Verdict {
     if ProcessWatch::is_possible() {
         let seen = watch.seen().len();
         let has_process = Feature::Process.is_declared(&staged.capabilities());
