@@ -1,16 +1,13 @@
 //! Where a backend asks for a credential.
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
 
 use async_trait::async_trait;
-use nexus_core::Secret;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
-use serde::Deserialize;
 
 use super::Credential;
-
-/// Largest credential file that is read, in bytes.
-const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// Lends credentials. Implementations own whatever it takes to keep them fresh; a borrower sees none of it.
 #[async_trait]
@@ -18,12 +15,19 @@ pub trait CredentialSource: fmt::Debug + Send + Sync + 'static {
     /// Where the credential comes from, for messages: never the credential.
     fn describe(&self) -> String;
 
-    /// Lends a credential that lives at least `life` longer, if the source can tell.
+    /// Says whether there is something to lend, without spending or asking anything: no refresh, no network.
     ///
     /// # Errors
     ///
-    /// [`CredentialError::Missing`] if there is none, [`CredentialError::Unreadable`] if there is one that
-    /// cannot be read.
+    /// [`CredentialError::Missing`], [`CredentialError::Unreadable`], and [`CredentialError::Refused`] where it is
+    /// known beforehand that nothing can be lent.
+    async fn standing(&self) -> Result<Standing, CredentialError>;
+
+    /// Lends a credential that lives at least `life` longer, if the source can tell and the vendor grants as much.
+    ///
+    /// # Errors
+    ///
+    /// Any [`CredentialError`]. A refresh that fails is none as long as the token at hand is alive.
     async fn credential(&self, life: Duration) -> Result<Credential, CredentialError>;
 
     /// Lends another credential in place of `refused`, which the vendor did not accept. `None`: there is no other.
@@ -38,6 +42,16 @@ pub trait CredentialSource: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Option<Credential>, CredentialError>;
 }
 
+/// What a source can say of its credential without opening it to anyone.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// When the token at hand stops being accepted, where that is known.
+    pub expires_at: Option<SystemTime>,
+    /// Whether a new one can be had without a person.
+    pub is_renewable: bool,
+}
+
 /// Why no credential could be lent.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
@@ -50,290 +64,38 @@ pub enum CredentialError {
         /// What to do about it.
         remedy: String,
     },
-    /// There is one that cannot be read.
+    /// There is one that cannot be read, or a new one could not be kept. Nothing was changed.
     #[error("the credential in {place} cannot be used: {reason}")]
     Unreadable {
         /// Where it is.
         place: String,
-        /// Why not.
+        /// Why not, and the way out.
         reason: String,
     },
-}
-
-/// A token that somebody else keeps fresh: in a variable of the host's environment, or in a file.
-///
-/// The variable is looked up when the backend is built, since a process's environment does not change by
-/// itself. The file is read anew for each turn, so that its owner can replace it; it must belong to us alone.
-#[derive(Clone)]
-pub struct StaticToken {
-    place: Place,
-    account: Option<String>,
-}
-
-#[derive(Clone)]
-enum Place {
-    Variable { name: String, value: Option<Secret> },
-    File(PathBuf),
-}
-
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
-/// How `nexus.yaml` names a static token: `{ env: NAME }` or `{ file: PATH }`, with an optional `account`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct TokenSetting {
-    env: Option<String>,
-    file: Option<PathBuf>,
-    account: Option<String>,
-}
-
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
-impl TokenSetting {
-    /// JSON Schema of the setting.
-    pub(crate) fn schema() -> serde_json::Value {
-        serde_json::json!({
-            "type": "object",
-            "additionalProperties": false,
-            "properties": {
-                "env": { "type": "string", "description": "Variable of the host's environment that holds the token." },
-                "file": { "type": "string", "description": "File, readable by its owner alone, that holds the token and nothing else." },
-                "account": { "type": "string", "description": "Account the token belongs to, where the vendor wants it named." },
-            },
-            "oneOf": [{ "required": ["env"] }, { "required": ["file"] }],
-        })
-    }
-
-    /// Looks the variable up, or remembers the file.
-    pub(crate) fn into_source(
-        self,
-        environment: &BTreeMap<String, String>,
-        base_directory: &std::path::Path,
-    ) -> Result<StaticToken, &'static str> {
-        let source = match (self.env, self.file) {
-            (Some(name), None) => StaticToken::from_environment(name, environment),
-            (None, Some(file)) => StaticToken::from_file(base_directory.join(file)),
-            _ => return Err("name either `env` or `file`"),
-        };
-        Ok(match self.account {
-            Some(account) => source.with_account(account),
-            None => source,
-        })
-    }
-}
-
-impl StaticToken {
-    /// The token in the variable `name` of `environment`.
-    pub fn from_environment(name: impl Into<String>, environment: &BTreeMap<String, String>) -> Self {
-        let name = name.into();
-        let value = environment.get(&name).map(|value| value.trim()).filter(|value| !value.is_empty());
-        let value = value.map(Secret::new);
-        Self { place: Place::Variable { name, value }, account: None }
-    }
-
-    /// The token that is the whole content of a file.
-    pub fn from_file(path: impl Into<PathBuf>) -> Self {
-        Self { place: Place::File(path.into()), account: None }
-    }
-
-    /// Names the account.
-    #[must_use]
-    pub fn with_account(mut self, account: impl Into<String>) -> Self {
-        self.account = Some(account.into());
-        self
-    }
-
-    /// Whether there is something to lend, as far as can be told without opening it.
-    #[cfg(any(feature = "codex", feature = "grok"))]
-    pub(crate) fn is_there(&self) -> bool {
-        match &self.place {
-            Place::Variable { value, .. } => value.is_some(),
-            Place::File(path) => path.is_file(),
-        }
-    }
-
-    fn token(&self) -> Result<Secret, CredentialError> {
-        match &self.place {
-            Place::Variable { value: Some(value), .. } => match unusable(value.expose()) {
-                Some(reason) => {
-                    Err(CredentialError::Unreadable { place: self.describe(), reason: reason.into() })
-                }
-                None => Ok(value.clone()),
-            },
-            Place::Variable { .. } => Err(CredentialError::Missing {
-                place: self.describe(),
-                remedy: "set it, or name another source in the configuration".into(),
-            }),
-            Place::File(path) => read_private_file(path).map_err(|problem| match problem {
-                Problem::Missing => CredentialError::Missing {
-                    place: self.describe(),
-                    remedy: "write the token there, readable by you alone".into(),
-                },
-                Problem::Unreadable(reason) => CredentialError::Unreadable { place: self.describe(), reason },
-            }),
-        }
-    }
-}
-
-enum Problem {
-    Missing,
-    Unreadable(String),
-}
-
-/// Reads a token file that nobody else may read.
-fn read_private_file(path: &std::path::Path) -> Result<Secret, Problem> {
-    use std::io::Read as _;
-
-    let unreadable = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => Problem::Missing,
-        _ => Problem::Unreadable(error.to_string()),
-    };
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(Problem::Unreadable("it is not a file".into()));
-    }
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let mode = metadata.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(Problem::Unreadable(format!("others may read it (mode {mode:o}): make it 600")));
-        }
-    }
-    if metadata.len() > MAX_FILE_BYTES {
-        return Err(Problem::Unreadable(format!("it is larger than {MAX_FILE_BYTES} bytes")));
-    }
-    let mut text = String::new();
-    file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(unreadable)?;
-    let text = Secret::new(text);
-    let token = text.expose().trim();
-    if token.is_empty() {
-        return Err(Problem::Missing);
-    }
-    match unusable(token) {
-        Some(reason) => Err(Problem::Unreadable(reason.into())),
-        None => Ok(Secret::new(token)),
-    }
-}
-
-/// Why a text is no token: no header could carry it.
-fn unusable(token: &str) -> Option<&'static str> {
-    if token.contains(char::is_whitespace) {
-        return Some("it holds more than one word");
-    }
-    let is_visible = token.bytes().all(|byte| byte.is_ascii_graphic());
-    (!is_visible).then_some("it holds characters that no token has")
-}
-
-impl fmt::Debug for StaticToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StaticToken({})", self.describe())
-    }
-}
-
-#[async_trait]
-impl CredentialSource for StaticToken {
-    fn describe(&self) -> String {
-        match &self.place {
-            Place::Variable { name, .. } => format!("the variable {name}"),
-            Place::File(path) => format!("the file {}", path.display()),
-        }
-    }
-
-    async fn credential(&self, _life: Duration) -> Result<Credential, CredentialError> {
-        let mut credential = Credential::new(self.token()?);
-        credential.account.clone_from(&self.account);
-        Ok(credential)
-    }
-
-    /// A file may have been replaced since it was read; a variable stays what it is.
-    async fn renewed(
-        &self,
-        refused: &Credential,
-        life: Duration,
-    ) -> Result<Option<Credential>, CredentialError> {
-        match &self.place {
-            Place::Variable { .. } => Ok(None),
-            Place::File(_) => {
-                let credential = self.credential(life).await?;
-                Ok((credential.token != refused.token).then_some(credential))
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    async fn lend(source: &StaticToken) -> Result<Credential, CredentialError> {
-        source.credential(Duration::ZERO).await
-    }
-
-    #[tokio::test]
-    async fn a_variable_that_is_not_set_is_missing() {
-        let source = StaticToken::from_environment("TOKEN", &BTreeMap::new());
-        assert!(matches!(lend(&source).await, Err(CredentialError::Missing { .. })));
-    }
-
-    #[tokio::test]
-    async fn what_no_header_can_carry_is_no_token() {
-        for text in ["canary two", "canary\ntwo", "canary\u{0}", "can\u{e4}ry", "\u{feff}canary"] {
-            let environment = BTreeMap::from([("TOKEN".to_owned(), text.to_owned())]);
-            let error = lend(&StaticToken::from_environment("TOKEN", &environment)).await.unwrap_err();
-            assert!(matches!(error, CredentialError::Unreadable { .. }), "{text:?}");
-            assert!(!error.to_string().contains("ary"), "{error}");
-        }
-    }
-
-    #[tokio::test]
-    async fn no_token_is_printed() {
-        let environment = BTreeMap::from([("TOKEN".to_owned(), "canary".to_owned())]);
-        let source = StaticToken::from_environment("TOKEN", &environment);
-        let credential = lend(&source).await.unwrap();
-        assert_eq!(credential.token.expose(), "canary");
-        assert!(!format!("{source:?} {credential:?}").contains("canary"));
-    }
-
-    #[cfg(unix)]
-    #[tokio::test]
-    async fn a_file_that_others_can_read_is_refused() {
-        use std::os::unix::fs::PermissionsExt as _;
-
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("token");
-        std::fs::write(&path, "canary\n").unwrap();
-        let set_mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-
-        set_mode(0o644);
-        let error = lend(&StaticToken::from_file(&path)).await.unwrap_err();
-        assert!(matches!(error, CredentialError::Unreadable { .. }), "{error}");
-        set_mode(0o600);
-        assert_eq!(lend(&StaticToken::from_file(&path)).await.unwrap().token.expose(), "canary");
-    }
-
-    #[cfg(unix)]
-    #[tokio::test]
-    async fn a_refused_token_is_renewed_only_by_another_one() {
-        use std::os::unix::fs::PermissionsExt as _;
-
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("token");
-        std::fs::write(&path, "first").unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let source = StaticToken::from_file(&path).with_account("account");
-        let refused = lend(&source).await.unwrap();
-        assert!(source.renewed(&refused, Duration::ZERO).await.unwrap().is_none());
-
-        std::fs::write(&path, "second").unwrap();
-        let renewed = source.renewed(&refused, Duration::ZERO).await.unwrap().unwrap();
-        assert_eq!((renewed.token.expose(), renewed.account.as_deref()), ("second", Some("account")));
-
-        std::fs::remove_file(&path).unwrap();
-        let error = source.renewed(&refused, Duration::ZERO).await.unwrap_err();
-        assert!(matches!(error, CredentialError::Missing { .. }), "{error}");
-
-        let environment = BTreeMap::from([("TOKEN".to_owned(), "first".to_owned())]);
-        let variable = StaticToken::from_environment("TOKEN", &environment);
-        assert!(variable.renewed(&refused, Duration::ZERO).await.unwrap().is_none());
-    }
+    /// The issuer refused to renew it: the login is over.
+    #[error("the login in {place} is over, {reason}: {remedy}")]
+    Refused {
+        /// Where it is.
+        place: String,
+        /// The issuer's reason, in its own code.
+        reason: String,
+        /// The command that mends it.
+        remedy: String,
+    },
+    /// The issuer could not be reached, and the token at hand is no longer alive.
+    #[error("the login in {place} could not be renewed: {reason}")]
+    Unreachable {
+        /// Where it is.
+        place: String,
+        /// What failed.
+        reason: String,
+    },
+    /// The issuer sent what cannot be read, and the token at hand is no longer alive.
+    #[error("the login in {place} could not be renewed, as the issuer's answer makes no sense: {reason}")]
+    Malformed {
+        /// Where it is.
+        place: String,
+        /// What is wrong with the answer, without any of it that may be secret.
+        reason: String,
+    },
 }

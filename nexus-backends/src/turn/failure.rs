@@ -63,6 +63,13 @@ impl Failure {
 
 impl From<CredentialError> for Failure {
     fn from(error: CredentialError) -> Self {
-        Self::of(ErrorKind::Unauthenticated, &error)
+        let kind = match error {
+            CredentialError::Unreachable { .. } => ErrorKind::Transport,
+            CredentialError::Malformed { .. } => ErrorKind::Protocol,
+            CredentialError::Missing { .. }
+            | CredentialError::Unreadable { .. }
+            | CredentialError::Refused { .. } => ErrorKind::Unauthenticated,
+        };
+        Self::of(kind, &error)
     }
 }

@@ -1,0 +1,152 @@
+//! How a login begins, goes on and ends: the strategy of one vendor. A third party adds its own by this trait.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+
+use super::Login;
+
+/// One way to sign in. It keeps nothing: [`LoginKeeper`](super::LoginKeeper) owns what it returns, and sees to it
+/// that no refresh token is spent twice.
+#[async_trait]
+pub trait SignIn: fmt::Debug + Send + Sync + 'static {
+    /// Names the login and its file, such as `openai-codex`: lower-case letters, digits and hyphens.
+    fn name(&self) -> &str;
+
+    /// What a person does to log in anew, for errors: a command, such as "run `nexus login codex`".
+    fn remedy(&self) -> String;
+
+    /// Signs a person in. Work stops when the future is dropped: no port is left open.
+    ///
+    /// # Errors
+    ///
+    /// Any [`SignInError`].
+    async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, SignInError>;
+
+    /// Spends the refresh token of `login` for a new login, once: no retry after a request was sent.
+    ///
+    /// # Errors
+    ///
+    /// Any [`RefreshError`]; they are told apart because they mean different things for the login.
+    async fn refresh(&self, login: &Login) -> Result<Login, RefreshError>;
+
+    /// Tells the issuer that the login is over.
+    ///
+    /// # Errors
+    ///
+    /// Any [`RefreshError`].
+    async fn revoke(&self, login: &Login) -> Result<Revocation, RefreshError>;
+}
+
+/// What a person has to see while signing in.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoginStep {
+    /// Open this page in a browser; the answer comes back by itself.
+    OpenPage {
+        /// The page.
+        url: String,
+        /// The address on this machine that the browser is sent back to.
+        returns_to: String,
+    },
+    /// Open this page on any device, and enter the code.
+    EnterCode {
+        /// The page.
+        url: String,
+        /// The page with the code already in it, where the issuer has one.
+        complete_url: Option<String>,
+        /// The code.
+        user_code: String,
+        /// How long it is good for.
+        expires_in: Duration,
+    },
+    /// Something went differently than planned, and the sign-in goes on: a port was taken, a stranger called.
+    Note(String),
+}
+
+/// Where the steps of a sign-in are shown.
+pub trait LoginScreen: Send {
+    /// Shows one step.
+    fn show(&mut self, step: &LoginStep);
+}
+
+impl<F: FnMut(&LoginStep) + Send> LoginScreen for F {
+    fn show(&mut self, step: &LoginStep) {
+        self(step);
+    }
+}
+
+/// Why nobody was signed in.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    /// The person, or the issuer, said no.
+    #[error("the sign-in was declined: {reason}")]
+    Declined {
+        /// The issuer's code, and its words where it has some.
+        reason: String,
+    },
+    /// Nobody answered in time.
+    #[error("nobody finished the sign-in within {} minutes", .after.as_secs() / 60)]
+    TimedOut {
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// The issuer could not be reached.
+    #[error("the issuer could not be reached: {reason}")]
+    Unreachable {
+        /// What failed.
+        reason: String,
+    },
+    /// The issuer sent what cannot be read.
+    #[error("the issuer's answer makes no sense: {reason}")]
+    Malformed {
+        /// What is wrong with it, without any of it that may be secret.
+        reason: String,
+    },
+    /// No port for the answer could be opened.
+    #[error("the answer of the browser cannot be received: {reason}")]
+    NoPort {
+        /// Which ports were tried, and the way out.
+        reason: String,
+    },
+    /// This sign-in cannot be done here.
+    #[error("{reason}")]
+    Unsupported {
+        /// Why not, and the way out.
+        reason: String,
+    },
+}
+
+/// Why a login was not renewed or revoked.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum RefreshError {
+    /// The issuer will never accept this refresh token again. The login is over.
+    #[error("the issuer refused: {reason}")]
+    Refused {
+        /// The issuer's code, such as `invalid_grant`.
+        reason: String,
+    },
+    /// No answer came. The token may be spent or not.
+    #[error("the issuer could not be reached: {reason}")]
+    Unreachable {
+        /// What failed.
+        reason: String,
+    },
+    /// An answer came that cannot be read. The token may be spent or not.
+    #[error("the issuer's answer makes no sense: {reason}")]
+    Malformed {
+        /// What is wrong with it, without any of it that may be secret.
+        reason: String,
+    },
+}
+
+/// What became of a login at the issuer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Revocation {
+    /// The issuer was told, and nothing of the login is good any more.
+    Revoked,
+    /// The issuer has no way to be told. What was handed out lives until it expires.
+    NotOffered,
+}

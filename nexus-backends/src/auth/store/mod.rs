@@ -1,0 +1,74 @@
+//! Where a login rests between runs.
+//!
+//! A store keeps one text, and knows nothing of what it says; [`format`] does. Everything here blocks: callers are on
+//! a thread that may.
+
+use std::fmt;
+
+use nexus_core::Secret;
+
+/// Keeps the text of one login.
+///
+/// Whoever writes holds the login's lock; whoever reads need not.
+pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
+    /// Where it is, for messages.
+    fn place(&self) -> String;
+
+    /// Reads the text; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`], and then nothing was changed: what cannot be read is never taken for nothing.
+    fn read(&self) -> Result<Option<Secret>, StoreError>;
+
+    /// Makes sure, before anything is spent, that a text can be written: the space for it is taken, and what keeps
+    /// it from being written is found now.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]. Nothing was changed.
+    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError>;
+
+    /// Finishes a write whose writer died when its text was whole and not yet in its place. `is_newer` judges the
+    /// text found, against the one in place. Returns whether one was put in place. The caller holds the lock.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError>;
+
+    /// Removes the text, and whatever else was kept of it. Returns whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    fn remove(&self) -> Result<bool, StoreError>;
+}
+
+/// A write for which everything is ready. Dropped, it leaves the store as it was.
+pub trait PendingWrite: fmt::Debug + Send {
+    /// Puts the text in place. When it returns, the text survives a loss of power.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError>;
+}
+
+/// Why a store cannot be used. It never holds a part of the text.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {reason}")]
+pub struct StoreError {
+    /// Where it is.
+    pub place: String,
+    /// What is wrong, and the way out.
+    pub reason: String,
+}
+
+impl StoreError {
+    /// The store at `place` cannot be used.
+    pub fn new(place: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { place: place.into(), reason: reason.into() }
+    }
+}
