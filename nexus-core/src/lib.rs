@@ -11,6 +11,7 @@
 //! | watch it | [`TurnEvent`], [`EventSink`] |
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
 //! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
+//! | lend credentials of your own | [`CredentialSource`] |
 //! | write a backend | the contract of [`ExecutionBackend`], [`Recorder`], [`Outbox`] |
 
 pub mod availability;
@@ -18,6 +19,8 @@ pub mod backend;
 pub mod backend_ext;
 pub mod cancel;
 pub mod capabilities;
+pub mod credential;
+pub mod credential_source;
 pub mod error;
 pub mod id;
 mod picture;
@@ -35,6 +38,8 @@ pub use capabilities::{
     AccessSupport, AccessTable, Capabilities, CostReport, Enforcement, Fence, LimitSupport, LoopMode,
     OutputSupport, Support, TextGranularity,
 };
+pub use credential::Credential;
+pub use credential_source::{CredentialError, CredentialSource, Standing};
 pub use error::{
     ErrorKind, Limit, Partial, Phase, ProcessExit, ProcessReport, Retry, Skipped, Survivor, TurnError,
     TurnErrorReport,

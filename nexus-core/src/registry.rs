@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     backend::ExecutionBackend,
+    credential_source::CredentialSource,
     id::{BackendId, VendorId},
 };
 
@@ -46,12 +47,19 @@ pub struct BuildContext {
     pub base_directory: PathBuf,
     /// The host's environment. Nothing of it reaches a child but by a rule.
     pub environment: BTreeMap<String, String>,
+    /// Sources of credentials that the host brings along, by the name that settings use.
+    pub credential_sources: BTreeMap<String, Arc<dyn CredentialSource>>,
 }
 
 impl BuildContext {
     /// A context of its own, for tests and for callers that keep their state elsewhere.
     pub fn new(home: impl Into<PathBuf>, base_directory: impl Into<PathBuf>) -> Self {
-        Self { home: home.into(), base_directory: base_directory.into(), environment: BTreeMap::new() }
+        Self {
+            home: home.into(),
+            base_directory: base_directory.into(),
+            environment: BTreeMap::new(),
+            credential_sources: BTreeMap::new(),
+        }
     }
 
     /// The context of this process: `$NEXUS_HOME` or `~/.nexus`, the current folder, the whole environment.
@@ -65,13 +73,24 @@ impl BuildContext {
             Some(home) => PathBuf::from(home),
             None => set("HOME").map_or_else(std::env::temp_dir, PathBuf::from).join(".nexus"),
         };
-        Self { home, base_directory: PathBuf::from("."), environment }
+        Self { home, base_directory: PathBuf::from("."), environment, credential_sources: BTreeMap::new() }
     }
 
     /// Replaces the environment.
     #[must_use]
     pub fn with_environment(mut self, environment: BTreeMap<String, String>) -> Self {
         self.environment = environment;
+        self
+    }
+
+    /// Adds a source of credentials: `credential: { source: NAME }` in the settings of any backend asks it.
+    #[must_use]
+    pub fn with_credential_source(
+        mut self,
+        name: impl Into<String>,
+        source: Arc<dyn CredentialSource>,
+    ) -> Self {
+        self.credential_sources.insert(name.into(), source);
         self
     }
 
@@ -89,6 +108,7 @@ impl fmt::Debug for BuildContext {
             .field("home", &self.home)
             .field("base_directory", &self.base_directory)
             .field("environment", &format_args!("{} variables", self.environment.len()))
+            .field("credential_sources", &self.credential_sources)
             .finish()
     }
 }

@@ -66,9 +66,7 @@ impl From<CredentialError> for Failure {
         let kind = match error {
             CredentialError::Unreachable { .. } => ErrorKind::Transport,
             CredentialError::Malformed { .. } => ErrorKind::Protocol,
-            CredentialError::Missing { .. }
-            | CredentialError::Unreadable { .. }
-            | CredentialError::Refused { .. } => ErrorKind::Unauthenticated,
+            _ => ErrorKind::Unauthenticated,
         };
         Self::of(kind, &error)
     }

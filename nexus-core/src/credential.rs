@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use nexus_core::Secret;
+use crate::secret::Secret;
 
 /// What a backend is lent for one turn: an access token or a key, never anything that can make new ones.
 #[non_exhaustive]

@@ -7,9 +7,12 @@ use std::{
 
 use async_trait::async_trait;
 
-use super::Credential;
+use crate::credential::Credential;
 
 /// Lends credentials. Implementations own whatever it takes to keep them fresh; a borrower sees none of it.
+///
+/// A source of your own is named in [`BuildContext::with_credential_source`](crate::BuildContext::with_credential_source),
+/// and any backend takes it by that name: `credential: { source: NAME }`.
 #[async_trait]
 pub trait CredentialSource: fmt::Debug + Send + Sync + 'static {
     /// Where the credential comes from, for messages: never the credential.
@@ -50,6 +53,13 @@ pub struct Standing {
     pub expires_at: Option<SystemTime>,
     /// Whether a new one can be had without a person.
     pub is_renewable: bool,
+}
+
+impl Standing {
+    /// There is one, with this end, if it has one that is known.
+    pub fn new(expires_at: Option<SystemTime>, is_renewable: bool) -> Self {
+        Self { expires_at, is_renewable }
+    }
 }
 
 /// Why no credential could be lent.
