@@ -1,13 +1,13 @@
 //! What the settings of every backend share: reading by key, who pays, where the credential comes from, and
 //! paths and URLs as `nexus.yaml` writes them.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use nexus_core::{BuildContext, SettingsError};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-use crate::auth::{StaticToken, TokenSetting};
+use crate::auth::{CredentialSource, StaticToken};
 
 /// Who pays for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -59,14 +59,62 @@ pub(crate) fn check_web_url(key: &str, url: Option<&str>) -> Result<(), Settings
     }
 }
 
-/// The credential source that the setting `credential` names.
-pub(crate) fn credential_source(
-    setting: Option<&TokenSetting>,
-    context: &BuildContext,
-) -> Result<Option<StaticToken>, SettingsError> {
-    let Some(setting) = setting.cloned() else { return Ok(None) };
-    setting
-        .into_source(&context.environment, &context.base_directory)
-        .map(Some)
-        .map_err(|reason| SettingsError::new("credential", reason))
+/// How `nexus.yaml` names where a credential comes from: one of `env`, `file` and `source`, with an optional
+/// `account`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CredentialSetting {
+    env: Option<String>,
+    file: Option<PathBuf>,
+    source: Option<String>,
+    account: Option<String>,
+}
+
+impl CredentialSetting {
+    /// JSON Schema of the setting.
+    pub(crate) fn schema() -> Value {
+        json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "env": { "type": "string", "description": "Variable of the host's environment that holds the token." },
+                "file": { "type": "string", "description": "File, readable by its owner alone, that holds the token and nothing else." },
+                "source": { "type": "string", "description": "A source that the host's program brings along, by its name there." },
+                "account": { "type": "string", "description": "Account the token belongs to, where the vendor wants it named." },
+            },
+            "oneOf": [{ "required": ["env"] }, { "required": ["file"] }, { "required": ["source"] }],
+        })
+    }
+
+    /// Looks the variable up, remembers the file, or finds the source; an error names the setting.
+    pub(crate) fn source(&self, context: &BuildContext) -> Result<Arc<dyn CredentialSource>, SettingsError> {
+        let wrong = |reason: String| SettingsError::new("credential", reason);
+        let token = match (&self.env, &self.file, &self.source) {
+            (Some(name), None, None) => StaticToken::from_environment(name, &context.environment),
+            (None, Some(file), None) => StaticToken::from_file(context.base_directory.join(file)),
+            (None, None, Some(name)) => return self.source_of_the_host(name, context).map_err(wrong),
+            _ => return Err(wrong("name one of `env`, `file` and `source`".into())),
+        };
+        Ok(Arc::new(match &self.account {
+            Some(account) => token.with_account(account),
+            None => token,
+        }))
+    }
+
+    fn source_of_the_host(
+        &self,
+        name: &str,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn CredentialSource>, String> {
+        if self.account.is_some() {
+            return Err("a `source` names its account itself".into());
+        }
+        context.credential_sources.get(name).cloned().ok_or_else(|| {
+            let known: Vec<_> = context.credential_sources.keys().map(String::as_str).collect();
+            match known.is_empty() {
+                true => format!("the program brings no source of credentials along, and so no {name:?}"),
+                false => format!("the program brings no source {name:?} along, but {}", known.join(", ")),
+            }
+        })
+    }
 }

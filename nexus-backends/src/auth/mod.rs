@@ -20,5 +20,3 @@ pub use nexus_core::{Credential, CredentialError, CredentialSource, Standing};
 pub use login::{Identity, Login};
 pub use sign_in::{LoginScreen, LoginStep, RefreshError, Revocation, SignIn, SignInError};
 pub use static_token::StaticToken;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
-pub(crate) use static_token::TokenSetting;

@@ -1,11 +1,9 @@
-//! A token that somebody else keeps fresh, and how `nexus.yaml` names one.
+//! A token that somebody else keeps fresh.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::Secret;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
-use serde::Deserialize;
 
 use super::{Credential, CredentialError, CredentialSource, Standing};
 
@@ -28,50 +26,6 @@ enum Place {
     File(PathBuf),
 }
 
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
-/// How `nexus.yaml` names a static token: `{ env: NAME }` or `{ file: PATH }`, with an optional `account`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct TokenSetting {
-    env: Option<String>,
-    file: Option<PathBuf>,
-    account: Option<String>,
-}
-
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
-impl TokenSetting {
-    /// JSON Schema of the setting.
-    pub(crate) fn schema() -> serde_json::Value {
-        serde_json::json!({
-            "type": "object",
-            "additionalProperties": false,
-            "properties": {
-                "env": { "type": "string", "description": "Variable of the host's environment that holds the token." },
-                "file": { "type": "string", "description": "File, readable by its owner alone, that holds the token and nothing else." },
-                "account": { "type": "string", "description": "Account the token belongs to, where the vendor wants it named." },
-            },
-            "oneOf": [{ "required": ["env"] }, { "required": ["file"] }],
-        })
-    }
-
-    /// Looks the variable up, or remembers the file.
-    pub(crate) fn into_source(
-        self,
-        environment: &BTreeMap<String, String>,
-        base_directory: &std::path::Path,
-    ) -> Result<StaticToken, &'static str> {
-        let source = match (self.env, self.file) {
-            (Some(name), None) => StaticToken::from_environment(name, environment),
-            (None, Some(file)) => StaticToken::from_file(base_directory.join(file)),
-            _ => return Err("name either `env` or `file`"),
-        };
-        Ok(match self.account {
-            Some(account) => source.with_account(account),
-            None => source,
-        })
-    }
-}
-
 impl StaticToken {
     /// The token in the variable `name` of `environment`.
     pub fn from_environment(name: impl Into<String>, environment: &BTreeMap<String, String>) -> Self {
@@ -91,15 +45,6 @@ impl StaticToken {
     pub fn with_account(mut self, account: impl Into<String>) -> Self {
         self.account = Some(account.into());
         self
-    }
-
-    /// Whether there is something to lend, as far as can be told without opening it.
-    #[cfg(any(feature = "codex", feature = "grok"))]
-    pub(crate) fn is_there(&self) -> bool {
-        match &self.place {
-            Place::Variable { value, .. } => value.is_some(),
-            Place::File(path) => path.is_file(),
-        }
     }
 
     fn token(&self) -> Result<Secret, CredentialError> {

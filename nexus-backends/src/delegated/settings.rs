@@ -1,16 +1,13 @@
 //! What `nexus.yaml` says about a delegated backend: one set of keys for every CLI.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
-use nexus_core::{BuildContext, SettingsError};
+use nexus_core::{BuildContext, CredentialSource, SettingsError};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 pub(crate) use crate::settings::Billing;
-use crate::{
-    auth::{StaticToken, TokenSetting},
-    settings::{self, absolute, check_web_url, read_by_key},
-};
+use crate::settings::{CredentialSetting, absolute, check_web_url, read_by_key};
 
 /// Settings of a delegated backend. Every key may be left out.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -19,7 +16,7 @@ pub(crate) struct Settings {
     /// The program: a path, or a name to look for on the `PATH`.
     pub(crate) executable: Option<PathBuf>,
     /// Where the credential comes from. Without it the CLI's own login is used, if it has one.
-    pub(crate) credential: Option<TokenSetting>,
+    pub(crate) credential: Option<CredentialSetting>,
     /// Who is expected to pay.
     pub(crate) billing: Option<Billing>,
     /// The vendor's endpoint, for a gateway or a simulator.
@@ -62,8 +59,8 @@ impl Settings {
     pub(crate) fn credential_source(
         &self,
         context: &BuildContext,
-    ) -> Result<Option<StaticToken>, SettingsError> {
-        settings::credential_source(self.credential.as_ref(), context)
+    ) -> Result<Option<Arc<dyn CredentialSource>>, SettingsError> {
+        self.credential.as_ref().map(|setting| setting.source(context)).transpose()
     }
 
     /// JSON Schema of the settings.
@@ -73,7 +70,7 @@ impl Settings {
             "additionalProperties": false,
             "properties": {
                 "executable": { "type": "string", "description": "The program: a path, or a name to look for on the PATH." },
-                "credential": TokenSetting::schema(),
+                "credential": CredentialSetting::schema(),
                 "billing": Billing::schema(),
                 "base_url": { "type": "string", "description": "The vendor's endpoint, for a gateway or a simulator." },
                 "record": { "type": "string", "description": "Folder for the redacted raw output of each process, for bug reports." },

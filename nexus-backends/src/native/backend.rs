@@ -1,6 +1,6 @@
 //! The seam over any [`Dialect`].
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -70,7 +70,7 @@ impl ExecutionBackend for NativeBackend {
                 None => Availability::ready(None),
             };
         };
-        match source.credential(Duration::ZERO).await {
+        match source.standing().await {
             Ok(_) => Availability::ready(None),
             Err(error) => Availability::Unauthenticated { remedy: error.to_string() },
         }

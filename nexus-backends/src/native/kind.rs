@@ -8,7 +8,7 @@ use nexus_core::{
 };
 
 use super::{backend::NativeBackend, dialect::Dialect, settings::Settings, transport::Transport};
-use crate::{auth::CredentialSource, turn::Failure};
+use crate::turn::Failure;
 
 /// What a loop of our own can do at any server. Whether a cost is told depends on the server, and with it
 /// whether a limit on it can be kept.
@@ -42,8 +42,7 @@ pub(super) fn build(
     context: &BuildContext,
 ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
     let transport = Transport::new(settings, context)?;
-    let source = settings.credential_source(context)?;
-    let credential = source.map(|source| Arc::new(source) as Arc<dyn CredentialSource>);
+    let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
     Ok(Arc::new(NativeBackend::new(id, dialect, transport, credential, settings)))
 }
 

@@ -8,10 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::retry::RetryPolicy;
-use crate::{
-    auth::{StaticToken, TokenSetting},
-    settings::{self, Billing, absolute, check_web_url, read_by_key},
-};
+use crate::settings::{Billing, CredentialSetting, absolute, check_web_url, read_by_key};
 
 /// Settings of a native backend. Every key may be left out.
 #[derive(Clone, Debug, Deserialize)]
@@ -20,7 +17,7 @@ pub(crate) struct Settings {
     /// The server, up to and without `/responses`. A dialect may have one of its own.
     pub(crate) base_url: Option<String>,
     /// Where the credential comes from.
-    pub(crate) credential: Option<TokenSetting>,
+    pub(crate) credential: Option<CredentialSetting>,
     /// Who is expected to pay.
     pub(crate) billing: Option<Billing>,
     /// The model of a request that names none.
@@ -149,14 +146,6 @@ impl Settings {
         Ok(headers)
     }
 
-    /// The credential source that the settings name.
-    pub(crate) fn credential_source(
-        &self,
-        context: &BuildContext,
-    ) -> Result<Option<StaticToken>, SettingsError> {
-        settings::credential_source(self.credential.as_ref(), context)
-    }
-
     /// Whether and how long a failed call is repeated.
     pub(crate) fn retry_policy(&self) -> RetryPolicy {
         RetryPolicy { retries: self.retries, max_wait: Duration::from_secs(self.max_wait_seconds) }
@@ -169,7 +158,7 @@ impl Settings {
             "additionalProperties": false,
             "properties": {
                 "base_url": { "type": "string", "description": "The server, up to and without /responses." },
-                "credential": TokenSetting::schema(),
+                "credential": CredentialSetting::schema(),
                 "billing": Billing::schema(),
                 "model": { "type": "string", "description": "The model of a request that names none." },
                 "headers": {

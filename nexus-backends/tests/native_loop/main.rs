@@ -5,6 +5,7 @@
 
 mod answers;
 mod faults;
+mod lent;
 mod mending;
 mod server;
 mod stage;

@@ -36,7 +36,7 @@ mod translate;
 mod versions;
 mod wire;
 
-use std::{ffi::OsStr, path::PathBuf, sync::Arc, time::Duration};
+use std::{ffi::OsStr, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -56,7 +56,7 @@ use super::{
     spawn::{Invocation, StdinMode},
     version::version_line,
 };
-use crate::auth::{CredentialSource as _, StaticToken};
+use crate::auth::CredentialSource;
 use crate::turn::Failure;
 
 /// The program, where the settings name no other.
@@ -106,7 +106,7 @@ impl BackendKind for ClaudeCli {
 #[derive(Debug)]
 pub(crate) struct Claude {
     settings: Settings,
-    credential: Option<StaticToken>,
+    credential: Option<Arc<dyn CredentialSource>>,
     context: BuildContext,
 }
 
@@ -206,7 +206,7 @@ impl Cli for Claude {
             versions::Known::Unusable(reason) => return Availability::Unusable { reason },
         }
         if let Some(source) = &self.credential {
-            if let Err(error) = source.credential(Duration::ZERO).await {
+            if let Err(error) = source.standing().await {
                 return Availability::Unauthenticated { remedy: error.to_string() };
             }
         } else {

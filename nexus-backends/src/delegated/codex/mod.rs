@@ -54,7 +54,7 @@ use super::{
     settings::{Billing, Settings},
     spawn::{Invocation, StdinMode},
 };
-use crate::auth::{Credential, CredentialSource, StaticToken};
+use crate::auth::{Credential, CredentialSource};
 use crate::turn::Failure;
 
 /// What to do where no credential is configured.
@@ -100,7 +100,7 @@ impl BackendKind for CodexCli {
 #[derive(Debug)]
 struct Codex {
     settings: Settings,
-    credential: Option<StaticToken>,
+    credential: Option<Arc<dyn CredentialSource>>,
     environment: HostEnvironment,
 }
 
@@ -204,11 +204,11 @@ impl Cli for Codex {
         };
         match &self.credential {
             None => return Availability::Unauthenticated { remedy: NAME_A_CREDENTIAL.to_owned() },
-            Some(source) if !source.is_there() => {
-                let remedy = format!("there is no token in {}", source.describe());
-                return Availability::Unauthenticated { remedy };
+            Some(source) => {
+                if let Err(error) = source.standing().await {
+                    return Availability::Unauthenticated { remedy: error.to_string() };
+                }
             }
-            Some(_) => {}
         }
         let notes = program::version_warning(&version).into_iter().collect();
         Availability::Ready { version: Some(version), notes }

@@ -46,7 +46,7 @@ use super::{
     executable::{Executable, ExecutableError},
     settings::{Billing, Settings},
 };
-use crate::auth::{CredentialSource, StaticToken};
+use crate::auth::CredentialSource;
 use crate::turn::Failure;
 
 /// The name of the program.
@@ -94,7 +94,7 @@ impl BackendKind for GrokCli {
 pub(crate) struct Grok {
     program: PathBuf,
     host: Environment,
-    credential: Option<StaticToken>,
+    credential: Option<Arc<dyn CredentialSource>>,
     billing: Billing,
     base_url: Option<String>,
     network: NetworkSettings,
@@ -163,9 +163,8 @@ impl Cli for Grok {
         let Some(credential) = &self.credential else {
             return Availability::Unauthenticated { remedy: CREDENTIAL.into() };
         };
-        if !credential.is_there() {
-            let remedy = format!("there is no credential in {}: {CREDENTIAL}", credential.describe());
-            return Availability::Unauthenticated { remedy };
+        if let Err(error) = credential.standing().await {
+            return Availability::Unauthenticated { remedy: error.to_string() };
         }
         match version.refusal() {
             Some(reason) => Availability::Unusable { reason },

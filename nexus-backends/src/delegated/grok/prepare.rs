@@ -16,7 +16,7 @@ use super::{
 };
 use crate::turn::Failure;
 use crate::{
-    auth::{Credential, CredentialSource as _},
+    auth::Credential,
     delegated::{
         conversation::{Attempt, Prepared, TurnPlan},
         environment::{Environment, EnvironmentError},

@@ -56,6 +56,7 @@ impl TurnLoop<'_> {
         let mut attempts = Attempts::new(&self.backend.retry);
         let mut attempt = 1;
         loop {
+            self.freshen(&mut setup.loan, events).await?;
             let span = tracing::info_span!(
                 "chat",
                 gen_ai.operation.name = "chat",

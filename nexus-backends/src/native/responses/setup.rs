@@ -1,6 +1,9 @@
 //! What a turn is run with: the credential, what the model takes, what is offered to it.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
 
 use nexus_core::{
     Effort, ErrorKind, EventSink, OnLost, OutputSupport, PromptBlock, SessionMode, ToolDefinition, TurnEvent,
@@ -33,7 +36,10 @@ pub(super) struct Setup {
     pub(super) sticky: Option<String>,
 }
 
-/// The credential of a turn: borrowed once, renewed once at most.
+/// A credential that ends sooner is exchanged before another call of the model is made with it.
+const SPARE_LIFE: Duration = Duration::from_secs(60);
+
+/// The credential of a turn: borrowed anew before it ends, and renewed once at most when the server refuses it.
 #[derive(Debug)]
 pub(super) struct Loan {
     pub(super) credential: Option<Credential>,
@@ -163,6 +169,25 @@ impl TurnLoop<'_> {
                 return Err(failure);
             }
         }
+    }
+
+    /// Borrows anew where the credential at hand would not outlive another call.
+    pub(super) async fn freshen(
+        &mut self,
+        loan: &mut Loan,
+        events: &mut dyn EventSink,
+    ) -> Result<(), Failure> {
+        let (Some(source), Some(held)) = (&self.backend.credential, &loan.credential) else { return Ok(()) };
+        if held.expires_at.is_none_or(|end| end > SystemTime::now() + SPARE_LIFE) {
+            return Ok(());
+        }
+        let credential = self.course.attend(events, source.credential(self.lifetime())).await??;
+        if credential.token != held.token {
+            self.hide(Some(&credential));
+            self.accept(Some(&credential))?;
+            loan.credential = Some(credential);
+        }
+        Ok(())
     }
 
     /// Gets another credential in place of one that the server refused, once in a turn; whether there is one.
