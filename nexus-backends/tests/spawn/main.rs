@@ -4,6 +4,7 @@
 //! worth running as both: `setpriv --reuid=65534 --regid=65534 --clear-groups` in front of the
 //! test program runs it as nobody.
 
+mod core_dumps;
 mod homes;
 mod ledger;
 mod pipes;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use super::core_limit::forbid_core_dumps;
 use super::error::SpawnError;
 use super::process::Process;
 use crate::delegated::environment::Environment;
@@ -232,6 +233,7 @@ impl Invocation {
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let started = Instant::now();
         let child = command.spawn().map_err(|source| self.explain(source))?;
+        forbid_core_dumps(child.id());
         drop(command);
         Process::start(self, child, record, started)
     }

@@ -29,6 +29,7 @@
 //!
 //! What the lines mean, and when to stop, is left to the vendors' folders.
 
+mod core_limit;
 mod error;
 mod exit;
 mod invocation;
