@@ -2,6 +2,8 @@
 
 pub mod auth;
 pub mod delegated;
+#[cfg(any(feature = "login", feature = "native"))]
+pub mod http;
 #[cfg(feature = "native")]
 pub mod native;
 pub mod redact;

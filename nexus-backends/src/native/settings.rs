@@ -1,6 +1,6 @@
 //! What `nexus.yaml` says about a native backend: one set of keys for every dialect.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use nexus_core::{BuildContext, SettingsError};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -8,7 +8,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::retry::RetryPolicy;
-use crate::settings::{Billing, CredentialSetting, absolute, check_web_url, read_by_key};
+use crate::{
+    http::Network,
+    settings::{Billing, CredentialSetting, absolute, check_web_url, read_by_key},
+};
 
 /// Settings of a native backend. Every key may be left out.
 #[derive(Clone, Debug, Deserialize)]
@@ -37,7 +40,7 @@ pub(crate) struct Settings {
     /// After how many same calls with the same answer the turn ends. 0: never.
     pub(crate) repeated_calls: u32,
     /// How the server is reached.
-    pub(crate) network: NetworkSettings,
+    pub(crate) network: Network,
 }
 
 /// Headers as the configuration writes them. One of them may be a key: `Debug` shows their names only.
@@ -48,29 +51,6 @@ pub(crate) struct ExtraHeaders(BTreeMap<String, String>);
 impl std::fmt::Debug for ExtraHeaders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
-    }
-}
-
-/// How a server is reached.
-#[derive(Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct NetworkSettings {
-    /// Use the host's proxy variables. Default: no.
-    pub(crate) inherit_proxy: bool,
-    /// The proxy for every request; it goes before the host's variables.
-    pub(crate) proxy: Option<String>,
-    /// File of certificate authorities, in PEM, to trust as well.
-    pub(crate) ca_file: Option<PathBuf>,
-}
-
-/// A proxy's URL may hold a password.
-impl std::fmt::Debug for NetworkSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NetworkSettings")
-            .field("inherit_proxy", &self.inherit_proxy)
-            .field("proxy", &self.proxy.as_ref().map(|_| "[redacted]"))
-            .field("ca_file", &self.ca_file)
-            .finish()
     }
 }
 
@@ -88,7 +68,7 @@ impl Default for Settings {
             max_event_bytes: 64 << 20,
             parallel_tools: 8,
             repeated_calls: 10,
-            network: NetworkSettings::default(),
+            network: Network::default(),
         }
     }
 }

@@ -7,13 +7,11 @@
 mod answer;
 mod base_url;
 mod body;
-mod client;
 mod error;
-mod proxy;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::OnceLock};
+use std::{fmt, sync::OnceLock, time::Duration};
 
 use bytes::Bytes;
 use nexus_core::{BuildContext, SettingsError};
@@ -25,8 +23,9 @@ use reqwest::{
 };
 
 pub(crate) use self::{answer::Answer, body::Body, error::TransportError};
-use self::{base_url::BaseUrl, client::ClientPlan};
+use self::base_url::BaseUrl;
 use super::settings::Settings;
+use crate::http::ClientPlan;
 
 /// Largest answer to [`Transport::get`], in bytes.
 const MAX_FETCHED_BYTES: usize = 8 << 20;
@@ -61,7 +60,8 @@ impl Transport {
     /// [`SettingsError`] for `base_url` and what stands under `network`.
     pub(crate) fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
         let base_url = BaseUrl::parse(settings.base_url.as_deref())?;
-        let plan = ClientPlan::new(settings, context, &base_url)?;
+        let connect_timeout = Duration::from_secs(settings.connect_timeout_seconds);
+        let plan = ClientPlan::new(&settings.network, context, connect_timeout)?;
         Ok(Self {
             base_url,
             plan,
@@ -101,7 +101,7 @@ impl Transport {
     ///
     /// A connection that was kept, and proves closed before anything was written to it, is replaced by the client.
     async fn sent(&self, request: reqwest::RequestBuilder) -> Result<Response, TransportError> {
-        let proxied = self.plan.is_proxied(&self.base_url);
+        let proxied = self.plan.is_proxied(self.base_url.url());
         request.send().await.map_err(|error| TransportError::sending(error, proxied))
     }
 
@@ -124,7 +124,7 @@ impl Transport {
             return Ok(client);
         }
         // Two first requests at once may both get here; one client is kept.
-        let client = self.plan.build()?;
+        let client = self.plan.build(self.base_url.is_tls())?;
         Ok(self.client.get_or_init(|| client))
     }
 }

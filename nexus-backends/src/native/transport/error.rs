@@ -1,134 +1,124 @@
 //! What went wrong on the way: in words of ours, with the setting that mends it, before the causes.
 
-use std::{error::Error, io};
+use std::{error::Error, fmt};
 
 use nexus_core::{ErrorKind, Retry};
-use rustls::CertificateError;
 use thiserror::Error;
 
-use crate::turn::Failure;
+use crate::{
+    http::{ClientError, Problem},
+    turn::Failure,
+};
 
 type Cause = Box<dyn Error + Send + Sync>;
 
 /// No answer, or not all of it.
 #[derive(Debug, Error)]
-#[error("{problem}")]
+#[error("{fault}")]
 pub(crate) struct TransportError {
-    problem: Problem,
+    fault: Fault,
     source: Option<Cause>,
 }
 
-/// What the errors of sockets, TLS and HTTP come down to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-enum Problem {
-    #[error("the HTTP client cannot be made")]
-    Client,
-    #[error(
-        "TLS cannot be set up: without authorities of the platform, name a file of them in `network.ca_file`"
-    )]
-    Tls,
-    #[error("the name of the server cannot be resolved")]
-    Name,
-    #[error("nothing listens at the server's address")]
-    ConnectionRefused,
-    #[error("the server cannot be reached")]
-    Unreachable,
-    #[error("no connection was made in time: `connect_timeout_seconds` says how long that may take")]
-    ConnectTimeout,
-    #[error("no connection was made through the proxy: `network` says which one is used")]
-    Proxy,
-    #[error("the server's certificate is of an unknown authority: name it in `network.ca_file`")]
-    UnknownAuthority,
-    #[error("the server's certificate has expired, or the clock here is wrong")]
-    Expired,
-    #[error("the server's certificate is not yet valid, or the clock here is wrong")]
-    NotYetValid,
-    #[error("the server's certificate is for another name than the one in `base_url`")]
-    WrongName,
-    #[error("the server's certificate was refused: `network.ca_file` may name further authorities")]
-    Certificate,
-    #[error("what answers does not speak TLS: check the port and `https` in `base_url`")]
-    NotTls,
-    #[error("TLS failed")]
-    Handshake,
-    #[error("the connection was lost before an answer began")]
-    LostBeforeAnswer,
-    #[error("what answered is not HTTP that can be read: check `base_url`")]
-    UnreadableHead,
-    #[error("the connection was lost in the middle of the answer")]
-    LostInAnswer,
-    #[error("the answer is not framed as HTTP wants it")]
-    UnreadableFraming,
-    #[error("the answer is compressed in a way that cannot be undone")]
-    Undecodable,
-    #[error("the answer is encoded in a way that was not asked for and is not known here")]
+/// An answer that was not to be had, or is not to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// It was lost on the way.
+    Way(Problem),
+    /// It has an encoding that was not asked for and is not known.
     UnknownEncoding,
-    #[error("the answer is larger than {0} bytes")]
+    /// It has more bytes than this.
     TooLarge(usize),
 }
 
-impl Problem {
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Way(problem) => match remedy(*problem) {
+                Some(remedy) => write!(f, "{problem}: {remedy}"),
+                None => write!(f, "{problem}"),
+            },
+            Self::UnknownEncoding => {
+                f.write_str("the answer is encoded in a way that was not asked for and is not known here")
+            }
+            Self::TooLarge(limit) => write!(f, "the answer is larger than {limit} bytes"),
+        }
+    }
+}
+
+/// The setting that mends it.
+fn remedy(problem: Problem) -> Option<&'static str> {
+    Some(match problem {
+        Problem::Tls => "without authorities of the platform, name a file of them in `network.ca_file`",
+        Problem::ConnectTimeout => "`connect_timeout_seconds` says how long that may take",
+        Problem::Proxy => "`network` says which one is used",
+        Problem::UnknownAuthority => "name it in `network.ca_file`",
+        Problem::WrongName => "`base_url` names another one",
+        Problem::Certificate => "`network.ca_file` may name further authorities",
+        Problem::NotTls => "check the port and `https` in `base_url`",
+        Problem::UnreadableHead => "check `base_url`",
+        _ => return None,
+    })
+}
+
+impl Fault {
     /// As a kind, and when the same request may be tried again.
     fn outcome(self) -> (ErrorKind, Retry) {
         match self {
             Self::TooLarge(_) | Self::UnknownEncoding => (ErrorKind::Protocol, Retry::Never),
-            Self::Client
-            | Self::Tls
-            | Self::UnknownAuthority
-            | Self::Expired
-            | Self::NotYetValid
-            | Self::WrongName
-            | Self::Certificate
-            | Self::NotTls => (ErrorKind::Transport, Retry::Never),
-            _ => (ErrorKind::Transport, Retry::Now),
+            Self::Way(
+                Problem::Client
+                | Problem::Tls
+                | Problem::UnknownAuthority
+                | Problem::Expired
+                | Problem::NotYetValid
+                | Problem::WrongName
+                | Problem::Certificate
+                | Problem::NotTls,
+            ) => (ErrorKind::Transport, Retry::Never),
+            Self::Way(_) => (ErrorKind::Transport, Retry::Now),
         }
     }
 }
 
 impl TransportError {
-    /// The client could not be made.
-    pub(super) fn client(error: reqwest::Error) -> Self {
-        Self::new(Problem::Client, Some(error.without_url().into()))
-    }
-
-    /// TLS could not be set up.
-    pub(super) fn tls(error: rustls::Error) -> Self {
-        Self::new(Problem::Tls, Some(error.into()))
-    }
-
     /// A request failed before an answer began.
     pub(super) fn sending(error: reqwest::Error, is_proxied: bool) -> Self {
         // Its text would name the whole URL.
         let error = error.without_url();
-        let problem = before_answer(&error, is_proxied);
-        Self::new(problem, Some(error.into()))
+        Self::on_the_way(Problem::before_answer(&error, is_proxied), error.into())
     }
 
     /// A body failed.
     pub(super) fn reading(error: reqwest::Error) -> Self {
         let error = error.without_url();
-        let problem = in_answer(&error);
-        Self::new(problem, Some(error.into()))
+        Self::on_the_way(Problem::in_answer(&error), error.into())
     }
 
     /// The answer has more than `limit` bytes.
     pub(super) fn too_large(limit: usize) -> Self {
-        Self::new(Problem::TooLarge(limit), None)
+        Self { fault: Fault::TooLarge(limit), source: None }
     }
 
     /// The answer has an encoding that is not known.
     pub(super) fn unknown_encoding() -> Self {
-        Self::new(Problem::UnknownEncoding, None)
+        Self { fault: Fault::UnknownEncoding, source: None }
     }
 
-    fn new(problem: Problem, source: Option<Cause>) -> Self {
-        Self { problem, source }
+    fn on_the_way(problem: Problem, source: Cause) -> Self {
+        Self { fault: Fault::Way(problem), source: Some(source) }
+    }
+}
+
+impl From<ClientError> for TransportError {
+    fn from(error: ClientError) -> Self {
+        Self::on_the_way(error.problem, error.source)
     }
 }
 
 impl From<TransportError> for Failure {
     fn from(error: TransportError) -> Self {
-        let (kind, retry) = error.problem.outcome();
+        let (kind, retry) = error.fault.outcome();
         let failure = Self::new(kind, error.to_string()).with_retry(retry);
         match error.source {
             Some(source) => failure.with_source(source),
@@ -137,75 +127,10 @@ impl From<TransportError> for Failure {
     }
 }
 
-fn before_answer(error: &reqwest::Error, is_proxied: bool) -> Problem {
-    if let Some(tls) = cause::<rustls::Error>(error) {
-        return of_tls(tls);
-    }
-    if error.is_connect() {
-        let io = cause::<io::Error>(error).map(io::Error::kind);
-        return match io {
-            _ if error.is_timeout() => Problem::ConnectTimeout,
-            Some(io::ErrorKind::TimedOut) => Problem::ConnectTimeout,
-            _ if is_proxied => Problem::Proxy,
-            _ if error.is_dns() => Problem::Name,
-            Some(io::ErrorKind::ConnectionRefused) => Problem::ConnectionRefused,
-            _ => Problem::Unreachable,
-        };
-    }
-    match cause::<hyper::Error>(error) {
-        Some(http) if http.is_parse() => Problem::UnreadableHead,
-        _ => Problem::LostBeforeAnswer,
-    }
-}
-
-fn in_answer(error: &reqwest::Error) -> Problem {
-    match (cause::<hyper::Error>(error), cause::<io::Error>(error).map(io::Error::kind)) {
-        (None, _) => Problem::Undecodable,
-        (Some(_), Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)) => {
-            Problem::UnreadableFraming
-        }
-        (Some(http), _) if http.is_parse() => Problem::UnreadableFraming,
-        _ => Problem::LostInAnswer,
-    }
-}
-
-fn of_tls(error: &rustls::Error) -> Problem {
-    use rustls::Error as Tls;
-    match error {
-        Tls::InvalidCertificate(certificate) => match certificate {
-            // A bad signature: an authority of the same name is trusted, and it is another one.
-            CertificateError::UnknownIssuer | CertificateError::BadSignature => Problem::UnknownAuthority,
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Problem::Expired,
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                Problem::NotYetValid
-            }
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                Problem::WrongName
-            }
-            _ => Problem::Certificate,
-        },
-        Tls::InvalidMessage(_) => Problem::NotTls,
-        _ => Problem::Handshake,
-    }
-}
-
-/// The innermost cause of type `E`. What an [`io::Error`] wraps is a cause as well.
-fn cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
-    let mut found = None;
-    let mut next: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = next {
-        found = error.downcast_ref().or(found);
-        // `source` of an io::Error leaves out the error that it wraps, and goes on with that one's source.
-        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(wrapped) => Some(wrapped),
-            None => error.source(),
-        };
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
+    use rustls::CertificateError;
+
     use super::*;
 
     #[test]
@@ -219,7 +144,7 @@ mod tests {
             (certificate(CertificateError::NotValidYet), "not yet valid"),
             (certificate(CertificateError::NotValidForName), "another name"),
         ] {
-            let failure = Failure::from(TransportError::new(of_tls(&error), Some(error.into())));
+            let failure = Failure::from(TransportError::on_the_way(Problem::of_tls(&error), error.into()));
             assert_eq!((failure.kind, failure.retry), (ErrorKind::Transport, Retry::Never));
             assert!(failure.message.as_deref().unwrap().contains(words), "{failure:?}");
             assert!(failure.source.is_some());

@@ -12,7 +12,7 @@
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use nexus_core::{BuildContext, SettingsError};
-use reqwest::{Client, redirect};
+use reqwest::{Client, Url, redirect};
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::ring,
@@ -20,74 +20,99 @@ use rustls::{
 };
 use rustls_platform_verifier::Verifier;
 
-use super::{base_url::BaseUrl, error::TransportError, proxy::Proxies};
-use crate::native::settings::Settings;
+use super::{Network, Problem, proxy::Proxies};
 
 /// How long a connection that is not used is kept. Source: our own choice, below the minute after which common
 /// servers and balancers close theirs.
 const POOL_IDLE: Duration = Duration::from_secs(50);
 
-/// Everything that the client is made from.
+/// Everything that a client is made from.
 #[derive(Clone)]
-pub(super) struct ClientPlan {
+pub(crate) struct ClientPlan {
     connect_timeout: Duration,
     proxies: Proxies,
     authorities: Vec<CertificateDer<'static>>,
-    needs_tls: bool,
+    keeps_connections: bool,
+}
+
+/// Why a client cannot be made.
+#[derive(Debug)]
+pub(crate) struct ClientError {
+    /// What it comes down to.
+    pub(crate) problem: Problem,
+    /// The cause.
+    pub(crate) source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl ClientError {
+    pub(super) fn client(error: reqwest::Error) -> Self {
+        Self { problem: Problem::Client, source: error.without_url().into() }
+    }
+
+    fn tls(error: rustls::Error) -> Self {
+        Self { problem: Problem::Tls, source: error.into() }
+    }
 }
 
 impl ClientPlan {
     /// Reads what the settings name.
-    pub(super) fn new(
-        settings: &Settings,
+    pub(crate) fn new(
+        network: &Network,
         context: &BuildContext,
-        base_url: &BaseUrl,
+        connect_timeout: Duration,
     ) -> Result<Self, SettingsError> {
-        let network = &settings.network;
         let proxies = Proxies::new(network, context)?;
         let authorities = match &network.ca_file {
-            Some(path) => read_authorities(path).map_err(|reason| SettingsError {
-                path: vec!["network".into(), "ca_file".into()],
-                reason: format!("{}: {reason}", path.display()),
-            })?,
+            Some(path) => {
+                read_authorities(&context.base_directory.join(path)).map_err(|reason| SettingsError {
+                    path: vec!["network".into(), "ca_file".into()],
+                    reason: format!("{}: {reason}", path.display()),
+                })?
+            }
             None => Vec::new(),
         };
-        let needs_tls = base_url.is_tls() || proxies.is_tls();
-        let connect_timeout = Duration::from_secs(settings.connect_timeout_seconds);
-        Ok(Self { connect_timeout, proxies, authorities, needs_tls })
+        Ok(Self { connect_timeout, proxies, authorities, keeps_connections: true })
+    }
+
+    /// A client that makes a connection of its own for each request.
+    #[cfg(feature = "login")]
+    #[must_use]
+    pub(crate) fn without_kept_connections(self) -> Self {
+        Self { keeps_connections: false, ..self }
     }
 
     /// Whether requests to the server go through a proxy.
-    pub(super) fn is_proxied(&self, base_url: &BaseUrl) -> bool {
-        self.proxies.is_used_for(base_url.url())
+    pub(crate) fn is_proxied(&self, url: &Url) -> bool {
+        self.proxies.is_used_for(url)
     }
 
-    /// Makes the client.
-    pub(super) fn build(&self) -> Result<Client, TransportError> {
+    /// Makes a client. `speaks_tls`: whether a server that it will be sent to does.
+    pub(crate) fn build(&self, speaks_tls: bool) -> Result<Client, ClientError> {
         let builder = Client::builder()
-            .tls_backend_preconfigured(self.tls()?)
+            .tls_backend_preconfigured(self.tls(speaks_tls || self.proxies.is_tls())?)
             .http1_only()
             .redirect(redirect::Policy::none())
             .retry(reqwest::retry::never())
             .connect_timeout(self.connect_timeout)
             .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(if self.keeps_connections { usize::MAX } else { 0 })
             .tcp_nodelay(true)
             .gzip(true)
             .referer(false);
-        self.proxies.apply(builder)?.build().map_err(TransportError::client)
+        self.proxies.apply(builder)?.build().map_err(ClientError::client)
     }
 
-    fn tls(&self) -> Result<ClientConfig, TransportError> {
+    fn tls(&self, is_needed: bool) -> Result<ClientConfig, ClientError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
-            .map_err(TransportError::tls)?;
-        if !self.needs_tls {
+            .map_err(ClientError::tls)?;
+        if !is_needed {
             // No request of this client gets to a handshake, so the platform need not have any authority.
             return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
         }
         let verifier = Verifier::new_with_extra_roots(self.authorities.iter().cloned(), provider)
-            .map_err(TransportError::tls)?;
+            .map_err(ClientError::tls)?;
         let mut config =
             builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];

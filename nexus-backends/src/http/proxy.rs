@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use nexus_core::{BuildContext, SettingsError};
 use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
 
-use super::error::TransportError;
-use crate::native::settings::NetworkSettings;
+use super::{Network, client::ClientError};
 
 /// The proxies of a client. `Debug` shows their hosts, and no name or password.
 #[derive(Clone, Default)]
@@ -20,7 +19,7 @@ pub(super) struct Proxies {
 impl Proxies {
     /// `network.proxy` for everything; else, if the settings ask for them, the variables of the host as curl reads
     /// them: the lower case before the upper, `ALL_PROXY` where no other fits, `NO_PROXY` for exceptions.
-    pub(super) fn new(network: &NetworkSettings, context: &BuildContext) -> Result<Self, SettingsError> {
+    pub(super) fn new(network: &Network, context: &BuildContext) -> Result<Self, SettingsError> {
         if let Some(setting) = &network.proxy {
             let url = proxy_url(setting)
                 .map_err(|reason| SettingsError { path: vec!["network".into(), "proxy".into()], reason })?;
@@ -61,17 +60,17 @@ impl Proxies {
     }
 
     /// Tells the client.
-    pub(super) fn apply(&self, builder: ClientBuilder) -> Result<ClientBuilder, TransportError> {
+    pub(super) fn apply(&self, builder: ClientBuilder) -> Result<ClientBuilder, ClientError> {
         // It also keeps the client from reading the variables of this process by itself.
         let mut builder = builder.no_proxy();
         let except = || self.except.as_deref().and_then(NoProxy::from_string);
         if let Some(url) = &self.http {
             builder =
-                builder.proxy(Proxy::http(url.clone()).map_err(TransportError::client)?.no_proxy(except()));
+                builder.proxy(Proxy::http(url.clone()).map_err(ClientError::client)?.no_proxy(except()));
         }
         if let Some(url) = &self.https {
             builder =
-                builder.proxy(Proxy::https(url.clone()).map_err(TransportError::client)?.no_proxy(except()));
+                builder.proxy(Proxy::https(url.clone()).map_err(ClientError::client)?.no_proxy(except()));
         }
         Ok(builder)
     }
@@ -115,7 +114,7 @@ fn proxy_url(setting: &str) -> Result<Url, String> {
 mod tests {
     use super::*;
 
-    fn read(network: &NetworkSettings, environment: &[(&str, &str)]) -> Result<Proxies, SettingsError> {
+    fn read(network: &Network, environment: &[(&str, &str)]) -> Result<Proxies, SettingsError> {
         let environment =
             environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Proxies::new(network, &BuildContext::new("/home", "/base").with_environment(environment))
@@ -129,12 +128,12 @@ mod tests {
     fn the_environment_counts_only_when_asked_for() {
         let environment =
             [("HTTPS_PROXY", "http://upper"), ("https_proxy", "lower:8080"), ("ALL_PROXY", "all")];
-        let none = read(&NetworkSettings::default(), &environment).unwrap();
+        let none = read(&Network::default(), &environment).unwrap();
         assert_eq!((host(&none.http), host(&none.https)), (None, None));
-        let inherit = NetworkSettings { inherit_proxy: true, ..NetworkSettings::default() };
+        let inherit = Network { inherit_proxy: true, ..Network::default() };
         let some = read(&inherit, &environment).unwrap();
         assert_eq!((host(&some.http), host(&some.https)), (Some("all"), Some("lower")));
-        let own = NetworkSettings { proxy: Some("http://own".into()), ..inherit };
+        let own = Network { proxy: Some("http://own".into()), ..inherit };
         let own = read(&own, &environment).unwrap();
         assert_eq!((host(&own.http), host(&own.https)), (Some("own"), Some("own")));
     }
@@ -142,15 +141,15 @@ mod tests {
     #[test]
     fn a_proxy_that_cannot_be_used_names_the_setting_and_no_password() {
         for setting in ["socks5://me:canary@proxy", "http://me:canary@", "http://me:canary@a b"] {
-            let network = NetworkSettings { proxy: Some(setting.into()), ..NetworkSettings::default() };
+            let network = Network { proxy: Some(setting.into()), ..Network::default() };
             let error = read(&network, &[]).unwrap_err();
             assert_eq!(error.path, ["network", "proxy"]);
             assert!(!error.reason.contains("canary"), "{error}");
-            let inherit = NetworkSettings { inherit_proxy: true, ..NetworkSettings::default() };
+            let inherit = Network { inherit_proxy: true, ..Network::default() };
             let error = read(&inherit, &[("http_proxy", setting)]).unwrap_err();
             assert!(error.reason.contains("http_proxy") && !error.reason.contains("canary"), "{error}");
         }
-        let network = NetworkSettings { proxy: Some("http://me:canary@proxy".into()), ..Default::default() };
+        let network = Network { proxy: Some("http://me:canary@proxy".into()), ..Default::default() };
         assert!(!format!("{:?}", read(&network, &[]).unwrap()).contains("canary"));
     }
 }

@@ -1,0 +1,55 @@
+//! How servers are reached: the settings.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+/// How servers are reached. The default is directly, with the authorities of the platform.
+#[non_exhaustive]
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Network {
+    /// Use the host's proxy variables. Default: no.
+    pub inherit_proxy: bool,
+    /// The proxy for every request; it goes before the host's variables.
+    pub proxy: Option<String>,
+    /// File of certificate authorities, in PEM, to trust as well.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Network {
+    /// Says whether the host's proxy variables count.
+    #[must_use]
+    pub fn with_inherited_proxy(mut self, inherit_proxy: bool) -> Self {
+        self.inherit_proxy = inherit_proxy;
+        self
+    }
+
+    /// Names the proxy for every request.
+    #[must_use]
+    pub fn with_proxy(mut self, proxy: impl Into<String>) -> Self {
+        self.proxy = Some(proxy.into());
+        self
+    }
+
+    /// Names a file of certificate authorities, in PEM, to trust as well.
+    #[must_use]
+    pub fn with_ca_file(mut self, ca_file: impl AsRef<Path>) -> Self {
+        self.ca_file = Some(ca_file.as_ref().to_owned());
+        self
+    }
+}
+
+/// A proxy's URL may hold a password.
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network")
+            .field("inherit_proxy", &self.inherit_proxy)
+            .field("proxy", &self.proxy.as_ref().map(|_| "[redacted]"))
+            .field("ca_file", &self.ca_file)
+            .finish()
+    }
+}
