@@ -1,9 +1,11 @@
 //! What Nexus is tested with, for its own tests and for those of its users.
 //!
 //! [`sim`] is the vendors' side of the wire: loopback model servers that speak each vendor's API and
-//! fail on request. [`fake_cli`] is the other side of the process boundary: programs that pose as the
-//! vendors' CLIs. [`conformance`] is the suite that every backend is held against.
+//! fail on request. [`issuer`] is the authorization server that a login talks to. [`fake_cli`] is the other
+//! side of the process boundary: programs that pose as the vendors' CLIs. [`conformance`] is the suite that
+//! every backend is held against.
 
 pub mod conformance;
 pub mod fake_cli;
+pub mod issuer;
 pub mod sim;

@@ -79,3 +79,21 @@ fn what_it_cannot_serve_it_names() {
     let output = program(&["--list"]).output().expect("the program");
     assert!(String::from_utf8_lossy(&output.stdout).contains("torn-once"));
 }
+
+#[test]
+fn an_authorization_server_is_served_beside_it() {
+    let mut program = Program(
+        program(&["--issuer", "--token-life", "7"]).stdout(Stdio::piped()).spawn().expect("the program"),
+    );
+    let mut lines = BufReader::new(program.0.stdout.take().expect("its output")).lines();
+    let mut next = |wanted: &str| {
+        lines.by_ref().map_while(Result::ok).find(|line| line.contains(wanted)).unwrap_or_default()
+    };
+    let login = next("nexus login codex --issuer ");
+    let url = login.split(' ').next_back().expect("a URL").to_owned();
+    let browser = nexus_testkit::issuer::Browser::new();
+    let page = browser.submit(&format!("{url}/oauth2/device/code"), &[("client_id", "somebody")]);
+    let page = page.wait().expect("an answer");
+    assert!(page.body.contains("device_code"), "{page:?}");
+    assert!(next("DeviceStart").contains("/oauth2/device/code"));
+}

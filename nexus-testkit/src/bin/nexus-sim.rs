@@ -3,8 +3,10 @@
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use nexus_testkit::issuer::Issuer;
 use nexus_testkit::sim::{Dialect, GALLERY, Scenario, Sim};
 
 /// Serves simulated model APIs on 127.0.0.1, prints how to point each vendor's program at them, and
@@ -40,6 +42,18 @@ struct Arguments {
     /// The port of 127.0.0.1 to listen on; 0 takes a free one.
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
+
+    /// Serves an authorization server as well, on another port, for logins by hand.
+    #[arg(long)]
+    issuer: bool,
+
+    /// The port of 127.0.0.1 for the authorization server; 0 takes a free one.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "issuer")]
+    issuer_port: u16,
+
+    /// How long an access token of the authorization server lives, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, requires = "issuer")]
+    token_life: u64,
 
     /// Serves TLS as the host NAME, for a client that cannot be given another URL; needs --ca-file.
     #[cfg(feature = "tls")]
@@ -112,10 +126,34 @@ fn serve(arguments: &Arguments) -> io::Result<()> {
     #[cfg(not(feature = "tls"))]
     let hidden: Option<String> = None;
     println!("{}", hidden.unwrap_or_else(|| directions(&sim.root_url(), arguments.dialect)));
+    let issuer = match arguments.issuer {
+        true => Some(issuer(arguments)?),
+        false => None,
+    };
+    if let Some(issuer) = &issuer {
+        println!("{}", login_directions(&issuer.url()));
+    }
     println!("Serving scenario `{}`. Stop with Ctrl-C.\n", arguments.scenario);
     loop {
         std::thread::park();
     }
+}
+
+fn issuer(arguments: &Arguments) -> io::Result<Issuer> {
+    let life = Duration::from_secs(arguments.token_life);
+    Issuer::builder().port(arguments.issuer_port).access_token_life(life).log().start()
+}
+
+/// The lines that log in at `issuer`, in a home of their own.
+fn login_directions(issuer: &str) -> String {
+    format!(
+        "\
+# Logins: open the page that is printed, and approve
+export NEXUS_HOME=$(mktemp -d)
+nexus login codex --issuer {issuer}
+nexus login grok --issuer {issuer}
+"
+    )
 }
 
 fn scenario(wanted: &str) -> io::Result<Scenario> {

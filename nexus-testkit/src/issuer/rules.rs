@@ -1,0 +1,125 @@
+//! By which rules the issuer hands out tokens, and how one is set up.
+
+use std::io;
+use std::time::Duration;
+
+use super::{Account, Issuer};
+
+/// What the issuer goes by.
+#[derive(Clone, Debug)]
+pub(super) struct Rules {
+    pub(super) account: Account,
+    pub(super) client_ids: Vec<String>,
+    pub(super) redirect_uris: Vec<String>,
+    pub(super) access_token_life: Duration,
+    pub(super) code_life: Duration,
+    pub(super) device_code_life: Duration,
+    pub(super) poll_interval: Duration,
+    pub(super) refresh_token_mark: String,
+    pub(super) clock_ahead_seconds: i64,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            account: Account::default(),
+            client_ids: Vec::new(),
+            redirect_uris: Vec::new(),
+            access_token_life: Duration::from_secs(3600),
+            code_life: Duration::from_secs(60),
+            device_code_life: Duration::from_secs(900),
+            poll_interval: Duration::from_secs(1),
+            refresh_token_mark: "simulated-refresh".into(),
+            clock_ahead_seconds: 0,
+        }
+    }
+}
+
+/// How an issuer is set up.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct IssuerBuilder {
+    pub(super) rules: Rules,
+    pub(super) port: u16,
+    pub(super) log: bool,
+}
+
+impl IssuerBuilder {
+    /// Listens on `port` instead of a free one.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// Prints one line per request to stdout.
+    pub fn log(mut self) -> Self {
+        self.log = true;
+        self
+    }
+
+    /// Signs this person in.
+    pub fn account(mut self, account: Account) -> Self {
+        self.rules.account = account;
+        self
+    }
+
+    /// Knows this client, and none that was not named. Without any, every name is known; in either case a code or a
+    /// token is good only for the client that it was made for.
+    pub fn client_id(mut self, client_id: impl Into<String>) -> Self {
+        self.rules.client_ids.push(client_id.into());
+        self
+    }
+
+    /// Sends a browser back to this URI, and to none that was not named. Without any, every loopback `http` URI will
+    /// do. In either case the one that the code is redeemed with has to be the same to the letter.
+    pub fn redirect_uri(mut self, uri: impl Into<String>) -> Self {
+        self.rules.redirect_uris.push(uri.into());
+        self
+    }
+
+    /// How long an access token lives; one hour if not said. Whole seconds count.
+    pub fn access_token_life(mut self, life: Duration) -> Self {
+        self.rules.access_token_life = life;
+        self
+    }
+
+    /// How long a code waits to be redeemed; one minute if not said.
+    pub fn code_life(mut self, life: Duration) -> Self {
+        self.rules.code_life = life;
+        self
+    }
+
+    /// How long a device flow waits for its person; 15 minutes if not said.
+    pub fn device_code_life(mut self, life: Duration) -> Self {
+        self.rules.device_code_life = life;
+        self
+    }
+
+    /// How often a device may ask; once a second if not said. Whole seconds count, and zero allows everything.
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.rules.poll_interval = interval;
+        self
+    }
+
+    /// Begins every refresh token with this word, to search for afterwards.
+    pub fn refresh_token_mark(mut self, mark: impl Into<String>) -> Self {
+        self.rules.refresh_token_mark = mark.into();
+        self
+    }
+
+    /// Runs the clock that the tokens' claims are written by this many seconds ahead, or behind if negative. How long
+    /// they are accepted is not changed by it.
+    pub fn clock_ahead(mut self, seconds: i64) -> Self {
+        self.rules.clock_ahead_seconds = seconds;
+        self
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    ///
+    /// When the port is taken, or no thread can be had.
+    pub fn start(self) -> io::Result<Issuer> {
+        Issuer::serve(self)
+    }
+}
