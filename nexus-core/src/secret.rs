@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zeroize::Zeroizing;
+use zeroize::{ZeroizeOnDrop, Zeroizing};
 
 /// A secret text. It prints as `[redacted]`, has no `Display` and no serialisation, and its memory is
 /// overwritten when it is dropped.
@@ -28,6 +28,22 @@ impl Secret {
         &self.0
     }
 }
+
+/// The text overwrites itself: it is a [`Zeroizing`].
+impl ZeroizeOnDrop for Secret {}
+
+// A secret that could be displayed or serialised would not compile: for such a type, two implementations fit `_`.
+const _: () = {
+    trait Silent<Which> {
+        const HOLDS: () = ();
+    }
+    struct Displayed;
+    struct Serialised;
+    impl<T> Silent<()> for T {}
+    impl<T: fmt::Display> Silent<Displayed> for T {}
+    impl<T: serde::Serialize> Silent<Serialised> for T {}
+    <Secret as Silent<_>>::HOLDS;
+};
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
