@@ -113,7 +113,7 @@ fn read_private_file(path: &std::path::Path) -> Result<Secret, Problem> {
 }
 
 /// Why a text is no token: no header could carry it.
-fn unusable(token: &str) -> Option<&'static str> {
+pub(super) fn unusable(token: &str) -> Option<&'static str> {
     if token.contains(char::is_whitespace) {
         return Some("it holds more than one word");
     }

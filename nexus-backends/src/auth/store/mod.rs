@@ -2,10 +2,38 @@
 //!
 //! A store keeps one text, and knows nothing of what it says; [`format`] does. Everything here blocks: callers are on
 //! a thread that may.
+//!
+//! | store | keeps it in |
+//! | --- | --- |
+//! | [`FileStore`] | a file of its own, replaced as a whole |
+//! | `KeyringStore` | an entry of the system's keyring; with the feature `keyring` |
+//! | [`LoginStore`] | either, with the file saying which |
+//! | [`MemoryStore`] | the memory of the process |
+
+mod file;
+mod folder;
+pub mod format;
+#[cfg(feature = "keyring")]
+mod key;
+#[cfg(feature = "keyring")]
+mod keyring;
+mod login_store;
+mod memory;
+mod pending;
+mod strict;
 
 use std::fmt;
 
 use nexus_core::Secret;
+
+pub use file::FileStore;
+pub use format::StoredLogin;
+#[cfg(feature = "keyring")]
+pub use key::KeyringKey;
+#[cfg(feature = "keyring")]
+pub use keyring::KeyringStore;
+pub use login_store::{LoginStore, StorePlace};
+pub use memory::MemoryStore;
 
 /// Keeps the text of one login.
 ///

@@ -1,0 +1,296 @@
+//! A login in a file of its own, readable by its owner alone and replaced as a whole.
+//!
+//! | step | if everything stops right after it |
+//! | --- | --- |
+//! | the pending file is made, and space for the text is taken | the old text is in place; [`FileStore::recover`] removes the rest |
+//! | the text is written into it, in part | as before |
+//! | the whole text is written, then flushed to the disk | the old text is in place; a recovery puts the new one there |
+//! | the pending file takes the name of the file | the new text is in place |
+//! | the folder is flushed to the disk | the new text survives a loss of power |
+//!
+//! Whoever reads at any time sees the old text or the new one. What cannot be trusted or understood is never replaced.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use nexus_core::Secret;
+use rustix::{
+    fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, renameat, statat, unlinkat},
+    io::Errno,
+};
+use zeroize::Zeroizing;
+
+use super::{
+    PendingWrite, StoreError, TokenStore,
+    folder::{PrivateFolder, explained, refuse_others, refuse_strangers, shell_word},
+    pending::{PendingFile, is_being_written, is_pending},
+};
+
+/// Largest text that is read, in bytes.
+pub(super) const MAX_TEXT_BYTES: u64 = 1 << 20;
+
+/// Space that is taken before a text is known, in bytes. Logins have 2 to 8 KiB.
+const RESERVED_BYTES: u64 = 64 << 10;
+
+/// Keeps a text in one file of mode 0600, in a folder of mode 0700.
+#[derive(Clone, Debug)]
+pub struct FileStore {
+    path: PathBuf,
+}
+
+/// Judges a text found, against the one in place.
+pub(super) type Judge<'a> = dyn Fn(&Secret, Option<&Secret>) -> Result<bool, StoreError> + 'a;
+
+impl FileStore {
+    /// The store in the file at `path`. Nothing is opened yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn error(&self, reason: impl Into<String>) -> StoreError {
+        StoreError::new(self.place(), reason)
+    }
+
+    fn folder_path(&self) -> &Path {
+        match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    fn name(&self) -> Result<&OsStr, StoreError> {
+        self.path.file_name().ok_or_else(|| self.error("its path names no file"))
+    }
+
+    /// The file, opened and found to be ours alone; `None` if there is none.
+    fn open(&self, folder: &PrivateFolder) -> Result<Option<(File, Stat)>, StoreError> {
+        open_private(folder, self.name()?, OFlags::RDONLY).map_err(|reason| self.error(reason))
+    }
+
+    fn read_in(&self, folder: &PrivateFolder) -> Result<Option<Secret>, StoreError> {
+        let Some((file, found)) = self.open(folder)? else { return Ok(None) };
+        let bytes = read_whole(file, &found).map_err(|reason| self.error(reason))?;
+        secret(bytes).map(Some).ok_or_else(|| {
+            self.error("it is not text: put back a whole copy, or move it away and log in anew")
+        })
+    }
+
+    /// Makes ready to write, and proves that what is there could be replaced.
+    pub(super) fn pending(&self) -> Result<PendingFile, StoreError> {
+        let wrong = |reason: String| self.error(reason);
+        let folder = PrivateFolder::make(self.folder_path()).map_err(wrong)?;
+        let present = self.open(&folder)?;
+        refuse_what_stays(&folder, self.name()?).map_err(wrong)?;
+        let size = present.map_or(0, |(_, found)| u64::try_from(found.st_size).unwrap_or_default());
+        PendingFile::make(folder, self.name()?, RESERVED_BYTES.max(size.saturating_mul(2))).map_err(wrong)
+    }
+
+    /// As [`TokenStore::recover`], with a judge that may not know. Then nothing is changed.
+    pub(super) fn recover_by(&self, is_newer: &Judge<'_>) -> Result<bool, StoreError> {
+        let wrong = |reason: String| self.error(reason);
+        let main = self.name()?;
+        let Some(folder) = PrivateFolder::open(self.folder_path()).map_err(wrong)? else { return Ok(false) };
+        let mut was_placed = false;
+        for name in folder.names().map_err(wrong)?.iter().filter(|name| is_pending(name, main)) {
+            let found = open_private(&folder, name, OFlags::RDWR).map_err(|reason| {
+                self.error(format!(
+                    "what an unfinished write left, {}, cannot be used: {reason}",
+                    name.display()
+                ))
+            })?;
+            let Some((file, found)) = found else { continue };
+            if is_being_written(&file) {
+                continue;
+            }
+            let text = left_behind(&file, &found).map_err(wrong)?;
+            let current = self.read_in(&folder)?;
+            let failed = |error| self.error(explained("an unfinished write cannot be finished", error));
+            match text {
+                Some(text) if is_newer(&text, current.as_ref())? => {
+                    rustix::fs::ftruncate(&file, text.expose().len() as u64).map_err(failed)?;
+                    rustix::fs::fsync(&file).map_err(failed)?;
+                    renameat(&folder, name, &folder, main).map_err(failed)?;
+                    was_placed = true;
+                }
+                _ => unlinkat(&folder, name, AtFlags::empty()).map_err(failed)?,
+            }
+            folder.sync().map_err(wrong)?;
+        }
+        Ok(was_placed)
+    }
+}
+
+impl TokenStore for FileStore {
+    fn place(&self) -> String {
+        format!("the file {}", self.path.display())
+    }
+
+    fn read(&self) -> Result<Option<Secret>, StoreError> {
+        match PrivateFolder::open(self.folder_path()).map_err(|reason| self.error(reason))? {
+            Some(folder) => self.read_in(&folder),
+            None => Ok(None),
+        }
+    }
+
+    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
+        let pending = self.pending()?;
+        Ok(Box::new(PendingFileWrite { store: self.clone(), pending }))
+    }
+
+    fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
+        self.recover_by(&|found, current| Ok(is_newer(found, current)))
+    }
+
+    /// Removes the file, whatever it says, and whoever may read it: what is removed needs not be trusted.
+    fn remove(&self) -> Result<bool, StoreError> {
+        let wrong = |reason: String| self.error(reason);
+        let main = self.name()?;
+        let Some(folder) = PrivateFolder::open_whosever(self.folder_path()).map_err(wrong)? else {
+            return Ok(false);
+        };
+        let failed = |error| self.error(explained("it cannot be removed", error));
+        let was_there = match statat(&folder, main, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => {
+                refuse_odd_types(&found).map_err(wrong)?;
+                unlinkat(&folder, main, AtFlags::empty()).map_err(failed)?;
+                true
+            }
+            Err(Errno::NOENT) => false,
+            Err(error) => return Err(failed(error)),
+        };
+        for name in folder.names().map_err(wrong)?.iter().filter(|name| is_pending(name, main)) {
+            unlinkat(&folder, name, AtFlags::empty()).map_err(failed)?;
+        }
+        folder.sync().map_err(wrong)?;
+        Ok(was_there)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct PendingFileWrite {
+    store: FileStore,
+    pending: PendingFile,
+}
+
+impl PendingWrite for PendingFileWrite {
+    fn commit(mut self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
+        // A recovery elsewhere may have taken the file for a dead writer's, or a person may have tidied up.
+        if !self.pending.is_there() {
+            self.pending = self.store.pending()?;
+        }
+        self.pending.place(self.store.name()?, text).map_err(|reason| self.store.error(reason))
+    }
+}
+
+/// Opens a file that has to be ours alone; `None` if there is none.
+fn open_private(folder: &PrivateFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
+    // Without NONBLOCK, a pipe in its place would be waited for.
+    let how = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let unreadable = |error| explained("it cannot be read", error);
+    let file = match openat(folder, name, how, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP | Errno::MLINK) => {
+            return Err("it is a symbolic link: put the file itself in its place".to_owned());
+        }
+        Err(error @ (Errno::ISDIR | Errno::NXIO)) => {
+            // These types cannot be opened this way at all.
+            let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(unreadable)?;
+            return Err(refuse_odd_types(&found).err().unwrap_or_else(|| unreadable(error)));
+        }
+        Err(error) => return Err(unreadable(error)),
+    };
+    let found = fstat(&file).map_err(unreadable)?;
+    refuse_odd_types(&found)?;
+    refuse_strangers(&found, "it belongs")?;
+    refuse_others(&found, &folder.path().join(name))?;
+    Ok(Some((file, found)))
+}
+
+fn refuse_odd_types(found: &Stat) -> Result<(), String> {
+    let what = match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => return Ok(()),
+        FileType::Directory => "a folder",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a pipe",
+        FileType::Socket => "a socket",
+        _ => "a device",
+    };
+    Err(format!("it is {what} and not a file: move it away"))
+}
+
+/// Refuses a file that no rename replaces, whatever its rights and those of its folder say.
+fn refuse_what_stays(folder: &PrivateFolder, name: &OsStr) -> Result<(), String> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::fs::{StatxAttributes as Attributes, StatxFlags, statx};
+
+        let attributes = |name: &OsStr| {
+            let how = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+            statx(folder, name, how, StatxFlags::empty())
+                .map_or(Attributes::empty(), |found| found.stx_attributes)
+        };
+        let path = folder.path().join(name);
+        if attributes(name).contains(Attributes::MOUNT_ROOT) {
+            return Err(
+                "it is mounted alone, so that it cannot be replaced: mount its folder instead".to_owned()
+            );
+        }
+        if attributes(name).intersects(Attributes::IMMUTABLE | Attributes::APPEND) {
+            return Err(format!("it must not be changed: run `chattr -ia {}`", shell_word(&path)));
+        }
+        if attributes(OsStr::new("")).intersects(Attributes::IMMUTABLE | Attributes::APPEND) {
+            let path = shell_word(folder.path());
+            return Err(format!("its folder must not be changed: run `chattr -ia {path}`"));
+        }
+    }
+    let _ = (folder, name);
+    Ok(())
+}
+
+/// Reads a file to its end, into a buffer that never moves.
+fn read_whole(mut file: File, found: &Stat) -> Result<Zeroizing<Vec<u8>>, String> {
+    let size = u64::try_from(found.st_size).unwrap_or(u64::MAX);
+    if size > MAX_TEXT_BYTES {
+        return Err(format!("it has {size} bytes, where a login has {MAX_TEXT_BYTES} at most: move it away"));
+    }
+    let mut bytes = Zeroizing::new(vec![0; usize::try_from(size).unwrap_or_default()]);
+    let result = file.read_exact(&mut bytes).and_then(|()| file.read(&mut [0]));
+    match result {
+        Ok(0) => Ok(bytes),
+        Ok(_) => Err("it was written to while it was read: try again".to_owned()),
+        Err(error) => Err(format!("it cannot be read ({error})")),
+    }
+}
+
+/// The text in what a writer left behind, without the zeros that held its place; `None` if there is none.
+fn left_behind(file: &File, found: &Stat) -> Result<Option<Secret>, String> {
+    if u64::try_from(found.st_size).unwrap_or(u64::MAX) > MAX_TEXT_BYTES {
+        return Ok(None);
+    }
+    let file = file.try_clone().map_err(|error| format!("an unfinished write cannot be read ({error})"))?;
+    let mut bytes = read_whole(file, found)?;
+    let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    bytes.truncate(length);
+    Ok(secret(bytes).filter(|text| !text.expose().is_empty()))
+}
+
+/// Moves the bytes into a secret, if they are text.
+fn secret(mut bytes: Zeroizing<Vec<u8>>) -> Option<Secret> {
+    match String::from_utf8(std::mem::take(&mut *bytes)) {
+        Ok(text) => Some(Secret::new(text)),
+        Err(error) => {
+            drop(Zeroizing::new(error.into_bytes()));
+            None
+        }
+    }
+}

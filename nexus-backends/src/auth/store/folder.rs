@@ -1,0 +1,155 @@
+//! The folder in which logins lie as files: ours alone, and opened once, so that every step happens in the same one.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::{ffi::OsStringExt as _, fs::DirBuilderExt as _},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, Dir, Mode, OFlags, Stat, fstat, openat},
+    io::Errno,
+    process::geteuid,
+};
+
+/// Rights that nobody but the owner may have.
+const OTHERS: u32 = 0o077;
+
+/// A folder that only we may enter.
+#[derive(Debug)]
+pub(super) struct PrivateFolder {
+    descriptor: OwnedFd,
+    path: PathBuf,
+}
+
+impl PrivateFolder {
+    /// Opens the folder; `None` if there is none. Errors say what is wrong and the way out.
+    pub(super) fn open(path: &Path) -> Result<Option<Self>, String> {
+        let Some(folder) = Self::open_whosever(path)? else { return Ok(None) };
+        let found =
+            fstat(&folder.descriptor).map_err(|error| explained("its folder cannot be read", error))?;
+        refuse_strangers(&found, "its folder belongs")?;
+        let rights = found.st_mode & 0o777;
+        if rights & OTHERS != 0 {
+            let path = shell_word(path);
+            return Err(format!("others may enter its folder (mode {rights:o}): run `chmod 700 {path}`"));
+        }
+        Ok(Some(folder))
+    }
+
+    /// As [`PrivateFolder::open`], but whoever may enter it.
+    pub(super) fn open_whosever(path: &Path) -> Result<Option<Self>, String> {
+        let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match openat(CWD, path, how, Mode::empty()) {
+            Ok(descriptor) => Ok(Some(Self { descriptor, path: path.to_owned() })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::NOTDIR) => {
+                Err(format!("{} is no folder: move away what is in its place", path.display()))
+            }
+            Err(error) => Err(explained("its folder cannot be opened", error)),
+        }
+    }
+
+    /// Opens the folder, and makes it first if need be, with the folders above it. What is made survives a loss of
+    /// power.
+    pub(super) fn make(path: &Path) -> Result<Self, String> {
+        if let Some(folder) = Self::open(path)? {
+            return Ok(folder);
+        }
+        let failed = |error: std::io::Error| match Errno::from_io_error(&error) {
+            Some(errno) => explained("its folder cannot be made", errno),
+            None => format!("its folder cannot be made: {error}"),
+        };
+        let missing: Vec<_> = path.ancestors().take_while(|folder| is_missing(folder)).collect();
+        for folder in missing.iter().rev() {
+            match fs::DirBuilder::new().mode(0o700).create(folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                _ => {}
+            }
+            let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+            fs::File::open(parent.unwrap_or(Path::new(".")))
+                .and_then(|parent| parent.sync_all())
+                .map_err(failed)?;
+        }
+        Self::open(path)?.ok_or_else(|| "its folder vanished: try again".to_owned())
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The names in the folder.
+    pub(super) fn names(&self) -> Result<Vec<OsString>, String> {
+        let unreadable = |error| explained("its folder cannot be listed", error);
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.descriptor).map_err(unreadable)? {
+            names.push(OsString::from_vec(entry.map_err(unreadable)?.file_name().to_bytes().to_vec()));
+        }
+        Ok(names)
+    }
+
+    /// Makes what was done in the folder survive a loss of power, where the file system can.
+    pub(super) fn sync(&self) -> Result<(), String> {
+        match rustix::fs::fsync(&self.descriptor) {
+            Ok(()) | Err(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS | Errno::BADF) => Ok(()),
+            Err(error) => Err(explained("its folder could not be flushed to the disk", error)),
+        }
+    }
+}
+
+impl AsFd for PrivateFolder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+fn is_missing(path: &Path) -> bool {
+    !path.as_os_str().is_empty()
+        && matches!(fs::metadata(path), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// Refuses what belongs to somebody else. `what` begins the sentence: "it belongs".
+pub(super) fn refuse_strangers(found: &Stat, what: &str) -> Result<(), String> {
+    let we = geteuid().as_raw();
+    match found.st_uid == we {
+        true => Ok(()),
+        false => Err(format!(
+            "{what} to user {}, and this runs as user {we}: run it as that user, or choose another NEXUS_HOME",
+            found.st_uid
+        )),
+    }
+}
+
+/// Refuses a file that others may read or write.
+pub(super) fn refuse_others(found: &Stat, path: &Path) -> Result<(), String> {
+    let rights = found.st_mode & 0o777;
+    match rights & OTHERS {
+        0 => Ok(()),
+        _ => Err(format!("others may read it (mode {rights:o}): run `chmod 600 {}`", shell_word(path))),
+    }
+}
+
+/// What failed, why, and where it helps what to do about it.
+pub(super) fn explained(what: &str, error: Errno) -> String {
+    let way_out = match error {
+        Errno::NOSPC | Errno::DQUOT => ": free some space",
+        Errno::ROFS => ": choose another NEXUS_HOME",
+        Errno::ACCESS | Errno::PERM => ": see to its rights, or choose another NEXUS_HOME",
+        _ => "",
+    };
+    format!("{what} ({error}){way_out}")
+}
+
+/// The path as a shell takes it.
+pub(super) fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,:=".contains(c);
+    match text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}

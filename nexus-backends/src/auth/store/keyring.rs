@@ -1,0 +1,158 @@
+//! The keyring of the system: Secret Service, macOS Keychain, Windows Credential Manager. Only the first is proven.
+//!
+//! A keyring may ask a person for a password, and wait. So each question is asked on a thread of its own, and is given
+//! up after [`ANSWER_WITHIN`]; once the keyring is unlocked, the next one is answered. How a text is replaced without
+//! loss, and when it is on the disk, is up to the keyring's service; what was written is read back before it counts.
+//!
+//! The connection is made once for the whole process. A service that is started later is not found by it.
+//!
+//! Out of reach of our overwriting are the buffers of the D-Bus client and the memory of the service.
+
+use std::{sync::mpsc, thread, time::Duration};
+
+use ::keyring::{Error, v1::Entry};
+use nexus_core::Secret;
+use zeroize::Zeroizing;
+
+use super::{PendingWrite, StoreError, TokenStore};
+
+/// How long one answer of the keyring is waited for. A refresh asks three times, and has to end within the time that a
+/// claim on a network home is honoured.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+
+/// The service under which everything of Nexus stands.
+pub(super) const SERVICE: &str = "nexus";
+
+/// Keeps a text in one entry of the keyring.
+#[derive(Clone, Debug)]
+pub struct KeyringStore {
+    service: String,
+    user: String,
+}
+
+impl KeyringStore {
+    /// The store in the entry of `service` and `user`. Nothing is asked yet.
+    pub fn new(service: impl Into<String>, user: impl Into<String>) -> Self {
+        Self { service: service.into(), user: user.into() }
+    }
+
+    fn error(&self, reason: impl Into<String>) -> StoreError {
+        StoreError::new(self.place(), reason)
+    }
+
+    /// Asks on a thread of its own; `None` if there is no such entry.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Entry) -> Result<T, Error> + Send + 'static,
+    ) -> Result<Option<T>, StoreError> {
+        let Self { service, user } = self.clone();
+        let (answer, answered) = mpsc::sync_channel(1);
+        let asked = thread::Builder::new().name("nexus-keyring".to_owned()).spawn(move || {
+            // Nobody listens any more once the time is up.
+            let _ = answer.send(Entry::new(&service, &user).and_then(|entry| question(&entry)));
+        });
+        if let Err(error) = asked {
+            return Err(self.error(format!("no thread could be started ({error})")));
+        }
+        match answered.recv_timeout(ANSWER_WITHIN) {
+            Ok(Ok(answer)) => Ok(Some(answer)),
+            Ok(Err(Error::NoEntry)) => Ok(None),
+            Ok(Err(error)) => Err(self.error(reason(&error))),
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(self.error(format!(
+                "the keyring did not answer within {} seconds, perhaps because it waits for its password: unlock it, \
+                 then try again",
+                ANSWER_WITHIN.as_secs()
+            ))),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(self.error("the client of the keyring failed")),
+        }
+    }
+
+    fn write(&self, text: &Secret) -> Result<(), StoreError> {
+        let bytes = Zeroizing::new(text.expose().as_bytes().to_vec());
+        self.ask(move |entry| entry.set_secret(&bytes))?;
+        match self.read()? {
+            Some(kept) if kept == *text => Ok(()),
+            _ => Err(self.error("the keyring did not keep what was written: keep it in a file instead")),
+        }
+    }
+}
+
+impl TokenStore for KeyringStore {
+    fn place(&self) -> String {
+        format!("the keyring (service {}, user {})", self.service, self.user)
+    }
+
+    fn read(&self) -> Result<Option<Secret>, StoreError> {
+        let Some(mut bytes) = self.ask(|entry| entry.get_secret().map(Zeroizing::new))? else {
+            return Ok(None);
+        };
+        match String::from_utf8(std::mem::take(&mut *bytes)) {
+            Ok(text) => Ok(Some(Secret::new(text))),
+            Err(error) => {
+                drop(Zeroizing::new(error.into_bytes()));
+                Err(self.error("what the keyring holds is not text: remove the entry, and write it anew"))
+            }
+        }
+    }
+
+    /// A keyring that gives an entry out also takes one. Without an entry, another is written and removed to find out.
+    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
+        if self.read()?.is_none() {
+            let trial = Self::new(&self.service, format!("{} (trial)", self.user));
+            trial.write(&Secret::new("Nexus tries whether the keyring can be written to"))?;
+            trial.remove()?;
+        }
+        Ok(Box::new(PendingEntry(self.clone())))
+    }
+
+    /// The keyring's service replaces an entry or does not; nothing half-written is ever seen.
+    fn recover(&self, _is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn remove(&self) -> Result<bool, StoreError> {
+        self.ask(Entry::delete_credential).map(|removed| removed.is_some())
+    }
+}
+
+#[derive(Debug)]
+struct PendingEntry(KeyringStore);
+
+impl PendingWrite for PendingEntry {
+    fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
+        self.0.write(text)
+    }
+}
+
+/// What is wrong, and the way out. Errors that carry what was stored are not printed themselves.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::NoDefaultStore => match Entry::store_status() {
+            Err(error) => format!(
+                "no keyring answers ({error}): start the Secret Service of your desktop, such as gnome-keyring or \
+                 KWallet, and then this program anew, or keep it in a file"
+            ),
+            Ok(()) => "no keyring answers: keep it in a file".to_owned(),
+        },
+        Error::NoStorageAccess(error) => {
+            format!(
+                "the keyring is locked, or has no default collection ({error}): unlock it, then try again"
+            )
+        }
+        Error::Ambiguous(entries) => format!(
+            "the keyring has {} entries of that name: remove those that are not Nexus's, with the program that your \
+             desktop has for it",
+            entries.len()
+        ),
+        Error::TooLong(_, limit) => {
+            format!("the keyring takes no more than {limit} characters: keep it in a file")
+        }
+        Error::PlatformFailure(error) => format!(
+            "the keyring failed ({error}): see that its service runs, and start this program anew, or keep it in a file"
+        ),
+        Error::BadEncoding(_) | Error::BadDataFormat(..) => {
+            "what the keyring holds cannot be read: remove the entry, and write it anew".to_owned()
+        }
+        error => format!("the keyring cannot be used ({error}): keep it in a file"),
+    }
+}

@@ -1,0 +1,238 @@
+//! A login of Nexus's own, in its file or, if that says so, in the keyring.
+//!
+//! `$NEXUS_HOME/auth/NAME.json` is always the truth: it holds the login, or it says that the keyring has it. There its
+//! service is `nexus`, and its user `NAME@` followed by the folder `$NEXUS_HOME`, since two homes are two logins.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use nexus_core::Secret;
+
+use super::{FileStore, PendingWrite, StoreError, TokenStore, format};
+
+/// Where a login may be kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StorePlace {
+    /// A file that only its owner can read.
+    #[default]
+    File,
+    /// The keyring of the system.
+    Keyring,
+}
+
+impl StorePlace {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Keyring => "keyring",
+        }
+    }
+}
+
+/// Keeps one login of a `$NEXUS_HOME`.
+#[derive(Clone, Debug)]
+pub struct LoginStore {
+    file: FileStore,
+    home: PathBuf,
+    name: String,
+    aim: Aim,
+    /// Where the login was when it was last looked for, for messages.
+    was_in_keyring: Arc<AtomicBool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Aim {
+    /// Where the login is; if there is none, in this place.
+    Stay(StorePlace),
+    /// In this place, wherever the login is.
+    Move(StorePlace),
+}
+
+impl LoginStore {
+    /// The store of the login `name` below `nexus_home`. Nothing is opened yet. A login stays where it is; the first is
+    /// put in a file.
+    pub fn at(nexus_home: &Path, name: &str) -> Self {
+        Self {
+            file: FileStore::new(nexus_home.join("auth").join(format!("{name}.json"))),
+            home: nexus_home.to_owned(),
+            name: name.to_owned(),
+            aim: Aim::Stay(StorePlace::File),
+            was_in_keyring: Arc::default(),
+        }
+    }
+
+    /// States where a login is put if there is none yet. One that is there stays where it is.
+    #[must_use]
+    pub fn with_place(self, place: StorePlace) -> Self {
+        Self { aim: Aim::Stay(place), ..self }
+    }
+
+    /// States where every login is put that is written from now on, wherever it was.
+    ///
+    /// For a sign-in, and not for a refresh: if everything stops between the two places, the login from before is what
+    /// stays, and a refresh has spent that one.
+    #[must_use]
+    pub fn moving_to(self, place: StorePlace) -> Self {
+        Self { aim: Aim::Move(place), ..self }
+    }
+
+    /// Where the login is; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub fn present_place(&self) -> Result<Option<StorePlace>, StoreError> {
+        let Some(text) = self.file.read()? else {
+            self.was_in_keyring.store(false, Ordering::Relaxed);
+            return Ok(None);
+        };
+        let is_in_keyring = self.points_to_keyring(&text)?;
+        Ok(Some(if is_in_keyring { StorePlace::Keyring } else { StorePlace::File }))
+    }
+
+    fn points_to_keyring(&self, text: &Secret) -> Result<bool, StoreError> {
+        let points = format::points_to_keyring(text).map_err(|reason| self.file.error(reason))?;
+        self.was_in_keyring.store(points, Ordering::Relaxed);
+        Ok(points)
+    }
+
+    /// The login that a text of the file stands for; `None` if it is not where it should be.
+    fn login(&self, text: &Secret) -> Result<Option<Secret>, StoreError> {
+        match self.points_to_keyring(text)? {
+            true => self.keyring()?.read(),
+            false => Ok(Some(text.clone())),
+        }
+    }
+
+    #[cfg(feature = "keyring")]
+    fn keyring(&self) -> Result<super::KeyringStore, StoreError> {
+        let home = std::fs::canonicalize(&self.home)
+            .or_else(|_| std::path::absolute(&self.home))
+            .map_err(|error| self.file.error(format!("its folder has no absolute path ({error})")))?;
+        let user = format!("{}@{}", self.name, home.display());
+        Ok(super::KeyringStore::new(super::keyring::SERVICE, user))
+    }
+
+    #[cfg(not(feature = "keyring"))]
+    fn keyring(&self) -> Result<FileStore, StoreError> {
+        Err(self.file.error(format!(
+            "the login {} of {} belongs in the keyring, and this build leaves out the feature `keyring`: take one that \
+             has it, or log in anew with a file",
+            self.name,
+            self.home.display()
+        )))
+    }
+}
+
+impl TokenStore for LoginStore {
+    fn place(&self) -> String {
+        match self.was_in_keyring.load(Ordering::Relaxed) {
+            true => self.keyring().map_or_else(|_| "the keyring".to_owned(), |keyring| keyring.place()),
+            false => self.file.place(),
+        }
+    }
+
+    fn read(&self) -> Result<Option<Secret>, StoreError> {
+        let Some(text) = self.file.read()? else { return Ok(None) };
+        if let Some(login) = self.login(&text)? {
+            return Ok(Some(login));
+        }
+        // It may have moved between the two looks.
+        match self.file.read()? {
+            None => Ok(None),
+            Some(later) if later != text => self.login(&later),
+            Some(_) => {
+                Err(self.file.error("it says that the login is in the keyring, which has none: log in anew"))
+            }
+        }
+    }
+
+    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
+        let from = self.present_place()?;
+        let to = match self.aim {
+            Aim::Stay(first) => from.unwrap_or(first),
+            Aim::Move(place) => place,
+        };
+        let was_in_keyring = self.was_in_keyring.clone();
+        match to {
+            StorePlace::File => {
+                let left = (from == Some(StorePlace::Keyring)).then(|| self.clone());
+                Ok(Box::new(IntoFile { file: self.file.prepare()?, left, was_in_keyring }))
+            }
+            StorePlace::Keyring => {
+                let pointer = match from {
+                    Some(StorePlace::Keyring) => None,
+                    _ => Some(self.file.prepare()?),
+                };
+                Ok(Box::new(IntoKeyring { entry: self.keyring()?.prepare()?, pointer, was_in_keyring }))
+            }
+        }
+    }
+
+    fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
+        self.file.recover_by(&|found, current| {
+            if !format::is_whole(found) {
+                return Ok(false);
+            }
+            format::refuse_newer(found).map_err(|reason| self.file.error(reason))?;
+            let Some(found) = self.login(found)? else { return Ok(false) };
+            let current = current.map(|current| self.login(current)).transpose()?.flatten();
+            Ok(is_newer(&found, current.as_ref()))
+        })
+    }
+
+    fn remove(&self) -> Result<bool, StoreError> {
+        let was_there = match self.present_place()? {
+            // The file goes last: without it, nobody would look in the keyring again.
+            Some(StorePlace::Keyring) => self.keyring()?.remove()?,
+            _ => false,
+        };
+        let was_there = self.file.remove()? || was_there;
+        self.was_in_keyring.store(false, Ordering::Relaxed);
+        Ok(was_there)
+    }
+}
+
+/// A login that goes into the file, with the store whose keyring it leaves.
+#[derive(Debug)]
+struct IntoFile {
+    file: Box<dyn PendingWrite>,
+    left: Option<LoginStore>,
+    was_in_keyring: Arc<AtomicBool>,
+}
+
+impl PendingWrite for IntoFile {
+    fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
+        self.file.commit(text)?;
+        self.was_in_keyring.store(false, Ordering::Relaxed);
+        if let Some(Err(error)) = self.left.map(|store| store.keyring()?.remove()) {
+            tracing::warn!(%error, "the login is in its file now, and an old one stays in the keyring");
+        }
+        Ok(())
+    }
+}
+
+/// A login that goes into the keyring, with the file that has yet to say so.
+#[derive(Debug)]
+struct IntoKeyring {
+    entry: Box<dyn PendingWrite>,
+    pointer: Option<Box<dyn PendingWrite>>,
+    was_in_keyring: Arc<AtomicBool>,
+}
+
+impl PendingWrite for IntoKeyring {
+    fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
+        self.entry.commit(text)?;
+        if let Some(pointer) = self.pointer {
+            pointer.commit(&format::keyring_pointer())?;
+        }
+        self.was_in_keyring.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! A store that ends with its process: for tests, and for hosts that keep logins themselves.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use nexus_core::Secret;
+
+use super::{PendingWrite, StoreError, TokenStore};
+
+/// Keeps the text in memory. Clones share it.
+#[derive(Clone, Default)]
+pub struct MemoryStore {
+    text: Arc<Mutex<Option<Secret>>>,
+}
+
+impl MemoryStore {
+    /// A store with nothing in it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A store that holds `text`, for hosts that keep it between runs.
+    pub fn holding(text: Secret) -> Self {
+        Self { text: Arc::new(Mutex::new(Some(text))) }
+    }
+
+    fn replace(&self, text: Option<Secret>) -> Option<Secret> {
+        std::mem::replace(&mut *self.text.lock().unwrap_or_else(PoisonError::into_inner), text)
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryStore")
+    }
+}
+
+impl TokenStore for MemoryStore {
+    fn place(&self) -> String {
+        "the memory of this process".to_owned()
+    }
+
+    fn read(&self) -> Result<Option<Secret>, StoreError> {
+        Ok(self.text.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
+        Ok(Box::new(PendingMemory(self.clone())))
+    }
+
+    /// There is no half-written text in memory.
+    fn recover(&self, _is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn remove(&self) -> Result<bool, StoreError> {
+        Ok(self.replace(None).is_some())
+    }
+}
+
+#[derive(Debug)]
+struct PendingMemory(MemoryStore);
+
+impl PendingWrite for PendingMemory {
+    fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
+        self.0.replace(Some(text.clone()));
+        Ok(())
+    }
+}

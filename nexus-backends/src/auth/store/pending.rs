@@ -1,0 +1,155 @@
+//! The file into which a new text is written before it takes the place of the old one.
+//!
+//! Its name is `.NAME.PID-COUNT.new`, and nobody else ever writes to it: two writers, of which one may wait for a person
+//! or believe in a lock that lies, never mix their bytes. While its writer lives it is locked, so that nobody mistakes
+//! it for what a dead one left behind.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    os::unix::{ffi::OsStrExt as _, fs::FileExt as _},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use nexus_core::Secret;
+use rustix::{
+    fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, renameat, statat, unlinkat},
+    io::Errno,
+};
+
+use super::{
+    file::MAX_TEXT_BYTES,
+    folder::{PrivateFolder, explained, refuse_others},
+};
+
+/// How many names are tried, of which each is taken by somebody who died.
+const MAX_NAMES: usize = 1000;
+
+/// Ends the name of a pending file.
+const ENDING: &str = ".new";
+
+/// A file that is ready to be written and put in place. Dropped before it is whole, it is removed.
+#[derive(Debug)]
+pub(super) struct PendingFile {
+    folder: PrivateFolder,
+    name: OsString,
+    file: File,
+    /// Whether the whole text is in it: then it stays, to be put in place by a recovery.
+    is_whole: bool,
+    is_placed: bool,
+}
+
+impl PendingFile {
+    /// Makes the file for `main`, with room for `room` bytes. Errors say what is wrong and the way out.
+    pub(super) fn make(folder: PrivateFolder, main: &OsStr, room: u64) -> Result<Self, String> {
+        let (name, file) = create(&folder, main)?;
+        // Where files cannot be locked, a recovery would take ours for a dead one's; then it is made again.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let pending = Self { folder, name, file, is_whole: false, is_placed: false };
+        let failed = |error| explained("it cannot be written", error);
+        rustix::fs::fchmod(&pending.file, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        let found = fstat(&pending.file).map_err(failed)?;
+        refuse_others(&found, &pending.folder.path().join(&pending.name)).map_err(
+            |_| "its file system keeps no file modes, so others could read it: choose another NEXUS_HOME",
+        )?;
+        reserve(&pending.file, room).map_err(failed)?;
+        pending.folder.sync()?;
+        Ok(pending)
+    }
+
+    /// Whether the file is still there, under its name.
+    pub(super) fn is_there(&self) -> bool {
+        let found = statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW);
+        let ours = fstat(&self.file);
+        matches!((found, ours), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+    }
+
+    /// Writes the text, and puts it in the place of `main`.
+    pub(super) fn place(&mut self, main: &OsStr, text: &Secret) -> Result<(), String> {
+        let bytes = text.expose().as_bytes();
+        if bytes.len() as u64 > MAX_TEXT_BYTES {
+            return Err(format!("a login of {} bytes is larger than any that is read", bytes.len()));
+        }
+        let failed = |error: std::io::Error| match Errno::from_io_error(&error) {
+            Some(errno) => explained("it cannot be written", errno),
+            None => format!("it cannot be written: {error}"),
+        };
+        self.file.write_all_at(bytes, 0).map_err(failed)?;
+        // Gives back what was reserved and not needed.
+        self.file.set_len(bytes.len() as u64).map_err(failed)?;
+        self.is_whole = true;
+        self.file.sync_all().map_err(failed)?;
+        renameat(&self.folder, &self.name, &self.folder, main)
+            .map_err(|error| explained("it cannot be replaced", error))?;
+        self.is_placed = true;
+        self.folder.sync()
+    }
+}
+
+impl Drop for PendingFile {
+    fn drop(&mut self) {
+        if !self.is_whole && !self.is_placed && self.is_there() {
+            // What stays behind is empty or in pieces, and the next recovery removes it.
+            let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Whether `name` is one of the pending files for `main`.
+pub(super) fn is_pending(name: &OsStr, main: &OsStr) -> bool {
+    let middle = || {
+        let rest = name.as_bytes().strip_prefix(b".")?.strip_prefix(main.as_bytes())?;
+        rest.strip_prefix(b".")?.strip_suffix(ENDING.as_bytes())
+    };
+    middle().is_some_and(|middle| middle.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-'))
+}
+
+/// Whether the writer of a pending file lives, as far as file locks tell.
+pub(super) fn is_being_written(file: &File) -> bool {
+    flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+}
+
+fn create(folder: &PrivateFolder, main: &OsStr) -> Result<(OsString, File), String> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+
+    let how = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    for _ in 0..MAX_NAMES {
+        let mut name = OsString::from(".");
+        name.push(main);
+        name.push(format!(".{}-{}{ENDING}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+        match openat(folder, &name, how, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => return Ok((name, file.into())),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(explained("nothing can be written to its folder", error)),
+        }
+    }
+    Err(format!(
+        "its folder is full of what others left unfinished: remove the files that end with `{ENDING}`"
+    ))
+}
+
+/// Takes space for `room` bytes, so that a disk that fills up later does not matter.
+fn reserve(file: &File, room: u64) -> rustix::io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::fs::{FallocateFlags, fallocate};
+
+        loop {
+            match fallocate(file, FallocateFlags::KEEP_SIZE, 0, room) {
+                Err(Errno::INTR) => {}
+                Err(Errno::NOTSUP | Errno::NOSYS | Errno::INVAL) => break,
+                done => return done,
+            }
+        }
+    }
+    reserve_by_zeros(file, room)
+}
+
+/// For file systems that cannot promise space: zeros take it, and are cut off when the text is written over them. A file
+/// system that never writes in place promises nothing this way.
+fn reserve_by_zeros(file: &File, room: u64) -> rustix::io::Result<()> {
+    let zeros = vec![0; usize::try_from(room).unwrap_or_default()];
+    let io_error = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    file.write_all_at(&zeros, 0).map_err(io_error)?;
+    file.sync_data().map_err(io_error)
+}
