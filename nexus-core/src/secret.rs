@@ -42,7 +42,7 @@ const _: () = {
     impl<T> Silent<()> for T {}
     impl<T: fmt::Display> Silent<Displayed> for T {}
     impl<T: serde::Serialize> Silent<Serialised> for T {}
-    <Secret as Silent<_>>::HOLDS;
+    let () = <Secret as Silent<_>>::HOLDS;
 };
 
 impl fmt::Debug for Secret {
