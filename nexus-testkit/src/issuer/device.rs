@@ -118,8 +118,8 @@ fn stand(state: &mut State, device_code: &str, user_code: Option<&str>) -> Stand
 }
 
 /// The question of RFC 8628, at the token endpoint. `Err` is an answer; `Ok` is a login that has begun.
-pub(super) fn poll(state: &mut State, manner: Manner, asked: &Fields) -> Result<u64, Reply> {
-    let no = |code: &str, words: &str| Err(Reply::refusal(manner, code, words));
+pub(super) fn poll(state: &mut State, manner: Manner, asked: &Fields) -> Result<u64, Box<Reply>> {
+    let no = |code: &str, words: &str| Err(Box::new(Reply::refusal(manner, code, words)));
     let client_id = asked.value("client_id").unwrap_or_default();
     match stand(state, asked.value("device_code").unwrap_or_default(), None) {
         Stand::Unknown => no("invalid_grant", "no device waits with this code"),
@@ -127,11 +127,11 @@ pub(super) fn poll(state: &mut State, manner: Manner, asked: &Fields) -> Result<
         Stand::Declined => no("access_denied", "the person said no"),
         Stand::TooFast => {
             let refusal = Reply::refusal(manner, "slow_down", "ask less often");
-            Err(refusal.with_outcome(Outcome::TooFast))
+            Err(Box::new(refusal.with_outcome(Outcome::TooFast)))
         }
         Stand::Pending => {
             let refusal = Reply::refusal(manner, "authorization_pending", "nobody has agreed yet");
-            Err(refusal.with_outcome(Outcome::Pending))
+            Err(Box::new(refusal.with_outcome(Outcome::Pending)))
         }
         Stand::Approved { client_id: other, .. } if other != client_id => {
             no("invalid_grant", "the code is another client's")

@@ -90,7 +90,7 @@ impl Reply {
         self
     }
 
-    pub(super) fn as_reuse(mut self) -> Self {
+    pub(super) fn reused(mut self) -> Self {
         self.reuse = true;
         self
     }

@@ -193,7 +193,7 @@ pub(super) async fn respond(core: Arc<Core>, request: Request<Incoming>) -> Resu
         asked.reuse = reply.reuse;
         (asked.family, asked.generation) = reply.presented.unzip();
     });
-    let body = match after(fault, reply.body.clone()) {
+    let body = match after(fault.as_ref(), reply.body.clone()) {
         Late::Body(body) => body,
         Late::Slow(delay) => {
             tokio::time::sleep(delay).await;
@@ -238,14 +238,14 @@ enum Late {
     Cut,
 }
 
-fn after(fault: Option<Fault>, body: String) -> Late {
+fn after(fault: Option<&Fault>, body: String) -> Late {
     Late::Body(match fault {
-        Some(Fault::Slow(delay)) => return Late::Slow(delay),
+        Some(Fault::Slow(delay)) => return Late::Slow(*delay),
         Some(Fault::HangAfter) => return Late::Hang,
         Some(Fault::CutAfter) => return Late::Cut,
         Some(Fault::CutInside) => torn(&body),
         Some(Fault::TornJson) => whole(half(&body).to_owned()),
-        Some(Fault::HugeBody { bytes }) => padded(body, bytes),
+        Some(Fault::HugeBody { bytes }) => padded(body, *bytes),
         Some(Fault::NoAccessToken) => whole(changed(&body, |members| {
             members.remove("access_token");
         })),

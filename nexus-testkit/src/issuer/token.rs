@@ -40,7 +40,7 @@ pub(super) fn answer(
         RequestKind::Refresh => refresh(state, url, manner, asked, fault),
         RequestKind::DevicePoll => match device::poll(state, manner, asked) {
             Ok(family) => granted(&state.mint(url, family, None, fault)),
-            Err(refusal) => refusal,
+            Err(refusal) => *refusal,
         },
         _ => Reply::refusal(manner, "unsupported_grant_type", "no such grant type"),
     }
@@ -55,7 +55,7 @@ fn redeem(state: &mut State, url: &str, manner: Manner, asked: &Fields, fault: O
     if let Some(family) = code.redeemed {
         // Whoever has it twice is not alone: RFC 6749, 4.1.2.
         state.end(family);
-        return refuse("the code was redeemed before").presenting(Some((family, 0))).as_reuse();
+        return refuse("the code was redeemed before").presenting(Some((family, 0))).reused();
     }
     if code.made_at.elapsed() >= life {
         return refuse("the code is too old");
@@ -95,7 +95,7 @@ fn refresh(state: &mut State, url: &str, manner: Manner, asked: &Fields, fault: 
         Err(Bad::Unknown) => refuse("invalid_grant", "the refresh token is unknown"),
         Err(Bad::Over) => refuse("refresh_token_invalidated", "the login is over"),
         Err(Bad::Reused) => {
-            refuse("refresh_token_reused", "your refresh token was already used; log in again").as_reuse()
+            refuse("refresh_token_reused", "your refresh token was already used; log in again").reused()
         }
         Ok(family) => granted(&state.mint(url, family, kept.then_some(token), fault)).presenting(presented),
     }
