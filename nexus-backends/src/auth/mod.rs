@@ -10,13 +10,31 @@
 //! | `oauth` | the strategies that come along: authorization code with PKCE, device code |
 //! | `projection` | a credential lent to one child process, then taken back |
 
+mod clock;
+#[cfg(feature = "login")]
+mod codex;
+#[cfg(feature = "login")]
+mod grok;
 mod login;
+#[cfg(feature = "login")]
+pub mod logins;
+#[cfg(feature = "login")]
+mod oauth;
 mod sign_in;
 mod static_token;
 pub mod store;
 
 pub use nexus_core::{Credential, CredentialError, CredentialSource, Standing};
 
+pub use clock::{Clock, SystemClock};
+#[cfg(feature = "login")]
+pub use codex::openai_codex;
+#[cfg(feature = "login")]
+pub use grok::xai_grok;
 pub use login::{Identity, Login};
+#[cfg(feature = "login")]
+pub use oauth::{
+    ClaimPath, DeviceFlow, IdentityClaims, Issuer, OAuthSignIn, Redirect, RevocationStyle, SignInMethod,
+};
 pub use sign_in::{LoginScreen, LoginStep, RefreshError, Revocation, SignIn, SignInError};
 pub use static_token::StaticToken;

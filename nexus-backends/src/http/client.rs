@@ -36,11 +36,13 @@ pub(crate) struct ClientPlan {
 }
 
 /// Why a client cannot be made.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
 pub(crate) struct ClientError {
     /// What it comes down to.
     pub(crate) problem: Problem,
     /// The cause.
+    #[source]
     pub(crate) source: Box<dyn std::error::Error + Send + Sync>,
 }
 

@@ -10,10 +10,9 @@ mod network;
 mod problem;
 mod proxy;
 
+#[cfg(feature = "native")]
+pub(crate) use self::client::ClientError;
 #[cfg(feature = "login")]
 pub(crate) use self::fetch::{ReadError, read_whole};
 pub use self::network::Network;
-pub(crate) use self::{
-    client::{ClientError, ClientPlan},
-    problem::Problem,
-};
+pub(crate) use self::{client::ClientPlan, problem::Problem};

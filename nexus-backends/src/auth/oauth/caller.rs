@@ -1,0 +1,125 @@
+//! One request to an issuer, by our own HTTP client.
+
+use std::{future::Future, pin::Pin, sync::OnceLock, time::Duration};
+
+use nexus_core::{BuildContext, SettingsError};
+use oauth2::{
+    AsyncHttpClient, HttpRequest, HttpResponse,
+    http::{Response, StatusCode},
+};
+use reqwest::{Client, Request};
+use zeroize::Zeroizing;
+
+use super::verdict::{self, ErrorReply};
+use crate::{
+    auth::RefreshError,
+    http::{ClientPlan, Network, Problem, ReadError, read_whole},
+};
+
+/// How long a connection may take to be made. Source: our own choice.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one request may take in all. Source: our own choice; codex gives an issuer 30 seconds, grok 15.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest answer that is read, in bytes. Source: our own bound, far above the few kilobytes that tokens need.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+/// Sends requests to issuers: once each, over a connection of its own, within time and size.
+#[derive(Debug)]
+pub(super) struct Caller {
+    plan: ClientPlan,
+    /// Made at the first request: the one for TLS reads the certificates of the platform.
+    tls: OnceLock<Client>,
+    /// For issuers on this machine.
+    plain: OnceLock<Client>,
+}
+
+/// The whole answer of an issuer.
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) body: Zeroizing<Vec<u8>>,
+}
+
+impl Caller {
+    pub(super) fn new(network: &Network, context: &BuildContext) -> Result<Self, SettingsError> {
+        let plan = ClientPlan::new(network, context, CONNECT_TIMEOUT)?.without_kept_connections();
+        Ok(Self { plan, tls: OnceLock::new(), plain: OnceLock::new() })
+    }
+
+    /// Sends a request and reads the whole answer, whatever its status. There is no second try.
+    pub(super) async fn send(&self, request: HttpRequest) -> Result<Reply, RefreshError> {
+        match tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(request)).await {
+            Ok(reply) => reply,
+            Err(_) => Err(RefreshError::Unreachable {
+                reason: format!("no answer came within {} seconds", REQUEST_TIMEOUT.as_secs()),
+            }),
+        }
+    }
+
+    async fn exchange(&self, request: HttpRequest) -> Result<Reply, RefreshError> {
+        let on_the_way = |problem: Problem| RefreshError::Unreachable { reason: problem.to_string() };
+        let request = Request::try_from(request).map_err(|_| on_the_way(Problem::Client))?;
+        let client = self.client(request.url().scheme() == "https").map_err(on_the_way)?;
+        let is_proxied = self.plan.is_proxied(request.url());
+        let response = client.execute(request).await;
+        let response = response.map_err(|error| on_the_way(Problem::before_answer(&error, is_proxied)))?;
+        let status = response.status();
+        match read_whole(response, MAX_ANSWER_BYTES).await {
+            Ok(body) => Ok(Reply { status, body }),
+            Err(ReadError::Broken(problem)) => Err(on_the_way(problem)),
+            // The beginning of an error would tell no more than its status does.
+            Err(ReadError::TooLarge) if !status.is_success() => {
+                Err(verdict::of_error(status, &ErrorReply::default()))
+            }
+            Err(ReadError::TooLarge) => {
+                Err(RefreshError::Malformed { reason: format!("it is larger than {MAX_ANSWER_BYTES} bytes") })
+            }
+        }
+    }
+
+    fn client(&self, is_tls: bool) -> Result<&Client, Problem> {
+        let kept = if is_tls { &self.tls } else { &self.plain };
+        if let Some(client) = kept.get() {
+            return Ok(client);
+        }
+        // Two first requests at once may both get here; one client is kept.
+        let client = self.plan.build(is_tls).map_err(|error| error.problem)?;
+        Ok(kept.get_or_init(|| client))
+    }
+}
+
+/// A future of one answer.
+type Answer<'c> = Pin<Box<dyn Future<Output = Result<HttpResponse, RefreshError>> + Send + 'c>>;
+
+/// The HTTP client that `oauth2` is given: it hands on successes only, and judges all else by itself, since
+/// `oauth2` does not tell the status on.
+#[derive(Debug)]
+pub(super) struct SuccessOnly<'a> {
+    pub(super) caller: &'a Caller,
+    /// What the request holds that must not come back in an error.
+    pub(super) sent: &'a [&'a str],
+}
+
+impl<'c> AsyncHttpClient<'c> for SuccessOnly<'_> {
+    type Error = RefreshError;
+    type Future = Answer<'c>;
+
+    fn call(&'c self, request: HttpRequest) -> Self::Future {
+        Box::pin(async move {
+            let reply = self.caller.send(request).await?;
+            match reply.status.is_success() {
+                true => Ok(handed_on(reply)),
+                false => Err(verdict::of_error(reply.status, &ErrorReply::read(&reply.body, self.sent))),
+            }
+        })
+    }
+}
+
+/// A reply as `oauth2` wants it. A success counts as 200, and its content type is not told: what was spent for an
+/// answer is not to be lost for its label.
+pub(super) fn handed_on(mut reply: Reply) -> HttpResponse {
+    let mut response = Response::new(std::mem::take(&mut *reply.body));
+    if !reply.status.is_success() {
+        *response.status_mut() = reply.status;
+    }
+    response
+}

@@ -1,0 +1,73 @@
+//! An address that a secret may be sent to.
+
+use reqwest::Url;
+
+/// The URL of an endpoint: `https`, or `http` on a loopback address.
+pub(super) type Endpoint = Url;
+
+/// Checks a URL. The reason does not quote it: it may hold a password.
+pub(super) fn parse(text: &str) -> Result<Endpoint, String> {
+    let url = Url::parse(text).map_err(|error| format!("an endpoint of the issuer is no URL: {error}"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("an endpoint of the issuer must not hold a name or a password".into());
+    }
+    if url.fragment().is_some() {
+        return Err("an endpoint of the issuer must not have a fragment".into());
+    }
+    match url.scheme() {
+        "https" => Ok(url),
+        "http" if is_loopback(&url) => Ok(url),
+        "http" => Err(
+            "an endpoint of the issuer is reached by http, where others can read what is sent: use https, \
+             or a loopback address"
+                .into(),
+        ),
+        _ => Err("an endpoint of the issuer must begin with https://".into()),
+    }
+}
+
+/// Whether what is sent there stays on this machine.
+fn is_loopback(url: &Url) -> bool {
+    // An IPv6 address stands in brackets.
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    match host.parse::<std::net::IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        // Source: RFC 6761 section 6.3, which keeps this name to the machine itself.
+        Err(_) => host == "localhost",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_sent_by_https_or_stays_here() {
+        for good in [
+            "https://issuer.test/token",
+            "http://127.0.0.1:1/token",
+            "http://127.8.8.8/token",
+            "http://[::1]:9/token",
+            "http://LOCALHOST:5/token",
+        ] {
+            assert!(parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://issuer.test/token",
+            "http://localhost.issuer.test/token",
+            "http://127.0.0.1.issuer.test/token",
+            "http://127.0.0.1@issuer.test/token",
+            "http://10.0.0.1/token",
+            "http://0.0.0.0/token",
+            "ftp://127.0.0.1/token",
+            "https://me:canary@issuer.test/token",
+            "https://issuer.test/token#canary",
+            "file:///token",
+            "/token",
+            "",
+        ] {
+            let reason = parse(bad).unwrap_err();
+            assert!(!reason.contains("canary"), "{reason}");
+        }
+    }
+}
