@@ -59,13 +59,14 @@ pub(crate) fn check_web_url(key: &str, url: Option<&str>) -> Result<(), Settings
     }
 }
 
-/// How `nexus.yaml` names where a credential comes from: one of `env`, `file` and `source`, with an optional
-/// `account`.
+/// How `nexus.yaml` names where a credential comes from: one of `env`, `file`, `keyring` and `source`, with an
+/// optional `account`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CredentialSetting {
     env: Option<String>,
     file: Option<PathBuf>,
+    keyring: Option<String>,
     source: Option<String>,
     account: Option<String>,
 }
@@ -79,21 +80,23 @@ impl CredentialSetting {
             "properties": {
                 "env": { "type": "string", "description": "Variable of the host's environment that holds the token." },
                 "file": { "type": "string", "description": "File, readable by its owner alone, that holds the token and nothing else." },
+                "keyring": { "type": "string", "description": "Name of the API key in the keyring of the system, as `nexus key set NAME` puts it there." },
                 "source": { "type": "string", "description": "A source that the host's program brings along, by its name there." },
                 "account": { "type": "string", "description": "Account the token belongs to, where the vendor wants it named." },
             },
-            "oneOf": [{ "required": ["env"] }, { "required": ["file"] }, { "required": ["source"] }],
+            "oneOf": [{ "required": ["env"] }, { "required": ["file"] }, { "required": ["keyring"] }, { "required": ["source"] }],
         })
     }
 
     /// Looks the variable up, remembers the file, or finds the source; an error names the setting.
     pub(crate) fn source(&self, context: &BuildContext) -> Result<Arc<dyn CredentialSource>, SettingsError> {
         let wrong = |reason: String| SettingsError::new("credential", reason);
-        let token = match (&self.env, &self.file, &self.source) {
-            (Some(name), None, None) => StaticToken::from_environment(name, &context.environment),
-            (None, Some(file), None) => StaticToken::from_file(context.base_directory.join(file)),
-            (None, None, Some(name)) => return self.source_of_the_host(name, context).map_err(wrong),
-            _ => return Err(wrong("name one of `env`, `file` and `source`".into())),
+        let token = match (&self.env, &self.file, &self.keyring, &self.source) {
+            (Some(name), None, None, None) => StaticToken::from_environment(name, &context.environment),
+            (None, Some(file), None, None) => StaticToken::from_file(context.base_directory.join(file)),
+            (None, None, Some(name), None) => token_in_keyring(name).map_err(wrong)?,
+            (None, None, None, Some(name)) => return self.source_of_the_host(name, context).map_err(wrong),
+            _ => return Err(wrong("name one of `env`, `file`, `keyring` and `source`".into())),
         };
         Ok(Arc::new(match &self.account {
             Some(account) => token.with_account(account),
@@ -116,5 +119,56 @@ impl CredentialSetting {
                 false => format!("the program brings no source {name:?} along, but {}", known.join(", ")),
             }
         })
+    }
+}
+
+#[cfg(feature = "keyring")]
+fn token_in_keyring(name: &str) -> Result<StaticToken, String> {
+    crate::auth::store::KeyringKey::named(name).map(StaticToken::from_keyring).map_err(|error| error.reason)
+}
+
+#[cfg(not(feature = "keyring"))]
+fn token_in_keyring(_name: &str) -> Result<StaticToken, String> {
+    Err("this build of Nexus leaves out the feature `keyring`: name `env` or `file`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(setting: Value) -> Result<Arc<dyn CredentialSource>, SettingsError> {
+        let setting: CredentialSetting = serde_json::from_value(setting).unwrap();
+        setting.source(&BuildContext::new("/nowhere/home", "/nowhere"))
+    }
+
+    #[test]
+    fn a_credential_has_one_place() {
+        for setting in
+            [json!({}), json!({ "env": "A", "keyring": "b" }), json!({ "file": "a", "keyring": "b" })]
+        {
+            let error = source(setting).unwrap_err().to_string();
+            assert_eq!(error, "credential: name one of `env`, `file`, `keyring` and `source`");
+        }
+    }
+
+    #[cfg(feature = "keyring")]
+    #[test]
+    fn a_key_in_the_keyring_is_named_by_its_name() {
+        let source_of = |name: &str| source(json!({ "keyring": name }));
+        assert_eq!(source_of("openai").unwrap().describe(), "the keyring (service nexus, user openai)");
+        for name in ["", "openai-codex@/home", "two words"] {
+            let error = source_of(name).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("credential: {name:?} is no name of a key")), "{error}");
+        }
+    }
+
+    #[cfg(not(feature = "keyring"))]
+    #[test]
+    fn a_build_without_keyrings_says_so() {
+        let error = source(json!({ "keyring": "openai" })).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "credential: this build of Nexus leaves out the feature `keyring`: name `env` or `file`"
+        );
     }
 }

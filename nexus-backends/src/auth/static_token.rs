@@ -4,16 +4,21 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::Secret;
+use zeroize::Zeroizing;
 
+#[cfg(feature = "keyring")]
+use super::store::KeyringKey;
 use super::{Credential, CredentialError, CredentialSource, Standing};
 
 /// Largest credential file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// A token that somebody else keeps fresh: in a variable of the host's environment, or in a file.
+/// A token that somebody else keeps fresh: in a variable of the host's environment, in a file, or in the keyring of the
+/// system.
 ///
 /// The variable is looked up when the backend is built, since a process's environment does not change by
-/// itself. The file is read anew for each turn, so that its owner can replace it; it must belong to us alone.
+/// itself. The file and the keyring are read anew for each turn, so that their owner can replace what they hold; the
+/// file must be readable by us alone.
 #[derive(Clone)]
 pub struct StaticToken {
     place: Place,
@@ -22,8 +27,13 @@ pub struct StaticToken {
 
 #[derive(Clone)]
 enum Place {
-    Variable { name: String, value: Option<Secret> },
+    Variable {
+        name: String,
+        value: Option<Secret>,
+    },
     File(PathBuf),
+    #[cfg(feature = "keyring")]
+    Keyring(KeyringKey),
 }
 
 impl StaticToken {
@@ -40,6 +50,12 @@ impl StaticToken {
         Self { place: Place::File(path.into()), account: None }
     }
 
+    /// The API key in the keyring of the system.
+    #[cfg(feature = "keyring")]
+    pub fn from_keyring(key: KeyringKey) -> Self {
+        Self { place: Place::Keyring(key), account: None }
+    }
+
     /// Names the account.
     #[must_use]
     pub fn with_account(mut self, account: impl Into<String>) -> Self {
@@ -47,26 +63,57 @@ impl StaticToken {
         self
     }
 
+    /// Looks for the token. Files and keyrings are asked where waiting does no harm.
+    async fn token(&self) -> Result<Secret, CredentialError> {
+        if let Place::Variable { .. } = &self.place {
+            return self.place.token();
+        }
+        let place = self.place.clone();
+        match tokio::task::spawn_blocking(move || place.token()).await {
+            Ok(token) => token,
+            Err(_) => Err(self.place.unreadable("it could not be looked for, as the program ends")),
+        }
+    }
+}
+
+impl Place {
     fn token(&self) -> Result<Secret, CredentialError> {
-        match &self.place {
-            Place::Variable { value: Some(value), .. } => match unusable(value.expose()) {
-                Some(reason) => {
-                    Err(CredentialError::Unreadable { place: self.describe(), reason: reason.into() })
-                }
+        match self {
+            Self::Variable { value: Some(value), .. } => match unusable(value.expose()) {
+                Some(reason) => Err(self.unreadable(reason)),
                 None => Ok(value.clone()),
             },
-            Place::Variable { .. } => Err(CredentialError::Missing {
-                place: self.describe(),
-                remedy: "set it, or name another source in the configuration".into(),
+            Self::Variable { .. } => Err(self.missing("set it, or name another source in the configuration")),
+            Self::File(path) => read_private_file(path).map_err(|problem| match problem {
+                Problem::Missing => self.missing("write the token there, readable by you alone"),
+                Problem::Unreadable(reason) => self.unreadable(reason),
             }),
-            Place::File(path) => read_private_file(path).map_err(|problem| match problem {
-                Problem::Missing => CredentialError::Missing {
-                    place: self.describe(),
-                    remedy: "write the token there, readable by you alone".into(),
-                },
-                Problem::Unreadable(reason) => CredentialError::Unreadable { place: self.describe(), reason },
-            }),
+            #[cfg(feature = "keyring")]
+            Self::Keyring(key) => {
+                let found = key.read().map_err(|error| self.unreadable(error.reason))?;
+                let Some(token) = found.filter(|token| !token.expose().trim().is_empty()) else {
+                    return Err(self.missing(format!("run `nexus key set {}`", key.name())));
+                };
+                usable(token.expose()).map_err(|reason| self.unreadable(reason))
+            }
         }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Self::Variable { name, .. } => format!("the variable {name}"),
+            Self::File(path) => format!("the file {}", path.display()),
+            #[cfg(feature = "keyring")]
+            Self::Keyring(key) => key.place(),
+        }
+    }
+
+    fn missing(&self, remedy: impl Into<String>) -> CredentialError {
+        CredentialError::Missing { place: self.describe(), remedy: remedy.into() }
+    }
+
+    fn unreadable(&self, reason: impl Into<String>) -> CredentialError {
+        CredentialError::Unreadable { place: self.describe(), reason: reason.into() }
     }
 }
 
@@ -75,7 +122,7 @@ enum Problem {
     Unreadable(String),
 }
 
-/// Reads a token file that nobody else may read.
+/// Reads a token file that nobody else may read. It may be a link, as files are that a host mounts into a container.
 fn read_private_file(path: &std::path::Path) -> Result<Secret, Problem> {
     use std::io::Read as _;
 
@@ -83,7 +130,15 @@ fn read_private_file(path: &std::path::Path) -> Result<Secret, Problem> {
         std::io::ErrorKind::NotFound => Problem::Missing,
         _ => Problem::Unreadable(error.to_string()),
     };
-    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let mut options = std::fs::File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // Without it, a pipe in its place would be waited for.
+        options.custom_flags(i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default());
+    }
+    let mut file = options.open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(Problem::Unreadable("it is not a file".into()));
@@ -96,20 +151,24 @@ fn read_private_file(path: &std::path::Path) -> Result<Secret, Problem> {
             return Err(Problem::Unreadable(format!("others may read it (mode {mode:o}): make it 600")));
         }
     }
-    if metadata.len() > MAX_FILE_BYTES {
+    // One byte more than there should be, so that the buffer never moves and still shows a file that grows.
+    let room = metadata.len().min(MAX_FILE_BYTES) + 1;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(room).unwrap_or_default()));
+    file.by_ref().take(room).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(Problem::Unreadable(format!("it is larger than {MAX_FILE_BYTES} bytes")));
     }
-    let mut text = String::new();
-    file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(unreadable)?;
-    let text = Secret::new(text);
-    let token = text.expose().trim();
-    if token.is_empty() {
+    let text = std::str::from_utf8(&bytes).map_err(|_| Problem::Unreadable("it is not text".into()))?;
+    if text.trim().is_empty() {
         return Err(Problem::Missing);
     }
-    match unusable(token) {
-        Some(reason) => Err(Problem::Unreadable(reason.into())),
-        None => Ok(Secret::new(token)),
-    }
+    usable(text).map_err(|reason| Problem::Unreadable(reason.into()))
+}
+
+/// The token in a text, or why there is none.
+fn usable(text: &str) -> Result<Secret, &'static str> {
+    let token = text.trim();
+    unusable(token).map_or_else(|| Ok(Secret::new(token)), Err)
 }
 
 /// Why a text is no token: no header could carry it.
@@ -130,23 +189,20 @@ impl fmt::Debug for StaticToken {
 #[async_trait]
 impl CredentialSource for StaticToken {
     fn describe(&self) -> String {
-        match &self.place {
-            Place::Variable { name, .. } => format!("the variable {name}"),
-            Place::File(path) => format!("the file {}", path.display()),
-        }
+        self.place.describe()
     }
 
     async fn standing(&self) -> Result<Standing, CredentialError> {
-        self.token().map(|_| Standing::default())
+        self.token().await.map(|_| Standing::default())
     }
 
     async fn credential(&self, _life: Duration) -> Result<Credential, CredentialError> {
-        let mut credential = Credential::new(self.token()?);
+        let mut credential = Credential::new(self.token().await?);
         credential.account.clone_from(&self.account);
         Ok(credential)
     }
 
-    /// A file may have been replaced since it was read; a variable stays what it is.
+    /// A file or an entry may have been replaced since it was read; a variable stays what it is.
     async fn renewed(
         &self,
         refused: &Credential,
@@ -154,7 +210,7 @@ impl CredentialSource for StaticToken {
     ) -> Result<Option<Credential>, CredentialError> {
         match &self.place {
             Place::Variable { .. } => Ok(None),
-            Place::File(_) => {
+            _ => {
                 let credential = self.credential(life).await?;
                 Ok((credential.token != refused.token).then_some(credential))
             }
