@@ -18,6 +18,8 @@
 //! `nexus_router` the configuration and the choice, `nexus_backends` the vendors, each behind a feature of
 //! this crate (`claude`, `codex`, `grok`; all are on by default).
 
+#[cfg(any(feature = "login", feature = "native"))]
+pub use nexus_backends::http;
 pub use nexus_backends::{auth, registry};
 pub use nexus_core::{
     AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, BuildContext, CallId,
