@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use memchr::memmem;
 use zeroize::Zeroizing;
@@ -34,31 +34,42 @@ const LONGEST_TOKEN_BYTES: usize = 16 << 10;
 /// Longest beginning of a token that is not yet told apart from other text.
 const UNDECIDED_BYTES: usize = 40;
 
-/// Finds secrets in bytes. `Debug` shows how many it was given.
+/// Finds secrets in bytes. Clones know the same secrets, also those that are learnt later. `Debug` shows how many
+/// it knows.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    secrets: Arc<Vec<Zeroizing<Vec<u8>>>>,
+    secrets: Arc<RwLock<Vec<Zeroizing<Vec<u8>>>>>,
 }
 
 impl Redactor {
     /// Looks for these secrets, and for what looks like a token. An empty secret is ignored.
     pub fn new(secrets: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
-        let mut found: Vec<Zeroizing<Vec<u8>>> = Vec::new();
+        let redactor = Self::default();
         for secret in secrets {
-            let secret = secret.as_ref();
-            if secret.is_empty() {
-                continue;
-            }
-            if let Ok(text) = std::str::from_utf8(secret) {
-                let quoted = Zeroizing::new(serde_json::to_string(text).unwrap_or_default());
-                let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-                if let Some(inner) = inner.filter(|inner| inner.as_bytes() != secret) {
-                    found.push(Zeroizing::new(inner.as_bytes().to_vec()));
-                }
-            }
-            found.push(Zeroizing::new(secret.to_vec()));
+            redactor.learn(secret);
         }
-        Self { secrets: Arc::new(found) }
+        redactor
+    }
+
+    /// Looks for this secret as well, from now on. An empty one is ignored.
+    pub fn learn(&self, secret: impl AsRef<[u8]>) {
+        let secret = secret.as_ref();
+        if secret.is_empty() {
+            return;
+        }
+        let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(text) = std::str::from_utf8(secret) {
+            let quoted = Zeroizing::new(serde_json::to_string(text).unwrap_or_default());
+            let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            if let Some(inner) = inner.filter(|inner| inner.as_bytes() != secret) {
+                known.push(Zeroizing::new(inner.as_bytes().to_vec()));
+            }
+        }
+        known.push(Zeroizing::new(secret.to_vec()));
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Vec<Zeroizing<Vec<u8>>>> {
+        self.secrets.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `bytes` with every secret replaced.
@@ -68,13 +79,13 @@ impl Redactor {
     }
 
     fn longest(&self) -> usize {
-        self.secrets.iter().map(|secret| secret.len()).max().unwrap_or(0)
+        self.known().iter().map(|secret| secret.len()).max().unwrap_or(0)
     }
 
     /// Where secrets stand, in order and without overlap.
     fn matches(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
-        for secret in self.secrets.iter() {
+        for secret in self.known().iter() {
             ranges
                 .extend(memmem::find_iter(bytes, secret.as_slice()).map(|start| start..start + secret.len()));
         }
@@ -120,7 +131,7 @@ impl Redactor {
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Redactor({} patterns)", self.secrets.len())
+        write!(formatter, "Redactor({} patterns)", self.known().len())
     }
 }
 
@@ -249,6 +260,17 @@ mod tests {
             "pass=[redacted], {\"a\":\"[redacted]\"} Authorization: [redacted] key [redacted] jwt [redacted]! \
              ask-me about sk-8 and task-abcdefghijklmnopqrstuv"
         );
+    }
+
+    #[test]
+    fn a_clone_learns_what_the_other_learns() {
+        let redactor = Redactor::new(["first"]);
+        let mut stream = StreamRedactor::new(redactor.clone());
+        redactor.learn("second");
+        let mut out = stream.push(b"first, sec");
+        out.extend(stream.push(b"ond, third"));
+        out.extend(stream.finish());
+        assert_eq!(text(out), "[redacted], [redacted], third");
     }
 
     #[test]

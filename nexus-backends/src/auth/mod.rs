@@ -20,6 +20,8 @@ mod login;
 pub mod logins;
 #[cfg(feature = "login")]
 mod oauth;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod projection;
 mod sign_in;
 mod static_token;
 pub mod store;
@@ -36,5 +38,7 @@ pub use login::{Identity, Login};
 pub use oauth::{
     ClaimPath, DeviceFlow, IdentityClaims, Issuer, OAuthSignIn, Redirect, RevocationStyle, SignInMethod,
 };
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+pub(crate) use projection::{Lease, Term};
 pub use sign_in::{LoginScreen, LoginStep, RefreshError, Revocation, SignIn, SignInError};
 pub use static_token::StaticToken;

@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nexus_core::{
     AppliedEffort, Availability, BackendId, Capabilities, Cost, FinishReason, ModelId, Phase, ProcessExit,
-    ResumeHandle, Secret, TurnEvent, TurnRequest, Usage,
+    ResumeHandle, TurnEvent, TurnRequest, Usage,
 };
 use serde_json::Value;
 
-use super::{ledger::LedgerEntry, run_home::RunHome, spawn::Invocation};
-use crate::turn::Failure;
+use super::{ledger::LedgerEntry, lent::Lent, run_home::RunHome, spawn::Invocation};
+use crate::{redact::Redactor, turn::Failure};
 
 /// A vendor's CLI: what it can do, whether it is there, and how one process of it is prepared.
 #[async_trait]
@@ -94,8 +94,10 @@ pub(crate) struct Prepared<C> {
     pub(crate) conversation: C,
     /// Its hermetic home; lives until the conversation has ended and its record was read.
     pub(crate) home: Option<RunHome>,
-    /// What the output is redacted of.
-    pub(crate) secrets: Vec<Secret>,
+    /// Takes what was lent out of the output.
+    pub(crate) redactor: Redactor,
+    /// What the process is lent.
+    pub(crate) lent: Lent,
     /// The version of the program, if it is known before it runs.
     pub(crate) version: Option<String>,
     /// What the caller should know before the turn starts, such as an untested version.

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use futures::FutureExt as _;
 use nexus_core::{
-    CancelToken, ErrorKind, EventSink, FinishReason, Limits, ProcessExit, ProcessReport, Survivor,
+    CancelToken, ErrorKind, EventSink, FinishReason, Limits, ProcessExit, ProcessReport, Survivor, TurnEvent,
     turn::Unrecognized,
 };
 use serde::de::IgnoredAny;
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     conversation::{Conversation, Polite as AskedBy, ProcessEnd, Repair, Step, Verdict},
+    lent::Lent,
     lines::{Line, LineEnding},
     spawn::{Exit, ExitStatus, Polite, Process, Stop},
     tally::Tally,
@@ -36,6 +37,7 @@ pub(super) struct Drive<'a> {
     pub(super) process: &'a Process,
     pub(super) conversation: &'a mut dyn Conversation,
     pub(super) home: Option<&'a Path>,
+    pub(super) lent: &'a mut Lent,
     pub(super) cancel: &'a CancelToken,
     pub(super) watch: &'a mut Watch,
     pub(super) log: &'a mut TurnLog,
@@ -106,6 +108,8 @@ impl Drive<'_> {
                     Some(line) => state = self.lines(line, state),
                     None => break,
                 },
+                // After the lines, so that whatever was said before is known here.
+                warning = self.lent.renew() => self.log.event(TurnEvent::warning(warning)),
             }
         }
         self.finish(state).await

@@ -96,7 +96,8 @@ impl Cli for Script {
                 backend: plan.backend.clone(),
             },
             home: None,
-            secrets: Vec::new(),
+            redactor: crate::redact::Redactor::default(),
+            lent: super::lent::Lent::Nothing,
             version: Some("1.0".into()),
             warnings: Vec::new(),
         })

@@ -25,6 +25,11 @@ pub mod executable;
 #[cfg(feature = "grok")]
 pub mod grok;
 pub mod ledger;
+#[cfg(any(feature = "codex", feature = "grok"))]
+mod lender;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+#[cfg_attr(not(feature = "grok"), allow(dead_code, reason = "one vendor has a way to renew"))]
+mod lent;
 pub mod lines;
 pub mod process_tree;
 mod record;

@@ -17,10 +17,7 @@ use super::{
     spawn::{Bounds, SpawnError},
     tally::Tally,
 };
-use crate::{
-    redact::Redactor,
-    turn::{AnswerCheck, Failure, TurnLog, Watch, sleep_until},
-};
+use crate::turn::{AnswerCheck, Failure, TurnLog, Watch, sleep_until};
 
 /// Runs one turn on one CLI.
 pub(super) struct Turn<'a, C> {
@@ -149,16 +146,15 @@ impl<'a, C: Cli> Turn<'a, C> {
             }
             prepared = self.backend.cli.prepare(plan, attempt) => prepared?,
         };
-        let Prepared { invocation, mut conversation, home, secrets, version, warnings } = prepared;
+        // The home is dropped last, and before it what was lent: whoever was lent it is gone by then.
+        let Prepared { invocation, mut conversation, home, redactor, mut lent, version, warnings } = prepared;
         if version.is_some() {
             self.log.provenance.version = version;
         }
         for warning in warnings {
             self.log.event(TurnEvent::warning(warning));
         }
-        let mut invocation = invocation
-            .ledger(&plan.ledger)
-            .redactor(Redactor::new(secrets.iter().map(|secret| secret.expose().as_bytes())));
+        let mut invocation = invocation.ledger(&plan.ledger).redactor(redactor);
         if let Some(record) = &self.backend.record {
             let name = format!("{}-{}", plan.ledger.run(), self.log.provenance.attempts);
             invocation = invocation.record(record.join(name));
@@ -174,6 +170,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             process: &process,
             conversation: &mut conversation,
             home: home.as_ref().map(RunHome::path),
+            lent: &mut lent,
             cancel: &self.cancel,
             watch: &mut self.watch,
             log: &mut self.log,

@@ -36,7 +36,7 @@ mod translate;
 mod versions;
 mod wire;
 
-use std::{ffi::OsStr, path::PathBuf, sync::Arc};
+use std::{ffi::OsStr, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -56,8 +56,11 @@ use super::{
     spawn::{Invocation, StdinMode},
     version::version_line,
 };
-use crate::auth::CredentialSource;
-use crate::turn::Failure;
+use crate::{
+    auth::{CredentialSource, Lease, Term},
+    redact::Redactor,
+    turn::Failure,
+};
 
 /// The program, where the settings name no other.
 const PROGRAM: &str = "claude";
@@ -126,9 +129,10 @@ impl Claude {
             .map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))
     }
 
-    async fn credential(&self, plan: &TurnPlan) -> Result<Option<Secret>, Failure> {
+    /// Borrows the credential that the settings name. The user's own login is the program's business alone.
+    async fn borrow(&self, term: Term) -> Result<Option<Lease>, Failure> {
         let Some(source) = &self.credential else { return Ok(None) };
-        Ok(Some(source.credential(plan.lifetime()).await?.token))
+        Ok(Some(Lease::borrow(source, term).await?))
     }
 
     /// Whether the user has logged in, as far as that shows without opening anything.
@@ -242,8 +246,11 @@ impl Cli for Claude {
         if matches!(attempt, Attempt::Repair { .. }) {
             return Err(Failure::new(ErrorKind::OutputInvalid, "the process that would ask again has ended"));
         }
-        let credential = self.credential(plan).await?;
-        let place = home::settle(plan, &attempt, &self.settings, &self.context, credential.as_ref())?;
+        let term = Term { run: plan.lifetime(), margin: Duration::ZERO };
+        let lease = self.borrow(term).await?;
+        warnings.extend(lease.as_ref().and_then(|lease| lease.shortfall(term)));
+        let token = lease.as_ref().map(|lease| &lease.credential().token);
+        let place = home::settle(plan, &attempt, &self.settings, &self.context, token)?;
         let keeps_session = place.session.is_kept();
         let arguments = args::arguments(request, plan.effort, keeps_session, place.resume.as_deref());
         let model_and_effort = request.model.as_ref().zip(plan.effort);
@@ -266,7 +273,8 @@ impl Cli for Claude {
             invocation,
             conversation,
             home: Some(place.home),
-            secrets: credential.into_iter().collect(),
+            redactor: Redactor::new(token.map(Secret::expose)),
+            lent: lease.into(),
             version: Some(versions::number(&version).to_owned()),
             warnings,
         })

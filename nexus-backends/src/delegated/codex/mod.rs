@@ -30,7 +30,7 @@ mod tests;
 mod translate;
 mod wire;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -50,17 +50,17 @@ use super::{
     conversation::{Attempt, Cli, Prepared, TurnPlan},
     environment::Environment,
     executable::{Executable, ExecutableError},
+    lender::{Lender, OwnLogin},
+    lent::Lent,
     run_home::RunHome,
     settings::{Billing, Settings},
     spawn::{Invocation, StdinMode},
 };
-use crate::auth::{Credential, CredentialSource};
-use crate::turn::Failure;
-
-/// What to do where no credential is configured.
-const NAME_A_CREDENTIAL: &str = "no credential is configured: set `credential: { env: NAME }` or \
-     `credential: { file: PATH }`, for a ChatGPT token with its `account`; logging in by Nexus itself is not \
-     there yet, and the CLI's own login is never used";
+use crate::{
+    auth::{Lease, Term},
+    redact::Redactor,
+    turn::Failure,
+};
 
 /// The kind `codex-cli`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,9 +86,8 @@ impl BackendKind for CodexCli {
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let settings = Settings::read(settings, context)?;
-        let credential = settings.credential_source(context)?;
         let cli = Codex {
-            credential,
+            lender: Lender::of(&settings, OwnLogin::Codex, context)?,
             environment: HostEnvironment(context.environment.clone()),
             settings: settings.clone(),
         };
@@ -100,7 +99,7 @@ impl BackendKind for CodexCli {
 #[derive(Debug)]
 struct Codex {
     settings: Settings,
-    credential: Option<Arc<dyn CredentialSource>>,
+    lender: Lender,
     environment: HostEnvironment,
 }
 
@@ -125,14 +124,12 @@ impl Codex {
         home::environment(&self.environment.0, &self.settings, None, folders).map_err(invalid)
     }
 
-    async fn borrow_credential(&self, plan: &TurnPlan) -> Result<Credential, Failure> {
-        let Some(source) = &self.credential else {
-            return Err(Failure::new(ErrorKind::Unauthenticated, NAME_A_CREDENTIAL));
-        };
-        let credential = source.credential(plan.lifetime()).await?;
-        match mismatch(self.settings.billing, &credential.token) {
+    /// Borrows the credential, and holds it against who is to be billed.
+    async fn borrow(&self, term: Term) -> Result<Lease, Failure> {
+        let lease = self.lender.lend(term).await?;
+        match mismatch(self.settings.billing, &lease.credential().token) {
             Some(reason) => Err(Failure::new(ErrorKind::BillingMismatch, reason)),
-            None => Ok(credential),
+            None => Ok(lease),
         }
     }
 
@@ -202,13 +199,8 @@ impl Cli for Codex {
             Ok(version) => version,
             Err(failure) => return Availability::Unusable { reason: failure.message.unwrap_or_default() },
         };
-        match &self.credential {
-            None => return Availability::Unauthenticated { remedy: NAME_A_CREDENTIAL.to_owned() },
-            Some(source) => {
-                if let Err(error) = source.standing().await {
-                    return Availability::Unauthenticated { remedy: error.to_string() };
-                }
-            }
+        if let Some(refusal) = self.lender.refusal().await {
+            return refusal;
         }
         let notes = program::version_warning(&version).into_iter().collect();
         Availability::Ready { version: Some(version), notes }
@@ -224,7 +216,10 @@ impl Cli for Codex {
         }
         let bare = self.bare_environment(&folders)?;
         let version = program::version(&executable, &bare).await?;
-        let credential = self.borrow_credential(plan).await?;
+        // The program takes whatever is in its environment to the end, and asks for nothing else.
+        let term = Term { run: plan.lifetime(), margin: Duration::ZERO };
+        let lease = self.borrow(term).await?;
+        let warnings = program::version_warning(&version).into_iter().chain(lease.shortfall(term)).collect();
 
         let keeper = match &request.session {
             SessionMode::Ephemeral => None,
@@ -241,13 +236,13 @@ impl Cli for Codex {
         };
         let effort = Self::effort(plan, catalog.as_deref());
         let script = args::script(plan, resumed.as_ref(), effort.effort)?;
-        let account = credential.account.as_deref();
+        let account = lease.credential().account.as_deref();
         let provider = Provider { settings: &self.settings, account, version: Some(&version) };
         self.write_home(plan, &home, &provider, catalog.as_deref())?;
 
         let mut environment = home::environment(&self.environment.0, &self.settings, Some(request), &folders)
             .map_err(invalid)?;
-        environment.set(TOKEN_VARIABLE, credential.token.expose()).map_err(invalid)?;
+        environment.set(TOKEN_VARIABLE, lease.credential().token.expose()).map_err(invalid)?;
         let invocation = Invocation::new(executable, &plan.working_directory)
             .arguments(args::ARGUMENTS)
             .environment(environment)
@@ -258,8 +253,9 @@ impl Cli for Codex {
             invocation,
             conversation,
             home: Some(home),
-            secrets: vec![credential.token],
-            warnings: program::version_warning(&version).into_iter().collect(),
+            redactor: Redactor::new([lease.credential().token.expose()]),
+            lent: Lent::Lease(lease),
+            warnings,
             version: Some(version),
         })
     }

@@ -13,15 +13,15 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use nexus_core::PromptBlock;
+use nexus_core::{PromptBlock, Secret};
 use serde_json::{Value, json};
 
-use super::translate::grok_home;
+use super::{gate::Gate, translate::grok_home};
 use crate::{
-    auth::Credential,
+    auth::{Credential, Lease},
     delegated::{run_home::RunHome, settings::Billing},
 };
 
@@ -36,6 +36,10 @@ const METERED_ENTRY: &str = "xai::api_key";
 /// Stands for the account where it is not named: without one, the CLI would ask for it and write the file
 /// anew.
 const UNNAMED_ACCOUNT: &str = "nexus";
+
+/// What is taken off the end that the CLI is told, unless a tenth of what is left is less: for requests on their way,
+/// and clocks that differ.
+const EARLY: Duration = Duration::from_secs(30);
 
 /// Everything but the way of signing in.
 ///
@@ -163,10 +167,31 @@ fn content_block(block: &PromptBlock) -> Option<Value> {
     }
 }
 
-/// Lends the credential to the next process of this home.
-pub(super) fn lend(home: &RunHome, credential: &Credential, billing: Billing) -> io::Result<()> {
-    forget(&grok_home(home.path()).join("auth.json"))?;
-    home.write("grok/auth.json", entry(credential, billing, SystemTime::now()).to_string())?;
+/// Where the CLI looks for its credential.
+pub(super) fn credential_file(home: &RunHome) -> PathBuf {
+    grok_folder(home).join("auth.json")
+}
+
+/// Puts what is lent into the file. Says when the CLI will take it for run out.
+pub(super) fn lend(lease: &mut Lease, file: &Path, billing: Billing) -> io::Result<Option<SystemTime>> {
+    let now = SystemTime::now();
+    let end = told_end(lease.credential(), now);
+    let text = Secret::new(entry(lease.credential(), end, billing, now).to_string());
+    lease.put(file, &text)?;
+    Ok(end)
+}
+
+/// The end that the CLI is told of.
+fn told_end(credential: &Credential, now: SystemTime) -> Option<SystemTime> {
+    let end = credential.expires_at?;
+    let left = end.duration_since(now).unwrap_or_default();
+    Some(end.checked_sub(EARLY.min(left / 10)).unwrap_or(end))
+}
+
+/// Lets the CLI run our hooks around each tool; see [`gate`](super::gate).
+pub(super) fn write_gate(home: &RunHome) -> io::Result<()> {
+    forget(&grok_folder(home).join("hooks/gate.json"))?;
+    home.write("grok/hooks/gate.json", Gate::hooks())?;
     Ok(())
 }
 
@@ -178,7 +203,7 @@ fn forget(file: &Path) -> io::Result<()> {
     }
 }
 
-fn entry(credential: &Credential, billing: Billing, now: SystemTime) -> Value {
+fn entry(credential: &Credential, end: Option<SystemTime>, billing: Billing, now: SystemTime) -> Value {
     let account = credential.account.as_deref().unwrap_or(UNNAMED_ACCOUNT);
     let mut entry = json!({
         "key": credential.token.expose(),
@@ -194,8 +219,8 @@ fn entry(credential: &Credential, billing: Billing, now: SystemTime) -> Value {
     };
     if let (Value::Object(entry), Value::Object(more)) = (&mut entry, more) {
         entry.extend(more);
-        if let Some(expiry) = credential.expires_at {
-            entry.insert("expires_at".into(), Value::String(timestamp(expiry)));
+        if let Some(end) = end {
+            entry.insert("expires_at".into(), Value::String(timestamp(end)));
         }
     }
     json!({ name: entry })
@@ -232,10 +257,6 @@ pub(super) fn updates_length(session: Option<&Path>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use nexus_core::Secret;
-
     use super::*;
 
     #[test]
@@ -262,25 +283,21 @@ mod tests {
     fn an_entry_can_renew_nothing() {
         let credential = Credential::new(Secret::new("canary")).with_expiry(UNIX_EPOCH).with_account("me");
         for billing in [Billing::Plan, Billing::Metered] {
-            let text = entry(&credential, billing, UNIX_EPOCH).to_string();
+            let text = entry(&credential, Some(UNIX_EPOCH), billing, UNIX_EPOCH).to_string();
             assert!(text.contains("canary") && text.contains("\"me\""), "{text}");
             assert!(!text.contains("refresh_token"), "{text}");
         }
     }
 
-    #[cfg(unix)]
     #[test]
-    fn what_is_written_is_for_the_owner_alone() {
-        use std::os::unix::fs::PermissionsExt as _;
-
-        let nexus = tempfile::tempdir().unwrap();
-        let entry = crate::delegated::ledger::LedgerEntry::begin(nexus.path()).unwrap();
-        let home = entry.home().unwrap();
-        furnish(&home, Billing::Plan).unwrap();
-        for _ in 0..2 {
-            lend(&home, &Credential::new(Secret::new("canary")), Billing::Plan).unwrap();
-        }
-        let file = grok_folder(&home).join("auth.json");
-        assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    fn the_cli_turns_away_from_a_token_before_it_ends() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let told = |seconds| {
+            let credential =
+                Credential::new(Secret::new("canary")).with_expiry(now + Duration::from_secs(seconds));
+            told_end(&credential, now).unwrap().duration_since(now).unwrap().as_secs()
+        };
+        assert_eq!((told(3_600), told(100), told(0)), (3_570, 90, 0));
+        assert_eq!(told_end(&Credential::new(Secret::new("canary")), now), None);
     }
 }

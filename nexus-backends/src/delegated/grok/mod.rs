@@ -11,10 +11,12 @@ mod answer;
 mod args;
 mod capabilities;
 mod failure;
+mod gate;
 mod home;
 mod outcome;
 mod prepare;
 mod record;
+mod renewal;
 mod sandbox;
 mod sessions;
 mod tools;
@@ -44,22 +46,19 @@ use super::{
     conversation::{Attempt, Cli, Prepared, TurnPlan},
     environment::{Environment, EnvironmentBuilder, NetworkSettings},
     executable::{Executable, ExecutableError},
+    lender::{Lender, OwnLogin},
     settings::{Billing, Settings},
 };
-use crate::auth::CredentialSource;
 use crate::turn::Failure;
 
 /// The name of the program.
 const PROGRAM: &str = "grok";
 /// How to get it.
 const INSTALL: &str = "install it with `npm install -g @xai-official/grok`, or name it as `executable`";
-/// How to lend it a credential.
-const CREDENTIAL: &str = "set `credential` to { env: NAME } or { file: PATH }, \
-     and `billing` to plan (an access token of a subscription) or metered (an API key)";
 
 /// The kind `grok-cli`: Grok Build, with its own loop and tools.
 ///
-/// Settings: `executable`, `credential` (required to run), `billing` (`plan`, the default: an access token of
+/// Settings: `executable`, `credential` (default: the login of `nexus login grok`), `billing` (`plan`, the default: an access token of
 /// a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GrokCli;
@@ -94,7 +93,7 @@ impl BackendKind for GrokCli {
 pub(crate) struct Grok {
     program: PathBuf,
     host: Environment,
-    credential: Option<Arc<dyn CredentialSource>>,
+    lender: Lender,
     billing: Billing,
     base_url: Option<String>,
     network: NetworkSettings,
@@ -114,7 +113,7 @@ impl Grok {
         let search_path = host.value("PATH").map(OsStr::to_owned);
         Ok(Self {
             program: settings.executable.clone().unwrap_or_else(|| PROGRAM.into()),
-            credential: settings.credential_source(context)?,
+            lender: Lender::of(settings, OwnLogin::Grok, context)?,
             billing: settings.billing.unwrap_or(Billing::Plan),
             base_url: settings.base_url.clone(),
             network: match settings.network.inherit_proxy {
@@ -160,11 +159,8 @@ impl Cli for Grok {
             Ok(version) => version,
             Err(reason) => return Availability::Unusable { reason },
         };
-        let Some(credential) = &self.credential else {
-            return Availability::Unauthenticated { remedy: CREDENTIAL.into() };
-        };
-        if let Err(error) = credential.standing().await {
-            return Availability::Unauthenticated { remedy: error.to_string() };
+        if let Some(refusal) = self.lender.refusal().await {
+            return refusal;
         }
         match version.refusal() {
             Some(reason) => Availability::Unusable { reason },

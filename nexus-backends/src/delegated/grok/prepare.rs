@@ -5,29 +5,34 @@ use std::{io, sync::atomic::Ordering, time::Duration};
 use nexus_core::{ErrorKind, PromptBlock, SessionMode, ToolAccess, TurnRequest};
 
 use super::{
-    CREDENTIAL, Grok, INSTALL,
+    Grok, INSTALL,
     args::{Arguments, Session},
-    capabilities, home,
+    capabilities,
+    gate::{Gate, ToolsRunning},
+    home,
     record::{self, RetryWatch},
+    renewal::{Renewal, TurnTime},
     sandbox::{self, Fence},
     sessions::{self, Keeping},
     translate::GrokConversation,
     version,
 };
-use crate::turn::Failure;
 use crate::{
-    auth::Credential,
+    auth::{Lease, Term},
     delegated::{
         conversation::{Attempt, Prepared, TurnPlan},
         environment::{Environment, EnvironmentError},
         executable::Executable,
+        lent::Lent,
         run_home::RunHome,
         settings::Billing,
         spawn::Invocation,
     },
+    redact::Redactor,
+    turn::Failure,
 };
 
-/// What is left of a credential's life when the deadline comes.
+/// What is left of a credential's life when the deadline comes. Source: the CLI's own margin.
 const SPARE_LIFE: Duration = Duration::from_secs(300);
 /// What an API key of the vendor's begins with.
 const KEY_PREFIX: &str = "xai-";
@@ -49,7 +54,8 @@ impl Grok {
         let executable = self.executable().map_err(|error| {
             Failure::new(ErrorKind::NotInstalled, format!("{error}: {INSTALL}")).with_source(error)
         })?;
-        let credential = self.borrow(plan).await?;
+        let term = Term { run: plan.lifetime(), margin: SPARE_LIFE };
+        let lease = self.borrow(term).await?;
         let (home, start) = self.home(plan, attempt)?;
         let mut warnings = Vec::new();
 
@@ -80,7 +86,11 @@ impl Grok {
             Some(_) => Some(home.path().join("agent.md")),
             None => None,
         };
-        home::lend(&home, &credential, self.billing).map_err(unwritable)?;
+        let tools = ToolsRunning::default();
+        let redactor = Redactor::new([lease.credential().token.expose()]);
+        let turn = TurnTime::of(request, term);
+        let lent =
+            self.hand_over(lease, turn, &home, &tools, &redactor, &mut warnings).map_err(unwritable)?;
 
         let grok_home = home::grok_folder(&home);
         let session_id = start.session.id().to_owned();
@@ -107,28 +117,23 @@ impl Grok {
         let invocation = self.invocation(plan, &executable, &arguments, environment, &home)?;
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let conversation = GrokConversation::new(plan.backend.clone(), request.tool_access, process)
-            .with_session(keeping, watch);
+            .with_session(keeping, watch)
+            .with_tools_running(tools);
         Ok(Prepared {
             invocation: invocation.display_only(is_display_only),
             conversation,
             home: Some(home),
-            secrets: vec![credential.token],
+            redactor,
+            lent,
             version: Some(known.text().to_owned()),
             warnings,
         })
     }
 
     /// Borrows the credential, and holds it against who is to be billed.
-    async fn borrow(&self, plan: &TurnPlan) -> Result<Credential, Failure> {
-        let Some(source) = &self.credential else {
-            return Err(Failure::new(
-                ErrorKind::Unauthenticated,
-                format!("no credential is configured: {CREDENTIAL}"),
-            ));
-        };
-        let life = plan.lifetime().saturating_add(SPARE_LIFE);
-        let credential = source.credential(life).await?;
-        let token = credential.token.expose();
+    async fn borrow(&self, term: Term) -> Result<Lease, Failure> {
+        let lease = self.lender.lend(term).await?;
+        let token = lease.credential().token.expose();
         let mismatch = match self.billing {
             Billing::Plan => token.starts_with(KEY_PREFIX).then_some("an API key"),
             Billing::Metered => {
@@ -137,13 +142,47 @@ impl Grok {
         };
         match mismatch {
             Some(what) => {
-                let place = source.describe();
+                let place = lease.place();
                 let billing = self.billing.as_str();
                 let reason = format!("billing is {billing}, but {place} holds {what}");
                 Err(Failure::new(ErrorKind::BillingMismatch, reason))
             }
-            None => Ok(credential),
+            None => Ok(lease),
         }
+    }
+
+    /// Lends the credential to the process, and what it takes to give it a fresh one.
+    fn hand_over(
+        &self,
+        mut lease: Lease,
+        turn: TurnTime,
+        home: &RunHome,
+        tools: &ToolsRunning,
+        redactor: &Redactor,
+        warnings: &mut Vec<String>,
+    ) -> io::Result<Lent> {
+        let file = home::credential_file(home);
+        let told = home::lend(&mut lease, &file, self.billing)?;
+        let Some(told) = told.filter(|_| turn.may_outlive(&lease)) else { return Ok(Lent::Lease(lease)) };
+        warnings.extend(lease.shortfall(turn.term));
+        let gate = match turn.access {
+            ToolAccess::ScopedOnly => None,
+            _ => {
+                home::write_gate(home)?;
+                Some(Gate::new(&home::grok_folder(home), tools.clone()))
+            }
+        };
+        let renewal = Renewal {
+            lease,
+            file,
+            billing: self.billing,
+            redactor: redactor.clone(),
+            turn,
+            gate,
+            told,
+            has_warned: false,
+        };
+        Ok(Lent::Renewed(renewal.into_stream()))
     }
 
     /// The home of the process, furnished, with the conversation in it that it goes on from.

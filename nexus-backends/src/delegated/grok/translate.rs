@@ -24,7 +24,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
-    answer, failure, outcome,
+    answer, failure,
+    gate::ToolsRunning,
+    outcome,
     record::{self, Answer, RetryWatch, TurnEnd},
     sessions::Keeping,
     tools, wire,
@@ -52,6 +54,7 @@ pub(crate) struct GrokConversation {
     reached_max_turns: bool,
     last: Option<Last>,
     phase: Phase,
+    tools_running: ToolsRunning,
 }
 
 /// Names messages, differently in each process of a turn.
@@ -115,6 +118,7 @@ impl GrokConversation {
             reached_max_turns: false,
             last: None,
             phase: Phase::Start,
+            tools_running: ToolsRunning::default(),
         }
     }
 
@@ -123,6 +127,13 @@ impl GrokConversation {
     pub(super) fn with_session(mut self, session: Keeping, watch: RetryWatch) -> Self {
         self.session = Some(session);
         self.watch = Some(watch);
+        self
+    }
+
+    /// Tells of the tools as they begin and end.
+    #[must_use]
+    pub(super) fn with_tools_running(mut self, tools: ToolsRunning) -> Self {
+        self.tools_running = tools;
         self
     }
 
@@ -178,6 +189,7 @@ impl GrokConversation {
     /// The message that the next piece belongs to.
     fn message(&mut self, step: &mut Step) -> &mut Open {
         self.phase = Phase::Model;
+        self.tools_running.spoke();
         if self.open.is_some() && self.is_next_attempt() {
             self.void_open(step);
         }
@@ -240,6 +252,10 @@ impl GrokConversation {
         };
         step.event(ToolCallStarted::new(id.clone(), name, origin, effects));
         step.event(ToolCallArguments::new(id.clone(), call.raw_input));
+        // The vendor's own servers reach no file here.
+        if !is_hosted {
+            self.tools_running.began(&call.tool_call_id);
+        }
         self.calls.push(Call { vendor_id: call.tool_call_id, id, is_running: true });
         self.phase = Phase::Tool;
     }
@@ -254,6 +270,7 @@ impl GrokConversation {
             self.calls.iter_mut().find(|call| call.is_running && call.vendor_id == update.tool_call_id);
         let Some(call) = running else { return };
         call.is_running = false;
+        self.tools_running.ended(&call.vendor_id);
         let (status, output) = answer::of_call(update, succeeded);
         step.event(ToolCallFinished::new(call.id.clone(), status, output));
         self.phase = self.phase_between();
