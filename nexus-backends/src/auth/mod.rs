@@ -15,6 +15,8 @@ mod clock;
 mod codex;
 #[cfg(feature = "login")]
 mod grok;
+mod keeper;
+mod lock;
 mod login;
 #[cfg(feature = "login")]
 pub mod logins;
@@ -33,6 +35,7 @@ pub use clock::{Clock, SystemClock};
 pub use codex::openai_codex;
 #[cfg(feature = "login")]
 pub use grok::xai_grok;
+pub use keeper::{LogOut, LoginError, LoginKeeper};
 pub use login::{Identity, Login};
 #[cfg(feature = "login")]
 pub use oauth::{
