@@ -1,9 +1,42 @@
-//! What was granted, made into a login.
+//! A code exchanged for tokens, and tokens made into a login.
 
-use std::time::SystemTime;
+use std::{borrow::Cow, time::SystemTime};
 
-use super::{claims::Claims, issuer::Issuer, tokens::Granted};
-use crate::auth::Login;
+use nexus_core::Secret;
+use oauth2::{AuthorizationCode, ClientId, PkceCodeVerifier, RedirectUrl, TokenUrl};
+
+use super::{
+    caller::{Caller, SuccessOnly},
+    claims::Claims,
+    issuer::Issuer,
+    tokens::{self, Granted, OAuthClient},
+};
+use crate::auth::{Login, RefreshError};
+
+/// Exchanges an authorization code, once. `redirect_uri` is the one that the code was asked for with.
+pub(super) async fn code(
+    caller: &Caller,
+    issuer: &Issuer,
+    code: &Secret,
+    verifier: &Secret,
+    redirect_uri: &str,
+) -> Result<Granted, RefreshError> {
+    let unusable = |reason| RefreshError::Unreachable { reason };
+    let endpoint = issuer.endpoint(&issuer.token_endpoint).map_err(unusable)?;
+    let redirect_url =
+        RedirectUrl::new(redirect_uri.to_owned()).map_err(|error| unusable(error.to_string()))?;
+    let client =
+        OAuthClient::new(ClientId::new(issuer.client_id.clone())).set_token_uri(TokenUrl::from_url(endpoint));
+    let sent = [code.expose(), verifier.expose()];
+    let endpoint = SuccessOnly { caller, sent: &sent };
+    let answer = client
+        .exchange_code(AuthorizationCode::new(code.expose().to_owned()))
+        .set_pkce_verifier(PkceCodeVerifier::new(verifier.expose().to_owned()))
+        .set_redirect_uri(Cow::Owned(redirect_url))
+        .request_async(&endpoint)
+        .await;
+    answer.map_err(tokens::failure)?.granted()
+}
 
 /// The login that these tokens are. `asked_at` is when they were asked for, by our clock: they live at most as long
 /// from then on, whatever the issuer's clock says.

@@ -3,7 +3,7 @@
 //! | room | holds |
 //! | --- | --- |
 //! | `issuer`, `endpoint` | an authorization server as data, and which addresses a secret may be sent to |
-//! | `code`, `callback`, `page` | the way through a browser, and what it shows at its end |
+//! | `code`, `callback`, `gate`, `page` | the way through a browser, and what it shows at its end |
 //! | `device`, `openai_device` | the way by another device: RFC 8628, and OpenAI's own |
 //! | `caller`, `tokens`, `verdict` | one request to an issuer, and what its answer means |
 //! | `exchange`, `refresh`, `revoke` | tokens made into a login, renewed, and given up |
@@ -20,11 +20,17 @@
 //! in the buffer of the callback's connection. They are freed, and not written over, within the request that they
 //! belong to.
 
+mod callback;
 mod caller;
 mod claims;
+mod code;
+mod device;
 mod endpoint;
 mod exchange;
+mod gate;
 mod issuer;
+mod openai_device;
+mod page;
 mod refresh;
 mod revoke;
 mod tokens;
@@ -49,6 +55,16 @@ use crate::http::Network;
 /// How long a person is waited for, unless it is said otherwise. Source: our own choice; codex waits as long for a
 /// device code, grok 10 minutes for a browser.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// A person who is waited for.
+struct OnScreen<'a> {
+    /// Where the steps are shown.
+    screen: &'a mut dyn LoginScreen,
+    /// Says when a login was obtained.
+    clock: &'a dyn Clock,
+    /// How long the person is waited for.
+    patience: Duration,
+}
 
 /// How a person says yes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,8 +160,22 @@ impl SignIn for OAuthSignIn {
     }
 
     async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, SignInError> {
-        let _ = screen;
-        Err(SignInError::Unsupported { reason: "this way of signing in is not built".into() })
+        let on = OnScreen { screen, clock: &*self.clock, patience: self.patience };
+        match self.method {
+            SignInMethod::Browser => code::sign_in(&self.issuer, &self.caller, on).await,
+            SignInMethod::DeviceCode => match &self.issuer.device_flow {
+                DeviceFlow::Standard { endpoint, parameters } => {
+                    device::sign_in(&self.issuer, endpoint, parameters, &self.caller, on).await
+                }
+                DeviceFlow::OpenAi { endpoint, poll_endpoint, page, redirect } => {
+                    let places = openai_device::Places { endpoint, poll_endpoint, page, redirect };
+                    openai_device::sign_in(&self.issuer, places, &self.caller, on).await
+                }
+                DeviceFlow::NotOffered => Err(SignInError::Unsupported {
+                    reason: "this issuer has no device code here: sign in with a browser".into(),
+                }),
+            },
+        }
     }
 
     async fn refresh(&self, login: &Login) -> Result<Login, RefreshError> {

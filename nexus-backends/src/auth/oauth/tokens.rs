@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nexus_core::Secret;
 use oauth2::{
-    AccessToken, RefreshToken, RequestTokenError, Scope, TokenResponse,
+    AccessToken, ErrorResponse, RefreshToken, RequestTokenError, Scope, TokenResponse,
     basic::{
         BasicErrorResponse, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse, BasicTokenType,
     },
@@ -144,7 +144,7 @@ fn is_token(text: &str) -> bool {
 }
 
 /// What `oauth2` makes of a request that did not give tokens. The answer that it could not read is overwritten.
-pub(super) fn failure(error: RequestTokenError<RefreshError, BasicErrorResponse>) -> RefreshError {
+pub(super) fn failure<E: ErrorResponse>(error: RequestTokenError<RefreshError, E>) -> RefreshError {
     let reason = match error {
         RequestTokenError::Request(error) => return error,
         RequestTokenError::Parse(_, body) => {

@@ -17,7 +17,7 @@ use oauth2::http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::words;
-use crate::auth::RefreshError;
+use crate::auth::{RefreshError, SignInError};
 
 /// Codes that end a login.
 const REFUSALS: [&str; 6] = [
@@ -77,6 +77,17 @@ pub(super) fn of_error(status: StatusCode, reply: &ErrorReply) -> RefreshError {
         400.. if is_one_of(&PASSING) => RefreshError::Unreachable { reason },
         401 => RefreshError::Refused { reason },
         _ => RefreshError::Malformed { reason },
+    }
+}
+
+/// In a sign-in there is nothing yet that could be refused for good but the sign-in itself.
+impl From<RefreshError> for SignInError {
+    fn from(error: RefreshError) -> Self {
+        match error {
+            RefreshError::Refused { reason } => Self::Declined { reason },
+            RefreshError::Unreachable { reason } => Self::Unreachable { reason },
+            RefreshError::Malformed { reason } => Self::Malformed { reason },
+        }
     }
 }
 

@@ -1,0 +1,169 @@
+//! Which request is the answer that is waited for: judged by method, host, path and state, before anything else of it
+//! is looked at. One passes, once.
+
+use std::{
+    convert::Infallible,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Method, Request, Response, Uri, body::Incoming, header::HOST};
+use nexus_core::Secret;
+use oauth2::url::form_urlencoded;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{page::Page, words};
+
+/// What comes through the gate.
+pub(super) enum Passed {
+    /// The answer that is waited for.
+    Arrival(Arrival),
+    /// Somebody called with an answer to another question. Told once.
+    Stranger,
+}
+
+/// The answer of the issuer, and where the browser waits for a page.
+pub(super) struct Arrival {
+    /// What the issuer says.
+    pub(super) answer: Answer,
+    /// On which connection it came.
+    pub(super) connection: u64,
+    /// Where the page goes.
+    pub(super) page: oneshot::Sender<Page>,
+}
+
+/// What the issuer says.
+pub(super) enum Answer {
+    /// Yes: what is exchanged for tokens.
+    Code(Secret),
+    /// No: its code and its words, made fit to be shown.
+    Declined(String),
+}
+
+/// Lets one request through.
+pub(super) struct Gate {
+    /// How this machine is called by those who mean us.
+    hosts: [String; 2],
+    path: String,
+    state: Secret,
+    /// What waits, until the answer is there.
+    waiting: Mutex<Option<mpsc::Sender<Passed>>>,
+    was_called_by_stranger: AtomicBool,
+}
+
+impl Gate {
+    /// Waits for the answer with this state at this port and path.
+    pub(super) fn new(port: u16, path: String, state: Secret, waiting: mpsc::Sender<Passed>) -> Self {
+        Self {
+            hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")],
+            path,
+            state,
+            waiting: Mutex::new(Some(waiting)),
+            was_called_by_stranger: AtomicBool::new(false),
+        }
+    }
+
+    /// Answers a request; the one that is waited for as soon as it is known what became of it.
+    pub(super) async fn respond(
+        &self,
+        request: Request<Incoming>,
+        connection: u64,
+    ) -> Result<Response<Full<Bytes>>, Infallible> {
+        let page = match self.judge(&request) {
+            Err(page) => page,
+            Ok(answer) => {
+                drop(request);
+                self.hand_over(answer, connection).await
+            }
+        };
+        Ok(page.response())
+    }
+
+    fn judge(&self, request: &Request<Incoming>) -> Result<Answer, Page> {
+        // A page of a stranger whose name leads to this machine calls us by that name.
+        let named = request.headers().get_all(HOST).iter().map(|host| host.to_str().ok());
+        let named: Vec<_> = named.chain(request.uri().authority().map(|name| Some(name.as_str()))).collect();
+        let is_us = |name: &Option<&str>| {
+            name.is_some_and(|name| self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name)))
+        };
+        if named.is_empty() || !named.iter().all(is_us) {
+            return Err(Page::WrongHost);
+        }
+        if request.uri().path() != self.path {
+            return Err(Page::NotFound);
+        }
+        if request.method() != Method::GET {
+            return Err(Page::WrongMethod);
+        }
+        self.read(request.uri())
+    }
+
+    /// The answer in the query, if it is to our question. What stands in it twice is in doubt, and refused.
+    fn read(&self, uri: &Uri) -> Result<Answer, Page> {
+        let query = uri.query().unwrap_or_default();
+        let only = |wanted: &str| {
+            let mut found = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == wanted);
+            match (found.next(), found.next()) {
+                (None, _) => Ok(None),
+                (Some((_, value)), None) => Ok(Some(Secret::new(value.into_owned()))),
+                (Some(_), Some(_)) => Err(()),
+            }
+        };
+        let state = only("state");
+        if !matches!(&state, Ok(Some(state)) if is_same(state.expose(), self.state.expose())) {
+            self.tell_of_stranger();
+            return Err(Page::WrongState);
+        }
+        match (only("code"), only("error")) {
+            (Ok(Some(code)), Ok(None)) if !code.expose().is_empty() => Ok(Answer::Code(code)),
+            (Ok(None), Ok(Some(error))) => {
+                let said = only("error_description").ok().flatten();
+                let said = said.as_ref().map(Secret::expose).unwrap_or_default();
+                Ok(Answer::Declined(self.reason(error.expose(), said)))
+            }
+            _ => Err(Page::Incomplete),
+        }
+    }
+
+    fn reason(&self, error: &str, said: &str) -> String {
+        let sent = [self.state.expose()];
+        let code = words::code(error, &sent).unwrap_or_else(|| "an error without a code".into());
+        match words::shown(said, &sent) {
+            said if said.is_empty() => code,
+            said => format!("{code}: {said}"),
+        }
+    }
+
+    async fn hand_over(&self, answer: Answer, connection: u64) -> Page {
+        // Whoever is first takes the place; there is none for a second.
+        let Some(waiting) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Page::AlreadyAnswered;
+        };
+        let (page, told) = oneshot::channel();
+        if waiting.send(Passed::Arrival(Arrival { answer, connection, page })).await.is_err() {
+            return Page::AlreadyAnswered;
+        }
+        told.await.unwrap_or_else(|_| Page::Failed("the sign-in was given up".into()))
+    }
+
+    fn tell_of_stranger(&self) {
+        if self.was_called_by_stranger.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waiting) = &*waiting {
+            // There is room for it, and it is news only to those who still wait.
+            let _ = waiting.try_send(Passed::Stranger);
+        }
+    }
+}
+
+/// Whether two texts are the same, in a time that does not tell where they differ.
+fn is_same(one: &str, other: &str) -> bool {
+    one.len() == other.len()
+        && one.bytes().zip(other.bytes()).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
+}

@@ -1,0 +1,194 @@
+//! What a person sees in the browser when it comes back.
+//!
+//! A page is whole by itself: it loads nothing, runs nothing, and is kept by no cache, since its address holds a code.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Response, StatusCode,
+    header::{
+        ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+        REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    },
+};
+
+/// What happened, as far as the browser is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    /// The person is signed in.
+    SignedIn,
+    /// The person, or the issuer, said no: its code, and its words.
+    Declined(String),
+    /// The code came, and was not exchanged: why.
+    Failed(String),
+    /// The answer is not to the question that was asked, or to none.
+    WrongState,
+    /// An answer came before this one.
+    AlreadyAnswered,
+    /// The answer says neither yes nor no.
+    Incomplete,
+    /// The request was not meant for us, going by the name that it calls us.
+    WrongHost,
+    /// The request does not ask for a page.
+    WrongMethod,
+    /// There is nothing at this address.
+    NotFound,
+}
+
+/// Nothing is loaded, run, framed or sent on.
+const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+impl Page {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::SignedIn | Self::Declined(_) => StatusCode::OK,
+            Self::Failed(_) => StatusCode::BAD_GATEWAY,
+            Self::WrongState | Self::Incomplete => StatusCode::BAD_REQUEST,
+            Self::AlreadyAnswered => StatusCode::CONFLICT,
+            Self::WrongHost => StatusCode::MISDIRECTED_REQUEST,
+            Self::WrongMethod => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NotFound => StatusCode::NOT_FOUND,
+        }
+    }
+
+    fn title(&self) -> &'static str {
+        match self {
+            Self::SignedIn => "You are signed in",
+            Self::Declined(_) => "The sign-in was declined",
+            Self::Failed(_) => "The sign-in did not succeed",
+            Self::WrongState => "This page belongs to another sign-in",
+            Self::AlreadyAnswered => "This sign-in was answered already",
+            Self::Incomplete => "The answer is incomplete",
+            Self::WrongHost => "This address is not served here",
+            Self::WrongMethod => "This is not how this address is asked",
+            Self::NotFound => "There is no such page",
+        }
+    }
+
+    fn text(&self) -> &'static str {
+        match self {
+            Self::SignedIn => {
+                "Nexus has what it needs. You can close this page and go back to where you started."
+            }
+            Self::Declined(_) => "Nexus was not given access. You can close this page; nothing was changed.",
+            Self::Failed(_) => {
+                "The answer came, but Nexus could not finish. You can close this page; what to do next is shown \
+                 where you started."
+            }
+            Self::WrongState => {
+                "Nexus did not ask for this answer, and has not used it. If you have just signed in, go back to where \
+                 you started and use the newest link. You can close this page."
+            }
+            Self::AlreadyAnswered => {
+                "The first answer counts, and this one was not used. You can close this page."
+            }
+            Self::Incomplete => "It says neither yes nor no, and was not used. You can close this page.",
+            Self::WrongHost | Self::WrongMethod | Self::NotFound => {
+                "Nothing was done. You can close this page."
+            }
+        }
+    }
+
+    /// What the issuer said, or what failed.
+    fn details(&self) -> Option<&str> {
+        match self {
+            Self::Declined(details) | Self::Failed(details) => Some(details),
+            _ => None,
+        }
+    }
+
+    /// The page in HTML.
+    fn html(&self) -> String {
+        let details = self.details().map(|details| format!("<p><code>{}</code></p>\n", escaped(details)));
+        let (title, text, details) =
+            (escaped(self.title()), escaped(self.text()), details.unwrap_or_default());
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title} - Nexus</title>\n</head>\n\
+             <body>\n<h1>{title}</h1>\n<p>{text}</p>\n{details}</body>\n</html>\n"
+        )
+    }
+
+    /// The answer to the browser.
+    pub(super) fn response(&self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(self.html())));
+        *response.status_mut() = self.status();
+        let headers: [(HeaderName, &'static str); 5] = [
+            (CONTENT_TYPE, "text/html; charset=utf-8"),
+            (CONTENT_SECURITY_POLICY, POLICY),
+            (CACHE_CONTROL, "no-store"),
+            (REFERRER_POLICY, "no-referrer"),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        ];
+        response.headers_mut().extend(headers.map(|(name, value)| (name, HeaderValue::from_static(value))));
+        if *self == Self::WrongMethod {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+        }
+        response
+    }
+}
+
+/// Text as HTML, within an element or an attribute.
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            '\'' => html.push_str("&#39;"),
+            _ => html.push(character),
+        }
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGES: [fn(String) -> Page; 9] = [
+        |_| Page::SignedIn,
+        Page::Declined,
+        Page::Failed,
+        |_| Page::WrongState,
+        |_| Page::AlreadyAnswered,
+        |_| Page::Incomplete,
+        |_| Page::WrongHost,
+        |_| Page::WrongMethod,
+        |_| Page::NotFound,
+    ];
+
+    #[test]
+    fn words_of_a_stranger_stay_words() {
+        let attack = "</code><script src=//evil.test>alert('x')</script>\"&amp;";
+        let html = Page::Declined(attack.into()).html();
+        assert!(html.contains("&lt;/code&gt;&lt;script src=//evil.test&gt;"), "{html}");
+        assert!(html.contains("&#39;x&#39;") && html.contains("&quot;&amp;amp;"), "{html}");
+        assert!(!html.contains("<script"), "{html}");
+    }
+
+    #[test]
+    fn every_page_says_that_it_can_be_closed_and_loads_nothing() {
+        for page in PAGES.map(|page| page("reason".into())) {
+            let html = page.html();
+            assert!(html.contains("close this page"), "{html}");
+            for reference in ["src=", "href=", "url(", "<script", "<style", "<form", "http"] {
+                assert!(!html.contains(reference), "{reference} in {html}");
+            }
+            let response = page.response();
+            let header = |name: HeaderName| response.headers()[name].to_str().unwrap().to_owned();
+            assert!(header(CONTENT_SECURITY_POLICY).starts_with("default-src 'none'"));
+            assert_eq!(
+                (header(CACHE_CONTROL), header(REFERRER_POLICY)),
+                ("no-store".into(), "no-referrer".into())
+            );
+            assert_eq!(
+                page == Page::SignedIn || matches!(page, Page::Declined(_)),
+                response.status().is_success()
+            );
+        }
+    }
+}
