@@ -1,10 +1,10 @@
 //! The logins that come along.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use nexus_core::{BuildContext, SettingsError};
 
-use super::{OAuthSignIn, SignInMethod, openai_codex, xai_grok};
+use super::{LoginKeeper, OAuthSignIn, SignInMethod, openai_codex, xai_grok};
 use crate::http::Network;
 
 /// A login that Nexus can make by itself.
@@ -66,13 +66,52 @@ pub struct UnknownLogin(String);
 /// [`SettingsError`] for what stands in `network`.
 pub fn sign_in(
     which: LoginName,
-    network: &Network,
     context: &BuildContext,
+    network: &Network,
 ) -> Result<OAuthSignIn, SettingsError> {
     let (issuer, method) = match which {
         LoginName::Codex => (openai_codex(), SignInMethod::Browser),
         LoginName::Grok => (xai_grok(), SignInMethod::DeviceCode),
     };
     let remedy = format!("run `nexus login {which}`");
-    Ok(OAuthSignIn::new(which.file_name(), remedy, issuer, network, context)?.with_method(method))
+    Ok(OAuthSignIn::new(which.file_name(), remedy, issuer, context, network)?.with_method(method))
+}
+
+/// The owner of a login below `context.home`, which renews it where it is from.
+///
+/// # Errors
+///
+/// [`SettingsError`] for what stands in `network`.
+pub fn keeper(
+    which: LoginName,
+    context: &BuildContext,
+    network: &Network,
+) -> Result<LoginKeeper, SettingsError> {
+    Ok(LoginKeeper::at_home(Arc::new(sign_in(which, context, network)?), &context.home))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::SignIn as _;
+
+    #[test]
+    fn each_login_has_a_word_and_a_file() {
+        for name in LoginName::ALL {
+            assert_eq!(name.as_str().parse(), Ok(name));
+            let sign_in = sign_in(name, &BuildContext::new("/home", "/base"), &Network::default()).unwrap();
+            assert_eq!(sign_in.name(), name.file_name());
+            assert_eq!(sign_in.remedy(), format!("run `nexus login {name}`"));
+        }
+        let error = "claude".parse::<LoginName>().unwrap_err();
+        assert_eq!(error.to_string(), "there is no login `claude`: it is `codex` or `grok`");
+    }
+
+    #[test]
+    fn the_vendors_are_reached_by_tls_alone() {
+        for issuer in [openai_codex(), xai_grok()] {
+            assert!(issuer.url.starts_with("https://"));
+            assert!(issuer.token_endpoint.starts_with('/'));
+        }
+    }
 }

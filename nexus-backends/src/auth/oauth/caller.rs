@@ -40,7 +40,7 @@ pub(super) struct Reply {
 }
 
 impl Caller {
-    pub(super) fn new(network: &Network, context: &BuildContext) -> Result<Self, SettingsError> {
+    pub(super) fn new(context: &BuildContext, network: &Network) -> Result<Self, SettingsError> {
         let plan = ClientPlan::new(network, context, CONNECT_TIMEOUT)?.without_kept_connections();
         Ok(Self { plan, tls: OnceLock::new(), plain: OnceLock::new() })
     }

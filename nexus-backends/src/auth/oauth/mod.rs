@@ -96,8 +96,8 @@ impl OAuthSignIn {
         name: impl Into<String>,
         remedy: impl Into<String>,
         issuer: Issuer,
-        network: &Network,
         context: &BuildContext,
+        network: &Network,
     ) -> Result<Self, SettingsError> {
         Ok(Self {
             name: name.into(),
@@ -106,7 +106,7 @@ impl OAuthSignIn {
             method: SignInMethod::Browser,
             patience: PATIENCE,
             clock: Arc::new(SystemClock),
-            caller: Caller::new(network, context)?,
+            caller: Caller::new(context, network)?,
         })
     }
 
