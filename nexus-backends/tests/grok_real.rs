@@ -9,6 +9,8 @@
 
 #[path = "support/ran.rs"]
 mod ran;
+#[path = "support/scripted_source.rs"]
+mod scripted_source;
 #[path = "support/stage.rs"]
 mod stage;
 #[path = "grok_real/support.rs"]
@@ -20,5 +22,7 @@ mod account;
 mod answer;
 #[path = "grok_real/fence.rs"]
 mod fence;
+#[path = "grok_real/renewal.rs"]
+mod renewal;
 #[path = "grok_real/session.rs"]
 mod session;

@@ -80,6 +80,33 @@ impl Lender {
     }
 }
 
+#[cfg(feature = "login")]
+impl OwnLogin {
+    fn lender(self, settings: &Settings, context: &BuildContext) -> Result<Lender, SettingsError> {
+        use crate::{
+            auth::logins::{self, LoginName},
+            http::Network,
+        };
+
+        let (name, remedy) = match self {
+            #[cfg(feature = "codex")]
+            Self::Codex => {
+                (LoginName::Codex, "run `nexus login codex`, or name a token and its account as `credential`")
+            }
+            #[cfg(feature = "grok")]
+            Self::Grok => (LoginName::Grok, "run `nexus login grok`, or name a token as `credential`"),
+        };
+        let network = Network::default().with_inherited_proxy(settings.network.inherit_proxy);
+        let network = match &settings.network.ca_file {
+            Some(file) => network.with_ca_file(file),
+            None => network,
+        };
+        let keeper = logins::keeper(name, context, &network)?;
+        Ok(Lender { source: Some(Arc::new(keeper)), remedy: Some(remedy) })
+    }
+}
+
+#[cfg(not(feature = "login"))]
 impl OwnLogin {
     #[allow(clippy::unnecessary_wraps, reason = "builds with logins of our own can fail here")]
     fn lender(self, _settings: &Settings, _context: &BuildContext) -> Result<Lender, SettingsError> {

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use nexus_core::{BackendKind, BuildContext, ExecutionBackend, TurnRequest, TurnResult};
+use nexus_core::{BackendKind, BuildContext, CredentialSource, ExecutionBackend, TurnRequest, TurnResult};
 use nexus_testkit::sim::{RecordedRequest, Sim};
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ pub(crate) struct Stage {
     folder: tempfile::TempDir,
     settings: Value,
     environment: BTreeMap<String, String>,
+    sources: Vec<(String, Arc<dyn CredentialSource>)>,
 }
 
 impl Stage {
@@ -27,10 +28,17 @@ impl Stage {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         let home = folder.path().join("home").to_str().unwrap().to_owned();
-        Self { sim, kind: Box::new(kind), folder, settings, environment: BTreeMap::new() }
-            .with("executable", json!(executable))
-            .with_variable("PATH", &std::env::var("PATH").unwrap())
-            .with_variable("HOME", &home)
+        Self {
+            sim,
+            kind: Box::new(kind),
+            folder,
+            settings,
+            environment: BTreeMap::new(),
+            sources: Vec::new(),
+        }
+        .with("executable", json!(executable))
+        .with_variable("PATH", &std::env::var("PATH").unwrap())
+        .with_variable("HOME", &home)
     }
 
     /// Changes a setting; `null` takes it away.
@@ -45,6 +53,13 @@ impl Stage {
     /// Sets a variable of the host.
     pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.environment.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Brings a source of credentials along.
+    #[allow(dead_code, reason = "not every program's tests bring one")]
+    pub(crate) fn with_source(mut self, name: &str, source: Arc<dyn CredentialSource>) -> Self {
+        self.sources.push((name.to_owned(), source));
         self
     }
 
@@ -83,6 +98,10 @@ impl Stage {
     pub(crate) fn backend(&self) -> Arc<dyn ExecutionBackend> {
         let context = BuildContext::new(self.path("nexus"), self.folder.path())
             .with_environment(self.environment.clone());
+        let with = |context: BuildContext, (name, source): &(String, Arc<dyn CredentialSource>)| {
+            context.with_credential_source(name, Arc::clone(source))
+        };
+        let context = self.sources.iter().fold(context, with);
         let settings = self.settings.as_object().expect("settings are an object");
         self.kind.build(self.kind.name().into(), settings, &context).unwrap()
     }

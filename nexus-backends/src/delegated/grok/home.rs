@@ -181,11 +181,13 @@ pub(super) fn lend(lease: &mut Lease, file: &Path, billing: Billing) -> io::Resu
     Ok(end)
 }
 
-/// The end that the CLI is told of.
+/// The end that the CLI is told of, in whole seconds.
 fn told_end(credential: &Credential, now: SystemTime) -> Option<SystemTime> {
     let end = credential.expires_at?;
     let left = end.duration_since(now).unwrap_or_default();
-    Some(end.checked_sub(EARLY.min(left / 10)).unwrap_or(end))
+    let told = end.checked_sub(EARLY.min(left / 10)).unwrap_or(end);
+    let seconds = told.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    Some(UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
 /// Lets the CLI run our hooks around each tool; see [`gate`](super::gate).
