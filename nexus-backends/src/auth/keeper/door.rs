@@ -5,7 +5,12 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use futures::FutureExt as _;
 use tokio::time::Instant;
 
-use super::{Inner, LONGEST_WAIT, LoginKeeper, Turn, a_moment, named, off_the_runtime, read, recover};
+use super::{
+    LoginKeeper,
+    chain::{Chain, LONGEST_WAIT, Turn, a_moment, named, off_the_runtime, read, recover},
+    desk::Unsaved,
+    renewal::write,
+};
 use crate::auth::{
     Login, LoginScreen, RefreshError, Revocation, SignInError,
     lock::LoginLock,
@@ -47,6 +52,13 @@ pub enum LoginError {
     },
 }
 
+/// The lock, and with it what could not be written the last time.
+#[derive(Debug)]
+struct Held {
+    lock: LoginLock,
+    unsaved: Option<StoredLogin>,
+}
+
 impl LoginKeeper {
     /// Signs a person in. Whether the login can be kept is found out before the person is bothered, and a login from
     /// before stays in force until the new one is there.
@@ -55,22 +67,14 @@ impl LoginKeeper {
     ///
     /// Any [`LoginError`].
     pub async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, LoginError> {
-        let inner = &self.inner;
-        let lock = inner.wait_for_lock().await?;
-        {
-            let inner = inner.clone();
-            off_the_runtime(self.place(), move || {
-                let _held_meanwhile = lock;
-                recover(&*inner.store_of_new)?;
-                read(&*inner.store_of_new)?;
-                inner.store_of_new.prepare().map(drop)
-            })
-            .await?;
-        }
-        let login = inner.sign_in.sign_in(screen).await?;
-        let lock = inner.wait_for_lock().await?;
-        let (task, new) = (inner.clone(), login.clone());
-        off_the_runtime(self.place(), move || task.put_new(lock, new)).await?;
+        let chain = &self.chain;
+        let held = chain.wait_for_lock().await?;
+        let task = chain.clone();
+        off_the_runtime(self.place(), move || task.check_before_sign_in(held)).await?;
+        let login = chain.sign_in.sign_in(screen).await?;
+        let held = chain.wait_for_lock().await?;
+        let (task, new) = (chain.clone(), login.clone());
+        off_the_runtime(self.place(), move || task.put_new(held, new)).await?;
         Ok(login)
     }
 
@@ -81,25 +85,25 @@ impl LoginKeeper {
     ///
     /// [`LoginError::Store`] if it could not be removed, and [`LoginError::Busy`].
     pub async fn log_out(&self) -> Result<LogOut, LoginError> {
-        let lock = self.inner.wait_for_lock().await?;
-        let task = tokio::spawn(self.inner.clone().end(lock));
+        let held = self.chain.wait_for_lock().await?;
+        let task = tokio::spawn(self.chain.clone().end(held));
         task.await.unwrap_or_else(|stopped| {
             Err(StoreError::new(self.place(), format!("logging out was stopped: {stopped}")).into())
         })
     }
 }
 
-impl Inner {
+impl Chain {
     /// Waits for the lock, as long as makes sense.
-    async fn wait_for_lock(&self) -> Result<LoginLock, LoginError> {
+    async fn wait_for_lock(&self) -> Result<Held, LoginError> {
         let began = Instant::now();
         loop {
-            // A login that could not be written is outlived by what a person does now.
-            if let Some(unsaved) = self.desk.take_unsaved() {
-                return Ok(unsaved.lock);
+            // Nothing is awaited between here and the work under the lock.
+            if let Some(Unsaved { lock, stored }) = self.desk.take_unsaved() {
+                return Ok(Held { lock, unsaved: Some(stored) });
             }
             match self.try_lock().await? {
-                Turn::Ours(lock) => return Ok(*lock),
+                Turn::Ours(lock) => return Ok(Held { lock: *lock, unsaved: None }),
                 Turn::Busy(holder) if began.elapsed() >= LONGEST_WAIT => {
                     let holder = named(holder.as_ref());
                     return Err(LoginError::Busy { place: self.place(), holder, waited: began.elapsed() });
@@ -109,21 +113,37 @@ impl Inner {
         }
     }
 
-    /// Writes a new login over whatever there was.
-    fn put_new(&self, lock: LoginLock, login: Login) -> Result<(), StoreError> {
-        let _held_until_it_is_written = lock;
+    /// Makes sure that a new login can be kept, and that what is there is none that cannot be read.
+    fn check_before_sign_in(&self, held: Held) -> Result<(), StoreError> {
+        let Held { lock, unsaved } = held;
+        let store = &*self.store_of_new;
+        if let Some(stored) = unsaved
+            && let Err(error) = write(&*self.store, None, &stored)
+        {
+            self.desk.keep(Unsaved { lock, stored });
+            return Err(error);
+        }
+        recover(store)?;
+        read(store)?;
+        store.prepare().map(drop)
+    }
+
+    /// Writes a new login over whatever there was, also over what could not be written.
+    fn put_new(&self, held: Held, login: Login) -> Result<(), StoreError> {
+        let _held_until_it_is_written = held.lock;
         let store = &*self.store_of_new;
         recover(store)?;
-        let before = read(store)?.map_or(0, |stored| stored.generation);
+        let before = read(store)?.or(held.unsaved).map_or(0, |stored| stored.generation);
         let mut stored = StoredLogin::new(login);
         stored.generation = before.saturating_add(1);
-        store.prepare()?.commit(&stored.to_text())?;
+        write(store, None, &stored)?;
         self.desk.end_pause();
         Ok(())
     }
 
     /// Tells the issuer, then removes what is here, all under the lock: no renewal writes it back.
-    async fn end(self, lock: LoginLock) -> Result<LogOut, LoginError> {
+    async fn end(self, held: Held) -> Result<LogOut, LoginError> {
+        let Held { lock, unsaved } = held;
         let found = {
             let store = Arc::clone(&self.store);
             off_the_runtime(self.place(), move || {
@@ -133,6 +153,7 @@ impl Inner {
             })
             .await
         };
+        let found = unsaved.map_or(found, |unsaved| Ok(Some(unsaved)));
         let revocation = match found {
             Ok(None) => None,
             Ok(Some(stored)) => Some(self.revoke(&stored.login).await),

@@ -6,10 +6,9 @@ use futures::FutureExt as _;
 use nexus_core::{Credential, CredentialError};
 
 use super::{
-    Inner,
+    chain::{Chain, off_the_runtime, read, recover, unusable},
     desk::{self, Failure, Unsaved},
     judgement::{self, Wish},
-    off_the_runtime, read, recover, unusable,
 };
 use crate::auth::{
     Login, RefreshError,
@@ -33,7 +32,7 @@ type Outcome = Option<Result<Option<Credential>, CredentialError>>;
 /// One renewal, under the lock.
 #[derive(Debug)]
 pub(super) struct Renewal {
-    inner: Inner,
+    chain: Chain,
     wish: Wish,
     lock: LoginLock,
     unsaved: Option<StoredLogin>,
@@ -44,7 +43,7 @@ enum Ready {
     /// It is settled without a renewal, or cannot be renewed.
     Done(Outcome),
     /// Its refresh token is to be spent.
-    Spend { lock: LoginLock, stored: StoredLogin, pending: Box<dyn PendingWrite> },
+    Spend { lock: LoginLock, stored: Box<StoredLogin>, pending: Box<dyn PendingWrite> },
 }
 
 /// How a new login was put into the store.
@@ -60,44 +59,48 @@ enum Kept {
 }
 
 impl Renewal {
-    pub(super) fn new(inner: Inner, wish: Wish, lock: LoginLock) -> Self {
-        Self { inner, wish, lock, unsaved: None }
+    pub(super) fn new(chain: Chain, wish: Wish, lock: LoginLock) -> Self {
+        Self { chain, wish, lock, unsaved: None }
     }
 
     /// One that begins by writing what could not be written before.
-    pub(super) fn of_unsaved(inner: Inner, wish: Wish, unsaved: Unsaved) -> Self {
-        Self { inner, wish, lock: unsaved.lock, unsaved: Some(unsaved.stored) }
+    pub(super) fn of_unsaved(chain: Chain, wish: Wish, unsaved: Unsaved) -> Self {
+        Self { chain, wish, lock: unsaved.lock, unsaved: Some(unsaved.stored) }
     }
 
     /// Runs it to its end. It has to be on a task that nobody drops: between the request and the write, dropping is
     /// losing the login.
     pub(super) async fn run(self) -> Outcome {
-        let Self { inner, wish, lock, unsaved } = self;
+        let Self { chain, wish, lock, unsaved } = self;
         if lock.took_over() {
             tokio::time::sleep(SETTLING).await;
         }
         let prepared = {
-            let (inner, wish) = (inner.clone(), wish.clone());
-            off_the_runtime(inner.place(), move || Ok(prepare(&inner, &wish, lock, unsaved))).await
+            let (chain, wish) = (chain.clone(), wish.clone());
+            off_the_runtime(chain.place(), move || Ok(prepare(&chain, &wish, lock, unsaved))).await
         };
         let (lock, stored, pending) = match prepared {
-            Ok(Ready::Spend { lock, stored, pending }) => (lock, stored, pending),
+            Ok(Ready::Spend { lock, stored, pending }) => (lock, *stored, pending),
             Ok(Ready::Done(outcome)) => return outcome,
             Err(error) => return Some(Err(unusable(error))),
         };
         tracing::debug!(
-            login = inner.sign_in.name(),
+            login = chain.sign_in.name(),
             generation = stored.generation,
             "a login is being renewed"
         );
-        match refresh(&inner, &stored.login).await.map_err(desk::sorted) {
-            Ok(login) => Some(keep(inner, wish, lock, stored, pending, login).await),
-            Err(Err(reason)) => Some(note_refusal(inner, wish, lock, stored, pending, reason).await),
+        match refresh(&chain, &stored.login).await.map_err(desk::sorted) {
+            Ok(login) => Some(keep(chain, wish, lock, stored, pending, login).await),
+            Err(Err(reason)) => Some(note_refusal(chain, wish, lock, stored, pending, reason).await),
             Err(Ok(failure)) => {
-                inner.desk.begin_pause(&failure);
-                let error = failure.at(inner.place());
-                let outcome = inner.without_renewal(&wish, &stored, error);
-                let _ = off_the_runtime(inner.place(), move || Ok(drop((pending, lock)))).await;
+                chain.desk.begin_pause(&failure);
+                let error = failure.at(chain.place());
+                let outcome = chain.without_renewal(&wish, &stored, error);
+                let given_up = move || {
+                    drop((pending, lock));
+                    Ok(())
+                };
+                let _ = off_the_runtime(chain.place(), given_up).await;
                 Some(outcome)
             }
         }
@@ -105,54 +108,54 @@ impl Renewal {
 }
 
 /// Reads the store again and gets everything ready, so that the one thing left to go wrong is the issuer.
-fn prepare(inner: &Inner, wish: &Wish, lock: LoginLock, unsaved: Option<StoredLogin>) -> Ready {
-    let store = &*inner.store;
+fn prepare(chain: &Chain, wish: &Wish, lock: LoginLock, unsaved: Option<StoredLogin>) -> Ready {
+    let store = &*chain.store;
     let recovered = recover(store);
     let found = read(store);
     let stored = match (found, unsaved) {
         (Ok(Some(stored)), Some(unsaved)) if unsaved.generation > stored.generation => {
             match write(store, None, &unsaved) {
                 Ok(()) => unsaved,
-                Err(error) => return still_unsaved(inner, wish, lock, unsaved, &stored, error),
+                Err(error) => return still_unsaved(chain, wish, lock, unsaved, &stored, error),
             }
         }
         (Ok(Some(stored)), _) => stored,
-        (Ok(None), _) => return Ready::Done(Some(Err(inner.missing()))),
+        (Ok(None), _) => return Ready::Done(Some(Err(chain.missing()))),
         (Err(error), Some(unsaved)) => {
-            inner.desk.keep(Unsaved { lock, stored: unsaved });
+            chain.desk.keep(Unsaved { lock, stored: unsaved });
             return Ready::Done(Some(Err(unusable(error))));
         }
         (Err(error), None) => return Ready::Done(Some(Err(unusable(error)))),
     };
-    if let Some(settled) = inner.settle(wish, &stored) {
+    if let Some(settled) = chain.settle(wish, &stored) {
         return Ready::Done(Some(settled));
     }
     let pending = match recovered.and_then(|()| store.prepare()) {
         Ok(pending) => pending,
-        Err(error) => return Ready::Done(Some(inner.without_renewal(wish, &stored, unusable(error)))),
+        Err(error) => return Ready::Done(Some(chain.without_renewal(wish, &stored, unusable(error)))),
     };
-    if lock.is_held() { Ready::Spend { lock, stored, pending } } else { Ready::Done(None) }
+    if lock.is_held() { Ready::Spend { lock, stored: Box::new(stored), pending } } else { Ready::Done(None) }
 }
 
 fn still_unsaved(
-    inner: &Inner,
+    chain: &Chain,
     wish: &Wish,
     lock: LoginLock,
     unsaved: StoredLogin,
     stored: &StoredLogin,
     error: StoreError,
 ) -> Ready {
-    inner.desk.keep(Unsaved { lock, stored: unsaved });
-    Ready::Done(Some(inner.without_renewal(wish, stored, not_kept(error))))
+    chain.desk.keep(Unsaved { lock, stored: unsaved });
+    Ready::Done(Some(chain.without_renewal(wish, stored, not_kept(error))))
 }
 
 /// Spends the refresh token, once. Whatever the strategy does, it ends and does not unwind.
-async fn refresh(inner: &Inner, login: &Login) -> Result<Login, RefreshError> {
-    let attempt = AssertUnwindSafe(inner.sign_in.refresh(login)).catch_unwind();
+async fn refresh(chain: &Chain, login: &Login) -> Result<Login, RefreshError> {
+    let attempt = AssertUnwindSafe(chain.sign_in.refresh(login)).catch_unwind();
     match tokio::time::timeout(LONGEST_REFRESH, attempt).await {
         Ok(Ok(outcome)) => outcome.map(|renewed| completed(renewed, login)),
         Ok(Err(_panic)) => {
-            let reason = format!("the strategy of {} panicked", inner.sign_in.name());
+            let reason = format!("the strategy of {} panicked", chain.sign_in.name());
             Err(RefreshError::Malformed { reason })
         }
         Err(_elapsed) => {
@@ -175,7 +178,7 @@ fn completed(mut renewed: Login, old: &Login) -> Login {
 
 /// Writes the new login, and lends of it what is in the store then.
 async fn keep(
-    inner: Inner,
+    chain: Chain,
     wish: Wish,
     lock: LoginLock,
     spent: StoredLogin,
@@ -185,56 +188,56 @@ async fn keep(
     let mut renewed = StoredLogin::new(login);
     renewed.generation = spent.generation.saturating_add(1);
     let kept = {
-        let (inner, spent) = (inner.clone(), spent.clone());
-        off_the_runtime(inner.place(), move || Ok(put(&inner, lock, &spent, pending, renewed))).await
+        let (chain, spent) = (chain.clone(), spent.clone());
+        off_the_runtime(chain.place(), move || Ok(put(&chain, lock, &spent, pending, renewed))).await
     };
     match kept.map_err(unusable)? {
         Kept::Written(stored) => {
-            inner.desk.end_pause();
-            if judgement::is_alive(&stored.login, inner.now()) {
+            chain.desk.end_pause();
+            if judgement::is_alive(&stored.login, chain.now()) {
                 return Ok(wish.lend(&stored.login));
             }
             let failure = Failure::Malformed("the new token has expired already".to_owned());
-            inner.desk.begin_pause(&failure);
-            Err(failure.at(inner.place()))
+            chain.desk.begin_pause(&failure);
+            Err(failure.at(chain.place()))
         }
-        Kept::Overtaken(stored) => match inner.settle(&wish, &stored) {
+        Kept::Overtaken(stored) => match chain.settle(&wish, &stored) {
             Some(settled) => settled,
             None => Ok(wish.lend(&stored.login)),
         },
-        Kept::Removed => Err(inner.missing()),
-        Kept::Unsaved(error) => inner.without_renewal(&wish, &spent, not_kept(error)),
+        Kept::Removed => Err(chain.missing()),
+        Kept::Unsaved(error) => chain.without_renewal(&wish, &spent, not_kept(error)),
     }
 }
 
 /// Puts the new login into the store, or else keeps it at the desk, together with the lock.
 fn put(
-    inner: &Inner,
+    chain: &Chain,
     lock: LoginLock,
     spent: &StoredLogin,
     pending: Box<dyn PendingWrite>,
     renewed: StoredLogin,
 ) -> Kept {
-    match read(&*inner.store) {
+    match read(&*chain.store) {
         Ok(None) => return Kept::Removed,
         Ok(Some(there)) if there.generation > spent.generation => {
-            tracing::warn!(login = inner.sign_in.name(), "somebody changed a login without its lock");
+            tracing::warn!(login = chain.sign_in.name(), "somebody changed a login without its lock");
             return Kept::Overtaken(there);
         }
         Ok(Some(_)) | Err(_) => {}
     }
-    match write(&*inner.store, Some(pending), &renewed) {
+    match write(&*chain.store, Some(pending), &renewed) {
         Ok(()) => Kept::Written(renewed),
         Err(error) => {
-            tracing::error!(login = inner.sign_in.name(), %error, "a renewed login could not be written");
-            inner.desk.keep(Unsaved { lock, stored: renewed });
+            tracing::error!(login = chain.sign_in.name(), %error, "a renewed login could not be written");
+            chain.desk.keep(Unsaved { lock, stored: renewed });
             Kept::Unsaved(error)
         }
     }
 }
 
 /// Writes a login, more than once if need be: there is no other copy of it.
-fn write(
+pub(super) fn write(
     store: &dyn TokenStore,
     mut pending: Option<Box<dyn PendingWrite>>,
     stored: &StoredLogin,
@@ -254,7 +257,7 @@ fn write(
 
 /// Notes in the store that the issuer refused, so that nobody spends this token again.
 async fn note_refusal(
-    inner: Inner,
+    chain: Chain,
     wish: Wish,
     lock: LoginLock,
     spent: StoredLogin,
@@ -264,8 +267,8 @@ async fn note_refusal(
     let mut noted = spent.clone();
     noted.generation = spent.generation.saturating_add(1);
     noted.refused = Some(reason.clone());
-    let (store, generation) = (Arc::clone(&inner.store), spent.generation);
-    let found = off_the_runtime(inner.place(), move || {
+    let (store, generation) = (Arc::clone(&chain.store), spent.generation);
+    let found = off_the_runtime(chain.place(), move || {
         let _held_until_it_is_written = lock;
         let there = read(&*store)?;
         if there.as_ref().is_some_and(|there| there.generation <= generation) {
@@ -274,17 +277,17 @@ async fn note_refusal(
         Ok(there)
     })
     .await;
-    let error = inner.over(reason);
+    let error = chain.over(reason);
     match found {
-        Ok(None) => Err(inner.missing()),
-        Ok(Some(there)) if there.generation > generation => match inner.settle(&wish, &there) {
+        Ok(None) => Err(chain.missing()),
+        Ok(Some(there)) if there.generation > generation => match chain.settle(&wish, &there) {
             Some(settled) => settled,
-            None => inner.without_renewal(&wish, &there, error),
+            None => chain.without_renewal(&wish, &there, error),
         },
-        Ok(Some(_)) => inner.without_renewal(&wish, &spent, error),
+        Ok(Some(_)) => chain.without_renewal(&wish, &spent, error),
         Err(unnoted) => {
-            tracing::warn!(login = inner.sign_in.name(), error = %unnoted, "a refusal could not be noted");
-            inner.without_renewal(&wish, &spent, error)
+            tracing::warn!(login = chain.sign_in.name(), error = %unnoted, "a refusal could not be noted");
+            chain.without_renewal(&wish, &spent, error)
         }
     }
 }

@@ -1,0 +1,162 @@
+//! One login with all that belongs to it: what a task needs to work for a keeper.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{Credential, CredentialError, Secret};
+
+use super::{
+    desk::Desk,
+    judgement::{self, Verdict, Wish},
+};
+use crate::auth::{
+    Clock, SignIn,
+    lock::{Attempt, CLAIM_LIFE, Holder, LockPlace, LoginLock},
+    store::{StoreError, StoredLogin, TokenStore},
+};
+
+/// How long the lock is waited for: longer than a claim that nobody stands for, and far longer than any renewal.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(CLAIM_LIFE.as_secs() + 10);
+
+/// The shortest and the longest time between two looks at a lock that somebody else holds, in milliseconds.
+const LOOK_AGAIN_MS: std::ops::Range<u64> = 10..50;
+
+/// What a task needs to work for a keeper. Clones are the same keeper.
+#[derive(Clone, Debug)]
+pub(super) struct Chain {
+    pub(super) sign_in: Arc<dyn SignIn>,
+    /// Where the login is, and stays when it is renewed.
+    pub(super) store: Arc<dyn TokenStore>,
+    /// Where a new login is put.
+    pub(super) store_of_new: Arc<dyn TokenStore>,
+    pub(super) home: Option<PathBuf>,
+    pub(super) lock: Arc<LockPlace>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) desk: Arc<Desk>,
+}
+
+/// What came of waiting for the lock.
+pub(super) enum Turn {
+    /// It is ours.
+    Ours(Box<LoginLock>),
+    /// Somebody else's, for now.
+    Busy(Option<Holder>),
+}
+
+impl Chain {
+    pub(super) fn place(&self) -> String {
+        self.store.place()
+    }
+
+    pub(super) fn now(&self) -> SystemTime {
+        self.clock.now()
+    }
+
+    pub(super) async fn look(&self) -> Result<Option<StoredLogin>, CredentialError> {
+        let store = Arc::clone(&self.store);
+        off_the_runtime(self.place(), move || read(&*store)).await.map_err(unusable)
+    }
+
+    /// What is lent of a login as it is; `None` if there should be a fresher one.
+    pub(super) fn settle(
+        &self,
+        wish: &Wish,
+        stored: &StoredLogin,
+    ) -> Option<Result<Option<Credential>, CredentialError>> {
+        match wish.judge(stored, self.now()) {
+            Verdict::Lend => Some(Ok(Some(judgement::credential(&stored.login)))),
+            Verdict::Renew => None,
+            Verdict::NoOther => Some(Ok(None)),
+            Verdict::Over(reason) => Some(Err(self.over(reason))),
+        }
+    }
+
+    /// What is lent when there is no fresher one to be had: the one at hand while it is alive, or the error.
+    pub(super) fn without_renewal(
+        &self,
+        wish: &Wish,
+        stored: &StoredLogin,
+        error: CredentialError,
+    ) -> Result<Option<Credential>, CredentialError> {
+        if !wish.will_do(&stored.login, self.now()) {
+            return Err(error);
+        }
+        tracing::warn!(login = self.sign_in.name(), %error, "a login was not renewed; its token is alive and goes on");
+        Ok(Some(judgement::credential(&stored.login)))
+    }
+
+    /// Tries for the lock once, and watches the claim in the way.
+    pub(super) async fn try_lock(&self) -> Result<Turn, StoreError> {
+        let (place, stale) = (Arc::clone(&self.lock), self.desk.stale_claim());
+        let attempt = off_the_runtime(self.place(), move || place.attempt(stale.as_ref())).await?;
+        match attempt {
+            Attempt::Got(lock) => Ok(Turn::Ours(Box::new(lock))),
+            Attempt::Busy { holder, claim } => {
+                self.desk.watch(claim);
+                Ok(Turn::Busy(holder))
+            }
+        }
+    }
+
+    pub(super) fn missing(&self) -> CredentialError {
+        CredentialError::Missing { place: self.place(), remedy: self.sign_in.remedy() }
+    }
+
+    pub(super) fn over(&self, reason: String) -> CredentialError {
+        CredentialError::Refused { place: self.place(), reason, remedy: self.sign_in.remedy() }
+    }
+}
+
+/// Reads the login of a store.
+pub(super) fn read(store: &dyn TokenStore) -> Result<Option<StoredLogin>, StoreError> {
+    let Some(text) = store.read()? else { return Ok(None) };
+    StoredLogin::from_text(&text).map(Some).map_err(|reason| StoreError::new(store.place(), reason))
+}
+
+/// Finishes a write that was broken off, if what was to be written is newer than what is there.
+pub(super) fn recover(store: &dyn TokenStore) -> Result<(), StoreError> {
+    let generation = |text: &Secret| StoredLogin::from_text(text).map(|stored| stored.generation);
+    let is_newer = |found: &Secret, there: Option<&Secret>| match (generation(found), there.map(generation)) {
+        (Ok(found), Some(Ok(there))) => found > there,
+        (Ok(_), None) => true,
+        // What cannot be read is not replaced: it may be somebody's only login.
+        (_, Some(Err(_))) | (Err(_), _) => false,
+    };
+    if store.recover(&is_newer)? {
+        tracing::info!(
+            place = store.place(),
+            "a login that was written and not yet in its place was put there"
+        );
+    }
+    Ok(())
+}
+
+/// Runs what may block on a thread that may.
+pub(super) async fn off_the_runtime<T: Send + 'static>(
+    place: String,
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(stopped) if stopped.is_panic() => Err(StoreError::new(place, "the store panicked")),
+        Err(_) => Err(StoreError::new(place, "the runtime is shutting down")),
+    }
+}
+
+/// Until the next look at a lock: never the same for all who wait.
+pub(super) fn a_moment() -> Duration {
+    let spread = LOOK_AGAIN_MS.end - LOOK_AGAIN_MS.start;
+    Duration::from_millis(LOOK_AGAIN_MS.start + RandomState::new().hash_one(0_u8) % spread)
+}
+
+pub(super) fn named(holder: Option<&Holder>) -> String {
+    holder.map_or_else(|| "another process".to_owned(), ToString::to_string)
+}
+
+pub(super) fn unusable(error: StoreError) -> CredentialError {
+    CredentialError::Unreadable { place: error.place, reason: error.reason }
+}
