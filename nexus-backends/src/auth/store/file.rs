@@ -294,3 +294,6 @@ fn secret(mut bytes: Zeroizing<Vec<u8>>) -> Option<Secret> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -194,7 +194,7 @@ pub(super) fn points_to_keyring(text: &Secret) -> Result<bool, String> {
 
 /// Whether a text was written to its end.
 pub(super) fn is_whole(text: &Secret) -> bool {
-    text.expose().ends_with(ENDING)
+    text.expose().ends_with(ENDING) && Fields::of(text.expose()).is_ok()
 }
 
 /// Refuses a text that a newer Nexus wrote. Any other text passes, whole or not.
@@ -267,3 +267,6 @@ impl io::Write for Length {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

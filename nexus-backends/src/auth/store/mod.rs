@@ -11,6 +11,8 @@
 //! | [`MemoryStore`] | the memory of the process |
 
 mod file;
+#[cfg(test)]
+mod fixture;
 mod folder;
 pub mod format;
 #[cfg(feature = "keyring")]

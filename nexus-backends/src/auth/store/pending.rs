@@ -86,6 +86,14 @@ impl PendingFile {
     }
 }
 
+#[cfg(test)]
+impl PendingFile {
+    /// As on a file system that cannot promise space.
+    pub(super) fn reserve_by_zeros_for_test(&self, room: u64) {
+        reserve_by_zeros(&self.file, room).unwrap();
+    }
+}
+
 impl Drop for PendingFile {
     fn drop(&mut self) {
         if !self.is_whole && !self.is_placed && self.is_there() {
