@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use nexus::Availability;
 use serde_json::json;
 
-use crate::{EXIT_FAILED, args::ConfigArgs, config};
+use crate::{EXIT_FAILED, args::ConfigArgs, availability::words, config, output::say};
 
 pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Result<ExitCode, String> {
     let router = config::load(args)?;
@@ -19,31 +19,15 @@ pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Resu
         let backends =
             backends.iter().map(|(id, availability)| json!({ "id": id, "availability": availability }));
         let report = json!({ "kinds": kinds, "backends": backends.collect::<Vec<_>>() });
-        println!("{report:#}");
+        say(format_args!("{report:#}"));
     } else {
-        println!("work-kinds  {}", kinds.join(", "));
+        say(format_args!("work-kinds  {}", kinds.join(", ")));
         for (id, availability) in &backends {
-            println!("backend     {id}{}", availability.as_ref().map(words).unwrap_or_default());
+            let found = availability.as_ref().map(|found| format!("  {}", words(found, "            ")));
+            say(format_args!("backend     {id}{}", found.unwrap_or_default()));
         }
     }
     let is_stuck =
         probe && !backends.iter().any(|(_, found)| found.as_ref().is_some_and(Availability::is_ready));
     Ok(if is_stuck { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
-}
-
-fn words(availability: &Availability) -> String {
-    match availability {
-        Availability::Ready { version, notes } => {
-            let version = version.as_deref().unwrap_or("version not told");
-            let notes: String = notes.iter().map(|note| format!("\n            {note}")).collect();
-            format!("  ready ({version}){notes}")
-        }
-        Availability::NotInstalled { looked_in, remedy } => {
-            let places = looked_in.iter().map(|place| place.display().to_string()).collect::<Vec<_>>();
-            format!("  not installed: {remedy}\n            looked in {}", places.join(", "))
-        }
-        Availability::Unauthenticated { remedy } => format!("  not logged in: {remedy}"),
-        Availability::Unusable { reason } => format!("  cannot be used: {reason}"),
-        other => format!("  {other:?}"),
-    }
 }

@@ -1,6 +1,6 @@
 //! Which configuration is used.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nexus::{BuildContext, Router};
 
@@ -9,17 +9,27 @@ use crate::args::ConfigArgs;
 /// Loads the configuration that the command line, or else the usual places, name.
 pub(crate) fn load(args: &ConfigArgs) -> Result<Router, String> {
     let context = BuildContext::from_process();
-    let path = match &args.config {
-        Some(path) => path.clone(),
-        None => find(&context)?,
-    };
+    let path =
+        find(args, &context).map_err(|places| format!("{places}; name one with --config, or {BEGIN}"))?;
+    load_file(&path, context)
+}
+
+/// How to get a configuration.
+pub(crate) const BEGIN: &str = "begin with a copy of nexus.yaml.example";
+
+/// Loads a configuration that was found.
+pub(crate) fn load_file(path: &Path, context: BuildContext) -> Result<Router, String> {
     Router::from_file(path, nexus::registry(), context).map_err(|error| error.to_string())
 }
 
-fn find(context: &BuildContext) -> Result<PathBuf, String> {
+/// The configuration that would be used; else where none was found.
+pub(crate) fn find(args: &ConfigArgs, context: &BuildContext) -> Result<PathBuf, String> {
+    if let Some(path) = &args.config {
+        return Ok(path.clone());
+    }
     let places = [PathBuf::from("nexus.yaml"), context.home.join("nexus.yaml")];
     places.iter().find(|place| place.exists()).cloned().ok_or_else(|| {
         let looked = places.each_ref().map(|place| place.display().to_string()).join(" or ");
-        format!("there is no {looked}; name one with --config, or begin with a copy of nexus.yaml.example")
+        format!("there is no {looked}")
     })
 }

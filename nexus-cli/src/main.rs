@@ -1,10 +1,26 @@
-//! The `nexus` command: one turn, and what would run it, from a shell.
+//! The `nexus` command: one turn, what would run it, and the logins that pay for it, from a shell.
 
 mod args;
+mod availability;
 mod check;
 mod config;
+mod core_dump;
 mod explain;
+#[cfg(feature = "keyring")]
+mod key;
+#[cfg(feature = "login")]
+mod login;
+#[cfg(feature = "login")]
+mod login_report;
+#[cfg(feature = "login")]
+mod logout;
+mod output;
 mod run;
+#[cfg(feature = "login")]
+mod spoken_time;
+mod status;
+#[cfg(feature = "login")]
+mod surroundings;
 
 use std::process::ExitCode;
 
@@ -14,18 +30,26 @@ use args::{Args, Command};
 
 /// The command line or the configuration cannot be used.
 const EXIT_USAGE: u8 = 2;
-/// The turn failed.
+/// The turn or the login failed.
 const EXIT_FAILED: u8 = 1;
-/// The turn was cancelled, as a shell shows a program that SIGINT ended.
+/// It was cancelled, as a shell shows a program that SIGINT ended.
 const EXIT_CANCELLED: u8 = 130;
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    core_dump::forbid();
     let args = Args::parse();
     let outcome = match args.command {
         Command::Run(run) => run::run(&args.config, &run).await,
         Command::Explain { kind, json } => explain::explain(&args.config, kind.as_deref(), json),
         Command::Check { probe, json } => check::check(&args.config, probe, json).await,
+        Command::Status(status) => status::status(&args.config, &status).await,
+        #[cfg(feature = "login")]
+        Command::Login(login) => login::login(&login).await,
+        #[cfg(feature = "login")]
+        Command::Logout(logout) => logout::logout(&logout).await,
+        #[cfg(feature = "keyring")]
+        Command::Key(command) => key::key(command).await,
     };
     match outcome {
         Ok(code) => code,

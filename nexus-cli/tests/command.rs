@@ -81,6 +81,15 @@ fn no_configuration_is_told_with_the_way_out() {
 }
 
 #[test]
+fn a_build_without_logins_has_a_status_too() {
+    let output = Place::with(ROUTES).nexus(&["status"]);
+    assert_eq!(output.status.code(), Some(1), "nothing could run: {}", stderr(&output));
+    let told = stdout(&output);
+    assert!(told.contains("claude-cli  not installed"), "{told}");
+    assert!(told.contains("executor: nothing could run it"), "{told}");
+}
+
+#[test]
 fn explain_starts_nothing_and_speaks_json() {
     let place = Place::with(ROUTES);
     let output = place.nexus(&["explain", "executor", "--json"]);
@@ -108,9 +117,18 @@ fn a_turn_without_its_program_fails_before_anything_is_spent() {
 #[test]
 fn help_is_there_for_every_command() {
     let place = Place::with(ROUTES);
-    for arguments in [&["--help"][..], &["run", "--help"], &["explain", "--help"], &["check", "--help"]] {
-        let output = place.nexus(arguments);
+    let mut commands = vec!["run", "explain", "check", "status"];
+    if cfg!(feature = "login") {
+        commands.extend(["login", "logout"]);
+    }
+    if cfg!(feature = "keyring") {
+        commands.push("key");
+    }
+    let all = stdout(&place.nexus(&["--help"]));
+    for command in commands {
+        assert!(all.contains(&format!("\n  {command} ")), "{command} is not in {all}");
+        let output = place.nexus(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0));
-        assert!(stdout(&output).contains("Usage:"), "{arguments:?}");
+        assert!(stdout(&output).contains("Usage:"), "{command}");
     }
 }

@@ -1,0 +1,113 @@
+//! The command line.
+
+#[cfg(feature = "keyring")]
+mod key;
+#[cfg(feature = "login")]
+mod login;
+mod run;
+mod status;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+#[cfg(feature = "keyring")]
+pub(crate) use key::KeyCommand;
+#[cfg(feature = "login")]
+pub(crate) use login::{LoginArgs, LogoutArgs, Method, Place};
+pub(crate) use run::RunArgs;
+pub(crate) use status::StatusArgs;
+
+/// Runs one turn of agent work on whichever vendor nexus.yaml names.
+#[derive(Debug, Parser)]
+#[command(
+    name = "nexus",
+    version,
+    after_help = "Exit codes: 0 done, 1 the turn or the login failed, 2 bad command line \
+or configuration, 130 cancelled. `nexus status --help` has its own."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ConfigArgs {
+    /// Configuration. Default: ./nexus.yaml, else nexus.yaml in $NEXUS_HOME (~/.nexus)
+    #[arg(long, global = true, value_name = "FILE", env = "NEXUS_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one turn, and show it as it happens. The answer alone goes to standard output
+    Run(Box<RunArgs>),
+    /// Say which backends a work-kind would run on, and why, without starting anything
+    Explain {
+        /// A type of the configuration. Default: all
+        kind: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read the configuration, and say what is in it or what is wrong with it
+    Check {
+        /// Also ask each backend whether it could start: its program, its version, its credential. No model call
+        #[arg(long)]
+        probe: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say who is logged in, as whom, until when, and what would run. No network, and nothing is renewed
+    Status(StatusArgs),
+    /// Log in to a plan of yours, apart from the vendor's own program
+    #[cfg(feature = "login")]
+    Login(Box<LoginArgs>),
+    /// End a login of Nexus's own. The vendor's own program stays logged in
+    #[cfg(feature = "login")]
+    Logout(LogoutArgs),
+    /// Keep API keys in the keyring of the system, for `credential: { keyring: NAME }`
+    #[cfg(feature = "keyring")]
+    #[command(subcommand)]
+    Key(KeyCommand),
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_prompt_may_begin_with_a_dash_after_two() {
+        let args = Args::try_parse_from(["nexus", "run", "writer", "--", "-x"]).unwrap();
+        assert!(matches!(args.command, Command::Run(run) if run.prompt.as_deref() == Some("-x")));
+    }
+
+    #[test]
+    fn a_deadline_is_a_number_of_seconds() {
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        assert!(seconds("-1").is_err());
+        assert!(seconds("soon").is_err());
+    }
+
+    #[cfg(feature = "keyring")]
+    #[test]
+    fn a_key_cannot_be_given_on_the_command_line() {
+        assert!(Args::try_parse_from(["nexus", "key", "set", "openai"]).is_ok());
+        assert!(Args::try_parse_from(["nexus", "key", "set", "openai", "sk-private"]).is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! The command line of `nexus run`.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args as ClapArgs, ValueEnum};
+use nexus::{Effort, ToolAccess};
+
+use super::seconds;
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RunArgs {
+    /// A type of the configuration
+    pub(crate) kind: String,
+    /// The prompt; `-` or nothing reads standard input
+    pub(crate) prompt: Option<String>,
+    /// Where the turn works. Default: an empty private folder
+    #[arg(long = "cd", value_name = "FOLDER")]
+    pub(crate) directory: Option<PathBuf>,
+    /// Which tools the turn may use
+    #[arg(long, value_enum, default_value_t = Access::ScopedOnly)]
+    pub(crate) access: Access,
+    /// Instructions that stand above the prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    /// The model, in the vendor's words, instead of the configuration's
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// How hard the model is asked to think, instead of the configuration's: minimal, low, medium, high, xhigh, max
+    #[arg(long)]
+    pub(crate) effort: Option<Effort>,
+    /// Stop after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) deadline: Option<Duration>,
+    /// File with a JSON Schema that the answer must satisfy
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
+    /// A PNG, JPEG, GIF or WebP file to show to the model. May be given more than once
+    #[arg(long = "image", value_name = "FILE")]
+    pub(crate) images: Vec<PathBuf>,
+    /// Keep the conversation, and write the handle to go on with to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keep: Option<PathBuf>,
+    /// Go on from the conversation whose handle is in this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Print every event, and then the outcome, as lines of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show nothing but the answer
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Access {
+    /// No tools: pure text
+    ScopedOnly,
+    /// The vendor's own tools, as far as they only read
+    ReadOnly,
+    /// The vendor's own tools, writing inside the folder
+    WorkspaceWrite,
+    /// The vendor's own tools without a fence
+    Unrestricted,
+}
+
+impl From<Access> for ToolAccess {
+    fn from(access: Access) -> Self {
+        match access {
+            Access::ScopedOnly => Self::ScopedOnly,
+            Access::ReadOnly => Self::ReadOnly,
+            Access::WorkspaceWrite => Self::WorkspaceWrite,
+            Access::Unrestricted => Self::Unrestricted,
+        }
+    }
+}

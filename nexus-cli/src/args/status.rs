@@ -1,0 +1,17 @@
+//! The command line of `nexus status`.
+
+use clap::Args as ClapArgs;
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Exit codes: 0 nothing is broken (nothing at all is not broken); 1 a login is over or cannot be read, no backend of the \
+configuration could start, or a login that was named is not there; 2 the configuration cannot be read.")]
+pub(crate) struct StatusArgs {
+    /// Logins that have to be there, for scripts: `nexus status codex && ...`
+    #[cfg(feature = "login")]
+    #[arg(value_enum, value_name = "LOGIN")]
+    pub(crate) logins: Vec<super::login::Login>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

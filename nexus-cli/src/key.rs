@@ -1,0 +1,73 @@
+//! `nexus key`: API keys in the keyring of the system.
+
+use std::{
+    io::{self, IsTerminal as _, Read as _},
+    process::ExitCode,
+};
+
+use nexus::{Secret, auth::store::KeyringKey};
+
+use crate::{
+    EXIT_CANCELLED, EXIT_FAILED,
+    args::KeyCommand,
+    output::{printable, say},
+};
+
+/// Longest input that is taken for a key, in bytes.
+const MAX_KEY_BYTES: u64 = 16 << 10;
+
+pub(crate) async fn key(command: KeyCommand) -> Result<ExitCode, String> {
+    // The keyring answers when it likes: it may ask the person first.
+    tokio::task::spawn_blocking(move || run(&command)).await.map_err(|error| error.to_string())?
+}
+
+fn run(command: &KeyCommand) -> Result<ExitCode, String> {
+    let (KeyCommand::Set { name } | KeyCommand::Remove { name }) = command;
+    let entry = KeyringKey::named(name).map_err(|error| error.to_string())?;
+    let outcome = match command {
+        KeyCommand::Set { .. } => {
+            let key = match read_key(name) {
+                Ok(key) => key,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    return Ok(ExitCode::from(EXIT_CANCELLED));
+                }
+                Err(error) => return Err(format!("no key could be read: {error}")),
+            };
+            entry
+                .set(&key)
+                .map(|()| format!("kept in {}; use it by `credential: {{ keyring: {name} }}`", entry.place()))
+        }
+        KeyCommand::Remove { .. } => entry.remove().map(|was_there| match was_there {
+            true => format!("removed from {}", entry.place()),
+            false => format!("there was none in {}", entry.place()),
+        }),
+    };
+    Ok(match outcome {
+        Ok(done) => {
+            say(format_args!("{name}: {done}"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("nexus: {}", printable(&error.to_string()));
+            ExitCode::from(EXIT_FAILED)
+        }
+    })
+}
+
+/// Asks a person at a terminal, without showing what they type; else reads standard input to its end.
+fn read_key(name: &str) -> io::Result<Secret> {
+    if io::stdin().is_terminal() {
+        return rpassword::prompt_password(format!("Key for {name} (not shown): ")).map(Secret::new);
+    }
+    // As long as it may be from the start: a text that grows leaves copies behind.
+    let mut text = String::with_capacity(2 * MAX_KEY_BYTES as usize);
+    let outcome = io::stdin().take(MAX_KEY_BYTES + 1).read_to_string(&mut text);
+    // Taken over before anything else, so that it is overwritten however this ends.
+    let is_too_long = text.len() as u64 > MAX_KEY_BYTES;
+    let text = Secret::new(text);
+    outcome?;
+    if is_too_long {
+        return Err(io::Error::other(format!("it is longer than {MAX_KEY_BYTES} bytes")));
+    }
+    Ok(text)
+}

@@ -1,0 +1,171 @@
+//! `nexus login`: signs a person in, and says what is kept where.
+
+mod screen;
+
+use std::{process::ExitCode, sync::Arc, time::SystemTime};
+
+use nexus::{
+    BuildContext,
+    auth::{
+        LoginError, LoginKeeper, OAuthSignIn, SignInError, SignInMethod,
+        logins::{self, LoginName},
+        store::StorePlace,
+    },
+};
+use serde_json::json;
+
+use self::screen::Screen;
+use crate::{
+    EXIT_CANCELLED, EXIT_FAILED,
+    args::{LoginArgs, Method, Place},
+    login_report::LoginReport,
+    output::{printable, say, say_json},
+    surroundings::Surroundings,
+};
+
+pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
+    let name = LoginName::from(args.login);
+    let context = BuildContext::from_process();
+    let surroundings = Surroundings::of(&context.environment);
+    let sign_in = strategy(args, name, &context)?;
+    let (method, reason) = choose(args.method(), sign_in.method(), surroundings);
+    let sign_in = sign_in.with_method(method);
+    let keeper = LoginKeeper::at_home(Arc::new(sign_in), &context.home).in_place(place(args.store)?);
+    let mut screen = Screen {
+        login: name.as_str(),
+        surroundings,
+        starts_browsers: surroundings.shows_browsers() && !args.no_open,
+        json: args.json,
+    };
+    if let Ok(Some(_)) = keeper.look().await {
+        screen.note("There is a login already. It stays until the new one is stored.");
+    }
+    if let Some(reason) = reason {
+        screen.note(reason);
+    }
+    // Dropping the work closes its port.
+    let outcome = tokio::select! {
+        outcome = keeper.sign_in(&mut screen) => Some(outcome),
+        _ = tokio::signal::ctrl_c() => None,
+    };
+    Ok(match outcome {
+        Some(Ok(login)) => {
+            // Where a new login went shows when it is looked for.
+            let _ = keeper.look().await;
+            let report = LoginReport::logged_in(name, &login, keeper.place());
+            if args.json {
+                say_json(&json!({ "outcome": "logged_in", "login": report }));
+            } else {
+                say("");
+                report.print(SystemTime::now());
+                say(format_args!("  {:<11} {}", "used by", users(name)));
+            }
+            ExitCode::SUCCESS
+        }
+        Some(Err(error)) => {
+            if args.json {
+                let reason = printable(&error.to_string());
+                say_json(&json!({ "outcome": "failed", "kind": kind(&error), "reason": reason }));
+            } else {
+                eprintln!("nexus: {}", printable(&error.to_string()));
+            }
+            ExitCode::from(EXIT_FAILED)
+        }
+        None => {
+            if args.json {
+                say_json(&json!({ "outcome": "cancelled" }));
+            } else {
+                eprintln!("nexus: given up");
+            }
+            ExitCode::from(EXIT_CANCELLED)
+        }
+    })
+}
+
+/// How the person signs in, and what to say of a choice that was not theirs.
+fn choose(
+    asked: Method,
+    usual: SignInMethod,
+    surroundings: Surroundings,
+) -> (SignInMethod, Option<&'static str>) {
+    match (asked, usual) {
+        (Method::Browser, _) => (SignInMethod::Browser, None),
+        (Method::Device, _) | (Method::Suitable, SignInMethod::DeviceCode) => {
+            (SignInMethod::DeviceCode, None)
+        }
+        (Method::Suitable, SignInMethod::Browser) if surroundings.shows_browsers() => {
+            (SignInMethod::Browser, None)
+        }
+        (Method::Suitable, SignInMethod::Browser) if surroundings.is_remote => (
+            SignInMethod::DeviceCode,
+            Some(
+                "This is an SSH session, where the answer of a browser could not come back: a code is used. With \
+                 --browser, and a port that you forward, a browser works too.",
+            ),
+        ),
+        (Method::Suitable, SignInMethod::Browser) => (
+            SignInMethod::DeviceCode,
+            Some(
+                "There is no display, so a code is used. --browser prints an address for a browser that \
+                  reaches this machine.",
+            ),
+        ),
+    }
+}
+
+/// The strategy that comes along, as the flags change it.
+fn strategy(args: &LoginArgs, name: LoginName, context: &BuildContext) -> Result<OAuthSignIn, String> {
+    let sign_in =
+        logins::sign_in(name, context, &args.network.network()).map_err(|error| error.to_string())?;
+    let mut issuer = sign_in.issuer().clone();
+    if let Some(url) = &args.issuer {
+        issuer = issuer.with_url(url);
+    }
+    if let Some(client_id) = &args.client_id {
+        issuer = issuer.with_client_id(client_id);
+    }
+    if !args.ports.is_empty() {
+        issuer.redirect.ports.clone_from(&args.ports);
+    }
+    let sign_in = sign_in.with_issuer(issuer);
+    Ok(match args.timeout {
+        Some(patience) => sign_in.with_patience(patience),
+        None => sign_in,
+    })
+}
+
+fn place(place: Place) -> Result<StorePlace, String> {
+    match place {
+        Place::File => Ok(StorePlace::File),
+        Place::Keyring if cfg!(feature = "keyring") => Ok(StorePlace::Keyring),
+        Place::Keyring => Err("this build of nexus leaves the keyring out (feature `keyring`)".to_owned()),
+    }
+}
+
+/// Who uses a login.
+fn users(name: LoginName) -> &'static str {
+    match name {
+        LoginName::Codex => {
+            "codex-cli and codex-sub-token, where the configuration names no other credential"
+        }
+        LoginName::Grok => "grok-cli and grok-sub-token, where the configuration names no other credential",
+        _ => "the backends that the configuration gives it to",
+    }
+}
+
+/// What kept a person from being logged in, for programs.
+fn kind(error: &LoginError) -> &'static str {
+    match error {
+        LoginError::SignIn(error) => match error {
+            SignInError::Declined { .. } => "declined",
+            SignInError::TimedOut { .. } => "timed_out",
+            SignInError::Unreachable { .. } => "unreachable",
+            SignInError::Malformed { .. } => "malformed",
+            SignInError::NoPort { .. } => "no_port",
+            SignInError::Unsupported { .. } => "unsupported",
+            _ => "other",
+        },
+        LoginError::Store(_) => "store",
+        _ => "other",
+    }
+}

@@ -1,0 +1,150 @@
+//! What a person is shown while signing in.
+
+use std::thread;
+
+use nexus::auth::{LoginScreen, LoginStep};
+use serde_json::json;
+
+use crate::{
+    output::{printable, say, say_json},
+    spoken_time::spoken,
+    surroundings::Surroundings,
+};
+
+/// Shows each step, as text or as a line of JSON, and starts a browser where that helps.
+#[derive(Debug)]
+pub(super) struct Screen {
+    pub(super) login: &'static str,
+    pub(super) surroundings: Surroundings,
+    pub(super) starts_browsers: bool,
+    pub(super) json: bool,
+}
+
+impl LoginScreen for Screen {
+    fn show(&mut self, step: &LoginStep) {
+        if self.json {
+            self.show_json(step);
+        } else {
+            self.show_text(step);
+        }
+        // What is shown comes first: the address is there however the browser fares.
+        match step {
+            LoginStep::OpenPage { url, .. } => self.start_browser(url),
+            LoginStep::EnterCode { url, complete_url, .. } => {
+                self.start_browser(complete_url.as_deref().unwrap_or(url));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Screen {
+    /// Says what is no step of the issuer's.
+    pub(super) fn note(&mut self, text: &str) {
+        self.show(&LoginStep::Note(text.to_owned()));
+    }
+
+    fn show_json(&self, step: &LoginStep) {
+        let opens = |url: &str| self.starts_browsers && is_web_page(url);
+        let line = match step {
+            LoginStep::OpenPage { url, returns_to } => {
+                json!({ "step": "open_page", "url": url, "returns_to": returns_to, "starts_browser": opens(url) })
+            }
+            LoginStep::EnterCode { url, complete_url, user_code, expires_in } => json!({
+                "step": "enter_code",
+                "url": url,
+                "complete_url": complete_url,
+                "user_code": user_code,
+                "expires_in_seconds": expires_in.as_secs(),
+                "starts_browser": opens(complete_url.as_deref().unwrap_or(url)),
+            }),
+            LoginStep::Note(text) => json!({ "step": "note", "text": text }),
+            _ => return,
+        };
+        say_json(&line);
+    }
+
+    fn show_text(&self, step: &LoginStep) {
+        match step {
+            LoginStep::OpenPage { url, returns_to } => {
+                if self.surroundings.is_remote {
+                    self.show_way_back(returns_to);
+                }
+                let how = if self.starts_browsers { "A browser is started with this page" } else { "Open" };
+                say(format_args!("{how}:\n\n  {}\n", printable(url)));
+                say(format_args!(
+                    "Its answer comes back to {} by itself. Ctrl-C gives up.",
+                    printable(returns_to)
+                ));
+            }
+            LoginStep::EnterCode { url, complete_url, user_code, expires_in } => {
+                say(format_args!("Open on any device:\n\n  {}\n", printable(url)));
+                say(format_args!("and enter the code:\n\n  {}\n", printable(user_code)));
+                if let Some(url) = complete_url {
+                    say(format_args!("The page with the code already in it:\n\n  {}\n", printable(url)));
+                }
+                say(format_args!("The code is good for {}. Ctrl-C gives up.", spoken(*expires_in)));
+            }
+            LoginStep::Note(text) => say(printable(text)),
+            _ => {}
+        }
+    }
+
+    /// How the answer of a browser on the person's machine reaches a port of this one.
+    fn show_way_back(&self, returns_to: &str) {
+        let Some(port) = port(returns_to) else { return };
+        say(format_args!(
+            "This is an SSH session. So that the answer of your browser comes back here, first run, where the \
+             browser is:\n\n  ssh -N -L {port}:127.0.0.1:{port} YOU@THIS-MACHINE\n\nOr give up, and use a code: \
+             `nexus login {} --device`.\n",
+            self.login
+        ));
+    }
+
+    fn start_browser(&self, url: &str) {
+        if !self.starts_browsers || !is_web_page(url) {
+            return;
+        }
+        let (url, json) = (url.to_owned(), self.json);
+        // A launcher may take its time; the sign-in goes on.
+        let launcher = thread::Builder::new().name("browser".into()).spawn(move || {
+            if open::that_detached(&url).is_err() {
+                let text = "No browser could be started; open the address yourself.";
+                if json { say_json(&json!({ "step": "note", "text": text })) } else { say(text) }
+            }
+        });
+        drop(launcher);
+    }
+}
+
+/// Whether this is a page: the address comes from the issuer, and a launcher would open anything.
+fn is_web_page(url: &str) -> bool {
+    url.starts_with("https://") || url.starts_with("http://")
+}
+
+/// The port in `http://127.0.0.1:1455/callback`.
+fn port(url: &str) -> Option<u16> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split('/').next()?;
+    authority.rsplit_once(':')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_that_is_forwarded_is_the_one_of_the_address() {
+        assert_eq!(port("http://127.0.0.1:1455/auth/callback"), Some(1455));
+        assert_eq!(port("http://[::1]:1457/callback"), Some(1457));
+        assert_eq!(port("http://localhost/callback"), None);
+    }
+
+    #[test]
+    fn only_pages_are_opened() {
+        assert!(is_web_page("https://auth.example.org/device"));
+        for other in ["file:///etc/passwd", "javascript:alert(1)", "--help", "vscode://x", ""] {
+            assert!(!is_web_page(other), "{other}");
+        }
+    }
+}

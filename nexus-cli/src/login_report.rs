@@ -1,0 +1,186 @@
+//! What is said of one login: whose it is, until when, where it rests. Never what is in it.
+
+use std::time::SystemTime;
+
+use nexus::auth::{CredentialError, Login, logins::LoginName, store::StoredLogin};
+use serde::Serialize;
+
+use crate::{
+    output::{printable, say},
+    spoken_time::{rfc3339, spoken_instant},
+};
+
+/// One login of Nexus's own, as `--json` prints it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LoginReport {
+    #[serde(skip)]
+    pub(crate) name: LoginName,
+    login: &'static str,
+    pub(crate) state: LoginState,
+    /// Where it rests, or would.
+    place: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<String>,
+    /// When the token at hand ends, not the login.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_expires_at: Option<String>,
+    /// Whether a new token is had without a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    renews_itself: Option<bool>,
+    /// Why it cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The command that mends or undoes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<String>,
+    #[serde(skip)]
+    expires_at: Option<SystemTime>,
+}
+
+/// How a login stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LoginState {
+    /// It can be used.
+    LoggedIn,
+    /// There is none.
+    LoggedOut,
+    /// The issuer will not renew it any more.
+    Over,
+    /// There is one, and it cannot be read.
+    Unreadable,
+}
+
+impl LoginReport {
+    /// What the keeper of a login found at `now`.
+    pub(crate) fn of(
+        name: LoginName,
+        found: &Result<Option<StoredLogin>, CredentialError>,
+        place: String,
+        now: SystemTime,
+    ) -> Self {
+        let command = format!("nexus login {}", name.as_str());
+        match found {
+            Ok(Some(stored)) => {
+                let mut report = Self::logged_in(name, &stored.login, place);
+                let is_dead = stored.login.life_left(now).is_some_and(|left| left.is_zero());
+                report.reason = match &stored.refused {
+                    Some(reason) => Some(format!("the issuer refused to renew it: {}", printable(reason))),
+                    None if is_dead && stored.login.refresh_token.is_none() => {
+                        Some("its token has expired, and it cannot be renewed".to_owned())
+                    }
+                    None => None,
+                };
+                if report.reason.is_some() {
+                    report.state = LoginState::Over;
+                    report.renews_itself = Some(false);
+                    report.next = Some(command);
+                }
+                report
+            }
+            Ok(None) => Self { next: Some(command), ..Self::new(name, LoginState::LoggedOut, place) },
+            Err(error) => {
+                let reason = match error {
+                    CredentialError::Unreadable { reason, .. } => reason.clone(),
+                    other => other.to_string(),
+                };
+                Self { reason: Some(printable(&reason)), ..Self::new(name, LoginState::Unreadable, place) }
+            }
+        }
+    }
+
+    /// A login that can be used.
+    pub(crate) fn logged_in(name: LoginName, login: &Login, place: String) -> Self {
+        let shown = |text: &Option<String>| text.as_deref().map(printable).filter(|text| !text.is_empty());
+        Self {
+            email: shown(&login.identity.email),
+            account: shown(&login.identity.account),
+            plan: shown(&login.identity.plan),
+            token_expires_at: login.expires_at.map(rfc3339),
+            renews_itself: Some(login.refresh_token.is_some()),
+            next: Some(format!("nexus logout {}", name.as_str())),
+            expires_at: login.expires_at,
+            ..Self::new(name, LoginState::LoggedIn, place)
+        }
+    }
+
+    fn new(name: LoginName, state: LoginState, place: String) -> Self {
+        Self {
+            name,
+            login: name.as_str(),
+            state,
+            place,
+            email: None,
+            account: None,
+            plan: None,
+            token_expires_at: None,
+            renews_itself: None,
+            reason: None,
+            next: None,
+            expires_at: None,
+        }
+    }
+
+    /// Says it to a person.
+    pub(crate) fn print(&self, now: SystemTime) {
+        let name = self.login;
+        let detail = |label: &str, text: &str| say(format_args!("  {label:<11} {text}"));
+        match self.state {
+            LoginState::LoggedIn => say(format_args!("{name}: logged in")),
+            LoginState::LoggedOut => say(format_args!("{name}: not logged in")),
+            LoginState::Over => say(format_args!("{name}: the login is over")),
+            LoginState::Unreadable => say(format_args!("{name}: the login cannot be read")),
+        }
+        if let Some(reason) = &self.reason {
+            detail("why", reason);
+        }
+        if let Some(whose) = self.whose() {
+            detail("as", &whose);
+        }
+        if self.renews_itself.is_some() {
+            detail("plan", self.plan.as_deref().unwrap_or("not told"));
+        }
+        if let Some(renews) = self.renews_itself {
+            detail("token", &self.token_words(renews, now));
+        }
+        match (self.state, &self.next) {
+            (LoginState::LoggedIn, Some(next)) => {
+                detail("stored in", &self.place);
+                detail("undo", next);
+            }
+            (LoginState::LoggedOut, Some(next)) => detail("to log in", next),
+            (_, next) => {
+                detail("stored in", &self.place);
+                if let Some(next) = next {
+                    detail("to mend it", next);
+                }
+            }
+        }
+    }
+
+    fn whose(&self) -> Option<String> {
+        match (&self.email, &self.account) {
+            (Some(email), Some(account)) => Some(format!("{email} (account {account})")),
+            (Some(email), None) => Some(email.clone()),
+            (None, Some(account)) => Some(format!("account {account}")),
+            (None, None) => self.renews_itself.map(|_| "somebody: the issuer does not say who".to_owned()),
+        }
+    }
+
+    fn token_words(&self, renews: bool, now: SystemTime) -> String {
+        let until = self.expires_at.map(|instant| spoken_instant(instant, now));
+        let is_alive = self.expires_at.is_none_or(|instant| instant > now);
+        match (until, is_alive, renews) {
+            (Some(until), true, true) => format!("good until {until}, and renews itself"),
+            (Some(until), true, false) => format!("good until {until}, and is not renewed"),
+            (Some(until), false, true) => format!("expired {until}; the next turn renews it"),
+            (Some(until), false, false) => format!("expired {until}"),
+            (None, _, true) => "its end is not told; it renews itself".to_owned(),
+            (None, _, false) => "its end is not told; it is not renewed".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Who would run a turn at this moment: what the router explains, and what the probes found.
+
+use std::{collections::BTreeMap, fmt};
+
+use nexus::{Availability, BackendId, Effort, ExplainedChain, ExplainedTarget, ModelId, Verdict};
+use serde::Serialize;
+
+/// Who would run a turn, or one seat of a panel.
+#[derive(Debug, Serialize)]
+pub(super) struct RunsOn {
+    /// The seat, where this is one of a panel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seat: Option<usize>,
+    /// The first backend that is tried and ready; none if there is none.
+    backend: Option<BackendId>,
+    model: Option<ModelId>,
+    effort: Option<Effort>,
+    /// Those before it in the chain, and why each would not run.
+    passed_over: Vec<PassedOver>,
+}
+
+#[derive(Debug, Serialize)]
+struct PassedOver {
+    backend: BackendId,
+    reason: String,
+}
+
+impl RunsOn {
+    pub(super) fn of(target: &ExplainedTarget, found: &BTreeMap<&BackendId, &Availability>) -> Vec<Self> {
+        match target {
+            ExplainedTarget::Chain(chain) => vec![Self::chain(None, chain, found)],
+            ExplainedTarget::Panel { seats, .. } => {
+                let seats = seats.iter().enumerate();
+                seats.map(|(index, seat)| Self::chain(Some(index), &seat.chain, found)).collect()
+            }
+            // A target of a later version: its explanation stands beside this.
+            _ => Vec::new(),
+        }
+    }
+
+    fn chain(
+        seat: Option<usize>,
+        chain: &ExplainedChain,
+        found: &BTreeMap<&BackendId, &Availability>,
+    ) -> Self {
+        let mut passed_over = Vec::new();
+        let mut backend = None;
+        for entry in &chain.entries {
+            match obstacle(&entry.verdict, found.get(&entry.backend).copied()) {
+                None => {
+                    backend = Some(entry.backend.clone());
+                    break;
+                }
+                Some(reason) => {
+                    passed_over.push(PassedOver { backend: entry.backend.clone(), reason });
+                }
+            }
+        }
+        Self { seat, backend, model: chain.model.clone(), effort: chain.effort, passed_over }
+    }
+}
+
+/// Why a turn would not run on a backend; `None` if it would.
+fn obstacle(verdict: &Verdict, found: Option<&Availability>) -> Option<String> {
+    match verdict {
+        Verdict::Parked { reason } => return Some(format!("parked: {reason}")),
+        Verdict::Absent { reason } => return Some(reason.clone()),
+        Verdict::Held { reason, .. } => return Some(format!("held: {reason}")),
+        Verdict::Unsupported { need } => return Some(format!("does not support {need}")),
+        _ => {}
+    }
+    match found? {
+        Availability::Ready { .. } => None,
+        Availability::NotInstalled { .. } => Some("not installed".to_owned()),
+        Availability::Unauthenticated { .. } => Some("not logged in".to_owned()),
+        Availability::Unusable { reason } => Some(reason.clone()),
+        _ => Some("not ready".to_owned()),
+    }
+}
+
+impl fmt::Display for RunsOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(seat) = self.seat {
+            write!(f, ", seat {seat}")?;
+        }
+        match &self.backend {
+            Some(backend) => {
+                write!(f, ": {backend}")?;
+                if let Some(model) = &self.model {
+                    write!(f, ", model {model}")?;
+                }
+                if let Some(effort) = self.effort {
+                    write!(f, ", effort {effort}")?;
+                }
+            }
+            None => f.write_str(": nothing could run it")?,
+        }
+        let passed = self.passed_over.iter().map(|passed| format!("{}: {}", passed.backend, passed.reason));
+        let passed = passed.collect::<Vec<_>>().join("; ");
+        if passed.is_empty() { Ok(()) } else { write!(f, " (passed over {passed})") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backend_that_is_not_ready_is_passed_over() {
+        let missing = Availability::NotInstalled { looked_in: Vec::new(), remedy: String::new() };
+        assert_eq!(obstacle(&Verdict::First, Some(&missing)).as_deref(), Some("not installed"));
+        assert_eq!(obstacle(&Verdict::Next, Some(&Availability::ready(None))), None);
+    }
+
+    #[test]
+    fn a_backend_that_is_parked_is_passed_over_although_it_is_ready() {
+        let parked = Verdict::Parked { reason: "it stalls".into() };
+        let found = Availability::ready(None);
+        assert_eq!(obstacle(&parked, Some(&found)).as_deref(), Some("parked: it stalls"));
+    }
+}

@@ -1,0 +1,57 @@
+//! What is around this process: a display, a connection from another machine.
+
+use std::collections::BTreeMap;
+
+/// What decides whether a browser is opened, and whether its answer could come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    /// A window could be shown.
+    has_display: bool,
+    /// The person sits at another machine.
+    pub(crate) is_remote: bool,
+}
+
+impl Surroundings {
+    /// Reads them from a process's environment.
+    pub(crate) fn of(environment: &BTreeMap<String, String>) -> Self {
+        let any = |names: &[&str]| {
+            names.iter().any(|name| environment.get(*name).is_some_and(|value| !value.is_empty()))
+        };
+        // Elsewhere a display is not told by a variable, and is rarely missing. Under WSL it is the one of Windows.
+        let is_told = cfg!(all(unix, not(target_os = "macos")));
+        Self {
+            has_display: !is_told || any(&["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"]),
+            is_remote: any(&["SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY"]),
+        }
+    }
+
+    /// Whether a browser that is started here is seen by the person.
+    pub(crate) fn shows_browsers(self) -> bool {
+        self.has_display && !self.is_remote
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shows(variables: &[(&str, &str)]) -> bool {
+        let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Surroundings::of(&environment.collect()).shows_browsers()
+    }
+
+    #[cfg(all(unix, not(target_os = "macos")))]
+    #[test]
+    fn a_browser_needs_a_display() {
+        assert!(!shows(&[]));
+        assert!(!shows(&[("DISPLAY", "")]));
+        assert!(shows(&[("DISPLAY", ":0")]));
+        assert!(shows(&[("WAYLAND_DISPLAY", "wayland-0")]));
+    }
+
+    #[test]
+    fn a_display_that_is_lent_over_ssh_shows_no_browser() {
+        assert!(!shows(&[("DISPLAY", "localhost:10.0"), ("SSH_CONNECTION", "192.0.2.1 50000 192.0.2.2 22")]));
+        assert!(!shows(&[("DISPLAY", ":0"), ("SSH_TTY", "/dev/pts/0")]));
+    }
+}

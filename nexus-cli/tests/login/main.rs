@@ -1,0 +1,14 @@
+//! `nexus login`, `nexus status` and `nexus logout`, run as a person or a script runs them: a process of its own, a
+//! home of its own, an environment that holds what a test puts there. The issuer is simulated, on loopback; the test
+//! plays the person's browser.
+
+#![cfg(unix)]
+
+mod core_dumps;
+mod home;
+mod logout;
+mod running;
+mod sign_in;
+mod status;
+mod store;
+mod surroundings;
