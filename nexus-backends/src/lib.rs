@@ -6,6 +6,8 @@ pub mod delegated;
 pub mod http;
 #[cfg(feature = "native")]
 pub mod native;
+#[cfg(any(feature = "codex", feature = "grok", feature = "native"))]
+mod own_login;
 pub mod redact;
 mod registry;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]

@@ -7,19 +7,9 @@ use nexus_core::{Availability, BuildContext, CredentialError, CredentialSource, 
 use super::settings::{Billing, Settings};
 use crate::{
     auth::{Lease, Term},
+    own_login::{OwnLogin, Reach},
     turn::Failure,
 };
-
-/// The login of our own that a vendor's program can be lent from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OwnLogin {
-    /// `nexus login codex`.
-    #[cfg(feature = "codex")]
-    Codex,
-    /// `nexus login grok`.
-    #[cfg(feature = "grok")]
-    Grok,
-}
 
 /// Lends credentials to the processes of one backend.
 #[derive(Debug)]
@@ -45,7 +35,12 @@ impl Lender {
         }
         match settings.billing.unwrap_or(Billing::Plan) {
             Billing::Metered => Ok(Self { source: None, remedy: Some("name an API key as `credential`") }),
-            Billing::Plan => own.lender(settings, context),
+            Billing::Plan => {
+                let network = &settings.network;
+                let ca_file = network.ca_file.as_deref();
+                let reach = Reach { inherit_proxy: network.inherit_proxy, proxy: None, ca_file };
+                Ok(Self { source: own.source(context, reach)?, remedy: Some(own.remedy()) })
+            }
         }
     }
 
@@ -77,45 +72,5 @@ impl Lender {
             },
         };
         Some(Availability::Unauthenticated { remedy })
-    }
-}
-
-#[cfg(feature = "login")]
-impl OwnLogin {
-    fn lender(self, settings: &Settings, context: &BuildContext) -> Result<Lender, SettingsError> {
-        use crate::{
-            auth::logins::{self, LoginName},
-            http::Network,
-        };
-
-        let (name, remedy) = match self {
-            #[cfg(feature = "codex")]
-            Self::Codex => {
-                (LoginName::Codex, "run `nexus login codex`, or name a token and its account as `credential`")
-            }
-            #[cfg(feature = "grok")]
-            Self::Grok => (LoginName::Grok, "run `nexus login grok`, or name a token as `credential`"),
-        };
-        let network = Network::default().with_inherited_proxy(settings.network.inherit_proxy);
-        let network = match &settings.network.ca_file {
-            Some(file) => network.with_ca_file(file),
-            None => network,
-        };
-        let keeper = logins::keeper(name, context, &network)?;
-        Ok(Lender { source: Some(Arc::new(keeper)), remedy: Some(remedy) })
-    }
-}
-
-#[cfg(not(feature = "login"))]
-impl OwnLogin {
-    #[allow(clippy::unnecessary_wraps, reason = "builds with logins of our own can fail here")]
-    fn lender(self, _settings: &Settings, _context: &BuildContext) -> Result<Lender, SettingsError> {
-        let remedy = match self {
-            #[cfg(feature = "codex")]
-            Self::Codex => "name a token and its account as `credential`",
-            #[cfg(feature = "grok")]
-            Self::Grok => "name a token as `credential`",
-        };
-        Ok(Lender { source: None, remedy: Some(remedy) })
     }
 }

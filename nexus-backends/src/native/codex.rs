@@ -40,7 +40,7 @@ use super::{
     settings::Settings,
     transport::Transport,
 };
-use crate::{auth::Credential, settings::Billing, turn::Failure};
+use crate::{auth::Credential, own_login::OwnLogin, settings::Billing, turn::Failure};
 
 /// The endpoint of a ChatGPT plan.
 const BASE_URL: &str = "https://chatgpt.com/backend-api/codex";
@@ -48,10 +48,6 @@ const BASE_URL: &str = "https://chatgpt.com/backend-api/codex";
 const CLIENT_VERSION: &str = "0.169.0";
 /// How an API key begins, which this endpoint does not take.
 const KEY_PREFIX: &str = "sk-";
-/// What to do where no credential is configured.
-const NAME_A_CREDENTIAL: &str = "no credential is configured: set `credential: { env: NAME }` or \
-     `credential: { file: PATH }`, for a ChatGPT token with its `account`; logging in by Nexus itself is not \
-     there yet, and the CLI's own login is never used";
 
 /// The steps of effort that some listed model takes.
 const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
@@ -90,7 +86,8 @@ const TURN_STATE: &str = "x-codex-turn-state";
 
 /// The kind `codex-sub-token`: a loop of our own at the endpoint that Codex uses, on a ChatGPT plan.
 ///
-/// Settings: those of every native backend. `credential` is required to run, with its `account`.
+/// Settings: those of every native backend. Without a `credential` (a token, with its `account`), the login that
+/// `nexus login codex` makes is used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CodexSubToken;
 
@@ -116,7 +113,13 @@ impl BackendKind for CodexSubToken {
         let (client_version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
         let mut settings = Settings::read(&settings, context)?;
         settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
-        kind::build(id, Arc::new(Codex::new(&settings, &client_version)), &settings, context)
+        kind::build(
+            id,
+            Arc::new(Codex::new(&settings, &client_version)),
+            Some(OwnLogin::Codex),
+            &settings,
+            context,
+        )
     }
 }
 
@@ -157,7 +160,7 @@ impl Dialect for Codex {
     }
 
     fn credential_remedy(&self) -> Option<&'static str> {
-        Some(NAME_A_CREDENTIAL)
+        Some(OwnLogin::Codex.remedy())
     }
 
     fn accepts(&self, credential: &Credential) -> Result<(), Failure> {

@@ -98,7 +98,7 @@ impl BackendKind for Responses {
                  `base_url: \"http://127.0.0.1:11434/v1\"`, for one";
             return Err(SettingsError::new("base_url", reason));
         }
-        kind::build(id, Arc::new(Generic::new(&own, &settings)), &settings, context)
+        kind::build(id, Arc::new(Generic::new(&own, &settings)), None, &settings, context)
     }
 }
 

@@ -39,7 +39,7 @@ use super::{
     settings::Settings,
     transport::Transport,
 };
-use crate::{auth::Credential, settings::Billing, turn::Failure};
+use crate::{auth::Credential, own_login::OwnLogin, settings::Billing, turn::Failure};
 
 /// The endpoint of a subscription.
 const BASE_URL: &str = "https://cli-chat-proxy.grok.com/v1";
@@ -47,10 +47,6 @@ const BASE_URL: &str = "https://cli-chat-proxy.grok.com/v1";
 const CLIENT_VERSION: &str = "1.0.41";
 /// How an API key begins.
 const KEY_PREFIX: &str = "xai-";
-/// What to do where no credential is configured.
-const NAME_A_CREDENTIAL: &str = "no credential is configured: set `credential: { env: NAME }` or \
-     `credential: { file: PATH }`, for an access token of the subscription; logging in by Nexus itself is not \
-     there yet, and the CLI's own login is never used";
 /// When a free allowance that is used up has room again, where the server does not say. Source: public reports
 /// of a day.
 const FREE_USAGE_RESET: Duration = Duration::from_secs(24 * 3600);
@@ -77,7 +73,8 @@ const SHAPE: Shape = Shape {
 
 /// The kind `grok-sub-token`: a loop of our own at the endpoint that Grok Build uses, on a subscription.
 ///
-/// Settings: those of every native backend. `credential` is required to run; `client_version` is to be raised
+/// Settings: those of every native backend. Without a `credential`, the login that `nexus login grok` makes is used;
+/// `client_version` is to be raised
 /// when the endpoint calls ours outdated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GrokSubToken;
@@ -104,7 +101,13 @@ impl BackendKind for GrokSubToken {
         let (client_version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
         let mut settings = Settings::read(&settings, context)?;
         settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
-        kind::build(id, Arc::new(Grok::new(&settings, client_version)), &settings, context)
+        kind::build(
+            id,
+            Arc::new(Grok::new(&settings, client_version)),
+            Some(OwnLogin::Grok),
+            &settings,
+            context,
+        )
     }
 }
 
@@ -144,7 +147,7 @@ impl Dialect for Grok {
     }
 
     fn credential_remedy(&self) -> Option<&'static str> {
-        Some(NAME_A_CREDENTIAL)
+        Some(OwnLogin::Grok.remedy())
     }
 
     fn accepts(&self, credential: &Credential) -> Result<(), Failure> {

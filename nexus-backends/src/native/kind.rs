@@ -8,7 +8,11 @@ use nexus_core::{
 };
 
 use super::{backend::NativeBackend, dialect::Dialect, settings::Settings, transport::Transport};
-use crate::turn::Failure;
+use crate::{
+    own_login::{OwnLogin, Reach},
+    settings::Billing,
+    turn::Failure,
+};
 
 /// What a loop of our own can do at any server. Whether a cost is told depends on the server, and with it
 /// whether a limit on it can be kept.
@@ -34,15 +38,31 @@ pub(super) fn capabilities(efforts: &[Effort], cost: CostReport) -> Capabilities
     capabilities
 }
 
-/// Puts a backend together. `settings` name the server.
+/// Puts a backend together. `settings` name the server; `own` is lent from where they name no credential.
 pub(super) fn build(
     id: BackendId,
     dialect: Arc<dyn Dialect>,
+    own: Option<OwnLogin>,
     settings: &Settings,
     context: &BuildContext,
 ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
     let transport = Transport::new(settings, context)?;
-    let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
+    let credential = match (&settings.credential, own) {
+        (Some(setting), _) => Some(setting.source(context)?),
+        // A login is a subscription's.
+        (None, Some(own)) if settings.billing != Some(Billing::Metered) => {
+            let network = &settings.network;
+            own.source(
+                context,
+                Reach {
+                    inherit_proxy: network.inherit_proxy,
+                    proxy: network.proxy.as_deref(),
+                    ca_file: network.ca_file.as_deref(),
+                },
+            )?
+        }
+        (None, _) => None,
+    };
     Ok(Arc::new(NativeBackend::new(id, dialect, transport, credential, settings)))
 }
 

@@ -50,7 +50,7 @@ use super::{
     conversation::{Attempt, Cli, Prepared, TurnPlan},
     environment::Environment,
     executable::{Executable, ExecutableError},
-    lender::{Lender, OwnLogin},
+    lender::Lender,
     lent::Lent,
     run_home::RunHome,
     settings::{Billing, Settings},
@@ -58,6 +58,7 @@ use super::{
 };
 use crate::{
     auth::{Lease, Term},
+    own_login::OwnLogin,
     redact::Redactor,
     turn::Failure,
 };

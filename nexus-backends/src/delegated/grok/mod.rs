@@ -46,10 +46,10 @@ use super::{
     conversation::{Attempt, Cli, Prepared, TurnPlan},
     environment::{Environment, EnvironmentBuilder, NetworkSettings},
     executable::{Executable, ExecutableError},
-    lender::{Lender, OwnLogin},
+    lender::Lender,
     settings::{Billing, Settings},
 };
-use crate::turn::Failure;
+use crate::{own_login::OwnLogin, turn::Failure};
 
 /// The name of the program.
 const PROGRAM: &str = "grok";

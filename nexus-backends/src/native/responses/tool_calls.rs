@@ -198,6 +198,8 @@ impl ToolDesk {
     }
 
     fn unknown(&self, name: &str) -> String {
+        // The model may call anything a tool, at any length.
+        let name: String = name.chars().take(100).collect();
         let names: Vec<&str> = self.marks.keys().map(String::as_str).collect();
         match names.is_empty() {
             true => format!("there is no tool named {name:?}; you have no tools"),
