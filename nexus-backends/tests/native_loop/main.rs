@@ -7,6 +7,8 @@ mod answers;
 mod faults;
 mod lent;
 mod mending;
+#[cfg(feature = "login")]
+mod own_login;
 mod server;
 mod stage;
 mod tools;

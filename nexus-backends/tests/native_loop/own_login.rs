@@ -1,0 +1,156 @@
+//! A native backend on a login of our own: renewed before it ends and once when it is refused, and never twice.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use nexus_backends::{
+    auth::{
+        Login,
+        store::{LoginStore, StoredLogin, TokenStore as _},
+        xai_grok,
+    },
+    registry,
+};
+use nexus_core::{Availability, BackendId, BuildContext, ErrorKind, ExecutionBackend, TurnHost};
+use nexus_testkit::issuer::{Fault, Issuer, RequestKind};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    server::{Canned, message, reply, status},
+    stage::{request, run},
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A home of Nexus, and the issuer of the login in it.
+struct Home {
+    folder: TempDir,
+    issuer: Issuer,
+    /// The access token of the login.
+    first_token: String,
+}
+
+impl Home {
+    /// With a login that is `age` old; its token lives for an hour.
+    fn with_login(age: Duration) -> Self {
+        let issuer = Issuer::start().unwrap();
+        let origin = serde_json::to_value(xai_grok().with_url(issuer.url())).unwrap();
+        let Value::Object(origin) = origin else { panic!("an issuer is an object") };
+        let tokens = issuer.issue(&xai_grok().client_id);
+        let login = Login::new(tokens.access_token.clone(), SystemTime::now() - age)
+            .with_refresh_token(tokens.refresh_token)
+            .with_lifetime(Some(HOUR))
+            .with_origin(origin);
+        let folder = tempfile::tempdir().unwrap();
+        let store = LoginStore::at(folder.path(), "grok-build");
+        store.prepare().unwrap().commit(&StoredLogin::new(login).to_text()).unwrap();
+        Self { folder, issuer, first_token: tokens.access_token.expose().to_owned() }
+    }
+
+    fn backend(&self, server: &Canned) -> Arc<dyn ExecutionBackend> {
+        let context = BuildContext::new(self.folder.path(), "/");
+        let settings = json!({ "base_url": server.base_url(), "retries": 0 });
+        let Value::Object(settings) = settings else { unreachable!() };
+        let registry = registry();
+        registry.kind("grok-sub-token").unwrap().build(BackendId::new("grok"), &settings, &context).unwrap()
+    }
+
+    fn renewals(&self) -> usize {
+        self.issuer.count(RequestKind::Refresh)
+    }
+}
+
+/// No model is listed.
+fn catalog() -> Vec<u8> {
+    status(200, &json!({ "data": [] }))
+}
+
+/// Whether each call of the model carried the first token.
+fn with_first_token(home: &Home, server: &Canned) -> Vec<bool> {
+    let posts = server.asked().into_iter().filter(|asked| asked.head.starts_with("POST "));
+    posts.map(|asked| asked.head.contains(&home.first_token)).collect()
+}
+
+#[tokio::test]
+async fn a_login_whose_token_ended_is_renewed_before_anything_is_asked() {
+    let home = Home::with_login(2 * HOUR);
+    let server = Canned::new([catalog(), reply(&[message("Done.")])]);
+    let ran = run(&*home.backend(&server), request(), TurnHost::new()).await;
+    assert_eq!(ran.result().text, "Done.");
+    assert_eq!(with_first_token(&home, &server), [false]);
+    assert_eq!((home.renewals(), home.issuer.reuses()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_token_that_the_server_refuses_is_renewed_once_in_a_turn() {
+    let home = Home::with_login(HOUR / 6);
+    let refused = || status(401, &json!({ "error": "no" }));
+    let server = Canned::new([catalog(), refused(), reply(&[message("Done.")])]);
+    let ran = run(&*home.backend(&server), request(), TurnHost::new()).await;
+    assert_eq!(ran.result().text, "Done.");
+    assert_eq!(with_first_token(&home, &server), [true, false]);
+    assert_eq!(home.renewals(), 1);
+
+    let home = Home::with_login(HOUR / 6);
+    let server = Canned::new([catalog(), refused()]);
+    let backend = home.backend(&server);
+    let ran = run(&*backend, request(), TurnHost::new()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::Unauthenticated);
+    assert_eq!(with_first_token(&home, &server), [true, false]);
+    // The next turn is refused too, with a token of a moment ago: another one would be no better.
+    run(&*backend, request(), TurnHost::new()).await.error();
+    assert_eq!((home.renewals(), home.issuer.reuses()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_token_that_is_alive_works_while_its_issuer_does_not() {
+    let home = Home::with_login(HOUR - Duration::from_secs(200));
+    home.issuer.fail_times(RequestKind::Refresh, Fault::status(503), 9);
+    let server = Canned::new([catalog(), reply(&[message("Done.")])]);
+    let ran = run(&*home.backend(&server), request(), TurnHost::new()).await;
+    assert_eq!(ran.result().text, "Done.");
+    assert_eq!(with_first_token(&home, &server), [true]);
+    assert_eq!(home.renewals(), 1);
+}
+
+#[tokio::test]
+async fn a_login_that_the_issuer_ended_names_the_command_and_is_left_alone() {
+    let home = Home::with_login(2 * HOUR);
+    home.issuer.fail(RequestKind::Refresh, Fault::invalid_grant());
+    let server = Canned::new([catalog(), reply(&[message("Never said.")])]);
+    let backend = home.backend(&server);
+    for _ in 0..3 {
+        let ran = run(&*backend, request(), TurnHost::new()).await;
+        assert_eq!(ran.error().kind(), ErrorKind::Unauthenticated);
+        let message = ran.error().message().unwrap_or_default();
+        assert!(message.contains("nexus login grok") && message.contains("invalid_grant"), "{message}");
+    }
+    assert!(server.asked().is_empty());
+    assert_eq!(home.renewals(), 1);
+    let Availability::Unauthenticated { remedy } = backend.probe().await else { panic!("it is over") };
+    assert!(remedy.contains("nexus login grok"), "{remedy}");
+}
+
+#[tokio::test]
+async fn without_a_login_nothing_is_asked_and_the_command_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = BuildContext::new(folder.path().join("none"), "/");
+    let registry = registry();
+    for (kind, command) in [("codex-sub-token", "nexus login codex"), ("grok-sub-token", "nexus login grok")]
+    {
+        let server = Canned::new([reply(&[message("Never said.")])]);
+        let settings = json!({ "base_url": server.base_url() });
+        let Value::Object(settings) = settings else { unreachable!() };
+        let backend = registry.kind(kind).unwrap().build(BackendId::new(kind), &settings, &context).unwrap();
+        let Availability::Unauthenticated { remedy } = backend.probe().await else { panic!("{kind}") };
+        assert!(remedy.contains(command), "{remedy}");
+        let ran = run(&*backend, request(), TurnHost::new()).await;
+        assert_eq!(ran.error().kind(), ErrorKind::Unauthenticated, "{kind}");
+        assert!(ran.error().message().unwrap_or_default().contains(command), "{kind}");
+        assert!(server.asked().is_empty(), "{kind}");
+    }
+    assert!(!folder.path().join("none").exists(), "looking makes no folder");
+}
