@@ -20,6 +20,9 @@ import { createServer } from 'node:http';
 import { parseArgs } from 'node:util';
 import { Provider } from 'oidc-provider';
 
+// Stdout is the log's alone; the provider remarks upon its defaults there.
+console.info = console.error;
+
 const { values: options } = parseArgs({
   options: {
     port: { type: 'string', default: '0' },
@@ -97,20 +100,19 @@ const provider = new Provider(url, configuration);
 const asked = new WeakMap();
 let requests = 0;
 
-function watch(request, response) {
+async function watch(request, response) {
   const told = { request: requests, spent_at: null, error: null, error_detail: null, reuse: false };
   requests += 1;
   asked.set(request, told);
   log('arrived', { request: told.request });
-  let closed = false;
-  const close = (delivered) => {
-    if (closed) return;
-    closed = true;
-    log('answered', { ...told, status: response.statusCode, delivered });
-  };
   // `finish`: the last byte was handed to the system. `close` without it: the client had left.
-  response.once('finish', () => close(!request.socket.destroyed));
-  response.once('close', () => close(false));
+  const ended = new Promise((resolve) => {
+    response.once('finish', () => resolve({ at: now(), delivered: !request.socket.destroyed }));
+    response.once('close', () => resolve({ at: now(), delivered: false }));
+  });
+  // What is asked is done also for a client that has left.
+  await callback(request, response);
+  log('answered', { ...told, status: response.statusCode, ...(await ended) });
 }
 
 function note(ctx, more) {
@@ -179,8 +181,14 @@ server.on('request', (request, response) => {
     response.writeHead(204).end();
     return;
   }
+  // For tests: whatever was logged before this line happened before this request.
+  if (request.method === 'POST' && pathname === '/test/mark') {
+    log('marked', { mark: searchParams.get('mark') });
+    response.writeHead(204).end();
+    return;
+  }
   if (request.method === 'POST' && pathname === '/token') watch(request, response);
-  callback(request, response);
+  else callback(request, response);
 });
 
 process.stdout.write(`${url}\n`);
