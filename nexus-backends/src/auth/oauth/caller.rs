@@ -39,6 +39,17 @@ pub(super) struct Reply {
     pub(super) body: Zeroizing<Vec<u8>>,
 }
 
+impl Reply {
+    /// The body of a success, if it is an object: a list of the same values would be read like one.
+    pub(super) fn into_object(self) -> Result<Self, RefreshError> {
+        match self.body.trim_ascii_start().first() {
+            Some(b'{') => Ok(self),
+            Some(_) => Err(RefreshError::Malformed { reason: "it is no JSON object".into() }),
+            None => Err(RefreshError::Malformed { reason: "it is empty".into() }),
+        }
+    }
+}
+
 impl Caller {
     pub(super) fn new(context: &BuildContext, network: &Network) -> Result<Self, SettingsError> {
         let plan = ClientPlan::new(network, context, CONNECT_TIMEOUT)?.without_kept_connections();
@@ -107,7 +118,7 @@ impl<'c> AsyncHttpClient<'c> for SuccessOnly<'_> {
         Box::pin(async move {
             let reply = self.caller.send(request).await?;
             match reply.status.is_success() {
-                true => Ok(handed_on(reply)),
+                true => reply.into_object().map(handed_on),
                 false => Err(verdict::of_error(reply.status, &ErrorReply::read(&reply.body, self.sent))),
             }
         })

@@ -131,7 +131,12 @@ impl<'a> Asker<'a> {
             self.last().failure = Some(RefreshError::Unreachable { reason: reason.clone() });
             Err(RefreshError::Unreachable { reason })
         };
-        let mut reply = match self.caller.send(request).await {
+        let reply = self.caller.send(request).await;
+        let reply = reply.and_then(|reply| match reply.status.is_success() {
+            true => reply.into_object(),
+            false => Ok(reply),
+        });
+        let mut reply = match reply {
             Ok(reply) => reply,
             Err(RefreshError::Unreachable { reason }) => return unreachable(reason),
             Err(other) => {

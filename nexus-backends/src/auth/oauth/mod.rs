@@ -47,9 +47,7 @@ pub use self::{
     claims::{ClaimPath, IdentityClaims},
     issuer::{DeviceFlow, Issuer, Redirect, RevocationStyle},
 };
-use super::{
-    Clock, Login, LoginScreen, RefreshError, Revocation, SignIn, SignInError, SystemClock,
-};
+use super::{Clock, Login, LoginScreen, RefreshError, Revocation, SignIn, SignInError, SystemClock};
 use crate::http::Network;
 
 /// How long a person is waited for, unless it is said otherwise. Source: our own choice; codex waits as long for a

@@ -149,7 +149,7 @@ fn post(endpoint: &Endpoint, body: &Value) -> Result<HttpRequest, RefreshError> 
 /// The body of a success.
 fn success(reply: Reply, sent: &[&str]) -> Result<Zeroizing<Vec<u8>>, RefreshError> {
     match reply.status.is_success() {
-        true => Ok(reply.body),
+        true => Ok(reply.into_object()?.body),
         false => Err(verdict::of_error(reply.status, &ErrorReply::read(&reply.body, sent))),
     }
 }

@@ -151,7 +151,8 @@ pub(super) fn failure<E: ErrorResponse>(error: RequestTokenError<RefreshError, E
             drop(Zeroizing::new(body));
             "it is no JSON object"
         }
-        RequestTokenError::ServerResponse(_) | RequestTokenError::Other(_) => "it is empty",
+        // Neither gets here: errors are judged before, and what is empty as well.
+        RequestTokenError::ServerResponse(_) | RequestTokenError::Other(_) => "it cannot be read",
     };
     RefreshError::Malformed { reason: reason.into() }
 }
