@@ -18,10 +18,16 @@
 //! takes a subscription's token out of what its shell sees, and leaves an API key in; so at the levels with a
 //! shell the agent can read a key, and with some effort (`/proc`) either. Its own switch against that
 //! (`CLAUDE_CODE_SUBPROCESS_ENV_SCRUB`) needs a sandbox that most machines lack, and stops every command there.
+//!
+//! The user's own login is never opened here; the CLI renews it by itself. So that parallel starts do not race for
+//! that, the first process goes alone until the model has answered it, for 15 seconds at most, and others
+//! wait for it; then nobody waits for five minutes. A waiting turn can be cancelled, and its limits count. With a
+//! credential in the configuration nothing waits.
 
 mod account;
 mod args;
 mod calls;
+mod first_turn;
 mod home;
 mod menu;
 mod messages;
@@ -46,7 +52,10 @@ use nexus_core::{
 };
 use serde_json::{Map, Value};
 
-use self::translate::{ClaudeConversation, Opening};
+use self::{
+    first_turn::FirstTurn,
+    translate::{ClaudeConversation, Opening},
+};
 use super::{
     backend::DelegatedBackend,
     conversation::{Attempt, Cli, Prepared, TurnPlan},
@@ -254,6 +263,10 @@ impl Cli for Claude {
         let keeps_session = place.session.is_kept();
         let arguments = args::arguments(request, plan.effort, keeps_session, place.resume.as_deref());
         let model_and_effort = request.model.as_ref().zip(plan.effort);
+        let first_turn = match lease {
+            Some(_) => None,
+            None => FirstTurn::wait(&plan.nexus_home).await,
+        };
         let conversation = ClaudeConversation::new(Opening {
             prompt: prompt::blocks(&request.prompt),
             system: request.system.clone(),
@@ -263,6 +276,7 @@ impl Cli for Claude {
             model_and_effort: model_and_effort
                 .map(|(model, effort)| (model.as_str().to_owned(), args::word(effort.applied).to_owned())),
             session: place.session,
+            first_turn,
         });
         let invocation = Invocation::new(executable, place.working_directory)
             .arguments(arguments)

@@ -25,6 +25,7 @@ fn conversation(access: ToolAccess, billing: Option<Billing>) -> ClaudeConversat
         billing,
         model_and_effort: None,
         session: Session::forgotten("claude-cli".into()),
+        first_turn: None,
     })
 }
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{
     account,
     calls::Calls,
+    first_turn::FirstTurn,
     menu::takes_effort,
     messages::{BlockKind, Messages},
     outcome::{self, Witness},
@@ -55,6 +56,8 @@ pub(super) struct Opening {
     pub(super) model_and_effort: Option<(String, String)>,
     /// Where the conversation is kept.
     pub(super) session: Session,
+    /// Held until the model answers, if others wait for that.
+    pub(super) first_turn: Option<FirstTurn>,
 }
 
 /// Reads one process of `claude`.
@@ -118,6 +121,13 @@ impl ClaudeConversation {
         }
     }
 
+    /// The model has answered: whoever waits for that may go.
+    fn is_answered(&mut self) {
+        if let Some(first_turn) = self.opening.first_turn.take() {
+            first_turn.was_answered();
+        }
+    }
+
     fn stream(&mut self, line: &StreamLine<'_>, step: &mut Step) -> Option<()> {
         if line.parent_tool_use_id.is_some() {
             return None;
@@ -126,6 +136,7 @@ impl ClaudeConversation {
         match &*event.kind {
             "message_start" => {
                 let message = event.message.as_ref()?;
+                self.is_answered();
                 self.goes_on(step);
                 self.is_streaming = true;
                 self.messages.start(&message.id, message.usage, step);
@@ -167,6 +178,7 @@ impl ClaudeConversation {
             return Some(());
         }
         self.stage = Stage::Asked;
+        self.is_answered();
         if parent.is_none() {
             self.goes_on(step);
         }
