@@ -101,6 +101,28 @@ fn local_model_streams_an_answer() {
 }
 
 #[test]
+fn login_is_renewed_once_for_many_turns_and_shows_no_token() {
+    let shown = shown("login");
+    assert_shows(
+        &shown,
+        &[
+            "/oauth/authorize?",
+            "openai-codex.json",
+            "somebody@example.test",
+            "refresh token  Some([redacted])",
+            "good for one use",
+            "8 answers. The issuer was asked to renew it 1 time, and saw 0 tokens twice; the model saw 2 access tokens.",
+            "The issuer was told, and the login is gone.",
+            "run `nexus login codex`",
+        ],
+    );
+    // How the simulated issuer's tokens begin.
+    for token in ["eyJ", "simulated-refresh"] {
+        assert!(!shown.contains(token), "a token is in\n{shown}");
+    }
+}
+
+#[test]
 fn an_unknown_option_is_told() {
     let output = run("first_turn", &["--rael"]);
     assert_eq!(output.status.code(), Some(2));

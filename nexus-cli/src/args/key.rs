@@ -4,8 +4,10 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Keep a key under a name. It is read from standard input, or asked for where that is a terminal; it is never an
-    /// argument, since every process can read those
+    /// Keep a key under a name, in place of the one before
+    ///
+    /// It is read from standard input, or asked for where that is a terminal. It is never an argument: every process of
+    /// the machine can read those.
     Set {
         /// The name that the configuration uses: `credential: { keyring: NAME }`
         name: String,

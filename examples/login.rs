@@ -1,0 +1,229 @@
+//! A login of your own: what the sign-in shows, what is kept of it, turns that use it, one renewal for all of them,
+//! and the way out.
+//!
+//!     cargo run --example login
+//!     cargo run --example login -- --real codex
+//!
+//! The first form needs no login and no network: the issuer and the model are simulated on loopback, and this program
+//! plays the person in front of the browser. The second signs you in to your ChatGPT plan (or, with `grok`, to
+//! SuperGrok), asks one short question on it, and leaves you logged in: `nexus logout codex` undoes it.
+
+mod stage;
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use nexus::{
+    BuildContext, EventEnvelope, Limits, Router, TurnHost, TurnRequest,
+    auth::{
+        Clock, Login, LoginKeeper, LoginStep, Redirect, Revocation,
+        logins::{self, LoginName},
+    },
+    http::Network,
+    registry,
+};
+use nexus_testkit::{
+    issuer::{Browser, Issuer, RequestKind},
+    sim::{Dialect, Reply, Scenario, Sim},
+};
+use stage::{AnyError, show_turn};
+
+const ABOUT: &str = "Signs in, runs turns on the login, renews it once, and signs out.\n\n\
+     cargo run --example login [-- --real codex|grok]\n\n\
+     Without --real, everything is simulated.";
+
+/// How many turns want the login at once.
+const TURNS: usize = 8;
+
+#[tokio::main]
+async fn main() -> Result<(), AnyError> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => simulated().await,
+        ["--real", login] => real(login.parse()?).await,
+        ["--help" | "-h"] => {
+            println!("{ABOUT}");
+            Ok(())
+        }
+        _ => Err(format!("`--real codex`, `--real grok`, or nothing\n\n{ABOUT}").into()),
+    }
+}
+
+/// The whole life of a login, at an issuer of this program's own.
+async fn simulated() -> Result<(), AnyError> {
+    println!("No login needed: running on the embedded simulator. `-- --real codex` uses your own plan.\n");
+    let issuer = Issuer::start()?;
+    let model = Sim::start(Dialect::Responses, Scenario::new([answer()]).models(["simulated"]))?;
+    let scratch = tempfile::tempdir()?;
+    let context = BuildContext::new(scratch.path().join("nexus"), ".");
+    let clock = Arc::new(OwnClock::default());
+
+    println!("1. Sign in. This program plays the person in front of the browser.");
+    // The login that comes along, at another address and with any free port: what a test or another vendor changes.
+    let sign_in = logins::sign_in(LoginName::Codex, &context, &Network::default())?;
+    let elsewhere =
+        sign_in.issuer().clone().with_url(issuer.url()).with_redirect(Redirect::new([0], "/auth/callback"));
+    let sign_in = sign_in.with_issuer(elsewhere).with_clock(clock.clone());
+    let keeper = LoginKeeper::at_home(Arc::new(sign_in), &context.home).with_clock(clock.clone());
+    let browser = issuer.browser();
+    let login = keeper.sign_in(&mut |step: &LoginStep| agree(&browser, step)).await?;
+
+    println!("\n2. What is kept, in {}:", keeper.place());
+    describe(&login);
+
+    println!("\n3. A turn on it.");
+    let context = context.with_credential_source("keeper", Arc::new(keeper.clone()));
+    let router = Router::builder(registry(), context).from_str(&routes("codex-sub-token", Some(&model)))?;
+    show_turn(&router, "talker", question()).await?;
+
+    println!("\n4. An hour later the token has expired, and {TURNS} turns want it at once.");
+    clock.advance(Duration::from_secs(3600));
+    let turns = (0..TURNS).map(|_| {
+        let router = router.clone();
+        tokio::spawn(async move {
+            let mut ignored = |_: EventEnvelope| {};
+            router.run_turn("talker", question(), TurnHost::new(), &mut ignored).await
+        })
+    });
+    for turn in turns.collect::<Vec<_>>() {
+        turn.await??;
+    }
+    let tokens: BTreeSet<_> =
+        model.main_calls().iter().filter_map(|call| call.bearer().map(str::to_owned)).collect();
+    println!(
+        "   {TURNS} answers. The issuer was asked to renew it {} time, and saw {} tokens twice; the model saw {} \
+         access tokens.",
+        issuer.count(RequestKind::Refresh),
+        issuer.reuses(),
+        tokens.len(),
+    );
+
+    println!("\n5. Sign out.");
+    let done = keeper.log_out().await?;
+    match done.revocation {
+        Some(Ok(Revocation::Revoked)) => println!("   The issuer was told, and the login is gone."),
+        Some(Ok(Revocation::NotOffered)) | None => println!("   The login is gone from this machine."),
+        Some(Err(error)) => println!("   The login is gone from this machine, but {error}."),
+    }
+    let mut ignored = |_: EventEnvelope| {};
+    match router.run_turn("talker", question(), TurnHost::new(), &mut ignored).await {
+        Ok(_) => Err("a turn ran without a login".into()),
+        Err(error) => {
+            let causes: String = error.report().causes.iter().map(|cause| format!(": {cause}")).collect();
+            println!("   A turn now: {error}{causes}");
+            Ok(())
+        }
+    }
+}
+
+/// The same, on the reader's own plan, up to one turn.
+async fn real(name: LoginName) -> Result<(), AnyError> {
+    let context = BuildContext::from_process();
+    let sign_in = logins::sign_in(name, &context, &Network::default())?;
+    println!("Signing in to {} for real, as `nexus login {name}` does.\n", sign_in.issuer().url);
+    let keeper = LoginKeeper::at_home(Arc::new(sign_in), &context.home);
+    let login = keeper.sign_in(&mut |step: &LoginStep| show(step)).await?;
+    println!("\nKept in {}:", keeper.place());
+    describe(&login);
+
+    let backend = match name {
+        LoginName::Grok => "grok-sub-token",
+        _ => "codex-sub-token",
+    };
+    let router = Router::builder(registry(), context).from_str(&routes(backend, None))?;
+    println!();
+    show_turn(&router, "talker", question()).await?;
+    println!("\nYou stay logged in. `nexus status` tells, `nexus logout {name}` undoes it.");
+    Ok(())
+}
+
+/// The clock that the keeper goes by: nobody waits for an hour in an example.
+#[derive(Debug, Default)]
+struct OwnClock {
+    ahead_seconds: AtomicU64,
+}
+
+impl OwnClock {
+    fn advance(&self, by: Duration) {
+        self.ahead_seconds.fetch_add(by.as_secs(), Ordering::Relaxed);
+    }
+}
+
+impl Clock for OwnClock {
+    fn now(&self) -> SystemTime {
+        SystemTime::now() + Duration::from_secs(self.ahead_seconds.load(Ordering::Relaxed))
+    }
+}
+
+/// What a person sees.
+fn show(step: &LoginStep) {
+    match step {
+        LoginStep::OpenPage { url, returns_to } => {
+            println!("   Open {url}\n   The answer comes back to {returns_to}.");
+        }
+        LoginStep::EnterCode { url, user_code, expires_in, .. } => {
+            println!(
+                "   Open {url}\n   and enter {user_code}, within {} minutes.",
+                expires_in.as_secs() / 60
+            );
+        }
+        LoginStep::Note(text) => println!("   {text}"),
+        _ => {}
+    }
+}
+
+/// What a person sees, and does.
+fn agree(browser: &Browser, step: &LoginStep) {
+    show(step);
+    if let LoginStep::OpenPage { url, .. } = step {
+        // The visit goes on by itself; what comes of it comes back to the port.
+        drop(browser.approve(url));
+    }
+}
+
+/// What can be told of a login. Its tokens cannot: they print as `[redacted]`.
+fn describe(login: &Login) {
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "not told".to_owned());
+    println!("   whose          {}", known(&login.identity.email));
+    println!("   account        {}", known(&login.identity.account));
+    println!("   plan           {}", known(&login.identity.plan));
+    let left = login
+        .life_left(SystemTime::now())
+        .map(|left| format!("good for {} minutes", left.as_secs().div_ceil(60)));
+    println!(
+        "   access token   {:?}, {}",
+        login.access_token,
+        left.unwrap_or_else(|| "its end is not told".into())
+    );
+    println!("   refresh token  {:?}", login.refresh_token);
+}
+
+/// Where turns run. A backend without a credential of its own uses the login that `nexus login` makes; the simulated
+/// one is lent it by this program's own keeper.
+fn routes(backend: &str, model: Option<&Sim>) -> String {
+    let simulated =
+        |model: &Sim| format!("{{ base_url: {:?}, credential: {{ source: keeper }} }}", model.base_url());
+    let settings = model.map(simulated);
+    format!(
+        "groups: {{ plan: [{backend}] }}\n\
+         backends: {{ {backend}: {} }}\n\
+         types: {{ talker: {{ tier: execution, phase: talk, group: plan }} }}\n",
+        settings.unwrap_or_default()
+    )
+}
+
+fn question() -> TurnRequest {
+    TurnRequest::new("In one sentence: why does a refresh token need one owner?")
+        .with_limits(Limits::new().with_deadline(Duration::from_secs(120)))
+}
+
+/// What the simulated model says, as often as it is asked.
+fn answer() -> Reply {
+    Reply::text("Because it is good for one use, and two who both use it end the login for each other.")
+}
