@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -49,23 +49,17 @@ pub(super) struct Unsaved {
 }
 
 impl Desk {
-    /// The one desk of a login.
+    /// The one desk of a login. It outlives its keepers for as long as it knows something.
     pub(super) fn of(key: Key) -> Arc<Self> {
-        static DESKS: Mutex<BTreeMap<Key, Weak<Desk>>> = Mutex::new(BTreeMap::new());
+        static DESKS: Mutex<BTreeMap<Key, Arc<Desk>>> = Mutex::new(BTreeMap::new());
         let mut desks = DESKS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(desk) = desks.get(&key).and_then(Weak::upgrade) {
-            return desk;
-        }
-        desks.retain(|_, desk| desk.strong_count() > 0);
-        let desk = Arc::default();
-        desks.insert(key, Arc::downgrade(&desk));
-        desk
+        desks.retain(|_, desk| Arc::strong_count(desk) > 1 || desk.known().is_worth_keeping());
+        Arc::clone(desks.entry(key).or_default())
     }
 
     /// The failure after which the issuer is left alone, while it is.
     pub(super) fn pause(&self) -> Option<Failure> {
-        let known = self.known();
-        known.pause.as_ref().filter(|(end, _)| Instant::now() < *end).map(|(_, failure)| failure.clone())
+        self.known().pause().cloned()
     }
 
     /// Leaves the issuer alone for a while.
@@ -109,6 +103,16 @@ impl Desk {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn pause(&self) -> Option<&Failure> {
+        self.pause.as_ref().filter(|(end, _)| Instant::now() < *end).map(|(_, failure)| failure)
+    }
+
+    fn is_worth_keeping(&self) -> bool {
+        self.pause().is_some() || self.unsaved.is_some() || self.watched.is_some()
     }
 }
 

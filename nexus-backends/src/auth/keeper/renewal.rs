@@ -185,6 +185,7 @@ async fn keep(
     pending: Box<dyn PendingWrite>,
     login: Login,
 ) -> Result<Option<Credential>, CredentialError> {
+    let is_alive = judgement::is_alive(&login, chain.now());
     let mut renewed = StoredLogin::new(login);
     renewed.generation = spent.generation.saturating_add(1);
     let kept = {
@@ -194,7 +195,7 @@ async fn keep(
     match kept.map_err(unusable)? {
         Kept::Written(stored) => {
             chain.desk.end_pause();
-            if judgement::is_alive(&stored.login, chain.now()) {
+            if is_alive {
                 return Ok(wish.lend(&stored.login));
             }
             let failure = Failure::Malformed("the new token has expired already".to_owned());

@@ -1,0 +1,15 @@
+//! One owner per login: whatever happens to tasks, processes, disks, clocks and issuers, no refresh token is spent
+//! twice, and none that was handed out is lost.
+
+#![cfg(unix)]
+
+mod claims;
+mod clocks;
+mod door;
+mod failures;
+mod issuer;
+mod lock;
+mod processes;
+mod renewed;
+mod stage;
+mod trouble;
