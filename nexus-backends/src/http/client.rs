@@ -83,6 +83,13 @@ impl ClientPlan {
         Self { keeps_connections: false, ..self }
     }
 
+    /// A client that goes through no proxy.
+    #[cfg(feature = "login")]
+    #[must_use]
+    pub(crate) fn without_proxies(self) -> Self {
+        Self { proxies: Proxies::default(), ..self }
+    }
+
     /// Whether requests to the server go through a proxy.
     pub(crate) fn is_proxied(&self, url: &Url) -> bool {
         self.proxies.is_used_for(url)

@@ -91,7 +91,7 @@ async fn an_answer_with_another_state_is_refused_and_the_right_one_waited_for() 
         format!("code={CODE}&state"),
         format!("code={CODE}"),
         String::new(),
-        format!("error=access_denied&state=canary-state"),
+        "error=access_denied&state=canary-state".to_owned(),
         "error=access_denied".to_owned(),
         // Twice: whichever counts for somebody else, it is in doubt here.
         format!("code={CODE}&state={state}&state=canary-state"),

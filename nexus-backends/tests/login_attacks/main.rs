@@ -11,4 +11,5 @@ mod renewal;
 mod revocation;
 mod stage;
 mod tokens;
+mod vendors;
 mod wire;

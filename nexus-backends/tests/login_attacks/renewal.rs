@@ -2,18 +2,25 @@
 
 use std::time::{Duration, SystemTime};
 
-use nexus_backends::auth::{Identity, Login, RefreshError, SignIn as _, SignInMethod};
+use nexus_backends::{
+    auth::{Identity, Login, OAuthSignIn, RefreshError, SignIn as _, SignInMethod},
+    http::Network,
+};
 use nexus_core::Secret;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    stage::{REFRESH, SOON, good, is_clean, is_clean_error, issuer, jwt, sign_in},
+    stage::{REFRESH, SOON, context, good, is_clean, is_clean_error, issuer, jwt, sign_in},
     wire::{Reply, Wire},
 };
 
 /// A login from the issuer on this wire, an hour old.
 pub(crate) fn login(wire: &Wire, access: &str) -> Login {
-    let Ok(Value::Object(origin)) = serde_json::to_value(issuer(&wire.url())) else {
+    login_at(&wire.url(), access)
+}
+
+fn login_at(url: &str, access: &str) -> Login {
+    let Ok(Value::Object(origin)) = serde_json::to_value(issuer(url)) else {
         panic!("an issuer is an object")
     };
     let mut identity = Identity::default();
@@ -162,6 +169,23 @@ async fn an_issuer_that_is_gone_is_unreachable() {
         matches!(&renewed, Err(RefreshError::Unreachable { reason }) if reason.contains("nothing listens")),
         "{renewed:?}"
     );
+}
+
+#[tokio::test]
+async fn what_is_not_encrypted_goes_through_no_proxy() {
+    let proxy = Wire::answering([good()]);
+    let network = Network::default().with_proxy(proxy.url());
+    let through =
+        OAuthSignIn::new("our-login", "", issuer("https://x.invalid"), &context(), &network).unwrap();
+    let wire = Wire::answering([good()]);
+    through.refresh(&login(&wire, "canary-old")).await.unwrap();
+    assert_eq!((wire.asked().len(), proxy.asked().len()), (1, 0));
+    // What is encrypted does, and nothing of it is told to the proxy but where to.
+    let error = through.refresh(&login_at("https://issuer.test", "canary-old")).await.unwrap_err();
+    assert!(matches!(error, RefreshError::Unreachable { .. }), "{error}");
+    let asked = proxy.only();
+    assert_eq!((asked.method.as_str(), asked.path.as_str()), ("CONNECT", "issuer.test:443"));
+    is_clean(&asked);
 }
 
 #[tokio::test]

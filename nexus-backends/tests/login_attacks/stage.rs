@@ -55,9 +55,13 @@ pub(crate) fn issuer(url: &str) -> Issuer {
         )
 }
 
+/// A host without any environment.
+pub(crate) fn context() -> BuildContext {
+    BuildContext::new("/nowhere", "/nowhere")
+}
+
 pub(crate) fn sign_in(issuer: Issuer, method: SignInMethod) -> OAuthSignIn {
-    let context = BuildContext::new("/nowhere", "/nowhere");
-    OAuthSignIn::new("our-login", "log in again", issuer, &context, &Network::default())
+    OAuthSignIn::new("our-login", "log in again", issuer, &context(), &Network::default())
         .unwrap()
         .with_method(method)
         .with_patience(Duration::from_secs(60))
@@ -90,7 +94,7 @@ pub(crate) fn is_clean(text: &impl std::fmt::Debug) {
 }
 
 /// As [`is_clean`], and as an error is shown.
-pub(crate) fn is_clean_error(error: &(impl std::error::Error + std::fmt::Debug)) {
+pub(crate) fn is_clean_error(error: &impl std::error::Error) {
     is_clean(error);
     let text = error.to_string();
     assert!(!text.contains(CANARY), "{text}");

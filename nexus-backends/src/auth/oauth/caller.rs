@@ -1,6 +1,6 @@
 //! One request to an issuer, by our own HTTP client.
 
-use std::{future::Future, pin::Pin, sync::OnceLock, time::Duration};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use nexus_core::{BuildContext, SettingsError};
 use oauth2::{
@@ -8,6 +8,7 @@ use oauth2::{
     http::{Response, StatusCode},
 };
 use reqwest::{Client, Request};
+use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
 
 use super::verdict::{self, ErrorReply};
@@ -27,10 +28,10 @@ const MAX_ANSWER_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Caller {
     plan: ClientPlan,
-    /// Made at the first request: the one for TLS reads the certificates of the platform.
-    tls: OnceLock<Client>,
-    /// For issuers on this machine.
-    plain: OnceLock<Client>,
+    /// Made at the first request: it reads the certificates of the platform.
+    tls: OnceCell<Client>,
+    /// For issuers on this machine. It knows no proxy: what is not encrypted must not leave the machine.
+    plain: OnceCell<Client>,
 }
 
 /// The whole answer of an issuer.
@@ -53,7 +54,7 @@ impl Reply {
 impl Caller {
     pub(super) fn new(context: &BuildContext, network: &Network) -> Result<Self, SettingsError> {
         let plan = ClientPlan::new(network, context, CONNECT_TIMEOUT)?.without_kept_connections();
-        Ok(Self { plan, tls: OnceLock::new(), plain: OnceLock::new() })
+        Ok(Self { plan, tls: OnceCell::new(), plain: OnceCell::new() })
     }
 
     /// Sends a request and reads the whole answer, whatever its status. There is no second try.
@@ -69,8 +70,9 @@ impl Caller {
     async fn exchange(&self, request: HttpRequest) -> Result<Reply, RefreshError> {
         let on_the_way = |problem: Problem| RefreshError::Unreachable { reason: problem.to_string() };
         let request = Request::try_from(request).map_err(|_| on_the_way(Problem::Client))?;
-        let client = self.client(request.url().scheme() == "https").map_err(on_the_way)?;
-        let is_proxied = self.plan.is_proxied(request.url());
+        let is_tls = request.url().scheme() == "https";
+        let client = self.client(is_tls).await.map_err(on_the_way)?;
+        let is_proxied = is_tls && self.plan.is_proxied(request.url());
         let response = client.execute(request).await;
         let response = response.map_err(|error| on_the_way(Problem::before_answer(&error, is_proxied)))?;
         let status = response.status();
@@ -87,14 +89,16 @@ impl Caller {
         }
     }
 
-    fn client(&self, is_tls: bool) -> Result<&Client, Problem> {
-        let kept = if is_tls { &self.tls } else { &self.plain };
-        if let Some(client) = kept.get() {
-            return Ok(client);
-        }
-        // Two first requests at once may both get here; one client is kept.
-        let client = self.plan.build(is_tls).map_err(|error| error.problem)?;
-        Ok(kept.get_or_init(|| client))
+    async fn client(&self, is_tls: bool) -> Result<&Client, Problem> {
+        let (kept, plan) = match is_tls {
+            true => (&self.tls, self.plan.clone()),
+            false => (&self.plain, self.plan.clone().without_proxies()),
+        };
+        let made = || async {
+            let made = tokio::task::spawn_blocking(move || plan.build(is_tls)).await;
+            made.map_err(|_| Problem::Client)?.map_err(|error| error.problem)
+        };
+        kept.get_or_try_init(made).await
     }
 }
 

@@ -66,11 +66,11 @@ impl IdentityClaims {
                 paths.iter().filter_map(|path| claims.text(path)).find(|text| is_fit(text)).map(str::to_owned)
             })
         };
-        let mut identity = Identity::default();
-        identity.account = find(&self.account, fits_a_header);
-        identity.email = find(&self.email, fits_a_line);
-        identity.plan = find(&self.plan, fits_a_line);
-        identity
+        Identity {
+            account: find(&self.account, fits_a_header),
+            email: find(&self.email, fits_a_line),
+            plan: find(&self.plan, fits_a_line),
+        }
     }
 }
 

@@ -1,0 +1,75 @@
+//! The logins that come along, at an issuer that speaks as those of the vendors do.
+
+use nexus_backends::auth::{
+    LoginStep, OAuthSignIn, Redirect, Revocation, SignIn as _, SignInMethod, openai_codex, xai_grok,
+};
+use nexus_testkit::issuer::{Issuer, RequestKind};
+
+use crate::stage::{Flow, sign_in};
+
+/// Signs in, renews and gives up; the person says yes as soon as they are asked.
+async fn whole_life(issuer: &Issuer, sign_in: impl Fn() -> OAuthSignIn, client_id: &str) {
+    let mut flow = Flow::start(sign_in());
+    let visit = match flow.step().await {
+        LoginStep::OpenPage { url, .. } => issuer.browser().approve(&url),
+        LoginStep::EnterCode { user_code, .. } => issuer.browser().approve_device(&user_code),
+        other => panic!("{other:?}"),
+    };
+    let login = flow.ended().await.unwrap();
+    let page = visit.await.unwrap();
+    assert_eq!(page.status, 200, "{}", page.body);
+    assert!(issuer.accepts(login.access_token.expose()));
+    assert_eq!(login.identity.email.as_deref(), Some("somebody@example.test"));
+    assert!(login.identity.account.is_some());
+
+    let renewed = sign_in().refresh(&login).await.unwrap();
+    assert!(issuer.accepts(renewed.access_token.expose()));
+    assert_ne!(renewed.access_token, login.access_token);
+    assert_ne!(renewed.refresh_token, login.refresh_token, "it rotates");
+    assert_eq!(renewed.identity, login.identity);
+    assert_eq!((issuer.count(RequestKind::Refresh), issuer.reuses()), (1, 0));
+    for asked in issuer.asked() {
+        let is_by_program = !matches!(asked.kind, RequestKind::Authorize | RequestKind::DevicePage);
+        if is_by_program {
+            assert!(asked.client_id.as_deref().is_none_or(|id| id == client_id), "{asked:?}");
+            assert!(asked.headers.iter().all(|(name, _)| name != "user-agent"), "{asked:?}");
+        }
+    }
+    match sign_in().revoke(&renewed).await.unwrap() {
+        Revocation::Revoked => {
+            assert!(!issuer.accepts(renewed.access_token.expose()));
+            assert_eq!(issuer.count(RequestKind::Revoke), 1);
+        }
+        Revocation::NotOffered => assert_eq!(issuer.count(RequestKind::Revoke), 0),
+    }
+}
+
+#[tokio::test]
+async fn codex_by_a_browser() {
+    let issuer = Issuer::start().unwrap();
+    let ours = openai_codex();
+    assert_eq!(ours.redirect, Redirect::new([1455, 1457], "/auth/callback"), "the registered ones");
+    // The registered ports may be in use on the machine of this test.
+    let at = ours.with_url(issuer.url()).with_redirect(Redirect::new([0], "/auth/callback"));
+    whole_life(&issuer, || sign_in(at.clone(), SignInMethod::Browser), "app_EMoamEEZ73f0CkXaXp7hrann").await;
+    assert_eq!(issuer.count(RequestKind::CodeExchange), 1);
+    assert_eq!(issuer.count(RequestKind::Revoke), 1);
+}
+
+#[tokio::test]
+async fn codex_by_a_device_code() {
+    let issuer = Issuer::start().unwrap();
+    let at = openai_codex().with_url(issuer.url());
+    whole_life(&issuer, || sign_in(at.clone(), SignInMethod::DeviceCode), "app_EMoamEEZ73f0CkXaXp7hrann")
+        .await;
+    assert_eq!(issuer.count(RequestKind::Revoke), 1);
+}
+
+#[tokio::test]
+async fn grok_by_a_device_code() {
+    let issuer = Issuer::start().unwrap();
+    let at = xai_grok().with_url(issuer.url());
+    let client_id = "b1a00492-073a-47ea-816f-4c329264a828";
+    whole_life(&issuer, || sign_in(at.clone(), SignInMethod::DeviceCode), client_id).await;
+    assert_eq!(issuer.count(RequestKind::Revoke), 0, "there is no known way");
+}
