@@ -8,6 +8,7 @@ mod desk;
 mod door;
 mod judgement;
 mod renewal;
+mod under_way;
 
 use std::{
     path::{Path, PathBuf},
@@ -20,12 +21,14 @@ use nexus_core::{Credential, CredentialError, CredentialSource, Standing};
 use tokio::time::Instant;
 
 pub use door::{LogOut, LoginError};
+pub use under_way::finish_renewals;
 
 use self::{
     chain::{Chain, LONGEST_WAIT, Turn, a_moment, named, unusable},
     desk::Desk,
     judgement::{Verdict, Wish},
     renewal::Renewal,
+    under_way::UnderWay,
 };
 use super::{
     Clock, SignIn, SystemClock,
@@ -44,7 +47,7 @@ use super::{
 /// - A renewal that the issuer refused is noted in the store. Nobody spends that token again; a person has to sign in.
 /// - After a renewal that failed otherwise the issuer is left alone for 5 seconds.
 /// - A renewal that has begun is finished, also if the future that began it is dropped: it runs on a task of its own,
-///   which ends early only with its runtime.
+///   which ends early only with its runtime. A program that is about to end waits for it: [`finish_renewals`].
 ///
 /// All of it needs a [Tokio](tokio) runtime with time enabled. Nothing here blocks it.
 ///
@@ -247,7 +250,12 @@ impl LoginKeeper {
                 Err(error) => return Some(chain.without_renewal(wish, &at_hand, unusable(error))),
             }
         };
-        match tokio::spawn(renewal.run()).await {
+        let under_way = UnderWay::begin();
+        let renewal = async move {
+            let _until_it_is_over = under_way;
+            renewal.run().await
+        };
+        match tokio::spawn(renewal).await {
             Ok(outcome) => outcome,
             Err(stopped) => {
                 let why = if stopped.is_panic() { "it panicked" } else { "the runtime is shutting down" };

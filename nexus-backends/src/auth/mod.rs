@@ -35,7 +35,7 @@ pub use clock::{Clock, SystemClock};
 pub use codex::openai_codex;
 #[cfg(feature = "login")]
 pub use grok::xai_grok;
-pub use keeper::{LogOut, LoginError, LoginKeeper};
+pub use keeper::{LogOut, LoginError, LoginKeeper, finish_renewals};
 pub use login::{Identity, Login};
 #[cfg(feature = "login")]
 pub use oauth::{
