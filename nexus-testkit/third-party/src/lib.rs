@@ -1,4 +1,4 @@
-//! `parrot`: a backend for Nexus whose agent is any [`Voice`].
+//! `parrot`: a backend for Nexus whose agent is any [`Voice`], and a [`Whistle`] by which it is let in.
 //!
 //! It shows what it takes to write one: the trait, an [`Outbox`](nexus_core::Outbox) for the events, a
 //! [`Recorder`](nexus_core::Recorder) for what they come to, and the conformance suite to know when it is done.
@@ -6,6 +6,8 @@
 mod backend;
 mod turn;
 mod voice;
+mod whistle;
 
 pub use backend::Parrot;
 pub use voice::{Asked, End, Piece, Utterance, Voice, Wanted};
+pub use whistle::{Aviary, Whistle};

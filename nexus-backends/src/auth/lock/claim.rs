@@ -45,8 +45,8 @@ pub(super) enum Claiming {
     /// It is ours.
     Made {
         claim: Claim,
-        /// Whether another one had to go for it. Somebody may have judged that one at the same moment, and be about
-        /// to take ours for it; so ours counts only if it is still there a moment later.
+        /// Whether another one had to go. Somebody may have judged that one at the same moment, and be about to take
+        /// ours for it; so ours counts only if it is still there a moment later.
         took_over: bool,
     },
     /// Somebody else's stands there.
@@ -66,7 +66,8 @@ impl Claim {
     /// Makes a claim at `path`, if there is none, or none that anybody stands for: `stale` is one that was watched
     /// for long enough.
     pub(super) fn make(path: &Path, here: &Holder, stale: Option<&ClaimId>) -> io::Result<Claiming> {
-        let mut took_over = false;
+        // Whoever has judged one may find it gone, taken away by another who has.
+        let mut took_over = stale.is_some();
         loop {
             let nonce = format!("{:016x}", RandomState::new().hash_one(path));
             let text = serde_json::to_string(&Written { holder: here.clone(), nonce })?;
@@ -148,4 +149,108 @@ fn take_away(path: &Path, judged: &ClaimId) -> io::Result<bool> {
     }
     fs::remove_file(&aside)?;
     Ok(is_the_one)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Barrier, thread};
+
+    use super::*;
+
+    fn foreign() -> Holder {
+        Holder { boot_id: "another".into(), ..Holder::here() }
+    }
+
+    fn made(claiming: Claiming) -> Claim {
+        match claiming {
+            Claiming::Made { claim, .. } => claim,
+            Claiming::Foreign { id, .. } => panic!("there is a claim: {id:?}"),
+        }
+    }
+
+    fn id(claiming: &Claiming) -> &ClaimId {
+        match claiming {
+            Claiming::Foreign { id, .. } => id,
+            Claiming::Made { .. } => panic!("there was no claim"),
+        }
+    }
+
+    #[test]
+    fn there_is_one_claim_until_it_is_given_up() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("login.claim");
+        let here = Holder::here();
+        let first = made(Claim::make(&path, &here, None).unwrap());
+        let second = Claim::make(&path, &here, None).unwrap();
+        assert!(matches!(&second, Claiming::Foreign { holder, .. } if holder.as_ref() == Some(&here)));
+        drop(first);
+        assert!(made(Claim::make(&path, &here, Some(id(&second))).unwrap()).stands());
+    }
+
+    #[test]
+    fn only_the_claim_that_was_watched_is_taken_away() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("login.claim");
+        let here = Holder::here();
+        let theirs = made(Claim::make(&path, &foreign(), None).unwrap());
+        let watched = Claim::make(&path, &here, None).unwrap();
+        drop(theirs);
+        let next = made(Claim::make(&path, &foreign(), None).unwrap());
+        assert!(matches!(Claim::make(&path, &here, Some(id(&watched))).unwrap(), Claiming::Foreign { .. }));
+        assert!(next.stands());
+    }
+
+    #[test]
+    fn what_was_taken_for_another_claim_is_put_back() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("login.claim");
+        let theirs = made(Claim::make(&path, &foreign(), None).unwrap());
+        let judged = ClaimId { text: "an older one".into(), ..ClaimId::read(&path).unwrap().unwrap() };
+        assert!(!take_away(&path, &judged).unwrap());
+        assert!(theirs.stands());
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_claim_that_was_taken_away_stands_no_more_and_its_successor_is_left_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("login.claim");
+        let lost = made(Claim::make(&path, &foreign(), None).unwrap());
+        let watched = Claim::make(&path, &Holder::here(), None).unwrap();
+        let claiming = Claim::make(&path, &Holder::here(), Some(id(&watched))).unwrap();
+        assert!(matches!(claiming, Claiming::Made { took_over: true, .. }));
+        let successor = made(claiming);
+        assert!(!lost.stands());
+        drop(lost);
+        assert!(successor.stands());
+    }
+
+    /// No lock is held here: this is what two machines see of each other.
+    #[test]
+    fn of_eight_that_judge_a_claim_stale_at_one_moment_exactly_one_has_it_a_moment_later() {
+        for _ in 0..100 {
+            let scratch = tempfile::tempdir().unwrap();
+            let path = scratch.path().join("login.claim");
+            std::mem::forget(made(Claim::make(&path, &foreign(), None).unwrap()));
+            let watched = Claim::make(&path, &Holder::here(), None).unwrap();
+            let (start, settled) = (Barrier::new(8), Barrier::new(8));
+            let standing = thread::scope(|scope| {
+                let racers: Vec<_> = (0..8)
+                    .map(|_| {
+                        scope.spawn(|| {
+                            start.wait();
+                            let claiming = Claim::make(&path, &Holder::here(), Some(id(&watched))).unwrap();
+                            settled.wait();
+                            let stands = matches!(&claiming, Claiming::Made { claim, .. } if claim.stands());
+                            settled.wait();
+                            stands
+                        })
+                    })
+                    .collect();
+                racers.into_iter().map(|racer| racer.join().unwrap()).filter(|stands| *stands).count()
+            });
+            assert_eq!(standing, 1);
+            assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+        }
+    }
 }
