@@ -6,6 +6,9 @@ mod check;
 mod config;
 mod core_dump;
 mod explain;
+#[cfg(feature = "login")]
+mod finish;
+mod interrupt;
 #[cfg(feature = "keyring")]
 mod key;
 #[cfg(feature = "login")]
@@ -22,7 +25,7 @@ mod status;
 #[cfg(feature = "login")]
 mod surroundings;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::Parser as _;
 
@@ -35,11 +38,37 @@ const EXIT_FAILED: u8 = 1;
 /// It was cancelled, as a shell shows a program that SIGINT ended.
 const EXIT_CANCELLED: u8 = 130;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// How long work that goes on by itself may take after the last word, such as a search for an address.
+const LAST_WORK: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
     core_dump::forbid();
     let args = Args::parse();
-    let outcome = match args.command {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("nexus: no thread could be started: {error}");
+            return ExitCode::from(EXIT_FAILED);
+        }
+    };
+    let outcome = runtime.block_on(async {
+        let outcome = run(args).await;
+        #[cfg(feature = "login")]
+        finish::finish_renewals().await;
+        outcome
+    });
+    runtime.shutdown_timeout(LAST_WORK);
+    match outcome {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("nexus: {message}");
+            ExitCode::from(EXIT_USAGE)
+        }
+    }
+}
+
+async fn run(args: Args) -> Result<ExitCode, String> {
+    match args.command {
         Command::Run(run) => run::run(&args.config, &run).await,
         Command::Explain { kind, json } => explain::explain(&args.config, kind.as_deref(), json),
         Command::Check { probe, json } => check::check(&args.config, probe, json).await,
@@ -50,12 +79,5 @@ async fn main() -> ExitCode {
         Command::Logout(logout) => logout::logout(&logout).await,
         #[cfg(feature = "keyring")]
         Command::Key(command) => key::key(command).await,
-    };
-    match outcome {
-        Ok(code) => code,
-        Err(message) => {
-            eprintln!("nexus: {message}");
-            ExitCode::from(EXIT_USAGE)
-        }
     }
 }

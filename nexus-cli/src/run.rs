@@ -19,6 +19,7 @@ use crate::{
     EXIT_CANCELLED, EXIT_FAILED,
     args::{ConfigArgs, RunArgs},
     config,
+    interrupt::interrupted,
 };
 
 pub(crate) async fn run(config: &ConfigArgs, args: &RunArgs) -> Result<ExitCode, String> {
@@ -250,11 +251,11 @@ impl Interrupts {
         let (sender, second) = tokio::sync::oneshot::channel();
         let token = cancel.clone();
         tokio::spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
+            if interrupted().await.is_ok() {
                 eprintln!("nexus: stopping; press Ctrl-C again to stop at once");
                 token.cancel();
             }
-            if tokio::signal::ctrl_c().await.is_ok() {
+            if interrupted().await.is_ok() {
                 let _ = sender.send(());
             }
         });

@@ -18,6 +18,7 @@ use self::screen::Screen;
 use crate::{
     EXIT_CANCELLED, EXIT_FAILED,
     args::{LoginArgs, Method, Place},
+    interrupt::interrupted,
     login_report::LoginReport,
     output::{printable, say, say_json},
     surroundings::Surroundings,
@@ -46,7 +47,7 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
     // Dropping the work closes its port.
     let outcome = tokio::select! {
         outcome = keeper.sign_in(&mut screen) => Some(outcome),
-        _ = tokio::signal::ctrl_c() => None,
+        Ok(()) = interrupted() => None,
     };
     Ok(match outcome {
         Some(Ok(login)) => {

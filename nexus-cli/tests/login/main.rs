@@ -7,6 +7,7 @@
 mod core_dumps;
 mod home;
 mod logout;
+mod renewal;
 mod running;
 mod sign_in;
 mod status;

@@ -19,7 +19,8 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdout, read: String::new() }
     }
@@ -60,8 +61,17 @@ impl Running {
 
     /// Presses Ctrl-C.
     pub(crate) fn interrupt(&self) {
+        self.send(Signal::INT);
+    }
+
+    /// Ends it as a system does.
+    pub(crate) fn terminate(&self) {
+        self.send(Signal::TERM);
+    }
+
+    fn send(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
-        kill_process(pid, Signal::INT).unwrap();
+        kill_process(pid, signal).unwrap();
     }
 
     /// Waits for the end.

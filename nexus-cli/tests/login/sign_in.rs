@@ -9,7 +9,10 @@ use std::{
 
 use nexus_testkit::issuer::RequestKind;
 
-use crate::home::{Home, builder, issuer};
+use crate::{
+    home::{Home, builder, issuer},
+    running::Running,
+};
 
 #[test]
 fn a_browser_s_answer_logs_in_and_what_is_stored_is_told() {
@@ -97,6 +100,15 @@ fn a_person_who_declines_is_not_logged_in() {
 
 #[test]
 fn ctrl_c_leaves_no_port_open_and_nothing_behind() {
+    given_up(Running::interrupt);
+}
+
+#[test]
+fn a_login_that_the_system_ends_leaves_no_port_open_and_nothing_behind() {
+    given_up(Running::terminate);
+}
+
+fn given_up(end: impl Fn(&Running)) {
     let (home, issuer) = (Home::new(), issuer());
     let mut login = home.start_login("codex", &issuer, &["--browser", "--json"]);
     let step = login.line_of_json();
@@ -104,7 +116,7 @@ fn ctrl_c_leaves_no_port_open_and_nothing_behind() {
     let port: u16 = returns_to.split(['/', ':']).filter_map(|part| part.parse().ok()).next_back().unwrap();
     assert!(TcpListener::bind(("127.0.0.1", port)).is_err(), "nobody listens on {port}");
     let began = Instant::now();
-    login.interrupt();
+    end(&login);
     let finished = login.finish();
     assert_eq!(finished.code, Some(130), "{finished:?}");
     assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());

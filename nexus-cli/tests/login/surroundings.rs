@@ -4,11 +4,15 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
+    process::Command,
     thread,
     time::{Duration, Instant},
 };
 
-use crate::home::{Home, issuer};
+use crate::{
+    home::{Home, issuer},
+    running::Running,
+};
 
 /// A home with a display, whose browser writes down what it is asked to open.
 fn with_browser() -> (Home, PathBuf) {
@@ -84,6 +88,21 @@ fn over_ssh_a_browser_is_told_the_way_back() {
     login.interrupt();
     assert_eq!(login.finish().code, Some(130));
     assert!(!opened.exists());
+}
+
+#[test]
+fn a_login_needs_no_terminal() {
+    let (home, issuer) = (Home::new(), issuer());
+    let inner =
+        home.command(&["login", "codex", "--browser", "--json", "--port", "0", "--issuer", &issuer.url()]);
+    // A session of its own has no terminal, whatever runs the tests.
+    let mut command = Command::new("setsid");
+    command.arg("--wait").arg(inner.get_program()).args(inner.get_args()).current_dir(home.path());
+    command.env_clear().envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut login = Running::start(command);
+    let step = login.line_of_json();
+    issuer.browser().approve(step["url"].as_str().unwrap()).wait().unwrap();
+    assert_eq!(login.finish().code, Some(0));
 }
 
 #[test]

@@ -1,0 +1,23 @@
+//! What has to be over before the command is: a renewal that is cut off may cost the login.
+
+use std::time::Duration;
+
+use crate::interrupt::interrupted;
+
+/// How long a person waits without being told why.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// Waits for renewals that were begun by turns which are no more. A person may give them up.
+pub(crate) async fn finish_renewals() {
+    let finished = nexus::auth::finish_renewals();
+    tokio::pin!(finished);
+    tokio::select! {
+        () = &mut finished => return,
+        () = tokio::time::sleep(SILENCE) => {}
+    }
+    eprintln!("nexus: a login is being renewed; Ctrl-C gives that up, and may cost the login");
+    tokio::select! {
+        () = finished => {}
+        _ = interrupted() => {}
+    }
+}
