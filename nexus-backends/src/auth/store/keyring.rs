@@ -99,8 +99,10 @@ impl TokenStore for KeyringStore {
     fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
         if self.read()?.is_none() {
             let trial = Self::new(&self.service, format!("{} (trial)", self.user));
-            trial.write(&Secret::new("Nexus tries whether the keyring can be written to"))?;
-            trial.remove()?;
+            trial
+                .write(&Secret::new("Nexus tries whether the keyring can be written to"))
+                .and_then(|()| trial.remove())
+                .map_err(|error| self.error(error.reason))?;
         }
         Ok(Box::new(PendingEntry(self.clone())))
     }
