@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use nexus_backends::auth::{SignInError, SignInMethod};
+use tokio::io::AsyncReadExt as _;
 
 use crate::{
     callback::comes_through,
@@ -58,6 +59,9 @@ async fn more_callers_than_there_is_room_for_hold_up_nobody() {
     for _ in 0..600 {
         crowd.push(asking.begin("GET /").await);
     }
+    // The oldest made room, long before its time was up.
+    let end = tokio::time::timeout(Duration::from_secs(2), crowd[0].read(&mut [0; 64])).await;
+    assert!(matches!(end, Ok(Ok(0) | Err(_))), "{end:?}");
     let started = Instant::now();
     comes_through(&wire, flow, &asking).await;
     assert!(started.elapsed() < Duration::from_secs(4), "nobody was waited for: {:?}", started.elapsed());

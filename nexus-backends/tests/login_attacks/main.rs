@@ -5,6 +5,7 @@ mod callback;
 mod crowd;
 mod device;
 mod exchange;
+mod logs;
 mod openai_device;
 mod ports;
 mod renewal;

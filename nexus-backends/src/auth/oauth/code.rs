@@ -6,11 +6,13 @@
 
 use nexus_core::Secret;
 use oauth2::{AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, RedirectUrl, Scope};
+use reqwest::Url;
 
 use super::{
     OnScreen,
     callback::Port,
     caller::Caller,
+    endpoint::Endpoint,
     exchange,
     gate::{Answer, Passed},
     issuer::Issuer,
@@ -19,8 +21,9 @@ use super::{
 };
 use crate::auth::{Login, LoginStep, SignInError};
 
-/// How many random bytes a verifier and a state are made from.
+/// How many random bytes a verifier is made from. Source: what codex 0.169.0 uses; RFC 7636 takes 32 to 96.
 const VERIFIER_BYTES: u32 = 64;
+/// How many random bytes a state is made from. Source: what codex 0.169.0 uses.
 const STATE_BYTES: u32 = 32;
 /// Parameters of the page that are made here, and not the configuration's to set.
 const RESERVED: [&str; 7] = [
@@ -54,27 +57,15 @@ pub(super) async fn sign_in(
 
     let port = Port::open(&issuer.redirect).await.map_err(|reason| SignInError::NoPort { reason })?;
     for taken in &port.taken {
-        on.screen.show(&LoginStep::Note(format!("port {taken} is taken: another one is used")));
+        on.screen.show(&LoginStep::Note(format!(
+            "port {taken} of this machine cannot be opened: another one is used"
+        )));
     }
-    let redirect_url = RedirectUrl::new(port.redirect_uri().to_owned())
-        .map_err(|error| SignInError::NoPort { reason: error.to_string() })?;
-    let client = OAuthClient::new(ClientId::new(issuer.client_id.clone()))
-        .set_auth_uri(AuthUrl::from_url(authorize))
-        .set_redirect_uri(redirect_url);
-
-    let (challenge, verifier) = PkceCodeChallenge::new_random_sha256_len(VERIFIER_BYTES);
-    let verifier = Secret::new(verifier.into_secret());
-    let mut request = client
-        .authorize_url(|| CsrfToken::new_random_len(STATE_BYTES))
-        .add_scopes(issuer.oauth_scopes.iter().cloned().map(Scope::new))
-        .set_pkce_challenge(challenge);
-    for (name, value) in &issuer.authorize_parameters {
-        request = request.add_extra_param(name, value);
-    }
-    let (url, state) = request.url();
     let returns_to = port.redirect_uri().to_owned();
-    let mut callback = port.wait_for(Secret::new(state.into_secret()));
-    on.screen.show(&LoginStep::OpenPage { url: url.into(), returns_to: returns_to.clone() });
+    let Question { page, state, verifier } =
+        Question::new(issuer, authorize, &returns_to).map_err(|reason| SignInError::NoPort { reason })?;
+    let mut callback = port.wait_for(state);
+    on.screen.show(&LoginStep::OpenPage { url: page.into(), returns_to: returns_to.clone() });
 
     let answered = async {
         loop {
@@ -107,4 +98,35 @@ pub(super) async fn sign_in(
     };
     callback.finish(arrival, page).await;
     login
+}
+
+/// What the issuer is asked, and what proves later that it was we who asked.
+struct Question {
+    /// The page that the person is sent to.
+    page: Url,
+    state: Secret,
+    verifier: Secret,
+}
+
+impl Question {
+    fn new(issuer: &Issuer, authorize: Endpoint, redirect_uri: &str) -> Result<Self, String> {
+        let redirect_url = RedirectUrl::new(redirect_uri.to_owned()).map_err(|error| error.to_string())?;
+        let client = OAuthClient::new(ClientId::new(issuer.client_id.clone()))
+            .set_auth_uri(AuthUrl::from_url(authorize))
+            .set_redirect_uri(redirect_url);
+        let (challenge, verifier) = PkceCodeChallenge::new_random_sha256_len(VERIFIER_BYTES);
+        let mut request = client
+            .authorize_url(|| CsrfToken::new_random_len(STATE_BYTES))
+            .add_scopes(issuer.oauth_scopes.iter().cloned().map(Scope::new))
+            .set_pkce_challenge(challenge);
+        for (name, value) in &issuer.authorize_parameters {
+            request = request.add_extra_param(name, value);
+        }
+        let (page, state) = request.url();
+        Ok(Self {
+            page,
+            state: Secret::new(state.into_secret()),
+            verifier: Secret::new(verifier.into_secret()),
+        })
+    }
 }

@@ -167,3 +167,54 @@ fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len()
         && one.bytes().zip(other.bytes()).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STATE: &str = "the-state";
+
+    fn gate() -> Gate {
+        Gate::new(1, "/callback".into(), Secret::new(STATE), mpsc::channel(2).0)
+    }
+
+    fn read(query: &str) -> Option<Result<Answer, Page>> {
+        let uri: Uri = format!("/callback?{query}").parse().ok()?;
+        Some(gate().read(&uri))
+    }
+
+    #[test]
+    fn an_encoded_answer_is_the_same_answer() {
+        let answer = read("%63ode=a%2Bb+c&stat%65=the%2Dstate&scope=x&iss=https://issuer.test").unwrap();
+        assert!(matches!(answer, Ok(Answer::Code(code)) if code.expose() == "a+b c"));
+    }
+
+    proptest! {
+        #[test]
+        fn without_the_state_nothing_passes(
+            query in "([a-z%&=+;#?/\\x21-\\x7e]{0,40}|(code|state|error|STATE|state%00)=[a-z-]{0,12}(&|;)?){0,6}",
+        ) {
+            let state_is_there =
+                form_urlencoded::parse(query.split('#').next().unwrap().as_bytes()).any(|(_, value)| value == STATE);
+            if let Some(answer) = read(&query) {
+                prop_assert!(state_is_there || answer.is_err(), "{query}");
+            }
+        }
+
+        #[test]
+        fn one_state_and_one_code_pass_wherever_they_stand(
+            code in "[!-~]{1,40}",
+            others in proptest::collection::vec("[a-b]{1,4}=[c-z]{0,4}", 0..4),
+            place in 0..5_usize,
+        ) {
+            let encoded: String = form_urlencoded::byte_serialize(code.as_bytes()).collect();
+            let mut pairs = others;
+            pairs.insert(place.min(pairs.len()), format!("code={encoded}"));
+            pairs.push(format!("state={STATE}"));
+            let passed = matches!(read(&pairs.join("&")), Some(Ok(Answer::Code(found))) if found.expose() == code);
+            prop_assert!(passed);
+        }
+    }
+}

@@ -74,6 +74,33 @@ pub enum SignInMethod {
 }
 
 /// Sign-in at one issuer. Renewal and revocation go to the issuer that the login itself names.
+///
+/// Another vendor is another [`Issuer`], and no code:
+///
+/// ```
+/// use nexus_backends::{
+///     auth::{IdentityClaims, Issuer, OAuthSignIn, Redirect, RevocationStyle, SignInMethod},
+///     http::Network,
+/// };
+/// use nexus_core::BuildContext;
+///
+/// let issuer = Issuer::new("https://login.example.com", "our-client")
+///     .with_oauth_scopes(["openid", "offline_access"])
+///     .with_authorize_endpoint("/authorize")
+///     .with_token_endpoint("/token")
+///     .with_redirect(Redirect::new([8910, 8911], "/callback"))
+///     .with_revocation(RevocationStyle::Form { endpoint: "/revoke".into() })
+///     .with_identity(IdentityClaims::default().with_account(["sub"]).with_email(["email"]));
+/// let sign_in = OAuthSignIn::new(
+///     "example",
+///     "run `our-program login`",
+///     issuer,
+///     &BuildContext::from_process(),
+///     &Network::default(),
+/// )?
+/// .with_method(SignInMethod::Browser);
+/// # Ok::<(), nexus_core::SettingsError>(())
+/// ```
 pub struct OAuthSignIn {
     name: String,
     remedy: String,
