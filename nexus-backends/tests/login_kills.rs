@@ -25,7 +25,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use nexus_core::CredentialSource as _;
+use nexus_backends::auth::{LoginKeeper, store::StoredLogin};
+use nexus_core::{CredentialSource as _, Secret};
 use provider::{Ahead, Provider, keeper, person};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -57,7 +58,7 @@ const ENOUGH_NEAR: usize = 20;
 /// token each time it is asked for one.
 const TOKEN_LIFE: u64 = 10;
 
-fn impatient(url: &str, home: &Path) -> nexus_backends::auth::LoginKeeper {
+fn impatient(url: &str, home: &Path) -> LoginKeeper {
     keeper(url, home).with_clock(Arc::new(Ahead(Duration::from_secs(TOKEN_LIFE / 2))))
 }
 
@@ -188,8 +189,17 @@ enum Verdict {
     LostDuringTheAnswer,
 }
 
-/// Judges a lost login by the provider's log of what the victim asked, and of how the survivor was refused.
-fn explain(victims: &[Refresh], survivors: &Refresh, death: &Death) -> Result<Verdict, String> {
+/// Judges a lost login by what lay on the disk, by the provider's log of what the victim asked, and by how the survivor
+/// was refused.
+fn explain(
+    remains: &Remains,
+    victims: &[Refresh],
+    survivors: &Refresh,
+    death: &Death,
+) -> Result<Verdict, String> {
+    if remains.hold_a_newer_login {
+        return Err("the new token was on disk, whole".into());
+    }
     let Some(last) = victims.last() else { return Err("the victim had asked for nothing".into()) };
     let is_its_token = survivors.grant == last.grant && survivors.rotations == last.rotations;
     if !(survivors.reuse && survivors.grant.is_some() && is_its_token) {
@@ -229,6 +239,8 @@ struct Counts {
     lost_during_the_answer: usize,
     /// The new token was on disk before its owner heard of it.
     saved_before_it_was_lent: usize,
+    /// It was whole on disk, and not in its place yet.
+    saved_by_recovery: usize,
     /// There was a file that had been made for the next token.
     unfinished_writes: usize,
     /// The longest time from an answer to the death that lost it, in milliseconds.
@@ -255,7 +267,8 @@ async fn a_login_survives_every_kill_that_did_not_fall_between_the_answer_and_th
         let lines = provider.lines().await.split_off(mark);
         let victims: Vec<Refresh> = refreshes(&lines);
         counts.near += usize::from(is_near(&lines, &death));
-        counts.unfinished_writes += usize::from(has_unfinished_write(home.path()));
+        let remains = Remains::of(home.path());
+        counts.unfinished_writes += usize::from(remains.are_there);
 
         let mark = mark + lines.len();
         let survivor = impatient(&provider.url, home.path());
@@ -267,7 +280,7 @@ async fn a_login_survives_every_kill_that_did_not_fall_between_the_answer_and_th
         let stored = survivor.look().await.unwrap().expect("there is a login");
         let verdict = match asked.status {
             200 if stored.refused.is_none() && !victims.iter().any(|asked| asked.reuse) => Verdict::Survived,
-            _ => explain(&victims, asked, &death).unwrap_or_else(|reason| {
+            _ => explain(&remains, &victims, asked, &death).unwrap_or_else(|reason| {
                 panic!("round {round}, {aim:?}: {reason}\n{victims:#?}\n{asked:#?}\n{stored:?}")
             }),
         };
@@ -275,6 +288,7 @@ async fn a_login_survives_every_kill_that_did_not_fall_between_the_answer_and_th
             Verdict::Survived => {
                 let granted = victims.iter().filter(|asked| asked.status == 200).count();
                 counts.saved_before_it_was_lent += usize::from(granted > death.lent);
+                counts.saved_by_recovery += usize::from(remains.hold_a_newer_login);
                 counts.survived += 1;
                 counts.near_and_survived += usize::from(is_near(&lines, &death));
                 continue;
@@ -303,7 +317,7 @@ async fn a_login_survives_every_kill_that_did_not_fall_between_the_answer_and_th
     assert!(counts.near >= ENOUGH_NEAR, "only {} kills came near a refresh", counts.near);
     assert!(counts.near_and_survived > 0, "nothing near a refresh survived: {counts:?}");
     assert!(counts.longest_window_ms < 1000.0, "the answer was known and not written: {counts:?}");
-    assert!(!has_unfinished_write(home.path()), "what the dead left is still there");
+    assert!(!Remains::of(home.path()).are_there, "what the dead left is still there");
 }
 
 fn refreshes(lines: &[Value]) -> Vec<Refresh> {
@@ -316,13 +330,34 @@ fn now_ms() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64() * 1000.0
 }
 
-/// Whether the victim died in the middle of a write.
-fn has_unfinished_write(home: &Path) -> bool {
-    let known = ["real.json", "real.lock"];
-    std::fs::read_dir(home.join("auth"))
-        .unwrap()
-        .flatten()
-        .any(|file| file.file_name().to_str().is_none_or(|name| !known.contains(&name)))
+/// What the dead left in the folder of the login beside the login.
+struct Remains {
+    are_there: bool,
+    /// Whether a login is among them, whole and newer than the one in place.
+    hold_a_newer_login: bool,
+}
+
+impl Remains {
+    fn of(home: &Path) -> Self {
+        let folder = home.join("auth");
+        let generation = |path: &Path| {
+            let text = std::fs::read_to_string(path).ok()?;
+            StoredLogin::from_text(&Secret::new(text)).ok().map(|stored| stored.generation)
+        };
+        let in_place = generation(&folder.join("real.json")).expect("there is a login, and it is whole");
+        let known = ["real.json", "real.lock"];
+        let others: Vec<PathBuf> = std::fs::read_dir(&folder)
+            .unwrap()
+            .flatten()
+            .filter(|file| file.file_name().to_str().is_none_or(|name| !known.contains(&name)))
+            .map(|file| file.path())
+            .collect();
+        let newest = others.iter().filter_map(|path| generation(path)).max();
+        Self {
+            are_there: !others.is_empty(),
+            hold_a_newer_login: newest.is_some_and(|newest| newest > in_place),
+        }
+    }
 }
 
 /// Numbers that are as good as random for the choice of a moment: SplitMix64.
