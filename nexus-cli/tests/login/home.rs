@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::running::Running;
 
 /// How every refresh token of the issuer begins.
-const REFRESH_MARK: &str = "canary-refresh";
+pub(crate) const REFRESH_MARK: &str = "canary-refresh";
 /// How every access token of the issuer begins: it is a JWT.
 const ACCESS_MARK: &str = "eyJ";
 

@@ -6,6 +6,8 @@
 
 mod core_dumps;
 mod home;
+#[cfg(feature = "keyring")]
+mod keyring_real;
 mod logout;
 mod renewal;
 mod running;
