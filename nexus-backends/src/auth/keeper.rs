@@ -1,12 +1,13 @@
 //! The one owner of a login: lends its access token, and sees to it that no refresh token is ever spent twice.
 //!
-//! `chain` is the login with its store, lock and clock. What is found there is judged in `judgement`, renewed under the
-//! lock in `renewal`, begun and ended by a person in `door`; `desk` is what the keepers of one process know together.
+//! `chain` is the login with its store, lock and clock. What is found there is judged in `judgement`, waited for in
+//! `line`, renewed under the lock in `renewal`, begun and ended by a person in `door`; `desk` is what the keepers of one process know together.
 
 mod chain;
 mod desk;
 mod door;
 mod judgement;
+mod line;
 mod renewal;
 mod under_way;
 
@@ -18,16 +19,15 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{Credential, CredentialError, CredentialSource, Standing};
-use tokio::time::Instant;
 
 pub use door::{LogOut, LoginError};
 pub use under_way::finish_renewals;
 
 use self::{
-    chain::{Chain, LONGEST_WAIT, Turn, a_moment, named, unusable},
+    chain::Chain,
     desk::Desk,
     judgement::{Verdict, Wish},
-    renewal::Renewal,
+    line::Waited,
     under_way::UnderWay,
 };
 use super::{
@@ -208,47 +208,17 @@ impl LoginKeeper {
         }
     }
 
-    /// Waits for the lock, or for whoever has it, and renews the login on a task of its own. `None`: the lock was lost
-    /// before anything was spent.
+    /// Waits in line, and renews the login on a task of its own. `None`: the lock was lost before anything was spent.
     async fn renew(
         &self,
         wish: &Wish,
-        mut at_hand: StoredLogin,
+        at_hand: StoredLogin,
     ) -> Option<Result<Option<Credential>, CredentialError>> {
         let chain = &self.chain;
-        let began = Instant::now();
-        let renewal = loop {
+        let (renewal, at_hand, _place_in_line) = match chain.wait_in_line(wish, at_hand).await {
+            Waited::Settled(settled) => return Some(settled),
             // Nothing may be awaited between here and the task: what was not saved would be dropped with this future.
-            if let Some(unsaved) = chain.desk.take_unsaved() {
-                break Renewal::of_unsaved(chain.clone(), wish.clone(), unsaved);
-            }
-            if let Some(failure) = chain.desk.pause() {
-                return Some(chain.without_renewal(wish, &at_hand, failure.at(chain.place())));
-            }
-            match chain.try_lock().await {
-                Ok(Turn::Ours(lock)) => break Renewal::new(chain.clone(), wish.clone(), *lock),
-                Ok(Turn::Busy(holder)) => {
-                    match chain.look().await {
-                        Ok(Some(stored)) => at_hand = stored,
-                        Ok(None) => return Some(Err(chain.missing())),
-                        Err(error) => return Some(Err(error)),
-                    }
-                    if let Some(settled) = chain.settle(wish, &at_hand) {
-                        return Some(settled);
-                    }
-                    if wish.will_do_for_now(&at_hand.login, chain.now()) {
-                        return Some(Ok(Some(judgement::credential(&at_hand.login))));
-                    }
-                    if began.elapsed() >= LONGEST_WAIT {
-                        let reason =
-                            format!("{} has been renewing it, and does not end", named(holder.as_ref()));
-                        let error = CredentialError::Unreachable { place: chain.place(), reason };
-                        return Some(chain.without_renewal(wish, &at_hand, error));
-                    }
-                    tokio::time::sleep(a_moment()).await;
-                }
-                Err(error) => return Some(chain.without_renewal(wish, &at_hand, unusable(error))),
-            }
+            Waited::OurTurn { renewal, at_hand, place_in_line } => (renewal, at_hand, place_in_line),
         };
         let under_way = UnderWay::begin();
         let renewal = async move {

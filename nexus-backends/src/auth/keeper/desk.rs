@@ -24,7 +24,10 @@ type Key = (PathBuf, String);
 
 /// What all keepers of one login in this process know together.
 #[derive(Debug, Default)]
-pub(super) struct Desk(Mutex<Known>);
+pub(super) struct Desk {
+    line: tokio::sync::Mutex<()>,
+    known: Mutex<Known>,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -55,6 +58,11 @@ impl Desk {
         let mut desks = DESKS.lock().unwrap_or_else(PoisonError::into_inner);
         desks.retain(|_, desk| Arc::strong_count(desk) > 1 || desk.known().is_worth_keeping());
         Arc::clone(desks.entry(key).or_default())
+    }
+
+    /// The line of those who wait for a fresher token: the first has it locked.
+    pub(super) fn line(&self) -> &tokio::sync::Mutex<()> {
+        &self.line
     }
 
     /// The failure after which the issuer is left alone, while it is.
@@ -102,7 +110,7 @@ impl Desk {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
