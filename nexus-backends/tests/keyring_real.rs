@@ -231,7 +231,10 @@ fn a_login_that_is_not_where_its_file_says_is_not_taken_for_none() {
     commit(&home.store().with_place(StorePlace::Keyring), 1);
     assert!(KeyringStore::new("nexus", &home.user).remove().unwrap());
     let error = home.store().read().unwrap_err();
-    assert_eq!(error.reason, "it says that the login is in the keyring, which has none: log in anew");
+    assert_eq!(
+        error.reason,
+        "it says that the login is in the keyring, which has none: log out, then log in anew"
+    );
     assert!(home.store().remove().unwrap());
     assert_eq!(home.store().read().unwrap(), None);
 }
@@ -261,14 +264,11 @@ fn a_move_that_was_interrupted_is_finished_or_undone() {
     assert_eq!(home.store().read().unwrap(), Some(text(3)));
     assert_eq!(keyring.seen_by_others(&home.user).as_deref(), Some(text(2).expose()));
 
-    // What is older is dropped; what a newer Nexus wrote is not.
+    // What is older is dropped.
     home.put(".vendor.json.1-2.new", &Secret::new(POINTER));
     assert!(!home.store().recover(&is_newer).unwrap());
     assert_eq!(fs::read_dir(home.folder.path().join("auth")).unwrap().count(), 1);
-    home.put(".vendor.json.1-3.new", &Secret::new("{\"version\": 2}\n"));
-    let error = home.store().recover(&is_newer).unwrap_err();
-    assert!(error.reason.starts_with("it was written by a newer Nexus"), "{error}");
-    assert_eq!(fs::read_dir(home.folder.path().join("auth")).unwrap().count(), 2);
+    assert_eq!(home.store().read().unwrap(), Some(text(3)));
     entry.remove().unwrap();
 }
 

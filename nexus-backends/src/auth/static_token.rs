@@ -270,6 +270,44 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
+    async fn what_is_no_file_is_refused_and_not_waited_for() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        for path in [folder.path(), &pipe] {
+            let error = lend(&StaticToken::from_file(path)).await.unwrap_err();
+            assert!(matches!(error, CredentialError::Unreadable { .. }), "{error}");
+            assert!(error.to_string().ends_with("it is not a file"), "{error}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_file_with_more_or_other_than_a_token_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let large = "x".repeat(usize::try_from(MAX_FILE_BYTES).unwrap() + 1);
+        for (bytes, reason) in [
+            (large.as_bytes(), "it is larger than 65536 bytes"),
+            (b"canary\xff", "it is not text"),
+            (b"canary two", "it holds more than one word"),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            let error = lend(&StaticToken::from_file(&path)).await.unwrap_err().to_string();
+            assert!(error.ends_with(reason) && !error.contains("canary"), "{error}");
+        }
+        std::fs::write(&path, " \n").unwrap();
+        let error = lend(&StaticToken::from_file(&path)).await.unwrap_err();
+        assert!(matches!(error, CredentialError::Missing { .. }), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
     async fn a_refused_token_is_renewed_only_by_another_one() {
         use std::os::unix::fs::PermissionsExt as _;
 

@@ -84,6 +84,13 @@ impl FileStore {
         })
     }
 
+    /// What the file says, whoever may read it: for a decision that harms nobody. `None` if that cannot be told.
+    pub(super) fn peek(&self) -> Option<Secret> {
+        let folder = PrivateFolder::open_whosever(self.folder_path()).ok()??;
+        let (file, found) = open_file(&folder, self.name().ok()?, OFlags::RDONLY).ok()??;
+        secret(read_whole(file, &found).ok()?)
+    }
+
     /// Makes ready to write, and proves that what is there could be replaced.
     pub(super) fn pending(&self) -> Result<PendingFile, StoreError> {
         let wrong = |reason: String| self.error(reason);
@@ -193,6 +200,14 @@ impl PendingWrite for PendingFileWrite {
 
 /// Opens a file that has to be ours alone; `None` if there is none.
 fn open_private(folder: &PrivateFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
+    let Some((file, found)) = open_file(folder, name, how)? else { return Ok(None) };
+    refuse_strangers(&found, "it belongs")?;
+    refuse_others(&found, &folder.path().join(name))?;
+    Ok(Some((file, found)))
+}
+
+/// Opens what has to be a file; `None` if there is nothing.
+fn open_file(folder: &PrivateFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
     // Without NONBLOCK, a pipe in its place would be waited for.
     let how = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let unreadable = |error| explained("it cannot be read", error);
@@ -211,8 +226,6 @@ fn open_private(folder: &PrivateFolder, name: &OsStr, how: OFlags) -> Result<Opt
     };
     let found = fstat(&file).map_err(unreadable)?;
     refuse_odd_types(&found)?;
-    refuse_strangers(&found, "it belongs")?;
-    refuse_others(&found, &folder.path().join(name))?;
     Ok(Some((file, found)))
 }
 

@@ -197,10 +197,16 @@ pub(super) fn is_whole(text: &Secret) -> bool {
     text.expose().ends_with(ENDING) && Fields::of(text.expose()).is_ok()
 }
 
-/// Refuses a text that a newer Nexus wrote. Any other text passes, whole or not.
-pub(super) fn refuse_newer(text: &Secret) -> Result<(), String> {
-    let version = Fields::of(text.expose()).and_then(|mut fields| fields.require("version", "a number"));
-    version.map_or(Ok(()), check_version)
+/// Refuses a text that is neither a login nor [`keyring_pointer`]'s.
+///
+/// # Errors
+///
+/// What is wrong, and what to do about it.
+pub(super) fn understand(text: &Secret) -> Result<(), String> {
+    match points_to_keyring(text)? {
+        true => Ok(()),
+        false => StoredLogin::from_text(text).map(drop),
+    }
 }
 
 /// The fields of a text that is whole and of our version.

@@ -13,7 +13,7 @@ use std::{
 
 use nexus_core::Secret;
 
-use super::{FileStore, PendingWrite, StoreError, TokenStore, format};
+use super::{FileStore, PendingWrite, StoreError, TokenStore, format, pending};
 
 /// Where a login may be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,10 +122,9 @@ impl LoginStore {
     #[cfg(not(feature = "keyring"))]
     fn keyring(&self) -> Result<FileStore, StoreError> {
         Err(self.file.error(format!(
-            "the login {} of {} belongs in the keyring, and this build leaves out the feature `keyring`: take one that \
-             has it, or log in anew with a file",
-            self.name,
-            self.home.display()
+            "it says that the login {} is in the keyring, and this build of Nexus leaves out the feature `keyring`: use one \
+             that has it, or move the file away and log in anew",
+            self.name
         )))
     }
 }
@@ -147,9 +146,9 @@ impl TokenStore for LoginStore {
         match self.file.read()? {
             None => Ok(None),
             Some(later) if later != text => self.login(&later),
-            Some(_) => {
-                Err(self.file.error("it says that the login is in the keyring, which has none: log in anew"))
-            }
+            Some(_) => Err(self.file.error(
+                "it says that the login is in the keyring, which has none: log out, then log in anew",
+            )),
         }
     }
 
@@ -175,24 +174,32 @@ impl TokenStore for LoginStore {
         }
     }
 
+    /// What is whole and cannot be understood, on either side, is left for a person to look at.
     fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         self.file.recover_by(&|found, current| {
             if !format::is_whole(found) {
                 return Ok(false);
             }
-            format::refuse_newer(found).map_err(|reason| self.file.error(reason))?;
+            let left =
+                format!("what an unfinished write left beside it, with the ending {}", pending::ENDING);
+            format::understand(found).map_err(|reason| self.file.error(format!("{left}: {reason}")))?;
+            if let Some(current) = current {
+                format::understand(current).map_err(|reason| self.file.error(reason))?;
+            }
             let Some(found) = self.login(found)? else { return Ok(false) };
             let current = current.map(|current| self.login(current)).transpose()?.flatten();
             Ok(is_newer(&found, current.as_ref()))
         })
     }
 
+    /// Also what cannot be trusted or understood. Only a keyring that holds the login and does not answer is in the
+    /// way: without the file, nobody would look there again.
     fn remove(&self) -> Result<bool, StoreError> {
-        let was_there = match self.present_place()? {
-            // The file goes last: without it, nobody would look in the keyring again.
-            Some(StorePlace::Keyring) => self.keyring()?.remove()?,
-            _ => false,
+        let is_in_keyring = match self.file.peek() {
+            Some(text) => format::points_to_keyring(&text).unwrap_or(false),
+            None => false,
         };
+        let was_there = if is_in_keyring { self.keyring()?.remove()? } else { false };
         let was_there = self.file.remove()? || was_there;
         self.was_in_keyring.store(false, Ordering::Relaxed);
         Ok(was_there)
@@ -236,3 +243,6 @@ impl PendingWrite for IntoKeyring {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

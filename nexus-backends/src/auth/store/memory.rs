@@ -69,3 +69,24 @@ impl PendingWrite for PendingMemory {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::store::fixture::{is_newer, login};
+
+    #[test]
+    fn clones_share_one_text() {
+        let store = MemoryStore::new();
+        let other = store.clone();
+        assert_eq!(store.read().unwrap(), None);
+        let (pending, dropped) = (store.prepare().unwrap(), store.prepare().unwrap());
+        pending.commit(&login(1).to_text()).unwrap();
+        drop(dropped);
+        assert_eq!(other.read().unwrap(), Some(login(1).to_text()));
+        assert!(!other.recover(&is_newer).unwrap());
+        assert!(other.remove().unwrap());
+        assert!(!store.remove().unwrap());
+        assert_eq!(MemoryStore::holding(login(2).to_text()).read().unwrap(), Some(login(2).to_text()));
+    }
+}

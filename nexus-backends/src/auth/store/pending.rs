@@ -26,7 +26,7 @@ use super::{
 const MAX_NAMES: usize = 1000;
 
 /// Ends the name of a pending file.
-const ENDING: &str = ".new";
+pub(super) const ENDING: &str = ".new";
 
 /// A file that is ready to be written and put in place. Dropped before it is whole, it is removed.
 #[derive(Debug)]
