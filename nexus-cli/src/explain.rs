@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::{args::ConfigArgs, config};
+use crate::{args::ConfigArgs, config, output::say};
 
 pub(crate) fn explain(args: &ConfigArgs, kind: Option<&str>, json: bool) -> Result<ExitCode, String> {
     let router = config::load(args)?;
@@ -14,10 +14,10 @@ pub(crate) fn explain(args: &ConfigArgs, kind: Option<&str>, json: bool) -> Resu
         kinds.iter().map(|kind| router.explain(kind.as_str()).map_err(|error| error.to_string()));
     let explanations = explanations.collect::<Result<Vec<_>, _>>()?;
     if json {
-        println!("{}", serde_json::to_string_pretty(&explanations).map_err(|error| error.to_string())?);
+        say(serde_json::to_string_pretty(&explanations).map_err(|error| error.to_string())?);
     } else {
         let texts = explanations.iter().map(ToString::to_string);
-        println!("{}", texts.collect::<Vec<_>>().join("\n"));
+        say(texts.collect::<Vec<_>>().join("\n"));
     }
     Ok(ExitCode::SUCCESS)
 }
