@@ -27,8 +27,6 @@ use self::{
     chain::Chain,
     desk::Desk,
     judgement::{Verdict, Wish},
-    line::Waited,
-    under_way::UnderWay,
 };
 use super::{
     Clock, SignIn, SystemClock,
@@ -197,42 +195,10 @@ impl LoginKeeper {
     /// Lends what the wish asks for; `None`: there is no other than the one that was refused.
     async fn lend(&self, wish: Wish) -> Result<Option<Credential>, CredentialError> {
         let chain = &self.chain;
-        loop {
-            let stored = chain.look().await?.ok_or_else(|| chain.missing())?;
-            if let Some(settled) = chain.settle(&wish, &stored) {
-                return settled;
-            }
-            if let Some(renewed) = self.renew(&wish, stored).await {
-                return renewed;
-            }
-        }
-    }
-
-    /// Waits in line, and renews the login on a task of its own. `None`: the lock was lost before anything was spent.
-    async fn renew(
-        &self,
-        wish: &Wish,
-        at_hand: StoredLogin,
-    ) -> Option<Result<Option<Credential>, CredentialError>> {
-        let chain = &self.chain;
-        let (renewal, at_hand, _place_in_line) = match chain.wait_in_line(wish, at_hand).await {
-            Waited::Settled(settled) => return Some(settled),
-            // Nothing may be awaited between here and the task: what was not saved would be dropped with this future.
-            Waited::OurTurn { renewal, at_hand, place_in_line } => (renewal, at_hand, place_in_line),
-        };
-        let under_way = UnderWay::begin();
-        let renewal = async move {
-            let _until_it_is_over = under_way;
-            renewal.run().await
-        };
-        match tokio::spawn(renewal).await {
-            Ok(outcome) => outcome,
-            Err(stopped) => {
-                let why = if stopped.is_panic() { "it panicked" } else { "the runtime is shutting down" };
-                let reason = format!("the renewal was stopped: {why}");
-                let error = CredentialError::Unreachable { place: chain.place(), reason };
-                Some(chain.without_renewal(wish, &at_hand, error))
-            }
+        let stored = chain.look().await?.ok_or_else(|| chain.missing())?;
+        match chain.settle(&wish, &stored) {
+            Some(settled) => settled,
+            None => chain.wait_in_line(&wish, stored).await,
         }
     }
 }

@@ -229,6 +229,34 @@ async fn a_caller_may_go_away_at_any_point() {
 }
 
 #[tokio::test]
+async fn a_caller_that_is_neither_polled_nor_dropped_stops_nobody() {
+    let stage = Stage::with_login(EXPIRED);
+    for polls in 1..8 {
+        stage.clock.forward(EXPIRED);
+        let keeper = stage.keeper();
+        let mut forgotten = pin!(keeper.credential(A_WHILE));
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..polls {
+            if forgotten.as_mut().poll(&mut context).is_ready() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let another = stage.keeper();
+        let lent = tokio::time::timeout(Duration::from_secs(10), another.credential(A_WHILE)).await;
+        lent.unwrap().unwrap();
+        let lock = std::fs::File::open(stage.lock_file()).unwrap();
+        let mut tries = 0;
+        while lock.try_lock().is_err() {
+            tries += 1;
+            assert!(tries < 500, "the lock is held after {polls} polls");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+    assert!(stage.issuer.ledger().reused.is_empty());
+}
+
+#[tokio::test]
 async fn a_runtime_that_ends_before_the_answer_frees_the_lock() {
     let stage = Stage::with_login(EXPIRED);
     stage.issuer.change(|ledger| ledger.mood = Mood::Hangs);

@@ -10,6 +10,7 @@ use super::{
     chain::{Chain, LONGEST_WAIT, Turn, a_moment, named, off_the_runtime, read, recover},
     desk::Unsaved,
     renewal::write,
+    under_way::UnderWay,
 };
 use crate::auth::{
     Login, LoginScreen, RefreshError, Revocation, SignInError,
@@ -61,20 +62,18 @@ struct Held {
 
 impl LoginKeeper {
     /// Signs a person in. Whether the login can be kept is found out before the person is bothered, and a login from
-    /// before stays in force until the new one is there.
+    /// before stays in force until the new one is there. A future that is dropped when the person is done leaves the
+    /// login to be written all the same.
     ///
     /// # Errors
     ///
     /// Any [`LoginError`].
     pub async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, LoginError> {
         let chain = &self.chain;
-        let held = chain.wait_for_lock().await?;
-        let task = chain.clone();
-        off_the_runtime(self.place(), move || task.check_before_sign_in(held)).await?;
+        chain.under_lock(|chain, held| chain.check_before_sign_in(held)).await?;
         let login = chain.sign_in.sign_in(screen).await?;
-        let held = chain.wait_for_lock().await?;
-        let (task, new) = (chain.clone(), login.clone());
-        off_the_runtime(self.place(), move || task.put_new(held, new)).await?;
+        let new = login.clone();
+        chain.under_lock(move |chain, held| chain.put_new(held, new)).await?;
         Ok(login)
     }
 
@@ -85,20 +84,48 @@ impl LoginKeeper {
     ///
     /// [`LoginError::Store`] if it could not be removed, and [`LoginError::Busy`].
     pub async fn log_out(&self) -> Result<LogOut, LoginError> {
-        let held = self.chain.wait_for_lock().await?;
-        let task = tokio::spawn(self.chain.clone().end(held));
-        task.await.unwrap_or_else(|stopped| {
-            Err(StoreError::new(self.place(), format!("logging out was stopped: {stopped}")).into())
-        })
+        let end = |chain: Chain| async move {
+            let held = chain.wait_for_lock().await?;
+            chain.end(held).await
+        };
+        self.chain.on_a_task(end).await
     }
 }
 
 impl Chain {
-    /// Waits for the lock, as long as makes sense.
+    /// Does what is not to be broken off, and is waited for by a program that is about to end.
+    async fn on_a_task<T, F>(&self, work: impl FnOnce(Self) -> F) -> Result<T, LoginError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, LoginError>> + Send + 'static,
+    {
+        let (work, under_way) = (work(self.clone()), UnderWay::begin());
+        let task = tokio::spawn(async move {
+            let _until_it_is_over = under_way;
+            work.await
+        });
+        task.await.unwrap_or_else(|stopped| {
+            let why = if stopped.is_panic() { "it panicked" } else { "the runtime is shutting down" };
+            Err(StoreError::new(self.place(), format!("the work was stopped: {why}")).into())
+        })
+    }
+
+    /// Waits for the lock, and works under it on a thread that may block.
+    async fn under_lock(
+        &self,
+        work: impl FnOnce(&Self, Held) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), LoginError> {
+        let wait_and_work = |chain: Self| async move {
+            let held = chain.wait_for_lock().await?;
+            Ok(off_the_runtime(chain.place(), move || work(&chain, held)).await?)
+        };
+        self.on_a_task(wait_and_work).await
+    }
+
+    /// Waits for the lock, as long as makes sense. It has to be on a task: whoever gets it has to be polled.
     async fn wait_for_lock(&self) -> Result<Held, LoginError> {
         let began = Instant::now();
         loop {
-            // Nothing is awaited between here and the work under the lock.
             if let Some(Unsaved { lock, stored }) = self.desk.take_unsaved() {
                 return Ok(Held { lock, unsaved: Some(stored) });
             }

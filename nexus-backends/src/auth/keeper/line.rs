@@ -1,101 +1,97 @@
 //! The line in which a fresher token is waited for.
 //!
-//! The tasks of one process stand behind each other, and only the first of them looks at the lock: with 16 processes
-//! of 20 tasks, 16 look. Whoever's turn it is looks at the store first, and most of the time that is all.
+//! The tasks of one process stand behind each other, and the first of them looks at the lock often, the others seldom:
+//! with 16 processes of 20 tasks, 16 look often. Whoever's turn it is looks at the store first, and most of the time
+//! that is all.
+//!
+//! A future that waits may not be polled for long, without being dropped. So none of them ever holds the lock: that
+//! is taken by a task, which is always polled, and goes on to renew the login.
+
+use std::time::Duration;
 
 use nexus_core::{Credential, CredentialError};
-use tokio::{
-    sync::MutexGuard,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout};
 
 use super::{
     chain::{Chain, LONGEST_WAIT, Turn, a_moment, named, unusable},
     judgement::{self, Wish},
     renewal::Renewal,
+    under_way::UnderWay,
 };
-use crate::auth::store::StoredLogin;
+use crate::auth::{lock::Holder, store::StoredLogin};
 
-/// What came of waiting.
-pub(super) enum Waited<'a> {
-    /// There is something to lend, or nothing will come of it.
-    Settled(Result<Option<Credential>, CredentialError>),
-    /// It is up to us.
-    OurTurn {
-        renewal: Box<Renewal>,
-        /// The login as it was last seen.
-        at_hand: Box<StoredLogin>,
-        /// Whoever comes next in this process waits until it is over.
-        place_in_line: Option<MutexGuard<'a, ()>>,
-    },
+/// How long somebody stands in line before looking at the lock in spite of not being the first.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What came of one try.
+enum Tried {
+    /// The login was renewed, or could not be.
+    Over(Result<Option<Credential>, CredentialError>),
+    /// Somebody else has the lock, or has taken it away before anything was spent.
+    Busy(Option<Holder>),
+    /// Nobody could try.
+    Failed(CredentialError),
 }
 
 impl Chain {
-    /// Waits for the lock, or for whoever has it.
-    pub(super) async fn wait_in_line(&self, wish: &Wish, mut at_hand: StoredLogin) -> Waited<'_> {
+    /// Waits for whoever renews the login, or does it.
+    pub(super) async fn wait_in_line(
+        &self,
+        wish: &Wish,
+        mut at_hand: StoredLogin,
+    ) -> Result<Option<Credential>, CredentialError> {
         let deadline = Instant::now() + LONGEST_WAIT;
-        let place_in_line = match self.desk.line().try_lock() {
-            Ok(first) => Some(first),
-            Err(_) => {
-                if let Some(settled) = self.settle_for_now(wish, &at_hand) {
-                    return Waited::Settled(settled);
-                }
-                // Whoever is still not the first when time is up looks at the lock once, to say who has it.
-                let place = timeout_at(deadline, self.desk.line().lock()).await.ok();
-                match self.look_again(wish, &mut at_hand).await {
-                    Some(settled) => return Waited::Settled(settled),
-                    None => place,
-                }
-            }
-        };
+        let mut first = self.desk.line().try_lock().ok();
+        let mut others = first.is_none().then_some(None);
         loop {
-            // Nothing is awaited between here and the return.
-            if let Some(unsaved) = self.desk.take_unsaved() {
-                let renewal = Box::new(Renewal::of_unsaved(self.clone(), wish.clone(), unsaved));
-                return Waited::OurTurn { renewal, at_hand: Box::new(at_hand), place_in_line };
+            if let Some(holder) = others.take() {
+                if let Some(settled) = self.settle_for_now(wish, &at_hand) {
+                    return settled;
+                }
+                if Instant::now() >= deadline {
+                    let error = self.endless(holder.as_ref());
+                    return self.without_renewal(wish, &at_hand, error);
+                }
+                match &first {
+                    Some(_) => tokio::time::sleep(a_moment()).await,
+                    None => first = timeout(PATIENCE, self.desk.line().lock()).await.ok(),
+                }
+                at_hand = self.look().await?.ok_or_else(|| self.missing())?;
+                if let Some(settled) = self.settle(wish, &at_hand) {
+                    return settled;
+                }
             }
             if let Some(failure) = self.desk.pause() {
-                return Waited::Settled(self.without_renewal(wish, &at_hand, failure.at(self.place())));
+                return self.without_renewal(wish, &at_hand, failure.at(self.place()));
             }
-            match self.try_lock().await {
-                Ok(Turn::Ours(lock)) => {
-                    let renewal = Box::new(Renewal::new(self.clone(), wish.clone(), *lock));
-                    return Waited::OurTurn { renewal, at_hand: Box::new(at_hand), place_in_line };
-                }
-                Ok(Turn::Busy(holder)) => {
-                    if let Some(settled) = self.look_again(wish, &mut at_hand).await {
-                        return Waited::Settled(settled);
-                    }
-                    if let Some(settled) = self.settle_for_now(wish, &at_hand) {
-                        return Waited::Settled(settled);
-                    }
-                    if Instant::now() >= deadline {
-                        let reason =
-                            format!("{} has been renewing it, and does not end", named(holder.as_ref()));
-                        let error = CredentialError::Unreachable { place: self.place(), reason };
-                        return Waited::Settled(self.without_renewal(wish, &at_hand, error));
-                    }
-                    tokio::time::sleep(a_moment()).await;
-                }
-                Err(error) => {
-                    return Waited::Settled(self.without_renewal(wish, &at_hand, unusable(error)));
-                }
+            match self.try_to_renew(wish).await {
+                Tried::Over(outcome) => return outcome,
+                Tried::Busy(holder) => others = Some(holder),
+                Tried::Failed(error) => return self.without_renewal(wish, &at_hand, error),
             }
         }
     }
 
-    /// Reads the login anew, and settles the wish if that does it.
-    async fn look_again(
-        &self,
-        wish: &Wish,
-        at_hand: &mut StoredLogin,
-    ) -> Option<Result<Option<Credential>, CredentialError>> {
-        match self.look().await {
-            Ok(Some(stored)) => *at_hand = stored,
-            Ok(None) => return Some(Err(self.missing())),
-            Err(error) => return Some(Err(error)),
-        }
-        self.settle(wish, at_hand)
+    /// Takes the lock, if it is free, and renews the login: on a task that goes on when this future does not.
+    async fn try_to_renew(&self, wish: &Wish) -> Tried {
+        let (chain, wish, under_way) = (self.clone(), wish.clone(), UnderWay::begin());
+        let task = tokio::spawn(async move {
+            let _until_it_is_over = under_way;
+            let renewal = match chain.desk.take_unsaved() {
+                Some(unsaved) => Renewal::of_unsaved(chain, wish, unsaved),
+                None => match chain.try_lock().await {
+                    Ok(Turn::Ours(lock)) => Renewal::new(chain, wish, *lock),
+                    Ok(Turn::Busy(holder)) => return Tried::Busy(holder),
+                    Err(error) => return Tried::Failed(unusable(error)),
+                },
+            };
+            renewal.run().await.map_or(Tried::Busy(None), Tried::Over)
+        });
+        task.await.unwrap_or_else(|stopped| {
+            let why = if stopped.is_panic() { "it panicked" } else { "the runtime is shutting down" };
+            let reason = format!("the renewal was stopped: {why}");
+            Tried::Failed(CredentialError::Unreachable { place: self.place(), reason })
+        })
     }
 
     /// Settles the wish with the token at hand, if it is good enough not to wait while somebody else renews it.
@@ -106,5 +102,10 @@ impl Chain {
     ) -> Option<Result<Option<Credential>, CredentialError>> {
         wish.will_do_for_now(&at_hand.login, self.now())
             .then(|| Ok(Some(judgement::credential(&at_hand.login))))
+    }
+
+    fn endless(&self, holder: Option<&Holder>) -> CredentialError {
+        let reason = format!("{} has been renewing it, and does not end", named(holder));
+        CredentialError::Unreachable { place: self.place(), reason }
     }
 }
