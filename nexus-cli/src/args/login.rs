@@ -27,9 +27,9 @@ pub(crate) struct LoginArgs {
     /// Never start a browser; print the address only
     #[arg(long)]
     pub(crate) no_open: bool,
-    /// Where the login is kept
-    #[arg(long, value_enum, value_name = "PLACE", default_value_t = Place::File)]
-    pub(crate) store: Place,
+    /// Where the login is kept. Default: where the one before is, else a file
+    #[arg(long, value_enum, value_name = "PLACE")]
+    pub(crate) store: Option<Place>,
     /// Print a line of JSON for each step, and one for the outcome
     #[arg(long)]
     pub(crate) json: bool,

@@ -31,7 +31,10 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
     let sign_in = strategy(args, name, &context)?;
     let (method, reason) = choose(args.method(), sign_in.method(), surroundings);
     let sign_in = sign_in.with_method(method);
-    let keeper = LoginKeeper::at_home(Arc::new(sign_in), &context.home).in_place(place(args.store)?);
+    let mut keeper = LoginKeeper::at_home(Arc::new(sign_in), &context.home);
+    if let Some(wanted) = args.store {
+        keeper = keeper.in_place(place(wanted)?);
+    }
     let mut screen = Screen {
         login: name.as_str(),
         surroundings,
@@ -167,6 +170,7 @@ fn kind(error: &LoginError) -> &'static str {
             _ => "other",
         },
         LoginError::Store(_) => "store",
+        LoginError::Busy { .. } => "busy",
         _ => "other",
     }
 }

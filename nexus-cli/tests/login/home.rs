@@ -92,8 +92,13 @@ impl Home {
 
     /// Logs in to the end, by a browser that agrees, or a person with a code where the vendor has no page.
     pub(crate) fn log_in(&self, login: &str, issuer: &Issuer) {
+        self.log_in_with(login, issuer, &[]);
+    }
+
+    /// As [`Home::log_in`], with more arguments.
+    pub(crate) fn log_in_with(&self, login: &str, issuer: &Issuer, more: &[&str]) {
         let method = if login == "codex" { "--browser" } else { "--device" };
-        let mut login = self.start_login(login, issuer, &[method, "--json"]);
+        let mut login = self.start_login(login, issuer, &[&[method, "--json"], more].concat());
         let step = login.line_of_json();
         let visit = match step["user_code"].as_str() {
             Some(code) => issuer.browser().approve_device(code),

@@ -52,8 +52,12 @@ fn a_login_goes_into_the_keyring_and_comes_out_of_it() {
     assert!(finished.stdout.contains("keyring"), "{finished:?}");
     assert!(finished.stdout.contains("somebody@example.test"), "{finished:?}");
 
-    // A new login in a file takes the old one out of the keyring.
+    // A new login goes where the old one is, unless it is said otherwise; nothing of it stays behind then.
+    let before = seen_by_others(&user);
     home.log_in("codex", &issuer);
+    let after = seen_by_others(&user);
+    assert!(after.is_some() && after != before);
+    home.log_in_with("codex", &issuer, &["--store", "file"]);
     home.stored_tokens("openai-codex");
     assert_eq!(seen_by_others(&user), None);
     let finished = home.nexus(&["logout", "codex"]);
