@@ -1,6 +1,15 @@
 //! Claims, which stand for locks where locks may lie. Hosts that are not there are written by hand.
 
-use std::{fs, path::PathBuf, process::Command, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use nexus_backends::auth::CredentialSource as _;
 use nexus_core::Secret;
@@ -86,6 +95,29 @@ async fn a_claim_that_nobody_stands_for_is_watched_before_it_is_taken_away() {
         assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
         assert_eq!(stage.left_over(), Vec::<String>::new());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_watched_on_while_others_here_look_at_it_too() {
+    let stage = Stage::with_login(EXPIRED);
+    fs::write(claim_file(&stage), foreign_claim()).unwrap();
+    let file = fs::File::create(stage.lock_file()).unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let others = {
+        let is_over = Arc::clone(&is_over);
+        std::thread::spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                file.lock().unwrap();
+                std::thread::sleep(Duration::from_micros(300));
+                file.unlock().unwrap();
+                std::thread::sleep(Duration::from_micros(300));
+            }
+        })
+    };
+    let lent = stage.keeper().distrusting_locks().credential(A_WHILE).await;
+    is_over.store(true, Ordering::Relaxed);
+    others.join().unwrap();
+    assert_eq!(lent.unwrap().token.expose(), "access-2");
 }
 
 #[tokio::test(start_paused = true)]

@@ -94,9 +94,15 @@ impl Chain {
         let (place, stale) = (Arc::clone(&self.lock), self.desk.stale_claim());
         let attempt = off_the_runtime(self.place(), move || place.attempt(stale.as_ref())).await?;
         match attempt {
-            Attempt::Got(lock) => Ok(Turn::Ours(Box::new(lock))),
+            Attempt::Got(lock) => {
+                self.desk.end_watch();
+                Ok(Turn::Ours(Box::new(lock)))
+            }
             Attempt::Busy { holder, claim } => {
-                self.desk.watch(claim);
+                // Where the lock itself was in the way nothing is known of a claim, and the watch goes on.
+                if let Some(claim) = claim {
+                    self.desk.watch(claim);
+                }
                 Ok(Turn::Busy(holder))
             }
         }

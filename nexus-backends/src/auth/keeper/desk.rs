@@ -91,12 +91,18 @@ impl Desk {
     }
 
     /// Watches the claim that is in the way.
-    pub(super) fn watch(&self, claim: Option<ClaimId>) {
+    pub(super) fn watch(&self, claim: ClaimId) {
         let mut known = self.known();
-        known.watched = claim.map(|claim| match known.watched.take() {
-            Some((watched, since)) if watched == claim => (watched, since),
-            _ => (claim, Instant::now()),
-        });
+        let since = match &known.watched {
+            Some((watched, since)) if *watched == claim => *since,
+            _ => Instant::now(),
+        };
+        known.watched = Some((claim, since));
+    }
+
+    /// No claim is in the way.
+    pub(super) fn end_watch(&self) {
+        self.known().watched = None;
     }
 
     /// The claim that was watched for longer than anybody can mean it.

@@ -4,6 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use nexus_core::{Credential, CredentialError};
+use tracing::Instrument as _;
 
 use super::{
     chain::{Chain, off_the_runtime, read, recover, unusable},
@@ -84,12 +85,12 @@ impl Renewal {
             Ok(Ready::Done(outcome)) => return outcome,
             Err(error) => return Some(Err(unusable(error))),
         };
-        tracing::debug!(
+        let span = tracing::info_span!(
+            "login.refresh",
             login = chain.sign_in.name(),
-            generation = stored.generation,
-            "a login is being renewed"
+            generation = stored.generation
         );
-        match refresh(&chain, &stored.login).await.map_err(desk::sorted) {
+        match refresh(&chain, &stored.login).instrument(span).await.map_err(desk::sorted) {
             Ok(login) => Some(keep(chain, wish, lock, stored, pending, login).await),
             Err(Err(reason)) => Some(note_refusal(chain, wish, lock, stored, pending, reason).await),
             Err(Ok(failure)) => {
@@ -273,7 +274,7 @@ async fn note_refusal(
         let _held_until_it_is_written = lock;
         let there = read(&*store)?;
         if there.as_ref().is_some_and(|there| there.generation <= generation) {
-            pending.commit(&noted.to_text())?;
+            write(&*store, Some(pending), &noted)?;
         }
         Ok(there)
     })
