@@ -126,7 +126,7 @@ async fn simulated() -> Result<(), AnyError> {
 async fn real(name: LoginName) -> Result<(), AnyError> {
     let context = BuildContext::from_process();
     let sign_in = logins::sign_in(name, &context, &Network::default())?;
-    println!("Signing in to {} for real, as `nexus login {name}` does.\n", sign_in.issuer().url);
+    println!("Signing in at {} for real.\n", sign_in.issuer().url);
     let keeper = LoginKeeper::at_home(Arc::new(sign_in), &context.home);
     let login = keeper.sign_in(&mut |step: &LoginStep| show(step)).await?;
     println!("\nKept in {}:", keeper.place());

@@ -10,7 +10,7 @@ use nexus_testkit::{
 use crate::home::{Home, builder};
 
 /// How late the issuer answers.
-const LATE: Duration = Duration::from_millis(1500);
+const LATE: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
