@@ -27,6 +27,12 @@ use crate::{
 pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
     let name = LoginName::from(args.login);
     let context = BuildContext::from_process();
+    let is_set = |name: &str| context.environment.get(name).is_some_and(|value| !value.is_empty());
+    if !is_set("NEXUS_HOME") && !is_set("HOME") {
+        return Err(
+            "neither NEXUS_HOME nor HOME is set: there is no folder of yours to keep a login in".to_owned()
+        );
+    }
     let surroundings = Surroundings::of(&context.environment);
     let sign_in = strategy(args, name, &context)?;
     let (method, reason) = choose(args.method(), sign_in.method(), surroundings);

@@ -48,6 +48,16 @@ fn a_home_that_cannot_be_made_is_found_before_a_person_is_bothered() {
     assert_eq!(fs::read_to_string(home.nexus_home()).unwrap(), "in the way");
 }
 
+#[test]
+fn without_a_home_nobody_is_logged_in_to_a_folder_of_everybody_s() {
+    let issuer = issuer();
+    let home = Home::new().with_variable("HOME", "").with_variable("NEXUS_HOME", "");
+    let finished = home.start_login("codex", &issuer, &["--browser"]).finish();
+    assert_eq!(finished.code, Some(2), "{finished:?}");
+    assert!(finished.stderr.contains("NEXUS_HOME"), "{finished:?}");
+    assert!(issuer.asked().is_empty());
+}
+
 #[cfg(feature = "keyring")]
 #[test]
 fn a_keyring_that_is_not_there_is_told_and_no_file_takes_its_place() {
