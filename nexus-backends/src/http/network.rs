@@ -16,7 +16,8 @@ pub struct Network {
     pub inherit_proxy: bool,
     /// The proxy for every request; it goes before the host's variables.
     pub proxy: Option<String>,
-    /// File of certificate authorities, in PEM, to trust as well.
+    /// File of certificate authorities, in PEM, to trust as well. A relative path is relative to the folder of the
+    /// configuration.
     pub ca_file: Option<PathBuf>,
 }
 

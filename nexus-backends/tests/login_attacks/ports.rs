@@ -77,6 +77,23 @@ async fn another_machine_is_never_the_way_back() {
 }
 
 #[tokio::test]
+async fn an_issuer_without_a_port_or_a_page_has_no_way_through_a_browser() {
+    let wire = Wire::answering([good()]);
+    let mut shown = |step: &LoginStep| panic!("{step:?}");
+    let portless = issuer(&wire.url()).with_redirect(Redirect::new([], "/auth/callback"));
+    let error = sign_in(portless, SignInMethod::Browser).sign_in(&mut shown).await.unwrap_err();
+    assert!(matches!(error, SignInError::NoPort { .. }), "{error}");
+    let bare = || nexus_backends::auth::Issuer::new(wire.url(), "our-client");
+    let error = sign_in(bare(), SignInMethod::Browser).sign_in(&mut shown).await.unwrap_err();
+    assert!(
+        matches!(&error, SignInError::Unsupported { reason } if reason.contains("device code")),
+        "{error}"
+    );
+    let error = sign_in(bare(), SignInMethod::DeviceCode).sign_in(&mut shown).await.unwrap_err();
+    assert!(matches!(&error, SignInError::Unsupported { reason } if reason.contains("browser")), "{error}");
+}
+
+#[tokio::test]
 async fn dropping_the_sign_in_frees_the_port_at_once() {
     let wire = Wire::answering([good()]);
     let sign_in = sign_in(issuer(&wire.url()), SignInMethod::Browser);

@@ -57,6 +57,28 @@ async fn codex_by_a_browser() {
 }
 
 #[tokio::test]
+async fn the_page_of_codex_is_asked_as_the_vendors_program_asks_it_but_by_our_name() {
+    let at = openai_codex().with_redirect(Redirect::new([0], "/auth/callback"));
+    let asking = Flow::start(sign_in(at, SignInMethod::Browser)).page().await;
+    assert!(asking.url.starts_with("https://auth.openai.com/oauth/authorize?"), "{}", asking.url);
+    let made_here = ["state", "code_challenge", "redirect_uri"];
+    let fixed = asking.query.iter().filter(|(name, _)| !made_here.contains(&name.as_str()));
+    let fixed: Vec<_> = fixed.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    // Source: observed with codex 0.169.0, but for the originator and the two scopes of connectors.
+    let wanted = [
+        ("client_id", "app_EMoamEEZ73f0CkXaXp7hrann"),
+        ("code_challenge_method", "S256"),
+        ("codex_cli_simplified_flow", "true"),
+        ("id_token_add_organizations", "true"),
+        ("originator", "nexus"),
+        ("response_type", "code"),
+        ("scope", "openid profile email offline_access"),
+    ];
+    assert_eq!(fixed, wanted);
+    assert_eq!(asking.redirect_uri, format!("http://127.0.0.1:{}/auth/callback", asking.port));
+}
+
+#[tokio::test]
 async fn codex_by_a_device_code() {
     let issuer = Issuer::start().unwrap();
     let at = openai_codex().with_url(issuer.url());

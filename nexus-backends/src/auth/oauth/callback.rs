@@ -91,6 +91,9 @@ impl Port {
             let redirect_uri = format!("http://{}:{number}{}", redirect.host, redirect.path);
             return Ok(Self { listener, number, redirect_uri, path: redirect.path.clone(), taken });
         }
+        if taken.is_empty() {
+            return Err("no port is registered".into());
+        }
         let ports: Vec<_> = taken.iter().map(u16::to_string).collect();
         Err(format!(
             "no registered port of 127.0.0.1 can be opened ({}): end the other sign-in that holds it, or sign in with \
