@@ -1,5 +1,6 @@
 //! A process that renews its login all the time is killed at random moments. The login survives, unless the provider
-//! had spent the old refresh token and the new one was not on disk yet: then nobody on earth has a good one.
+//! spent the old refresh token for a request of the dead, and the new one was not on disk yet: then nobody on earth has
+//! a good one, and no client could have.
 //!
 //! What the provider had done by then is told by its own log, and what the process believed to be on disk by its own
 //! output: it says so each time it is lent a credential.
@@ -185,7 +186,7 @@ enum Verdict {
     Survived,
     /// It is lost: the provider had answered, and the answer was not on disk yet.
     LostAfterTheAnswer,
-    /// It is lost: the provider had spent the old token, and was writing the answer to nobody.
+    /// It is lost: the request was with the provider, which spent the old token and had nobody to answer to.
     LostDuringTheAnswer,
 }
 
@@ -249,7 +250,7 @@ struct Counts {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a server of somebody else's; run by .ci/run"]
-async fn a_login_survives_every_kill_that_did_not_fall_between_the_answer_and_the_disk() {
+async fn a_login_survives_every_kill_that_did_not_fall_between_the_provider_and_the_disk() {
     let (provider, home) = (Provider::start(TOKEN_LIFE), tempfile::tempdir().unwrap());
     let mut chance = Chance::new();
     let began = Instant::now();
