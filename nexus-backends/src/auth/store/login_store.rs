@@ -122,9 +122,10 @@ impl LoginStore {
     #[cfg(not(feature = "keyring"))]
     fn keyring(&self) -> Result<FileStore, StoreError> {
         Err(self.file.error(format!(
-            "it says that the login {} is in the keyring, and this build of Nexus leaves out the feature `keyring`: use one \
+            "the login {} of {} belongs in the keyring, and this build of Nexus leaves out the feature `keyring`: use one \
              that has it, or move the file away and log in anew",
-            self.name
+            self.name,
+            self.home.display()
         )))
     }
 }

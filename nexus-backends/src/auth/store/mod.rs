@@ -1,6 +1,6 @@
 //! Where a login rests between runs.
 //!
-//! A store keeps one text, and knows nothing of what it says; [`format`] does. Everything here blocks: callers are on
+//! A store keeps one text, and knows nothing of what it says; [`mod@format`] does. Everything here blocks: callers are on
 //! a thread that may.
 //!
 //! | store | keeps it in |

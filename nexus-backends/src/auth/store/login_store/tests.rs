@@ -147,10 +147,9 @@ fn a_build_without_keyrings_says_where_the_login_is() {
         home.store().remove().unwrap_err(),
     ];
     for error in errors {
-        assert!(
-            error.reason.starts_with("it says that the login vendor is in the keyring, and this build"),
-            "{error}"
-        );
+        let belongs =
+            format!("the login vendor of {} belongs in the keyring, and this build", home.0.path().display());
+        assert!(error.reason.starts_with(&belongs), "{error}");
         assert!(error.reason.ends_with("move the file away and log in anew"), "{error}");
     }
     assert_eq!(fs::read_to_string(home.auth().join("vendor.json")).unwrap(), POINTER);
