@@ -111,8 +111,10 @@ async fn after_the_pause_a_renewal_that_works_is_taken() {
 async fn a_strategy_that_never_answers_is_given_up_and_the_lock_is_free() {
     let stage = Stage::with_login(EXPIRED);
     stage.issuer.change(|ledger| ledger.mood = Mood::Hangs);
+    let began = tokio::time::Instant::now();
     let error = stage.keeper().credential(A_WHILE).await.unwrap_err();
     assert!(matches!(error, CredentialError::Unreachable { .. }), "{error:?}");
+    assert!(began.elapsed() < Duration::from_secs(60), "others give up a claim after 90 s");
     stage.issuer.change(|ledger| ledger.mood = Mood::Works);
     tokio::time::advance(Duration::from_secs(6)).await;
     assert_eq!(stage.keeper().credential(A_WHILE).await.unwrap().token.expose(), "access-2");

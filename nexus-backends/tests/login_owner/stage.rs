@@ -48,6 +48,14 @@ impl Stage {
         LoginKeeper::at_home(Arc::new(strategy), &self.home).with_clock(clock)
     }
 
+    /// A keeper that knows nothing of the others here, as one of another process: it calls the folder by another name.
+    pub(crate) fn keeper_apart(&self, number: usize) -> LoginKeeper {
+        let folder = (0..=number).fold(self.auth(), |folder, _| folder.join("../auth"));
+        let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
+        let strategy = FromIssuer { issuer: self.issuer.clone(), clock: Arc::clone(&clock) };
+        LoginKeeper::new(Arc::new(strategy), Arc::new(self.store()), folder).with_clock(clock)
+    }
+
     /// A keeper of the same login with another store.
     pub(crate) fn keeper_with(&self, store: Arc<dyn TokenStore>) -> LoginKeeper {
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;

@@ -231,6 +231,7 @@ async fn a_caller_may_go_away_at_any_point() {
 #[tokio::test]
 async fn a_caller_that_is_neither_polled_nor_dropped_stops_nobody() {
     let stage = Stage::with_login(EXPIRED);
+    stage.issuer.change(|ledger| ledger.delay_ms = 50);
     for polls in 1..8 {
         stage.clock.forward(EXPIRED);
         let keeper = stage.keeper();
