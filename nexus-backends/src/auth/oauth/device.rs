@@ -59,7 +59,7 @@ pub(super) async fn sign_in(
     let life = details.expires_in().min(on.patience);
     on.screen.show(&step(&details, life)?);
 
-    let asker = Asker::new(caller, on.clock, details.device_code().secret());
+    let asker = Asker::new(caller, on.clock, details.device_code().secret(), life);
     let asked = async {
         // The pause comes before the first question as well: nobody enters a code at once.
         pause(details.interval()).await;
@@ -68,8 +68,8 @@ pub(super) async fn sign_in(
     };
     match tokio::time::timeout(life, asked).await {
         Ok(Ok(answer)) => Ok(exchange::login(answer.granted()?, issuer, asker.last().asked_at)),
-        Ok(Err(error)) => Err(asker.failure(error, life)),
-        Err(_) => Err(asker.too_late(life)),
+        Ok(Err(error)) => Err(asker.failure(error)),
+        Err(_) => Err(asker.too_late()),
     }
 }
 
@@ -106,19 +106,22 @@ struct Asker<'a> {
     clock: &'a dyn Clock,
     /// The device code, which must not come back in an error.
     sent: [&'a str; 1],
+    /// How long the code is good for.
+    life: Duration,
     last: Mutex<Last>,
 }
 
 /// What became of the last question.
 struct Last {
     asked_at: SystemTime,
-    failure: Option<RefreshError>,
+    /// Why it was not answered; of the one before, while it is under way.
+    failure: Option<SignInError>,
 }
 
 impl<'a> Asker<'a> {
-    fn new(caller: &'a Caller, clock: &'a dyn Clock, device_code: &'a str) -> Self {
+    fn new(caller: &'a Caller, clock: &'a dyn Clock, device_code: &'a str, life: Duration) -> Self {
         let last = Mutex::new(Last { asked_at: clock.now(), failure: None });
-        Self { caller, clock, sent: [device_code], last }
+        Self { caller, clock, sent: [device_code], life, last }
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -126,9 +129,9 @@ impl<'a> Asker<'a> {
     }
 
     async fn ask(&self, request: HttpRequest) -> Result<HttpResponse, RefreshError> {
-        *self.last() = Last { asked_at: self.clock.now(), failure: None };
+        self.last().asked_at = self.clock.now();
         let unreachable = |reason: String| {
-            self.last().failure = Some(RefreshError::Unreachable { reason: reason.clone() });
+            self.last().failure = Some(SignInError::Unreachable { reason: reason.clone() });
             Err(RefreshError::Unreachable { reason })
         };
         let reply = self.caller.send(request).await;
@@ -140,15 +143,17 @@ impl<'a> Asker<'a> {
             Ok(reply) => reply,
             Err(RefreshError::Unreachable { reason }) => return unreachable(reason),
             Err(other) => {
-                self.last().failure = Some(other);
+                self.last().failure = Some(other.into());
                 return Ok(oauth2::http::Response::new(Vec::new()));
             }
         };
         if reply.status.is_success() {
+            self.last().failure = None;
             return Ok(handed_on(reply));
         }
         let said = ErrorReply::read(&reply.body, &self.sent);
         if said.is("authorization_pending") || said.is("slow_down") {
+            self.last().failure = None;
             // `oauth2` reads the code, whatever status it came with.
             reply.status = StatusCode::BAD_REQUEST;
             return Ok(handed_on(reply));
@@ -158,9 +163,9 @@ impl<'a> Asker<'a> {
             other => {
                 self.last().failure = Some(match said.code {
                     // These two are answers, to this question alone. Source: RFC 8628 section 3.5.
-                    Some(code) if code == "access_denied" => RefreshError::Refused { reason: code },
-                    Some(code) if code == "expired_token" => RefreshError::Unreachable { reason: code },
-                    _ => other,
+                    Some(code) if code == "access_denied" => SignInError::Declined { reason: code },
+                    Some(code) if code == "expired_token" => SignInError::TimedOut { after: self.life },
+                    _ => other.into(),
                 });
                 Ok(handed_on(reply))
             }
@@ -168,26 +173,13 @@ impl<'a> Asker<'a> {
     }
 
     /// Why it was not asked to the end.
-    fn failure(
-        &self,
-        error: RequestTokenError<RefreshError, DeviceCodeErrorResponse>,
-        life: Duration,
-    ) -> SignInError {
-        match self.last().failure.take() {
-            Some(RefreshError::Unreachable { reason }) if reason == "expired_token" => {
-                SignInError::TimedOut { after: life }
-            }
-            Some(failure) => failure.into(),
-            None => tokens::failure(error).into(),
-        }
+    fn failure(&self, error: RequestTokenError<RefreshError, DeviceCodeErrorResponse>) -> SignInError {
+        self.last().failure.take().unwrap_or_else(|| tokens::failure(error).into())
     }
 
     /// Why it was asked too long.
-    fn too_late(&self, life: Duration) -> SignInError {
-        match self.last().failure.take() {
-            Some(failure) => failure.into(),
-            None => SignInError::TimedOut { after: life },
-        }
+    fn too_late(&self) -> SignInError {
+        self.last().failure.take().unwrap_or(SignInError::TimedOut { after: self.life })
     }
 }
 
