@@ -189,7 +189,11 @@ async fn no_program_s_own_login_is_opened() {
     for kind in ["codex-cli", "grok-cli"] {
         let backend = machine.backend(kind, json!({}));
         let probe = backend.probe().await;
-        assert!(matches!(probe, Availability::Unauthenticated { .. }), "{kind}: {probe:?}");
+        let names_the_command = |remedy: &str| remedy.contains("run `nexus login ");
+        assert!(
+            matches!(&probe, Availability::Unauthenticated { remedy } if names_the_command(remedy)),
+            "{kind}: {probe:?}"
+        );
         let error = machine.turn(&*backend, ToolAccess::Unrestricted).await.outcome.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{kind}");
     }

@@ -96,6 +96,19 @@ async fn later_calls_carry_the_fresh_token_and_no_tool_sees_any() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the real CLI; run by .ci/run"]
+async fn a_turn_without_tools_finds_the_fresh_token_in_its_place() {
+    let (stage, source) = stage([Lend::Token(FIRST, SHORT), Lend::Token(SECOND, LONG)]);
+    // A tool that is not there costs nothing but another call of the model.
+    let away = || Reply::call(ToolCall::shell("echo no"));
+    stage.sim.set_scenario([away(), away().after(Duration::from_secs(7)), Reply::text("It is done.")]);
+    let ran = stage.run_as_asked(TurnRequest::new("Work.")).await;
+    assert_eq!(ran.result().text, "It is done.");
+    assert_eq!(spells(&stage), [(FIRST.to_owned(), 2), (SECOND.to_owned(), 1)]);
+    assert_eq!(source.asked().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the real CLI; run by .ci/run"]
 async fn a_renewal_that_fails_for_a_while_is_a_warning() {
     let first = Lend::Token(FIRST, 2 * SHORT);
     let (stage, source) = stage([first, Lend::Unreachable, Lend::Unreachable, Lend::Token(SECOND, LONG)]);

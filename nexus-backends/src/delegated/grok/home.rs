@@ -3,7 +3,8 @@
 //! **Credential.** It is lent as an `auth.json` without anything that could renew it. The CLI reads it into
 //! memory when it starts; a hook that it runs before the prompt is sent removes the file, and stops the
 //! prompt if it cannot. So no tool of the model ever finds it, whatever it may read, and no variable of any
-//! process holds it. How the account is billed is pinned: with the other way of signing in, the CLI does not
+//! process holds it. A turn that outlives its token is lent a fresh one in the same place; see
+//! [`renewal`](super::renewal). How the account is billed is pinned: with the other way of signing in, the CLI does not
 //! start.
 //!
 //! **Quiet.** What calls home, writes summaries, or reads what other programs left in the user's home is off.
