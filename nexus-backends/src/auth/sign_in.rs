@@ -25,6 +25,9 @@ pub trait SignIn: fmt::Debug + Send + Sync + 'static {
 
     /// Spends the refresh token of `login` for a new login, once: no retry after a request was sent.
     ///
+    /// A new refresh token is never given up for what came with it: where it came without an access token that can be
+    /// used, it is returned in a login that is otherwise as before, with the old access token and its times.
+    ///
     /// # Errors
     ///
     /// Any [`RefreshError`]; they are told apart because they mean different things for the login.
@@ -87,7 +90,7 @@ pub enum SignInError {
         reason: String,
     },
     /// Nobody answered in time.
-    #[error("nobody finished the sign-in within {} minutes", .after.as_secs() / 60)]
+    #[error("nobody finished the sign-in within {}", span(*.after))]
     TimedOut {
         /// How long it was waited for.
         after: Duration,
@@ -116,6 +119,15 @@ pub enum SignInError {
         /// Why not, and the way out.
         reason: String,
     },
+}
+
+/// A span of time for a person, never longer than it was.
+fn span(time: Duration) -> String {
+    match time.as_secs() {
+        0 => format!("{} ms", time.as_millis()),
+        seconds @ 1..120 => format!("{seconds} s"),
+        seconds => format!("{} minutes", seconds / 60),
+    }
 }
 
 /// Why a login was not renewed or revoked.
@@ -149,4 +161,24 @@ pub enum Revocation {
     Revoked,
     /// The issuer has no way to be told. What was handed out lives until it expires.
     NotOffered,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_was_waited_is_told_in_a_unit_that_it_fills() {
+        for (after, words) in [
+            (Duration::from_millis(300), "within 300 ms"),
+            (Duration::from_secs(1), "within 1 s"),
+            (Duration::from_millis(59_900), "within 59 s"),
+            (Duration::from_secs(90), "within 90 s"),
+            (Duration::from_secs(120), "within 2 minutes"),
+            (Duration::from_secs(15 * 60), "within 15 minutes"),
+        ] {
+            let words = format!("nobody finished the sign-in {words}");
+            assert_eq!(SignInError::TimedOut { after }.to_string(), words);
+        }
+    }
 }
