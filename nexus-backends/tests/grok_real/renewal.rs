@@ -50,7 +50,7 @@ fn warnings(ran: &Ran) -> Vec<&str> {
 fn spells(stage: &Stage) -> Vec<(String, usize)> {
     let mut spells: Vec<(String, usize)> = Vec::new();
     for bearer in bearers(stage) {
-        let bearer = bearer.expect("every call carries a token");
+        let bearer = bearer.unwrap_or_else(|| panic!("a call carries no token: {:?}", bearers(stage)));
         match spells.last_mut() {
             Some((token, count)) if *token == bearer => *count += 1,
             _ => spells.push((bearer, 1)),
@@ -62,11 +62,11 @@ fn spells(stage: &Stage) -> Vec<(String, usize)> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the real CLI; run by .ci/run"]
 async fn later_calls_carry_the_fresh_token_and_no_tool_sees_any() {
-    let tokens = [Lend::Token(FIRST, SHORT), Lend::Token(SECOND, SHORT), Lend::Token(THIRD, LONG)];
+    let tokens = [Lend::Token(FIRST, SHORT), Lend::Token(SECOND, 2 * SHORT), Lend::Token(THIRD, LONG)];
     let (stage, source) = stage(tokens);
     let record = stage.path("record");
     let stage = stage.with("record", json!(record));
-    stage.sim.set_scenario(working(&stage, 7));
+    stage.sim.set_scenario(working(&stage, 9));
     let request =
         TurnRequest::new("Work.").with_tool_access(ToolAccess::Unrestricted).in_directory(stage.path("work"));
     let ran = stage.run_as_asked(request).await;
@@ -75,10 +75,10 @@ async fn later_calls_carry_the_fresh_token_and_no_tool_sees_any() {
     let spells = spells(&stage);
     let tokens: Vec<_> = spells.iter().map(|(token, _)| token.as_str()).collect();
     assert_eq!(tokens, [FIRST, SECOND, THIRD], "{spells:?}");
-    assert_eq!(spells.iter().map(|(_, count)| count).sum::<usize>(), 8);
+    assert_eq!(spells.iter().map(|(_, count)| count).sum::<usize>(), 10);
     assert_eq!(source.asked().len(), 3);
     let seen = ran.tool_text();
-    assert_eq!(seen.matches("looked").count(), 7, "{seen}");
+    assert_eq!(seen.matches("looked").count(), 9, "{seen}");
     assert!(!seen.contains("canary-token"), "{seen}");
     assert!(warnings(&ran).iter().any(|text| text.contains("is good for 0 s more")), "{:?}", warnings(&ran));
     // What was kept of the output is without any of them; the tools' commands are there.

@@ -159,12 +159,24 @@ impl Renewal {
         sleep(until(told).min(OPENING / 2)).await;
         // What the model had said when the CLI was about to call it and found the file.
         let mut said = None;
+        let mut asks_again = self.best_before();
         loop {
+            // A tool may take longer than a token lives.
+            if asks_again.is_some_and(|at| at <= SystemTime::now()) {
+                if let Err(error) = self.lease.renew(self.turn.term()).await {
+                    tracing::debug!(%error, "no fresher token for a turn that is busy");
+                }
+                self.redactor.learn(self.lease.credential().token.expose());
+                asks_again = self.best_before().map(|at| at.max(SystemTime::now() + PAUSES.1));
+            }
             {
                 let visit = gate.visit();
+                // It was called, and has answered: with whatever tool there is by now.
+                if said.is_some_and(|said| gate.words() > said) {
+                    break;
+                }
                 match visit.moment {
                     Moment::Busy => said = None,
-                    Moment::Idle if said.is_some_and(|said| gate.words() > said) => break,
                     Moment::Idle if self.file.exists() => {}
                     Moment::Idle => self.put()?,
                     Moment::BeforeModel => {
@@ -177,6 +189,12 @@ impl Renewal {
         }
         self.lease.erase();
         Ok(())
+    }
+
+    /// When the token at hand is no longer one to begin with.
+    fn best_before(&self) -> Option<SystemTime> {
+        let (left, end) = (self.left()?, self.lease.credential().expires_at?);
+        end.checked_sub(AHEAD.min(left / 2))
     }
 
     fn put(&mut self) -> io::Result<()> {
