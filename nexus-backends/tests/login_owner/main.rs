@@ -8,6 +8,7 @@ mod clocks;
 mod door;
 mod failures;
 mod issuer;
+mod kills;
 mod lock;
 mod processes;
 mod renewed;

@@ -83,6 +83,19 @@ impl Stage {
         self.store().prepare().unwrap().commit(&stored.to_text()).unwrap();
     }
 
+    /// What the refresh token of the login was spent for by somebody who has not put it into the store.
+    pub(crate) fn renewed_by_the_dead(&self) -> StoredLogin {
+        let mut renewed = self.stored();
+        let spent = renewed.login.refresh_token.as_ref().map(|token| token.expose().to_owned());
+        self.issuer.change(|ledger| ledger.spent.extend(spent));
+        let (access, refresh, life) = self.issuer.issue();
+        renewed.login = Login::new(Secret::new(access), self.clock.now())
+            .with_refresh_token(Some(Secret::new(refresh)))
+            .with_lifetime(Some(life));
+        renewed.generation += 1;
+        renewed
+    }
+
     /// What is in the folder of the login, but for the login and its lock.
     pub(crate) fn left_over(&self) -> Vec<String> {
         let names = std::fs::read_dir(self.auth()).unwrap().map(|entry| entry.unwrap().file_name());

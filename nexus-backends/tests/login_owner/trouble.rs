@@ -292,3 +292,37 @@ async fn a_write_whose_writer_died_before_the_last_step_is_finished_and_nothing_
     assert!(stage.issuer.ledger().spent.is_empty());
     assert!(stage.left_over().is_empty());
 }
+
+#[tokio::test]
+async fn a_whole_write_of_the_dead_is_finished_although_the_kernel_frees_its_lock_last() {
+    let stage = Stage::with_login(EXPIRED);
+    let renewed = stage.renewed_by_the_dead();
+    let pending = stage.auth().join(format!(".{NAME}.json.999999-0.new"));
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&pending).unwrap();
+    file.lock().unwrap();
+    file.write_all(renewed.to_text().expose().as_bytes()).unwrap();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        drop(file);
+    });
+    assert_eq!(stage.keeper().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+    assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+    assert!(stage.left_over().is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_spent_beside_a_whole_write_that_stays_locked() {
+    let stage = Stage::with_login(EXPIRED);
+    let renewed = stage.renewed_by_the_dead();
+    let pending = stage.auth().join(format!(".{NAME}.json.999999-0.new"));
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&pending).unwrap();
+    file.lock().unwrap();
+    file.write_all(renewed.to_text().expose().as_bytes()).unwrap();
+    let error = stage.keeper().credential(A_WHILE).await.unwrap_err();
+    assert!(matches!(error, CredentialError::Unreadable { .. }), "{error:?}");
+    assert_eq!(stage.issuer.ledger().reused, Vec::<String>::new());
+    drop(file);
+    assert_eq!(stage.keeper().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+}

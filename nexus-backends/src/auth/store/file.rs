@@ -10,16 +10,19 @@
 //!
 //! Whoever reads at any time sees the old text or the new one. What cannot be trusted or understood is never replaced.
 
+mod recovery;
+
 use std::{
     ffi::OsStr,
     fs::File,
-    io::Read as _,
+    io,
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
 };
 
 use nexus_core::Secret;
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, renameat, statat, unlinkat},
+    fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat},
     io::Errno,
 };
 use zeroize::Zeroizing;
@@ -27,7 +30,7 @@ use zeroize::Zeroizing;
 use super::{
     PendingWrite, StoreError, TokenStore,
     folder::{PrivateFolder, explained, refuse_others, refuse_strangers, shell_word},
-    pending::{PendingFile, is_being_written, is_pending},
+    pending::{PendingFile, is_pending},
 };
 
 /// Largest text that is read, in bytes.
@@ -41,9 +44,6 @@ const RESERVED_BYTES: u64 = 64 << 10;
 pub struct FileStore {
     path: PathBuf,
 }
-
-/// Judges a text found, against the one in place.
-pub(super) type Judge<'a> = dyn Fn(&Secret, Option<&Secret>) -> Result<bool, StoreError> + 'a;
 
 impl FileStore {
     /// The store in the file at `path`. Nothing is opened yet.
@@ -78,7 +78,7 @@ impl FileStore {
 
     fn read_in(&self, folder: &PrivateFolder) -> Result<Option<Secret>, StoreError> {
         let Some((file, found)) = self.open(folder)? else { return Ok(None) };
-        let bytes = read_whole(file, &found).map_err(|reason| self.error(reason))?;
+        let bytes = read_whole(&file, &found).map_err(|reason| self.error(reason))?;
         secret(bytes).map(Some).ok_or_else(|| {
             self.error("it is not text: put back a whole copy, or move it away and log in anew")
         })
@@ -88,7 +88,7 @@ impl FileStore {
     pub(super) fn peek(&self) -> Option<Secret> {
         let folder = PrivateFolder::open_whosever(self.folder_path()).ok()??;
         let (file, found) = open_file(&folder, self.name().ok()?, OFlags::RDONLY).ok()??;
-        secret(read_whole(file, &found).ok()?)
+        secret(read_whole(&file, &found).ok()?)
     }
 
     /// Makes ready to write, and proves that what is there could be replaced.
@@ -99,40 +99,6 @@ impl FileStore {
         refuse_what_stays(&folder, self.name()?).map_err(wrong)?;
         let size = present.map_or(0, |(_, found)| u64::try_from(found.st_size).unwrap_or_default());
         PendingFile::make(folder, self.name()?, RESERVED_BYTES.max(size.saturating_mul(2))).map_err(wrong)
-    }
-
-    /// As [`TokenStore::recover`], with a judge that may not know. Then nothing is changed.
-    pub(super) fn recover_by(&self, is_newer: &Judge<'_>) -> Result<bool, StoreError> {
-        let wrong = |reason: String| self.error(reason);
-        let main = self.name()?;
-        let Some(folder) = PrivateFolder::open(self.folder_path()).map_err(wrong)? else { return Ok(false) };
-        let mut was_placed = false;
-        for name in folder.names().map_err(wrong)?.iter().filter(|name| is_pending(name, main)) {
-            let found = open_private(&folder, name, OFlags::RDWR).map_err(|reason| {
-                self.error(format!(
-                    "what an unfinished write left, {}, cannot be used: {reason}",
-                    name.display()
-                ))
-            })?;
-            let Some((file, found)) = found else { continue };
-            if is_being_written(&file) {
-                continue;
-            }
-            let text = left_behind(&file, &found).map_err(wrong)?;
-            let current = self.read_in(&folder)?;
-            let failed = |error| self.error(explained("an unfinished write cannot be finished", error));
-            match text {
-                Some(text) if is_newer(&text, current.as_ref())? => {
-                    rustix::fs::ftruncate(&file, text.expose().len() as u64).map_err(failed)?;
-                    rustix::fs::fsync(&file).map_err(failed)?;
-                    renameat(&folder, name, &folder, main).map_err(failed)?;
-                    was_placed = true;
-                }
-                _ => unlinkat(&folder, name, AtFlags::empty()).map_err(failed)?,
-            }
-            folder.sync().map_err(wrong)?;
-        }
-        Ok(was_placed)
     }
 }
 
@@ -271,30 +237,20 @@ fn refuse_what_stays(folder: &PrivateFolder, name: &OsStr) -> Result<(), String>
 }
 
 /// Reads a file to its end, into a buffer that never moves.
-fn read_whole(mut file: File, found: &Stat) -> Result<Zeroizing<Vec<u8>>, String> {
+fn read_whole(file: &File, found: &Stat) -> Result<Zeroizing<Vec<u8>>, String> {
     let size = u64::try_from(found.st_size).unwrap_or(u64::MAX);
     if size > MAX_TEXT_BYTES {
         return Err(format!("it has {size} bytes, where a login has {MAX_TEXT_BYTES} at most: move it away"));
     }
     let mut bytes = Zeroizing::new(vec![0; usize::try_from(size).unwrap_or_default()]);
-    let result = file.read_exact(&mut bytes).and_then(|()| file.read(&mut [0]));
+    let result = file.read_exact_at(&mut bytes, 0).and_then(|()| file.read_at(&mut [0], size));
     match result {
         Ok(0) => Ok(bytes),
-        Ok(_) => Err("it was written to while it was read: try again".to_owned()),
-        Err(error) => Err(format!("it cannot be read ({error})")),
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+            Err(format!("it cannot be read ({error})"))
+        }
+        Ok(_) | Err(_) => Err("it was written to while it was read: try again".to_owned()),
     }
-}
-
-/// The text in what a writer left behind, without the zeros that held its place; `None` if there is none.
-fn left_behind(file: &File, found: &Stat) -> Result<Option<Secret>, String> {
-    if u64::try_from(found.st_size).unwrap_or(u64::MAX) > MAX_TEXT_BYTES {
-        return Ok(None);
-    }
-    let file = file.try_clone().map_err(|error| format!("an unfinished write cannot be read ({error})"))?;
-    let mut bytes = read_whole(file, found)?;
-    let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    bytes.truncate(length);
-    Ok(secret(bytes).filter(|text| !text.expose().is_empty()))
 }
 
 /// Moves the bytes into a secret, if they are text.

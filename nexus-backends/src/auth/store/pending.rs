@@ -1,8 +1,8 @@
 //! The file into which a new text is written before it takes the place of the old one.
 //!
-//! Its name is `.NAME.PID-COUNT.new`, and nobody else ever writes to it: two writers, of which one may wait for a person
-//! or believe in a lock that lies, never mix their bytes. While its writer lives it is locked, so that nobody mistakes
-//! it for what a dead one left behind.
+//! Its name is `.NAME.PID-COUNT.new`, and nobody else ever writes to it: two writers, of which one may believe in a lock
+//! that lies, never mix their bytes. While its writer lives it is locked, so that nobody mistakes it for what a dead one
+//! left behind.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -59,9 +59,7 @@ impl PendingFile {
 
     /// Whether the file is still there, under its name.
     pub(super) fn is_there(&self) -> bool {
-        let found = statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW);
-        let ours = fstat(&self.file);
-        matches!((found, ours), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+        is_at(&self.folder, &self.name, &self.file)
     }
 
     /// Writes the text, and puts it in the place of `main`.
@@ -110,6 +108,12 @@ pub(super) fn is_pending(name: &OsStr, main: &OsStr) -> bool {
         rest.strip_prefix(b".")?.strip_suffix(ENDING.as_bytes())
     };
     middle().is_some_and(|middle| middle.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-'))
+}
+
+/// Whether `file` is the one that has this name.
+pub(super) fn is_at(folder: &PrivateFolder, name: &OsStr, file: &File) -> bool {
+    let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+    matches!((found, fstat(file)), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }
 
 /// Whether the writer of a pending file lives, as far as file locks tell.

@@ -91,6 +91,56 @@ fn what_nobody_can_judge_is_left_alone() {
     assert_eq!(place.names(), [".vendor.json.1-0.new", "vendor.json"]);
 }
 
+/// Leaves a whole login of a writer that is dead, whose lock the kernel has not given up yet.
+fn locked(place: &Place, generation: u64) -> std::fs::File {
+    place.put(".vendor.json.1-0.new", login(generation).to_text().expose().as_bytes());
+    let file = std::fs::File::open(place.auth().join(".vendor.json.1-0.new")).unwrap();
+    file.lock().unwrap();
+    file
+}
+
+#[test]
+fn a_whole_text_that_is_still_locked_is_waited_for_and_put_in_place() {
+    let place = Place::with_login();
+    let file = locked(&place, 2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(std::time::Duration::from_millis(100));
+            drop(file);
+        });
+        assert!(place.store.recover(&is_newer).unwrap());
+    });
+    assert_eq!((generation(&place.store), place.names()), (Some(2), vec!["vendor.json".to_owned()]));
+}
+
+#[test]
+fn a_whole_text_that_its_writer_puts_in_place_after_all_is_left_to_it() {
+    let place = Place::with_login();
+    let _file = locked(&place, 2);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(std::time::Duration::from_millis(100));
+            std::fs::rename(place.auth().join(".vendor.json.1-0.new"), place.store.path()).unwrap();
+        });
+        assert!(!place.store.recover(&is_newer).unwrap());
+        assert_eq!(generation(&place.store), Some(2));
+    });
+}
+
+#[test]
+fn a_whole_text_that_stays_locked_is_an_error_and_one_that_is_not_newer_is_nobodys_business() {
+    let place = Place::with_login();
+    let file = locked(&place, 2);
+    let error = place.store.recover(&is_newer).unwrap_err();
+    assert!(error.reason.starts_with("another process has written a newer login, .vendor.json."), "{error}");
+    assert_eq!((generation(&place.store), place.names().len()), (Some(1), 2));
+    place.commit(2);
+    assert!(!place.store.recover(&is_newer).unwrap());
+    drop(file);
+    assert!(!place.store.recover(&is_newer).unwrap());
+    assert_eq!(place.names(), ["vendor.json"]);
+}
+
 /// The kernel ends the writer at a byte: past a limit of its file size, with a signal.
 #[test]
 fn a_writer_that_is_killed_at_any_byte_loses_nothing() {
