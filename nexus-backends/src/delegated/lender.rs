@@ -38,7 +38,8 @@ impl Lender {
             Billing::Plan => {
                 let network = &settings.network;
                 let ca_file = network.ca_file.as_deref();
-                let reach = Reach { inherit_proxy: network.inherit_proxy, proxy: None, ca_file };
+                let base_url = settings.base_url.as_deref();
+                let reach = Reach { inherit_proxy: network.inherit_proxy, proxy: None, ca_file, base_url };
                 Ok(Self { source: own.source(context, reach)?, remedy: Some(own.remedy()) })
             }
         }

@@ -6,6 +6,8 @@
 mod client;
 #[cfg(feature = "login")]
 mod fetch;
+#[cfg(feature = "login")]
+mod loopback;
 mod network;
 mod problem;
 mod proxy;
@@ -14,5 +16,7 @@ mod proxy;
 pub(crate) use self::client::ClientError;
 #[cfg(feature = "login")]
 pub(crate) use self::fetch::{ReadError, read_whole};
+#[cfg(feature = "login")]
+pub(crate) use self::loopback::is_loopback;
 pub use self::network::Network;
 pub(crate) use self::{client::ClientPlan, problem::Problem};

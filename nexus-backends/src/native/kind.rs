@@ -58,6 +58,7 @@ pub(super) fn build(
                     inherit_proxy: network.inherit_proxy,
                     proxy: network.proxy.as_deref(),
                     ca_file: network.ca_file.as_deref(),
+                    base_url: settings.base_url.as_deref(),
                 },
             )?
         }

@@ -2,6 +2,8 @@
 
 use reqwest::Url;
 
+use crate::http::is_loopback;
+
 /// The URL of an endpoint: `https`, or `http` on a loopback address.
 pub(super) type Endpoint = Url;
 
@@ -23,17 +25,6 @@ pub(super) fn parse(text: &str) -> Result<Endpoint, String> {
                 .into(),
         ),
         _ => Err("an endpoint of the issuer must begin with https://".into()),
-    }
-}
-
-/// Whether what is sent there stays on this machine.
-fn is_loopback(url: &Url) -> bool {
-    // An IPv6 address stands in brackets.
-    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    match host.parse::<std::net::IpAddr>() {
-        Ok(address) => address.is_loopback(),
-        // Source: RFC 6761 section 6.3, which keeps this name to the machine itself.
-        Err(_) => host == "localhost",
     }
 }
 
