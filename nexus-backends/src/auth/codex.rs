@@ -7,8 +7,13 @@
 //!
 //! The two scopes of connectors (`api.connectors.read`, `api.connectors.invoke`) that 0.169.0 asks for as well are left
 //! out: no backend of ours uses connectors, and earlier versions asked without them.
+//!
+//! The vendor's program takes every 401 of the token endpoint for the end of the login, and so do we where a JSON object
+//! came with it, whatever its code: the issuer may have codes that nobody told us of, and a refresh token that it
+//! calls unknown is not to be presented again and again. A 401 without one is not the issuer's, which answers in JSON:
+//! a proxy or a firewall that breaks TLS open answers like that, and its word ends no login here.
 
-use super::{DeviceFlow, IdentityClaims, Issuer, Redirect, RevocationStyle};
+use super::{DeviceFlow, IdentityClaims, Issuer, PlainUnauthorized, Redirect, RevocationStyle};
 
 /// The claim under which OpenAI says what account and plan a token is for.
 const AUTH: &str = "https://api.openai.com/auth";
@@ -31,6 +36,9 @@ pub fn openai_codex() -> Issuer {
             page: "/codex/device".into(),
             redirect: "/deviceauth/callback".into(),
         })
+        // Source: observed with codex 0.169.0, which takes these, beside `invalid_grant`, for the end.
+        .with_final_codes(["refresh_token_expired", "refresh_token_reused", "refresh_token_invalidated"])
+        .with_plain_unauthorized(PlainUnauthorized::Final)
         .with_revocation(RevocationStyle::Json { endpoint: "/oauth/revoke".into() })
         .with_identity(
             IdentityClaims::default()

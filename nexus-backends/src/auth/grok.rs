@@ -10,6 +10,9 @@
 //! vendor's program tells of itself; whether the issuer wants them is unknown. The way through a browser is left out as
 //! well: where its page is, the vendor's program asks the issuer. The issuer has no known way to be told
 //! that a login is over: the program's own logout only deletes its file.
+//!
+//! The program takes `invalid_grant` and `invalid_client` for the end of a login, which are final at every issuer, and
+//! is known to take no other code and no plain 401 for it. So nothing of the kind is set here.
 
 use std::collections::BTreeMap;
 

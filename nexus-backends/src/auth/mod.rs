@@ -40,7 +40,8 @@ pub use keeper::{LogOut, LoginError, LoginKeeper, finish_renewals};
 pub use login::{Identity, Login};
 #[cfg(feature = "login")]
 pub use oauth::{
-    ClaimPath, DeviceFlow, IdentityClaims, Issuer, OAuthSignIn, Redirect, RevocationStyle, SignInMethod,
+    ClaimPath, DeviceFlow, IdentityClaims, Issuer, OAuthSignIn, PlainUnauthorized, Redirect, RevocationStyle,
+    SignInMethod,
 };
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 pub(crate) use projection::{Lease, Term};

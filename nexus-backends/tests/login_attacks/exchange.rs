@@ -76,9 +76,13 @@ async fn a_code_that_is_refused_is_declined_with_the_code_of_the_issuer() {
     );
     assert!(shown.body.contains("invalid_grant"), "{}", shown.body);
     // An issuer that repeats what it was sent does not get it shown.
-    let echo = json!({ "error": "canary-code" });
-    let (_, _, _, ended) = exchanged(Reply::json(401, &echo)).await;
-    assert!(matches!(ended, Err(SignInError::Declined { .. })), "{ended:?}");
+    for echo in ["canary-code", "invalid_grant:canary-code"] {
+        let (_, _, _, ended) = exchanged(Reply::json(401, &json!({ "error": echo }))).await;
+        assert!(
+            matches!(&ended, Err(SignInError::Malformed { reason }) if reason == "HTTP 401"),
+            "{ended:?}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -92,6 +96,7 @@ async fn what_is_no_answer_of_an_issuer_is_malformed() {
         (Reply::text(200, "application/json", ""), "empty"),
         (Reply::text(200, "application/json", &large), "larger"),
         (Reply::json(200, &json!({ "refresh_token": "canary" })), "access_token"),
+        (Reply::text(200, "application/json", "{\"refresh_token\":\"canary\",\"acc"), "no JSON"),
         (Reply::json(200, &json!({ "access_token": ["canary"] })), "access_token"),
         (Reply::json(200, &json!({ "access_token": "can ary" })), "access_token"),
         (

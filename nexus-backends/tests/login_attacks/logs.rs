@@ -86,8 +86,11 @@ async fn no_secret_is_logged_at_any_level() {
     tracing::trace!("an event of this test");
 
     let mut secrets = Vec::new();
-    for reply in [good(), Reply::json(400, &json!({ "error": "canary-code", "error_description": "canary" }))]
-    {
+    for reply in [
+        good(),
+        Reply::json(400, &json!({ "error": "canary-code", "error_description": "canary" })),
+        Reply::json(200, &json!({ "refresh_token": "canary-next", "id_token": "canary-id" })),
+    ] {
         let wire = Wire::answering([reply]);
         let mut flow = Flow::start(sign_in(issuer(&wire.url()), SignInMethod::Browser));
         let asking = flow.page().await;
@@ -102,7 +105,7 @@ async fn no_secret_is_logged_at_any_level() {
     }
 
     let logged = logged();
-    for word in ["a line of this test", "an event of this test", "127.0.0.1"] {
+    for word in ["a line of this test", "an event of this test", "127.0.0.1", "a refresh token alone"] {
         assert!(logged.contains(word), "what is logged is seen here: {word} in {logged}");
     }
     secrets.push(CANARY.to_owned());

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use nexus_backends::{
-    auth::{Identity, Login, OAuthSignIn, RefreshError, SignIn as _, SignInMethod},
+    auth::{Identity, Login, OAuthSignIn, RefreshError, SignIn as _, SignInMethod, openai_codex},
     http::Network,
 };
 use nexus_core::Secret;
@@ -113,12 +113,7 @@ async fn each_answer_means_one_of_three_things() {
         error(400, json!({ "error": "invalid_grant", "error_description": "canary" })),
         error(401, json!({ "error": "invalid_client" })),
         error(400, json!({ "error": "unauthorized_client" })),
-        error(401, json!({ "error": { "code": "refresh_token_expired", "message": "canary" } })),
-        error(401, json!({ "error": { "code": "refresh_token_reused" } })),
-        error(400, json!({ "error": { "code": "refresh_token_invalidated" } })),
-        error(401, json!({})),
-        Reply::text(401, "text/html", "<html>canary</html>"),
-        error(401, json!({ "error": REFRESH })),
+        error(400, json!({ "error": { "code": "invalid_grant", "message": "canary" } })),
     ];
     for reply in refused {
         let renewed = answered(reply.clone()).await;
@@ -144,10 +139,18 @@ async fn each_answer_means_one_of_three_things() {
         Reply::text(200, "application/json", &format!("{{\"x\":\"{}\"}}", "x".repeat(2 << 20))),
         error(200, json!({ "token_type": "Bearer" })),
         error(200, json!({ "access_token": 5 })),
-        error(200, json!({ "access_token": "canary-new", "refresh_token": 5 })),
+        error(200, json!({ "refresh_token": 5 })),
+        error(200, json!({ "refresh_token": "" })),
         error(200, json!([])),
         error(400, json!({ "error": "invalid_request" })),
         Reply::text(403, "text/html", "<html>canary</html>"),
+        Reply::text(401, "text/html", "<html>canary</html>"),
+        Reply::text(401, "text/html", "invalid_grant"),
+        Reply::text(401, "text/html", &"x".repeat(2 << 20)),
+        Reply::text(401, "text/plain", ""),
+        error(401, json!({})),
+        error(401, json!({ "error": REFRESH })),
+        error(401, json!({ "error": "refresh_token_reused" })),
         error(404, json!({})),
         Reply::Bytes(
             b"HTTP/1.1 302 X\r\nlocation: https://elsewhere.invalid/\r\ncontent-length: 0\r\n\r\n".to_vec(),
@@ -157,6 +160,88 @@ async fn each_answer_means_one_of_three_things() {
         let renewed = answered(reply.clone()).await;
         assert!(matches!(renewed, Err(RefreshError::Malformed { .. })), "{reply:?}: {renewed:?}");
     }
+}
+
+#[tokio::test]
+async fn at_openai_a_401_that_is_an_object_is_final_and_a_page_is_not() {
+    let error = |status: u16, body: Value| Reply::json(status, &body);
+    for (reply, is_final) in [
+        (error(401, json!({ "error": { "code": "refresh_token_expired", "message": "canary" } })), true),
+        (error(401, json!({ "error": { "code": "refresh_token_reused" } })), true),
+        (error(400, json!({ "error": { "code": "refresh_token_invalidated" } })), true),
+        (error(401, json!({ "error": { "code": "one_that_nobody_knows" } })), true),
+        (error(401, json!({})), true),
+        (error(401, json!({ "error": REFRESH })), true),
+        (Reply::text(401, "text/html", "<html>canary: log in to this network</html>"), false),
+        (Reply::text(401, "application/json", ""), false),
+        (error(401, json!(["refresh_token_reused"])), false),
+        (error(403, json!({})), false),
+    ] {
+        let wire = Wire::answering([reply.clone()]);
+        let Ok(Value::Object(origin)) = serde_json::to_value(openai_codex().with_url(wire.url())) else {
+            panic!("an issuer is an object")
+        };
+        let renewed = renewed(&login(&wire, "canary-old").with_origin(origin)).await;
+        match is_final {
+            true => assert!(matches!(renewed, Err(RefreshError::Refused { .. })), "{reply:?}: {renewed:?}"),
+            false => {
+                assert!(matches!(renewed, Err(RefreshError::Malformed { .. })), "{reply:?}: {renewed:?}")
+            }
+        }
+        assert_eq!(wire.asked().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_that_repeats_the_token_in_its_code_is_not_repeated() {
+    for code in [
+        format!("invalid_grant:{REFRESH}"),
+        format!("{REFRESH}:invalid_grant"),
+        format!("invalid_grant:{}", &REFRESH[1..]),
+        format!("invalid_grant:{}", &REFRESH[..REFRESH.len() - 1]),
+        REFRESH.to_ascii_uppercase(),
+    ] {
+        let renewed = answered(Reply::json(400, &json!({ "error": code }))).await;
+        let Err(RefreshError::Malformed { reason }) = renewed else { panic!("{renewed:?}") };
+        assert_eq!(reason, "HTTP 400", "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_refresh_token_is_kept_whatever_is_wrong_with_the_rest() {
+    let claims = json!({ "email": "a@b.test" });
+    let id_token = jwt(&json!({ "alg": "none" }), &claims);
+    for body in [
+        json!({ "refresh_token": "canary-next", "id_token": id_token }).to_string(),
+        json!({ "refresh_token": "canary-next", "id_token": id_token, "access_token": "can ary" })
+            .to_string(),
+        json!({ "refresh_token": "canary-next", "id_token": id_token, "access_token": 5 }).to_string(),
+        json!({
+            "refresh_token": "canary-next", "id_token": id_token, "access_token": "canary-new",
+            "token_type": "DPoP", "expires_in": 60,
+        })
+        .to_string(),
+        format!(r#"{{"id_token":"{id_token}","refresh_token":"canary-next","access_token":"canary-n"#),
+    ] {
+        let wire = Wire::answering([Reply::text(200, "application/json", &body)]);
+        let old = login(&wire, "canary-old").with_lifetime(Some(Duration::from_secs(3_660)));
+        let new = renewed(&old).await.unwrap();
+        assert_eq!(wire.only().field("refresh_token"), REFRESH);
+        assert_eq!(new.refresh_token.as_ref().unwrap().expose(), "canary-next", "{body}");
+        assert_eq!(new.identity.email.as_deref(), Some("a@b.test"));
+        let mut as_before = new.clone().with_refresh_token(old.refresh_token.clone());
+        as_before.identity = old.identity.clone();
+        assert_eq!(as_before, old, "nothing else is new, the times of the old token least of all");
+        assert_eq!((new.identity.account, new.identity.plan), (old.identity.account, old.identity.plan));
+    }
+    let twice = r#"{"access_token":"canary-x","refresh_token":"canary-next","access_token":"canary-new"}"#;
+    let new = answered(Reply::text(200, "application/json", twice)).await.unwrap();
+    assert_eq!(new.refresh_token.unwrap().expose(), "canary-next");
+    assert_eq!(new.access_token.expose(), "canary-new");
+    // A refresh token that is no text is none: what can be used is used, and the one that is known stays.
+    let odd = json!({ "access_token": "canary-new", "refresh_token": false });
+    let new = answered(Reply::json(200, &odd)).await.unwrap();
+    assert_eq!((new.access_token.expose(), new.refresh_token.unwrap().expose()), ("canary-new", REFRESH));
 }
 
 #[tokio::test]
@@ -203,7 +288,8 @@ async fn nothing_is_spent_where_it_is_not_known_or_not_safe_where_to() {
     origins.push(Map::from_iter([("url".to_owned(), json!("canary"))]));
     for origin in origins {
         let renewed = renewed(&good.clone().with_origin(origin.clone())).await;
-        assert!(matches!(renewed, Err(RefreshError::Unreachable { .. })), "{origin:?}: {renewed:?}");
+        let Err(RefreshError::Malformed { reason }) = &renewed else { panic!("{origin:?}: {renewed:?}") };
+        assert!(reason.contains("nothing was sent") && reason.contains("log in again"), "{reason}");
     }
     let without = renewed(&good.clone().with_refresh_token(None)).await;
     assert!(matches!(without, Err(RefreshError::Refused { .. })), "{without:?}");

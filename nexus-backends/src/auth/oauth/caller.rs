@@ -11,7 +11,10 @@ use reqwest::{Client, Request};
 use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
 
-use super::verdict::{self, ErrorReply};
+use super::{
+    issuer::Issuer,
+    verdict::{self, ErrorReply},
+};
 use crate::{
     auth::RefreshError,
     http::{ClientPlan, Network, Problem, ReadError, read_whole},
@@ -49,6 +52,11 @@ impl Reply {
             None => Err(RefreshError::Malformed { reason: "it is empty".into() }),
         }
     }
+
+    /// What it means, if it is no success. None of `sent` gets out.
+    pub(super) fn verdict(&self, issuer: &Issuer, sent: &[&str]) -> RefreshError {
+        verdict::of_error(self.status, &ErrorReply::read(&self.body, issuer, sent), issuer)
+    }
 }
 
 impl Caller {
@@ -81,7 +89,7 @@ impl Caller {
             Err(ReadError::Broken(problem)) => Err(on_the_way(problem)),
             // The beginning of an error would tell no more than its status does.
             Err(ReadError::TooLarge) if !status.is_success() => {
-                Err(verdict::of_error(status, &ErrorReply::default()))
+                Ok(Reply { status, body: Zeroizing::default() })
             }
             Err(ReadError::TooLarge) => {
                 Err(RefreshError::Malformed { reason: format!("it is larger than {MAX_ANSWER_BYTES} bytes") })
@@ -110,6 +118,7 @@ type Answer<'c> = Pin<Box<dyn Future<Output = Result<HttpResponse, RefreshError>
 #[derive(Debug)]
 pub(super) struct SuccessOnly<'a> {
     pub(super) caller: &'a Caller,
+    pub(super) issuer: &'a Issuer,
     /// What the request holds that must not come back in an error.
     pub(super) sent: &'a [&'a str],
 }
@@ -123,7 +132,7 @@ impl<'c> AsyncHttpClient<'c> for SuccessOnly<'_> {
             let reply = self.caller.send(request).await?;
             match reply.status.is_success() {
                 true => reply.into_object().map(handed_on),
-                false => Err(verdict::of_error(reply.status, &ErrorReply::read(&reply.body, self.sent))),
+                false => Err(reply.verdict(self.issuer, self.sent)),
             }
         })
     }

@@ -54,12 +54,12 @@ pub(super) async fn sign_in(
     for (name, value) in parameters {
         request = request.add_extra_param(name, value);
     }
-    let answer = request.request_async(&SuccessOnly { caller, sent: &[] }).await;
+    let answer = request.request_async(&SuccessOnly { caller, issuer, sent: &[] }).await;
     let details: StandardDeviceAuthorizationResponse = answer.map_err(tokens::failure)?;
     let life = details.expires_in().min(on.patience);
     on.screen.show(&step(&details, life)?);
 
-    let asker = Asker::new(caller, on.clock, details.device_code().secret(), life);
+    let asker = Asker::new(caller, issuer, on.clock, details.device_code().secret(), life);
     let asked = async {
         // The pause comes before the first question as well: nobody enters a code at once.
         pause(details.interval()).await;
@@ -103,6 +103,7 @@ pub(super) async fn pause(wanted: Duration) {
 /// does not is kept, with its status.
 struct Asker<'a> {
     caller: &'a Caller,
+    issuer: &'a Issuer,
     clock: &'a dyn Clock,
     /// The device code, which must not come back in an error.
     sent: [&'a str; 1],
@@ -119,9 +120,15 @@ struct Last {
 }
 
 impl<'a> Asker<'a> {
-    fn new(caller: &'a Caller, clock: &'a dyn Clock, device_code: &'a str, life: Duration) -> Self {
+    fn new(
+        caller: &'a Caller,
+        issuer: &'a Issuer,
+        clock: &'a dyn Clock,
+        device_code: &'a str,
+        life: Duration,
+    ) -> Self {
         let last = Mutex::new(Last { asked_at: clock.now(), failure: None });
-        Self { caller, clock, sent: [device_code], life, last }
+        Self { caller, issuer, clock, sent: [device_code], life, last }
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -151,14 +158,14 @@ impl<'a> Asker<'a> {
             self.last().failure = None;
             return Ok(handed_on(reply));
         }
-        let said = ErrorReply::read(&reply.body, &self.sent);
+        let said = ErrorReply::read(&reply.body, self.issuer, &self.sent);
         if said.is("authorization_pending") || said.is("slow_down") {
             self.last().failure = None;
             // `oauth2` reads the code, whatever status it came with.
             reply.status = StatusCode::BAD_REQUEST;
             return Ok(handed_on(reply));
         }
-        match verdict::of_error(reply.status, &said) {
+        match verdict::of_error(reply.status, &said, self.issuer) {
             RefreshError::Unreachable { reason } => unreachable(reason),
             other => {
                 self.last().failure = Some(match said.code {

@@ -41,6 +41,13 @@ pub struct Issuer {
     /// How it is told that a login is over.
     #[serde(default)]
     pub revocation: RevocationStyle,
+    /// Codes by which it says that a login is over, beside those of RFC 6749 section 5.2 (`invalid_grant`,
+    /// `invalid_client`, `unauthorized_client`), which are final at every issuer.
+    #[serde(default)]
+    pub final_codes: Vec<String>,
+    /// What its status 401 means without such a code.
+    #[serde(default)]
+    pub plain_unauthorized: PlainUnauthorized,
     /// Claims of the access token that a renewal names again, where the token has them.
     #[serde(default)]
     pub refresh_claims: Vec<String>,
@@ -112,6 +119,21 @@ pub enum RevocationStyle {
     },
 }
 
+/// What status 401 means for a login, where no code is beside it that says so.
+///
+/// Without a JSON object it never means anything: a proxy, a firewall or the page of a network answers like that, and
+/// none of them knows the login.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlainUnauthorized {
+    /// Nothing that can be relied on: the login stays.
+    #[default]
+    Unclear,
+    /// With a JSON object: the login is over.
+    Final,
+}
+
 impl Issuer {
     /// The issuer at `url`, which exchanges tokens at `/token` and offers nothing else yet.
     pub fn new(url: impl Into<String>, client_id: impl Into<String>) -> Self {
@@ -125,6 +147,8 @@ impl Issuer {
             authorize_parameters: BTreeMap::new(),
             device_flow: DeviceFlow::NotOffered,
             revocation: RevocationStyle::NotOffered,
+            final_codes: Vec::new(),
+            plain_unauthorized: PlainUnauthorized::Unclear,
             refresh_claims: Vec::new(),
             identity: IdentityClaims::default(),
         }
@@ -190,6 +214,20 @@ impl Issuer {
     #[must_use]
     pub fn with_revocation(mut self, revocation: RevocationStyle) -> Self {
         self.revocation = revocation;
+        self
+    }
+
+    /// Adds codes by which it says that a login is over.
+    #[must_use]
+    pub fn with_final_codes(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.final_codes.extend(codes.into_iter().map(Into::into));
+        self
+    }
+
+    /// States what its status 401 means without a code.
+    #[must_use]
+    pub fn with_plain_unauthorized(mut self, meaning: PlainUnauthorized) -> Self {
+        self.plain_unauthorized = meaning;
         self
     }
 

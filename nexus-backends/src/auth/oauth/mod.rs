@@ -45,7 +45,7 @@ use nexus_core::{BuildContext, SettingsError};
 use self::caller::Caller;
 pub use self::{
     claims::{ClaimPath, IdentityClaims},
-    issuer::{DeviceFlow, Issuer, Redirect, RevocationStyle},
+    issuer::{DeviceFlow, Issuer, PlainUnauthorized, Redirect, RevocationStyle},
 };
 use super::{Clock, Login, LoginScreen, RefreshError, Revocation, SignIn, SignInError, SystemClock};
 use crate::http::Network;
@@ -204,7 +204,7 @@ impl SignIn for OAuthSignIn {
     }
 
     async fn refresh(&self, login: &Login) -> Result<Login, RefreshError> {
-        refresh::refresh(&self.caller, login, self.clock.now()).await
+        refresh::refresh(&self.caller, login, self.clock.now(), &self.remedy).await
     }
 
     async fn revoke(&self, login: &Login) -> Result<Revocation, RefreshError> {

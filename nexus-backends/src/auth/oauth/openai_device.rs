@@ -23,7 +23,6 @@ use super::{
     endpoint::Endpoint,
     exchange,
     issuer::Issuer,
-    verdict::{self, ErrorReply},
 };
 use crate::auth::{Login, LoginStep, RefreshError, SignInError};
 
@@ -72,7 +71,7 @@ pub(super) async fn sign_in(
     at(&issuer.token_endpoint)?;
 
     let reply = caller.send(post(&start, &json!({ "client_id": issuer.client_id }))?).await?;
-    let started: Started = read(&success(reply, &[])?)?;
+    let started: Started = read(&success(reply, issuer, &[])?)?;
     let device_auth_id = Secret::new(started.device_auth_id);
     let shown_code = user_code(&started.user_code)?;
     let life = LIFE.min(on.patience);
@@ -84,8 +83,8 @@ pub(super) async fn sign_in(
     });
 
     let question = json!({ "device_auth_id": device_auth_id.expose(), "user_code": shown_code });
-    let approved =
-        asked(caller, &poll, &question, interval(&started.interval), life, device_auth_id.expose()).await?;
+    let until = Until { pause: interval(&started.interval), life };
+    let approved = asked(caller, issuer, &poll, &question, until, device_auth_id.expose()).await?;
     let code = Secret::new(approved.authorization_code);
     let verifier = Secret::new(approved.code_verifier);
     let asked_at = on.clock.now();
@@ -93,33 +92,39 @@ pub(super) async fn sign_in(
     Ok(exchange::login(granted, issuer, asked_at))
 }
 
+/// How often it is asked, and for how long.
+struct Until {
+    pause: Duration,
+    life: Duration,
+}
+
 /// Asks until the person said yes or the code is stale.
 async fn asked(
     caller: &Caller,
+    issuer: &Issuer,
     endpoint: &Endpoint,
     question: &Value,
-    interval: Duration,
-    life: Duration,
+    until: Until,
     sent: &str,
 ) -> Result<Approved, SignInError> {
-    let deadline = Instant::now() + life;
+    let deadline = Instant::now() + until.life;
     let mut failure: Option<RefreshError> = None;
     loop {
         let turn = async {
-            pause(interval).await;
+            pause(until.pause).await;
             caller.send(post(endpoint, question)?).await
         };
         let reply = match tokio::time::timeout_at(deadline, turn).await {
             Ok(reply) => reply,
             Err(_) => {
-                return Err(failure.map_or(SignInError::TimedOut { after: life }, SignInError::from));
+                return Err(failure.map_or(SignInError::TimedOut { after: until.life }, SignInError::from));
             }
         };
         failure = match reply.and_then(|reply| {
             // Pending is no error. A page of a firewall may have the same status: that shows by the time that passes.
             match matches!(reply.status.as_u16(), 403 | 404) {
                 true => Ok(None),
-                false => success(reply, &[sent]).map(Some),
+                false => success(reply, issuer, &[sent]).map(Some),
             }
         }) {
             Ok(None) => None,
@@ -147,10 +152,10 @@ fn post(endpoint: &Endpoint, body: &Value) -> Result<HttpRequest, RefreshError> 
 }
 
 /// The body of a success.
-fn success(reply: Reply, sent: &[&str]) -> Result<Zeroizing<Vec<u8>>, RefreshError> {
+fn success(reply: Reply, issuer: &Issuer, sent: &[&str]) -> Result<Zeroizing<Vec<u8>>, RefreshError> {
     match reply.status.is_success() {
         true => Ok(reply.into_object()?.body),
-        false => Err(verdict::of_error(reply.status, &ErrorReply::read(&reply.body, sent))),
+        false => Err(reply.verdict(issuer, sent)),
     }
 }
 

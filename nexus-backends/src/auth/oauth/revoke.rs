@@ -14,7 +14,6 @@ use oauth2::{
 use super::{
     caller::Caller,
     issuer::{Issuer, RevocationStyle},
-    verdict::{self, ErrorReply},
 };
 use crate::auth::{Login, RefreshError, Revocation};
 
@@ -50,6 +49,6 @@ pub(super) async fn revoke(caller: &Caller, login: &Login) -> Result<Revocation,
     let reply = caller.send(request).await?;
     match reply.status.is_success() {
         true => Ok(Revocation::Revoked),
-        false => Err(verdict::of_error(reply.status, &ErrorReply::read(&reply.body, &[token.expose()]))),
+        false => Err(reply.verdict(&issuer, &[token.expose()])),
     }
 }

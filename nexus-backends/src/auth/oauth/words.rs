@@ -5,6 +5,10 @@ use crate::redact::Redactor;
 /// Longest text of a stranger that is shown, in characters.
 const MAX_SHOWN: usize = 300;
 
+/// How much of a secret must not be shown, in bytes. Source: our own choice: of a random token, 8 characters are never
+/// met by chance.
+const TELLING_BYTES: usize = 8;
+
 /// `text` on one line, bounded, without what steers a terminal or turns the direction of writing, and without any
 /// of these secrets.
 pub(super) fn shown(text: &str, secrets: &[&str]) -> String {
@@ -18,13 +22,22 @@ pub(super) fn shown(text: &str, secrets: &[&str]) -> String {
     String::from_utf8_lossy(&redacted).chars().take(MAX_SHOWN).collect()
 }
 
-/// A code such as `invalid_grant`: a short word, and none of these secrets. Anything else is no code.
+/// A code such as `invalid_grant`: a short word without any of these secrets, and without a piece of one that is long
+/// enough to be told by. Anything else is no code.
 pub(super) fn code(text: &str, secrets: &[&str]) -> Option<String> {
     let is_word = (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte));
-    let is_secret =
-        secrets.iter().any(|secret| (text.len() >= 8 && secret.contains(text)) || *secret == text);
-    (is_word && !is_secret).then(|| text.to_owned())
+    let tells = |secret: &&str| shares_a_piece(text.as_bytes(), secret.as_bytes());
+    (is_word && !secrets.iter().any(tells)).then(|| text.to_owned())
+}
+
+/// Whether a piece of the secret stands in the text, in whatever case; of a short secret, the whole.
+fn shares_a_piece(text: &[u8], secret: &[u8]) -> bool {
+    let length = secret.len().min(TELLING_BYTES);
+    length > 0
+        && secret
+            .windows(length)
+            .any(|piece| text.windows(length).any(|window| window.eq_ignore_ascii_case(piece)))
 }
 
 /// Control characters, and the format characters that hide text or turn its direction.
@@ -52,5 +65,29 @@ mod tests {
         for text in ["", "two words", "<b>", "canary-token", "ary-token", "x\u{7}"] {
             assert_eq!(code(text, &["my-canary-token"]).as_deref(), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_code_holds_no_piece_of_a_secret() {
+        let secrets = ["another", "rt_canary-token-123"];
+        for text in [
+            "invalid_grant:rt_canary-token-123",
+            "rt_canary-token-123:invalid_grant",
+            "invalid.rt_canary-token-123.grant",
+            "invalid_grant:rt_canary-token-12",
+            "invalid_grant:t_canary-token-123",
+            "invalid:RT_CANARY-TOKEN-123",
+            "x:Canary-T",
+            "canary-token",
+            "rt_canar",
+            "oken-123",
+            "not:another:one",
+        ] {
+            assert_eq!(code(text, &secrets).as_deref(), None, "{text:?}");
+        }
+        for text in ["invalid_grant", "rt_cana", "ken-123", "anothe", "token"] {
+            assert_eq!(code(text, &secrets).as_deref(), Some(text), "no more than chance would have");
+        }
+        assert_eq!(code("invalid_grant", &[""]).as_deref(), Some("invalid_grant"));
     }
 }
