@@ -8,6 +8,7 @@ mod exchange;
 mod logs;
 mod openai_device;
 mod ports;
+mod refresh_token_alone;
 mod renewal;
 mod revocation;
 mod stage;

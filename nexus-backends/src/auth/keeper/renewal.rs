@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 use super::{
     chain::{Chain, off_the_runtime, read, recover, unusable},
     desk::{self, Failure, Unsaved},
-    judgement::{self, Wish},
+    judgement::{self, Verdict, Wish},
 };
 use crate::auth::{
     Login, RefreshError,
@@ -186,7 +186,6 @@ async fn keep(
     pending: Box<dyn PendingWrite>,
     login: Login,
 ) -> Result<Option<Credential>, CredentialError> {
-    let is_alive = judgement::is_alive(&login, chain.now());
     let mut renewed = StoredLogin::new(login);
     renewed.generation = spent.generation.saturating_add(1);
     let kept = {
@@ -195,13 +194,19 @@ async fn keep(
     };
     match kept.map_err(unusable)? {
         Kept::Written(stored) => {
-            chain.desk.end_pause();
-            if is_alive {
-                return Ok(wish.lend(&stored.login));
-            }
-            let failure = Failure::Malformed("the new token has expired already".to_owned());
+            let now = chain.now();
+            let reason = match judgement::is_alive(&stored.login, now) {
+                false => "the new token has expired already",
+                // What would be renewed again at once is not: one renewal after the other would follow.
+                true if wish.judge(&stored, now) == Verdict::Renew => "no fresher token came of a renewal",
+                true => {
+                    chain.desk.end_pause();
+                    return Ok(wish.lend(&stored.login));
+                }
+            };
+            let failure = Failure::Malformed(reason.to_owned());
             chain.desk.begin_pause(&failure);
-            Err(failure.at(chain.place()))
+            chain.without_renewal(&wish, &stored, failure.at(chain.place()))
         }
         Kept::Overtaken(stored) => match chain.settle(&wish, &stored) {
             Some(settled) => settled,
