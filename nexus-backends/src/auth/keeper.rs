@@ -1,15 +1,18 @@
 //! The one owner of a login: lends its access token, and sees to it that no refresh token is ever spent twice.
 //!
 //! `chain` is the login with its store, lock and clock. What is found there is judged in `judgement`, waited for in
-//! `line`, renewed under the lock in `renewal`, begun and ended by a person in `door`; `desk` is what the keepers of one process know together.
+//! `line`, renewed under the lock in `renewal`, written by `put` and else kept in `unsaved`, begun and ended by a person in
+//! `door`; `desk` is what the keepers of one process know together.
 
 mod chain;
 mod desk;
 mod door;
 mod judgement;
 mod line;
+mod put;
 mod renewal;
 mod under_way;
+mod unsaved;
 
 use std::{
     path::{Path, PathBuf},
@@ -43,7 +46,9 @@ use super::{
 ///
 /// - A token that is alive keeps working whatever a renewal does.
 /// - A renewal that the issuer refused is noted in the store. Nobody spends that token again; a person has to sign in.
-/// - After a renewal that failed otherwise the issuer is left alone for 5 seconds.
+/// - After a renewal that failed otherwise the issuer is left alone for 5 seconds, by all keepers of this process.
+/// - A new login that cannot be written is lent to nobody. It stays in memory, with its lock, and is tried again until it
+///   can be written.
 /// - A renewal that has begun is finished, also if the future that began it is dropped: it runs on a task of its own,
 ///   which ends early only with its runtime. A program that is about to end waits for it: [`finish_renewals`].
 ///
@@ -54,7 +59,9 @@ use super::{
 /// The kernel's lock holds among all processes of one machine, in containers or not. Where the file system is not known
 /// to keep locks for everybody (NFS, SMB, FUSE and whatever is not on the list), a claim file is made beside it, which
 /// holds between machines as far as the file system creates files atomically. If a machine dies in mid-renewal, the
-/// others wait for 90 seconds before they take its claim away.
+/// others wait for 90 seconds before they take its claim away. A machine that is stopped for as long in the moment
+/// between its last look at its claim and its request, and then goes on, spends what another one has spent by then:
+/// no claim can keep it from that.
 ///
 /// # Example
 ///
@@ -125,12 +132,11 @@ impl LoginKeeper {
         lock_folder: impl Into<PathBuf>,
     ) -> Self {
         let lock = LockPlace::new(lock_folder, sign_in.name());
-        let desk = Desk::of((lock.path(), store.place()));
+        let desk = Desk::of((lock.path(), store.identity()));
         let chain = Chain {
             sign_in,
             store_of_new: Arc::clone(&store),
             store,
-            home: None,
             lock: Arc::new(lock),
             clock: Arc::new(SystemClock),
             desk,
@@ -138,23 +144,21 @@ impl LoginKeeper {
         Self { chain }
     }
 
-    /// The owner of the login that is kept below `nexus_home`, in `auth/`.
+    /// The owner of the login that is kept below `nexus_home`, in `auth/`. It stays in the place where it is, and a
+    /// first one is put in a file.
     pub fn at_home(sign_in: Arc<dyn SignIn>, nexus_home: &Path) -> Self {
         let store = LoginStore::at(nexus_home, sign_in.name());
-        let mut keeper = Self::new(sign_in, Arc::new(store), nexus_home.join("auth"));
-        keeper.chain.home = Some(nexus_home.to_owned());
-        keeper
+        Self::new(sign_in, Arc::new(store), nexus_home.join("auth"))
     }
 
-    /// States where [`LoginKeeper::sign_in`] puts a new login, wherever the one before it was. It is for a keeper
-    /// [at home](LoginKeeper::at_home): a store that was handed in has its one place.
-    #[must_use]
-    pub fn in_place(mut self, place: StorePlace) -> Self {
-        if let Some(home) = &self.chain.home {
-            let store = LoginStore::at(home, self.chain.sign_in.name()).moving_to(place);
-            self.chain.store_of_new = Arc::new(store);
-        }
-        self
+    /// As [`LoginKeeper::at_home`], with the place where [`LoginKeeper::sign_in`] puts a new login, wherever the one
+    /// before it was.
+    pub fn at_home_in(sign_in: Arc<dyn SignIn>, nexus_home: &Path, place: StorePlace) -> Self {
+        let store = LoginStore::at(nexus_home, sign_in.name());
+        let store_of_new = store.clone().moving_to(place);
+        let mut keeper = Self::new(sign_in, Arc::new(store), nexus_home.join("auth"));
+        keeper.chain.store_of_new = Arc::new(store_of_new);
+        keeper
     }
 
     /// Tells the time by another clock than the machine's. The strategy has to go by the same one.
@@ -183,7 +187,7 @@ impl LoginKeeper {
         &*self.chain.sign_in
     }
 
-    /// Reads the login as it rests: no lock, no network, no change.
+    /// Reads the login as it rests, with what could not be noted there of a refusal: no lock, no network, no change.
     ///
     /// # Errors
     ///

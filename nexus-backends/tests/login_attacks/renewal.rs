@@ -185,7 +185,7 @@ async fn at_openai_a_401_that_is_an_object_is_final_and_a_page_is_not() {
         match is_final {
             true => assert!(matches!(renewed, Err(RefreshError::Refused { .. })), "{reply:?}: {renewed:?}"),
             false => {
-                assert!(matches!(renewed, Err(RefreshError::Malformed { .. })), "{reply:?}: {renewed:?}")
+                assert!(matches!(renewed, Err(RefreshError::Malformed { .. })), "{reply:?}: {renewed:?}");
             }
         }
         assert_eq!(wire.asked().len(), 1);
