@@ -63,7 +63,8 @@ impl BuildContext {
     }
 
     /// The context of this process: `$NEXUS_HOME` or `~/.nexus`, the current folder, the whole environment.
-    /// Variables that are not Unicode are left out.
+    /// Variables that are not Unicode are left out. Without `HOME` the system's own entry of the user counts, and
+    /// without that there is no home: never a folder that others could have prepared.
     pub fn from_process() -> Self {
         let environment: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -71,7 +72,12 @@ impl BuildContext {
         let set = |name: &str| environment.get(name).filter(|value| !value.is_empty());
         let home = match set("NEXUS_HOME") {
             Some(home) => PathBuf::from(home),
-            None => set("HOME").map_or_else(std::env::temp_dir, PathBuf::from).join(".nexus"),
+            None => set("HOME")
+                .map(PathBuf::from)
+                .or_else(std::env::home_dir)
+                .filter(|home| home.is_absolute())
+                .unwrap_or_else(|| PathBuf::from("/nonexistent"))
+                .join(".nexus"),
         };
         Self { home, base_directory: PathBuf::from("."), environment, credential_sources: BTreeMap::new() }
     }

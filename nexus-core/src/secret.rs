@@ -29,8 +29,14 @@ impl Secret {
     }
 }
 
-/// The text overwrites itself: it is a [`Zeroizing`].
+/// The text overwrites itself.
 impl ZeroizeOnDrop for Secret {}
+
+// A text that does not would not compile.
+const _: fn(&Secret) = |secret| {
+    fn overwrites_itself<T: ZeroizeOnDrop>(_: &T) {}
+    overwrites_itself(&secret.0);
+};
 
 // A secret that could be displayed or serialised would not compile: for such a type, two implementations fit `_`.
 const _: () = {

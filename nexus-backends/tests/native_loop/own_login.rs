@@ -154,3 +154,21 @@ async fn without_a_login_nothing_is_asked_and_the_command_is_named() {
     }
     assert!(!folder.path().join("none").exists(), "looking makes no folder");
 }
+
+#[test]
+fn a_login_of_our_own_goes_nowhere_that_a_line_of_configuration_says() {
+    let context = BuildContext::new("/nonexistent/nexus", "/");
+    let registry = registry();
+    for kind in ["codex-sub-token", "grok-sub-token", "codex-cli", "grok-cli"] {
+        let build = |settings: Value| {
+            let Value::Object(settings) = settings else { unreachable!() };
+            registry.kind(kind).unwrap().build(BackendId::new(kind), &settings, &context)
+        };
+        let elsewhere = "https://gateway.test/v1";
+        assert_eq!(build(json!({ "base_url": elsewhere })).unwrap_err().path, ["base_url"], "{kind}");
+        assert!(build(json!({ "base_url": "http://127.0.0.1:9/v1" })).is_ok(), "{kind}");
+        let named = json!({ "base_url": elsewhere, "credential": { "file": "token" } });
+        assert!(build(named).is_ok(), "{kind}");
+        assert!(build(json!({ "base_url": elsewhere, "billing": "metered" })).is_ok(), "{kind}");
+    }
+}
