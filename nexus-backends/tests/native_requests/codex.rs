@@ -170,7 +170,7 @@ async fn how_near_the_limits_are_is_news() {
 async fn without_a_credential_a_turn_says_what_to_do() {
     let sim = Sim::start(Dialect::Responses, Reply::text("Hello")).unwrap();
     let backend = build(&CodexSubToken, &sim.base_url(), json!({})).unwrap();
-    let remedy = "credential: { env: NAME }";
+    let remedy = "run `nexus login codex`";
     let Availability::Unauthenticated { remedy: told } = backend.probe().await else {
         panic!("it has no credential");
     };
