@@ -24,6 +24,7 @@ mod spoken_time;
 mod status;
 #[cfg(feature = "login")]
 mod surroundings;
+mod warnings;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -44,6 +45,7 @@ const LAST_WORK: Duration = Duration::from_secs(1);
 fn main() -> ExitCode {
     core_dump::forbid();
     let args = Args::parse();
+    warnings::show();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

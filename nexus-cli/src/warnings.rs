@@ -1,0 +1,145 @@
+//! What the library warns of, while it goes on: a line each on standard error, and never on standard output.
+//!
+//! `RUST_LOG` widens or narrows it, by `TARGET=LEVEL` pairs. There is no colour in it.
+
+use std::{
+    fmt::{self, Write as _},
+    io::{self, Write as _},
+};
+
+use tracing::{
+    Event, Level, Subscriber,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+};
+use tracing_subscriber::{
+    Layer, Registry,
+    filter::Targets,
+    layer::{Context, SubscriberExt as _},
+};
+
+use crate::output::printable;
+
+/// Shows warnings and errors of this process from now on, or what `RUST_LOG` asks for.
+pub(crate) fn show() {
+    let (targets, complaint) = wanted(std::env::var("RUST_LOG").ok().as_deref());
+    // Whatever was there before goes on.
+    let _ = tracing::subscriber::set_global_default(Registry::default().with(targets).with(Lines));
+    if let Some(complaint) = complaint {
+        write_line(&complaint);
+    }
+}
+
+/// What is shown, and what is wrong with the variable that should say it.
+fn wanted(variable: Option<&str>) -> (Targets, Option<String>) {
+    let usual = || Targets::new().with_default(LevelFilter::WARN);
+    match variable.filter(|text| !text.trim().is_empty()).map(str::parse) {
+        None => (usual(), None),
+        Some(Ok(targets)) => (targets, None),
+        Some(Err(error)) => {
+            let complaint = format!("RUST_LOG is not understood: {error}; warnings are shown");
+            (usual(), Some(line(Level::WARN, &complaint)))
+        }
+    }
+}
+
+/// Writes each event as one line.
+struct Lines;
+
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+        let mut words = Words::default();
+        event.record(&mut words);
+        write_line(&line(*event.metadata().level(), &words.to_string()));
+    }
+}
+
+fn line(level: Level, words: &str) -> String {
+    let level = match level {
+        Level::ERROR => "error",
+        Level::WARN => "warning",
+        Level::INFO => "info",
+        Level::DEBUG => "debug",
+        Level::TRACE => "trace",
+    };
+    // What a vendor said may be in it.
+    printable(&format!("nexus: {level}: {words}"))
+}
+
+/// A reader that went away ends the lines, not the work.
+fn write_line(line: &str) {
+    // At once, so that no other thread writes into it.
+    let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+}
+
+/// The message of an event, and what it says beside.
+#[derive(Debug, Default)]
+struct Words {
+    message: String,
+    details: String,
+}
+
+impl Visit for Words {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing into a string does not fail.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name if self.details.is_empty() => write!(self.details, "{name}: {value:?}"),
+            name => write!(self.details, "; {name}: {value:?}"),
+        };
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.message.is_empty(), self.details.is_empty()) {
+            (_, true) => f.write_str(&self.message),
+            (true, false) => f.write_str(&self.details),
+            (false, false) => write!(f, "{} ({})", self.message, self.details),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_shown_unless_the_variable_says_otherwise() {
+        let shows = |variable, level| {
+            let (targets, complaint) = wanted(variable);
+            assert_eq!(complaint, None, "{variable:?}");
+            targets.would_enable("nexus_backends::auth", &level)
+        };
+        for unset in [None, Some(""), Some(" ")] {
+            assert!(shows(unset, Level::ERROR) && shows(unset, Level::WARN));
+            assert!(!shows(unset, Level::INFO));
+        }
+        assert!(shows(Some("nexus_backends=debug"), Level::DEBUG));
+        assert!(!shows(Some("error"), Level::WARN));
+        assert!(!shows(Some("off"), Level::ERROR));
+    }
+
+    #[test]
+    fn a_variable_that_is_not_understood_is_told_and_hides_nothing() {
+        let (targets, complaint) = wanted(Some("nexus=\u{7}loud"));
+        assert!(targets.would_enable("nexus_backends", &Level::WARN));
+        let complaint = complaint.unwrap();
+        assert!(complaint.starts_with("nexus: warning: RUST_LOG"), "{complaint}");
+        assert!(!complaint.contains('\u{7}'), "{complaint}");
+    }
+
+    #[test]
+    fn an_event_is_one_line_that_moves_no_cursor() {
+        let words = Words { message: "two\nlines".into(), details: "error: \u{1b}[2Jgone".into() };
+        assert_eq!(line(Level::WARN, &words.to_string()), "nexus: warning: twolines (error: [2Jgone)");
+    }
+}
