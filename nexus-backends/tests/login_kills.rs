@@ -346,7 +346,7 @@ impl Remains {
             StoredLogin::from_text(&Secret::new(text)).ok().map(|stored| stored.generation)
         };
         let in_place = generation(&folder.join("real.json")).expect("there is a login, and it is whole");
-        let known = ["real.json", "real.lock"];
+        let known = ["real.json", "real.lock", ".real.guard"];
         let others: Vec<PathBuf> = std::fs::read_dir(&folder)
             .unwrap()
             .flatten()

@@ -3,8 +3,9 @@
 //! It is the kernel's lock on the file `NAME.lock`, each attempt on a descriptor of its own, and is gone with its
 //! holder, however that ends. Two more things make it hold:
 //!
-//! - The lock file may be removed by somebody while it is held. So every holder also shares a lock on the folder,
-//!   and nobody makes a lock file without having that folder for himself: a new file cannot appear beside a holder.
+//! - The lock file may be removed by somebody while it is held. So every holder also shares a lock on a second file,
+//!   the guard `.NAME.guard`, and nobody makes a lock file without having the guard for himself: a new one cannot
+//!   appear beside a holder unless both are removed.
 //! - On file systems where locks may lie a [`Claim`] is made as well.
 //!
 //! An attempt never waits for another holder; how long to try is the keeper's business.
@@ -18,6 +19,7 @@ use std::{
     io::{self, Read as _, Seek as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 pub(in crate::auth) use claim::{CLAIM_LIFE, ClaimId};
@@ -69,8 +71,9 @@ pub(in crate::auth) struct LoginLock {
     // The order in which they are given up.
     claim: Option<Claim>,
     file: Guard,
-    _folder: Guard,
-    path: PathBuf,
+    guard: Guard,
+    place: LockPlace,
+    since: Instant,
     took_over: bool,
 }
 
@@ -102,6 +105,10 @@ impl LockPlace {
         self.folder.join(format!("{}.lock", self.name))
     }
 
+    fn guard_path(&self) -> PathBuf {
+        self.folder.join(format!(".{}.guard", self.name))
+    }
+
     /// Tries once. `stale` is a claim that was watched for [`CLAIM_LIFE`].
     ///
     /// # Errors
@@ -123,15 +130,18 @@ impl LockPlace {
     fn attempt_at(&self, path: &Path, stale: Option<&ClaimId>) -> io::Result<Attempt> {
         let unknown = Attempt::Busy { holder: None, claim: None };
         for _ in 0..ROUNDS {
-            let folder = Guard(self.open_folder()?);
-            if let Err(TryLockError::WouldBlock) = folder.0.try_lock_shared() {
+            let guard = Guard(self.open_guard()?);
+            if let Err(TryLockError::WouldBlock) = guard.0.try_lock_shared() {
                 return Ok(unknown);
             }
-            let needs_claim = self.trust == Trust::Never || !file_system::keeps_locks(&folder.0);
+            if !is_at(&guard.0, &self.guard_path()) {
+                continue;
+            }
+            let needs_claim = self.trust == Trust::Never || !file_system::keeps_locks(&guard.0);
             let mut file = match open_lock_file(path, false) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    drop(folder);
+                    drop(guard);
                     if self.make_lock_file(path)? {
                         continue;
                     }
@@ -152,7 +162,7 @@ impl LockPlace {
             if !is_at(&file.0, path) {
                 continue;
             }
-            let here = Holder::here();
+            let (here, since) = (Holder::here(), Instant::now());
             let (claim, took_over) = if needs_claim {
                 match Claim::make(&path.with_extension("claim"), &here, stale)? {
                     Claiming::Made { claim, took_over } => (Some(claim), took_over),
@@ -164,31 +174,28 @@ impl LockPlace {
                 (None, false)
             };
             write_note(&mut file.0, &here);
-            return Ok(Attempt::Got(LoginLock {
-                claim,
-                file,
-                _folder: folder,
-                path: path.to_owned(),
-                took_over,
-            }));
+            return Ok(Attempt::Got(LoginLock { claim, file, guard, place: self.clone(), since, took_over }));
         }
         Ok(unknown)
     }
 
-    fn open_folder(&self) -> io::Result<File> {
-        match File::open(&self.folder) {
+    fn open_guard(&self) -> io::Result<File> {
+        match open_lock_file(&self.guard_path(), true) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-                File::open(&self.folder)
+                open_lock_file(&self.guard_path(), true)
             }
             other => other,
         }
     }
 
-    /// Makes the lock file, unless somebody is at work in the folder. Returns whether it may be there now.
+    /// Makes the lock file, unless somebody holds this lock, or tries to. Returns whether it may be there now.
     fn make_lock_file(&self, path: &Path) -> io::Result<bool> {
-        let folder = Guard(self.open_folder()?);
-        if let Err(TryLockError::WouldBlock) = folder.0.try_lock() {
+        let guard = Guard(self.open_guard()?);
+        if let Err(TryLockError::WouldBlock) = guard.0.try_lock() {
+            return Ok(false);
+        }
+        if !is_at(&guard.0, &self.guard_path()) {
             return Ok(false);
         }
         open_lock_file(path, true).map(|_file| true)
@@ -204,7 +211,14 @@ impl LoginLock {
 
     /// Whether nobody has taken it away: asked right before something is done that cannot be undone.
     pub(in crate::auth) fn is_held(&self) -> bool {
-        is_at(&self.file.0, &self.path) && self.claim.as_ref().is_none_or(Claim::stands)
+        is_at(&self.file.0, &self.place.path())
+            && is_at(&self.guard.0, &self.place.guard_path())
+            && self.claim.as_ref().is_none_or(Claim::stands)
+    }
+
+    /// For how long it has been held.
+    pub(in crate::auth) fn age(&self) -> Duration {
+        self.since.elapsed()
     }
 }
 

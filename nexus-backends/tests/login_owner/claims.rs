@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_backends::auth::CredentialSource as _;
+use nexus_backends::auth::{CredentialError, CredentialSource as _};
 use nexus_core::Secret;
 use serde_json::json;
 
@@ -143,6 +143,28 @@ fn pin_credential(
     Result<nexus_backends::auth::Credential, nexus_backends::auth::CredentialError>,
 > {
     keeper.credential(A_WHILE)
+}
+
+#[tokio::test]
+async fn what_is_no_file_in_the_place_of_a_claim_is_an_error_and_nothing_is_spent() {
+    for what in ["a dangling link", "a link to a file", "a pipe", "a folder"] {
+        let stage = Stage::with_login(EXPIRED);
+        let path = claim_file(&stage);
+        match what {
+            "a dangling link" => std::os::unix::fs::symlink(stage.home.join("nowhere"), &path).unwrap(),
+            "a link to a file" => std::os::unix::fs::symlink("test-login.json", &path).unwrap(),
+            "a pipe" => assert!(Command::new("mkfifo").arg(&path).status().unwrap().success()),
+            _ => fs::create_dir(&path).unwrap(),
+        }
+        let keeper = stage.keeper().distrusting_locks();
+        let asked = tokio::time::timeout(Duration::from_secs(20), keeper.credential(A_WHILE)).await;
+        let error = asked.expect(what).unwrap_err();
+        assert!(
+            matches!(&error, CredentialError::Unreadable { reason, .. } if reason.contains("test-login.claim is not a file")),
+            "{what}: {error:?}"
+        );
+        assert!(stage.issuer.ledger().spent.is_empty(), "{what}");
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -96,11 +96,12 @@ impl Stage {
         renewed
     }
 
-    /// What is in the folder of the login, but for the login and its lock.
+    /// What is in the folder of the login, but for the login and the two files of its lock.
     pub(crate) fn left_over(&self) -> Vec<String> {
         let names = std::fs::read_dir(self.auth()).unwrap().map(|entry| entry.unwrap().file_name());
         let names = names.map(|name| name.into_string().unwrap());
-        names.filter(|name| *name != format!("{NAME}.json") && *name != format!("{NAME}.lock")).collect()
+        let known = [format!("{NAME}.json"), format!("{NAME}.lock"), format!(".{NAME}.guard")];
+        names.filter(|name| !known.contains(name)).collect()
     }
 }
 

@@ -6,7 +6,7 @@
 //! *watched* for longer than any renewal takes; no clock of one machine is ever compared with that of another.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     hash::{BuildHasher as _, RandomState},
     io::{self, Read as _, Write as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
@@ -14,12 +14,16 @@ use std::{
     time::Duration,
 };
 
+use rustix::{fs::OFlags, io::Errno};
 use serde::{Deserialize, Serialize};
 
 use super::Holder;
 
 /// How long a claim is watched before it is held to be nobody's: longer than any renewal takes.
 pub(in crate::auth) const CLAIM_LIFE: Duration = Duration::from_secs(90);
+
+/// How often an attempt starts over because a claim came or went under it.
+const ROUNDS: usize = 100;
 
 /// Largest claim that is read, in bytes.
 const MAX_CLAIM_BYTES: u64 = 4 << 10;
@@ -68,7 +72,7 @@ impl Claim {
     pub(super) fn make(path: &Path, here: &Holder, stale: Option<&ClaimId>) -> io::Result<Claiming> {
         // Whoever has judged one may find it gone, taken away by another who has.
         let mut took_over = stale.is_some();
-        loop {
+        for _ in 0..ROUNDS {
             let nonce = format!("{:016x}", RandomState::new().hash_one(path));
             let text = serde_json::to_string(&Written { holder: here.clone(), nonce })?;
             match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
@@ -91,6 +95,7 @@ impl Claim {
             }
             took_over |= take_away(path, &id)?;
         }
+        Err(io::Error::other("the claim beside it changes all the time"))
     }
 
     /// Whether it still stands.
@@ -116,12 +121,19 @@ impl ClaimId {
     }
 
     fn read(path: &Path) -> io::Result<Option<Self>> {
-        let file = match File::open(path) {
+        // Without NONBLOCK, a pipe in its place would be waited for.
+        let how = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let odd = || io::Error::other(format!("{} is not a file: move it away", path.display()));
+        let file = match OpenOptions::new().read(true).custom_flags(how).open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => return Err(odd()),
             Err(error) => return Err(error),
         };
         let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(odd());
+        }
         let mut text = Vec::new();
         file.take(MAX_CLAIM_BYTES).read_to_end(&mut text)?;
         Ok(Some(Self {
