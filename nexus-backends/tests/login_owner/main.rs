@@ -11,6 +11,8 @@ mod issuer;
 mod kills;
 mod lock;
 mod processes;
+mod refusals;
 mod renewed;
 mod stage;
 mod trouble;
+mod unsaved;

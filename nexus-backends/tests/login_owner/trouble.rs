@@ -64,6 +64,10 @@ impl TokenStore for FailingStore {
         self.inner.place()
     }
 
+    fn identity(&self) -> String {
+        self.inner.identity()
+    }
+
     fn read(&self) -> Result<Option<Secret>, StoreError> {
         self.check(Step::Read)?;
         self.inner.read()
@@ -98,7 +102,7 @@ impl PendingWrite for FailingWrite {
 }
 
 /// A store that holds what the stage's holds.
-fn failing_store(stage: &Stage) -> FailingStore {
+pub(crate) fn failing_store(stage: &Stage) -> FailingStore {
     FailingStore::new(MemoryStore::holding(stage.stored().to_text()))
 }
 

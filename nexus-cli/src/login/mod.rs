@@ -37,10 +37,11 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
     let sign_in = strategy(args, name, &context)?;
     let (method, reason) = choose(args.method(), sign_in.method(), surroundings);
     let sign_in = sign_in.with_method(method);
-    let mut keeper = LoginKeeper::at_home(Arc::new(sign_in), &context.home);
-    if let Some(wanted) = args.store {
-        keeper = keeper.in_place(place(wanted)?);
-    }
+    let sign_in = Arc::new(sign_in);
+    let keeper = match args.store {
+        Some(wanted) => LoginKeeper::at_home_in(sign_in, &context.home, place(wanted)?),
+        None => LoginKeeper::at_home(sign_in, &context.home),
+    };
     let mut screen = Screen {
         login: name.as_str(),
         surroundings,
@@ -60,8 +61,6 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
     };
     Ok(match outcome {
         Some(Ok(login)) => {
-            // Where a new login went shows when it is looked for.
-            let _ = keeper.look().await;
             let report = LoginReport::logged_in(name, &login, keeper.place());
             if args.json {
                 say_json(&json!({ "outcome": "logged_in", "login": report }));

@@ -35,6 +35,10 @@ impl TokenStore for Nest {
         "the nest".to_owned()
     }
 
+    fn identity(&self) -> String {
+        self.0.identity()
+    }
+
     fn read(&self) -> Result<Option<Secret>, StoreError> {
         self.0.read()
     }

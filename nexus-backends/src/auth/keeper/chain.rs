@@ -2,7 +2,7 @@
 
 use std::{
     hash::{BuildHasher as _, RandomState},
-    path::PathBuf,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -25,6 +25,9 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(CLAIM_LIFE.as_secs
 /// The shortest and the longest time between two looks at a lock that somebody else holds, in milliseconds.
 const LOOK_AGAIN_MS: std::ops::Range<u64> = 10..50;
 
+/// What is said of a store that panicked.
+const PANICKED: &str = "the store panicked";
+
 /// What a task needs to work for a keeper. Clones are the same keeper.
 #[derive(Clone, Debug)]
 pub(super) struct Chain {
@@ -33,7 +36,6 @@ pub(super) struct Chain {
     pub(super) store: Arc<dyn TokenStore>,
     /// Where a new login is put.
     pub(super) store_of_new: Arc<dyn TokenStore>,
-    pub(super) home: Option<PathBuf>,
     pub(super) lock: Arc<LockPlace>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) desk: Arc<Desk>,
@@ -49,7 +51,7 @@ pub(super) enum Turn {
 
 impl Chain {
     pub(super) fn place(&self) -> String {
-        self.store.place()
+        place_of(&*self.store)
     }
 
     pub(super) fn now(&self) -> SystemTime {
@@ -58,7 +60,8 @@ impl Chain {
 
     pub(super) async fn look(&self) -> Result<Option<StoredLogin>, CredentialError> {
         let store = Arc::clone(&self.store);
-        off_the_runtime(self.place(), move || read(&*store)).await.map_err(unusable)
+        let found = off_the_runtime(self.place(), move || read(&*store)).await.map_err(unusable)?;
+        Ok(found.map(|stored| self.desk.complete(stored)))
     }
 
     /// What is lent of a login as it is; `None` if there should be a fresher one.
@@ -117,24 +120,41 @@ impl Chain {
     }
 }
 
-/// Reads the login of a store.
-pub(super) fn read(store: &dyn TokenStore) -> Result<Option<StoredLogin>, StoreError> {
-    let Some(text) = store.read()? else { return Ok(None) };
-    StoredLogin::from_text(&text).map(Some).map_err(|reason| StoreError::new(store.place(), reason))
+/// Asks a store. One of somebody else's may panic, and what it is asked for may be the only copy of a login.
+pub(super) fn calmly<T>(
+    store: &dyn TokenStore,
+    ask: impl FnOnce(&dyn TokenStore) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(|| ask(store)))
+        .unwrap_or_else(|_panic| Err(StoreError::new(place_of(store), PANICKED)))
 }
 
-/// Finishes a write that was broken off, if what was to be written is newer than what is there.
+/// Where a store is, whatever it does when it is asked.
+pub(super) fn place_of(store: &dyn TokenStore) -> String {
+    catch_unwind(AssertUnwindSafe(|| store.place())).unwrap_or_else(|_panic| "its store".to_owned())
+}
+
+/// Reads the login of a store.
+pub(super) fn read(store: &dyn TokenStore) -> Result<Option<StoredLogin>, StoreError> {
+    let Some(text) = calmly(store, TokenStore::read)? else { return Ok(None) };
+    StoredLogin::from_text(&text).map(Some).map_err(|reason| StoreError::new(place_of(store), reason))
+}
+
+/// Finishes a write that was broken off, if what was to be written is newer than what is there. Of two that were
+/// written to succeed the same one, a new pair is newer than the note that the old one was refused.
 pub(super) fn recover(store: &dyn TokenStore) -> Result<(), StoreError> {
-    let generation = |text: &Secret| StoredLogin::from_text(text).map(|stored| stored.generation);
-    let is_newer = |found: &Secret, there: Option<&Secret>| match (generation(found), there.map(generation)) {
+    let age = |text: &Secret| {
+        StoredLogin::from_text(text).map(|stored| (stored.generation, stored.refused.is_none()))
+    };
+    let is_newer = |found: &Secret, there: Option<&Secret>| match (age(found), there.map(age)) {
         (Ok(found), Some(Ok(there))) => found > there,
         (Ok(_), None) => true,
         // What cannot be read is not replaced: it may be somebody's only login.
         (_, Some(Err(_))) | (Err(_), _) => false,
     };
-    if store.recover(&is_newer)? {
+    if calmly(store, |store| store.recover(&is_newer))? {
         tracing::info!(
-            place = store.place(),
+            place = place_of(store),
             "a login that was written and not yet in its place was put there"
         );
     }
@@ -148,7 +168,7 @@ pub(super) async fn off_the_runtime<T: Send + 'static>(
 ) -> Result<T, StoreError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(stopped) if stopped.is_panic() => Err(StoreError::new(place, "the store panicked")),
+        Err(stopped) if stopped.is_panic() => Err(StoreError::new(place, PANICKED)),
         Err(_) => Err(StoreError::new(place, "the runtime is shutting down")),
     }
 }

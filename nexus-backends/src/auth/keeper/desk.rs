@@ -7,20 +7,23 @@ use std::{
     time::Duration,
 };
 
-use nexus_core::CredentialError;
-use tokio::time::Instant;
+use nexus_core::{CredentialError, Secret};
+use tokio::{task::JoinHandle, time::Instant};
 
+use super::unsaved::Unsaved;
 use crate::auth::{
     RefreshError,
-    lock::{CLAIM_LIFE, ClaimId, LoginLock},
+    lock::{CLAIM_LIFE, ClaimId},
     store::StoredLogin,
 };
 
 /// For how long an issuer that failed is left alone.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Which login: its lock, and the place of its store.
+/// Which login: its lock, and the identity of its store.
 type Key = (PathBuf, String);
+
+static DESKS: Mutex<BTreeMap<Key, Arc<Desk>>> = Mutex::new(BTreeMap::new());
 
 /// What all keepers of one login in this process know together.
 #[derive(Debug, Default)]
@@ -30,9 +33,13 @@ pub(super) struct Desk {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct Known {
     pause: Option<(Instant, Failure)>,
-    unsaved: Option<Unsaved>,
+    /// The refresh token that was refused, and why, where the store could not be told.
+    refused: Option<(Secret, String)>,
+    pub(super) unsaved: Option<Unsaved>,
+    /// The task that tries to write what could not be written.
+    pub(super) saver: Option<JoinHandle<()>>,
     watched: Option<(ClaimId, Instant)>,
 }
 
@@ -43,21 +50,17 @@ pub(super) enum Failure {
     Malformed(String),
 }
 
-/// A login that was renewed and could not be written: the one whose token was spent for it is in the store. Nobody
-/// else may try that one, so the lock is kept with it.
-#[derive(Debug)]
-pub(super) struct Unsaved {
-    pub(super) lock: LoginLock,
-    pub(super) stored: StoredLogin,
-}
-
 impl Desk {
     /// The one desk of a login. It outlives its keepers for as long as it knows something.
     pub(super) fn of(key: Key) -> Arc<Self> {
-        static DESKS: Mutex<BTreeMap<Key, Arc<Desk>>> = Mutex::new(BTreeMap::new());
         let mut desks = DESKS.lock().unwrap_or_else(PoisonError::into_inner);
         desks.retain(|_, desk| Arc::strong_count(desk) > 1 || desk.known().is_worth_keeping());
         Arc::clone(desks.entry(key).or_default())
+    }
+
+    /// Those of all logins.
+    pub(super) fn all() -> Vec<Arc<Self>> {
+        DESKS.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
     }
 
     /// The line of those who wait for a fresher token: the first has it locked.
@@ -80,14 +83,25 @@ impl Desk {
         self.known().pause = None;
     }
 
-    /// Keeps what could not be written.
-    pub(super) fn keep(&self, unsaved: Unsaved) {
-        self.known().unsaved = Some(unsaved);
+    /// Remembers a refusal that could not be noted in the store.
+    pub(super) fn remember_refusal(&self, token: Secret, reason: String) {
+        self.known().refused = Some((token, reason));
     }
 
-    /// Hands out what could not be written.
-    pub(super) fn take_unsaved(&self) -> Option<Unsaved> {
-        self.known().unsaved.take()
+    /// There is a new login, or none: what was known of the one before is of no use.
+    pub(super) fn begin_anew(&self) {
+        let mut known = self.known();
+        (known.pause, known.refused) = (None, None);
+    }
+
+    /// Adds to what the store says of a login what it could not be told.
+    pub(super) fn complete(&self, mut stored: StoredLogin) -> StoredLogin {
+        if let (None, Some((token, reason))) = (&stored.refused, &self.known().refused)
+            && stored.login.refresh_token.as_ref() == Some(token)
+        {
+            stored.refused = Some(reason.clone());
+        }
+        stored
     }
 
     /// Watches the claim that is in the way.
@@ -115,7 +129,7 @@ impl Desk {
             .map(|(claim, _)| claim.clone())
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -126,7 +140,7 @@ impl Known {
     }
 
     fn is_worth_keeping(&self) -> bool {
-        self.pause().is_some() || self.unsaved.is_some() || self.watched.is_some()
+        self.pause().is_some() || self.refused.is_some() || self.unsaved.is_some() || self.watched.is_some()
     }
 }
 

@@ -7,15 +7,14 @@ use tokio::time::Instant;
 
 use super::{
     LoginKeeper,
-    chain::{Chain, LONGEST_WAIT, Turn, a_moment, named, off_the_runtime, read, recover},
-    desk::Unsaved,
-    renewal::write,
+    chain::{Chain, LONGEST_WAIT, Turn, a_moment, calmly, named, off_the_runtime, read, recover},
+    put::write,
+    renewal::Held,
     under_way::UnderWay,
 };
 use crate::auth::{
     Login, LoginScreen, RefreshError, Revocation, SignInError,
-    lock::LoginLock,
-    store::{StoreError, StoredLogin},
+    store::{StoreError, StoredLogin, TokenStore},
 };
 
 /// How long the issuer may take to hear that a login is over, before it is removed here all the same.
@@ -51,13 +50,6 @@ pub enum LoginError {
         /// How long it was waited for.
         waited: Duration,
     },
-}
-
-/// The lock, and with it what could not be written the last time.
-#[derive(Debug)]
-struct Held {
-    lock: LoginLock,
-    unsaved: Option<StoredLogin>,
 }
 
 impl LoginKeeper {
@@ -126,11 +118,11 @@ impl Chain {
     async fn wait_for_lock(&self) -> Result<Held, LoginError> {
         let began = Instant::now();
         loop {
-            if let Some(Unsaved { lock, stored }) = self.desk.take_unsaved() {
-                return Ok(Held { lock, unsaved: Some(stored) });
+            if let Some(unsaved) = self.desk.take_unsaved() {
+                return Ok(Held::Unsaved(Box::new(unsaved)));
             }
             match self.try_lock().await? {
-                Turn::Ours(lock) => return Ok(Held { lock: *lock, unsaved: None }),
+                Turn::Ours(lock) => return Ok(Held::Lock(*lock)),
                 Turn::Busy(holder) if began.elapsed() >= LONGEST_WAIT => {
                     let holder = named(holder.as_ref());
                     return Err(LoginError::Busy { place: self.place(), holder, waited: began.elapsed() });
@@ -142,35 +134,45 @@ impl Chain {
 
     /// Makes sure that a new login can be kept, and that what is there is none that cannot be read.
     fn check_before_sign_in(&self, held: Held) -> Result<(), StoreError> {
-        let Held { lock, unsaved } = held;
+        let _lock = match held {
+            Held::Lock(lock) => lock,
+            Held::Unsaved(unsaved) => unsaved.save().map_err(|failed| {
+                let (unsaved, error) = *failed;
+                self.desk.keep(unsaved);
+                error
+            })?,
+        };
         let store = &*self.store_of_new;
-        if let Some(stored) = unsaved
-            && let Err(error) = write(&*self.store, None, &stored)
-        {
-            self.desk.keep(Unsaved { lock, stored });
-            return Err(error);
-        }
         recover(store)?;
         read(store)?;
-        store.prepare().map(drop)
+        calmly(store, TokenStore::prepare).map(drop)
     }
 
     /// Writes a new login over whatever there was, also over what could not be written.
     fn put_new(&self, held: Held, login: Login) -> Result<(), StoreError> {
-        let _held_until_it_is_written = held.lock;
         let store = &*self.store_of_new;
-        recover(store)?;
-        let before = read(store)?.or(held.unsaved).map_or(0, |stored| stored.generation);
-        let mut stored = StoredLogin::new(login);
-        stored.generation = before.saturating_add(1);
-        write(store, None, &stored)?;
-        self.desk.end_pause();
-        Ok(())
+        let write_over = || {
+            recover(store)?;
+            let unsaved = match &held {
+                Held::Lock(_) => 0,
+                Held::Unsaved(unsaved) => unsaved.stored.generation,
+            };
+            let before = read(store)?.map_or(0, |stored| stored.generation).max(unsaved);
+            let mut stored = StoredLogin::new(login);
+            stored.generation = before.saturating_add(1);
+            write(store, None, &stored)
+        };
+        let outcome = write_over();
+        match (&outcome, held) {
+            (Err(_), Held::Unsaved(unsaved)) => self.desk.keep(*unsaved),
+            (Err(_), Held::Lock(_)) => {}
+            (Ok(()), _) => self.desk.begin_anew(),
+        }
+        outcome
     }
 
     /// Tells the issuer, then removes what is here, all under the lock: no renewal writes it back.
     async fn end(self, held: Held) -> Result<LogOut, LoginError> {
-        let Held { lock, unsaved } = held;
         let found = {
             let store = Arc::clone(&self.store);
             off_the_runtime(self.place(), move || {
@@ -180,7 +182,10 @@ impl Chain {
             })
             .await
         };
-        let found = unsaved.map_or(found, |unsaved| Ok(Some(unsaved)));
+        let found = match &held {
+            Held::Lock(_) => found,
+            Held::Unsaved(unsaved) => Ok(Some(unsaved.stored.clone())),
+        };
         let revocation = match found {
             Ok(None) => None,
             Ok(Some(stored)) => Some(self.revoke(&stored.login).await),
@@ -189,14 +194,19 @@ impl Chain {
                 Some(Err(RefreshError::Malformed { reason }))
             }
         };
-        let store = Arc::clone(&self.store);
-        let was_there = off_the_runtime(self.place(), move || {
-            let _held_until_it_is_gone = lock;
-            store.remove()
+        let (chain, is_revoked) = (self.clone(), matches!(revocation, Some(Ok(_))));
+        let was_logged_in = off_the_runtime(self.place(), move || {
+            let removed = calmly(&*chain.store, TokenStore::remove);
+            match (&removed, held) {
+                // It is still the login, for the next try.
+                (Err(_), Held::Unsaved(unsaved)) if !is_revoked => chain.desk.keep(*unsaved),
+                _ => {}
+            }
+            removed
         })
         .await?;
-        self.desk.end_pause();
-        Ok(LogOut { was_logged_in: was_there, revocation })
+        self.desk.begin_anew();
+        Ok(LogOut { was_logged_in, revocation })
     }
 
     async fn revoke(&self, login: &Login) -> Result<Revocation, RefreshError> {

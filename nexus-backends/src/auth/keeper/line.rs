@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use super::{
     chain::{Chain, LONGEST_WAIT, Turn, a_moment, named, unusable},
     judgement::{self, Wish},
-    renewal::Renewal,
+    renewal::{Held, Renewal},
     under_way::UnderWay,
 };
 use crate::auth::{lock::Holder, store::StoredLogin};
@@ -77,15 +77,16 @@ impl Chain {
         let (chain, wish, under_way) = (self.clone(), wish.clone(), UnderWay::begin());
         let task = tokio::spawn(async move {
             let _until_it_is_over = under_way;
-            let renewal = match chain.desk.take_unsaved() {
-                Some(unsaved) => Renewal::of_unsaved(chain, wish, unsaved),
+            let held = match chain.desk.take_unsaved() {
+                Some(unsaved) => Held::Unsaved(Box::new(unsaved)),
                 None => match chain.try_lock().await {
-                    Ok(Turn::Ours(lock)) => Renewal::new(chain, wish, *lock),
+                    Ok(Turn::Ours(lock)) => Held::Lock(*lock),
                     Ok(Turn::Busy(holder)) => return Tried::Busy(holder),
                     Err(error) => return Tried::Failed(unusable(error)),
                 },
             };
-            renewal.run().await.map_or(Tried::Busy(None), Tried::Over)
+            let outcome = Renewal::new(chain, wish, held).run().await;
+            outcome.map_or(Tried::Busy(None), Tried::Over)
         });
         task.await.unwrap_or_else(|stopped| {
             let why = if stopped.is_panic() { "it panicked" } else { "the runtime is shutting down" };

@@ -3,29 +3,32 @@
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
-use nexus_core::{Credential, CredentialError};
+use nexus_core::{Credential, CredentialError, Secret};
 use tracing::Instrument as _;
 
 use super::{
-    chain::{Chain, off_the_runtime, read, recover, unusable},
-    desk::{self, Failure, Unsaved},
+    chain::{Chain, calmly, off_the_runtime, read, recover, unusable},
+    desk::{self, Failure},
     judgement::{self, Verdict, Wish},
+    put::{LONGEST_PUT, Put, put, write},
+    unsaved::Unsaved,
 };
 use crate::auth::{
     Login, RefreshError,
-    lock::LoginLock,
+    lock::{CLAIM_LIFE, LoginLock},
     store::{PendingWrite, StoreError, StoredLogin, TokenStore},
 };
 
-/// How long a strategy may take: less than it takes others to give up a claim.
+/// How long a strategy may take.
 const LONGEST_REFRESH: Duration = Duration::from_secs(45);
+
+/// How old a lock may be for a token to be spent under it: the strategy and the write have to be done before others
+/// give up a claim.
+const OLDEST_LOCK: Duration =
+    Duration::from_secs(CLAIM_LIFE.as_secs() - LONGEST_REFRESH.as_secs() - LONGEST_PUT.as_secs());
 
 /// For how long a claim that took another one's place has to stand before it counts.
 const SETTLING: Duration = Duration::from_secs(1);
-
-/// How often a new login is written before it is kept in memory, and how long after a failure.
-const WRITES: usize = 3;
-const BETWEEN_WRITES: Duration = Duration::from_millis(100);
 
 /// What a caller gets of a renewal; `None`: the lock was lost, and nothing was spent.
 type Outcome = Option<Result<Option<Credential>, CredentialError>>;
@@ -35,8 +38,14 @@ type Outcome = Option<Result<Option<Credential>, CredentialError>>;
 pub(super) struct Renewal {
     chain: Chain,
     wish: Wish,
-    lock: LoginLock,
-    unsaved: Option<StoredLogin>,
+    held: Held,
+}
+
+/// The lock, or what could not be written the last time, together with its lock.
+#[derive(Debug)]
+pub(super) enum Held {
+    Lock(LoginLock),
+    Unsaved(Box<Unsaved>),
 }
 
 /// What is in the store once the lock is held, and what is to be done about it.
@@ -44,44 +53,36 @@ enum Ready {
     /// It is settled without a renewal, or cannot be renewed.
     Done(Outcome),
     /// Its refresh token is to be spent.
-    Spend { lock: LoginLock, stored: Box<StoredLogin>, pending: Box<dyn PendingWrite> },
+    Spend { lock: Box<LoginLock>, stored: Box<StoredLogin>, pending: Box<dyn PendingWrite> },
 }
 
-/// How a new login was put into the store.
+/// What became of a renewed login.
 enum Kept {
-    /// It is there.
-    Written(StoredLogin),
-    /// Somebody who does not heed the lock was there first.
-    Overtaken(StoredLogin),
-    /// The login was removed by somebody who does not heed the lock.
-    Removed,
+    /// It was put into the store, or found another one there.
+    Put(Put, StoredLogin),
     /// It is in memory only.
     Unsaved(StoreError),
 }
 
 impl Renewal {
-    pub(super) fn new(chain: Chain, wish: Wish, lock: LoginLock) -> Self {
-        Self { chain, wish, lock, unsaved: None }
-    }
-
-    /// One that begins by writing what could not be written before.
-    pub(super) fn of_unsaved(chain: Chain, wish: Wish, unsaved: Unsaved) -> Self {
-        Self { chain, wish, lock: unsaved.lock, unsaved: Some(unsaved.stored) }
+    /// One that begins by writing what could not be written before, if that is what is held.
+    pub(super) fn new(chain: Chain, wish: Wish, held: Held) -> Self {
+        Self { chain, wish, held }
     }
 
     /// Runs it to its end. It has to be on a task that nobody drops: between the request and the write, dropping is
     /// losing the login.
     pub(super) async fn run(self) -> Outcome {
-        let Self { chain, wish, lock, unsaved } = self;
-        if lock.took_over() {
+        let Self { chain, wish, held } = self;
+        if matches!(&held, Held::Lock(lock) if lock.took_over()) {
             tokio::time::sleep(SETTLING).await;
         }
         let prepared = {
             let (chain, wish) = (chain.clone(), wish.clone());
-            off_the_runtime(chain.place(), move || Ok(prepare(&chain, &wish, lock, unsaved))).await
+            off_the_runtime(chain.place(), move || Ok(prepare(&chain, &wish, held))).await
         };
         let (lock, stored, pending) = match prepared {
-            Ok(Ready::Spend { lock, stored, pending }) => (lock, *stored, pending),
+            Ok(Ready::Spend { lock, stored, pending }) => (*lock, *stored, pending),
             Ok(Ready::Done(outcome)) => return outcome,
             Err(error) => return Some(Err(unusable(error))),
         };
@@ -109,45 +110,48 @@ impl Renewal {
 }
 
 /// Reads the store again and gets everything ready, so that the one thing left to go wrong is the issuer.
-fn prepare(chain: &Chain, wish: &Wish, lock: LoginLock, unsaved: Option<StoredLogin>) -> Ready {
+fn prepare(chain: &Chain, wish: &Wish, held: Held) -> Ready {
     let store = &*chain.store;
-    let recovered = recover(store);
-    let found = read(store);
-    let stored = match (found, unsaved) {
-        (Ok(Some(stored)), Some(unsaved)) if unsaved.generation > stored.generation => {
-            match write(store, None, &unsaved) {
-                Ok(()) => unsaved,
-                Err(error) => return still_unsaved(chain, wish, lock, unsaved, &stored, error),
+    let lock = match held {
+        Held::Lock(lock) => lock,
+        Held::Unsaved(unsaved) => match unsaved.save() {
+            Ok(lock) => lock,
+            Err(failed) => {
+                let (unsaved, error) = *failed;
+                chain.desk.keep(unsaved);
+                return Ready::Done(Some(still_unsaved(chain, wish, error)));
             }
-        }
-        (Ok(Some(stored)), _) => stored,
-        (Ok(None), _) => return Ready::Done(Some(Err(chain.missing()))),
-        (Err(error), Some(unsaved)) => {
-            chain.desk.keep(Unsaved { lock, stored: unsaved });
-            return Ready::Done(Some(Err(unusable(error))));
-        }
-        (Err(error), None) => return Ready::Done(Some(Err(unusable(error)))),
+        },
+    };
+    let recovered = recover(store);
+    let stored = match read(store) {
+        Ok(Some(stored)) => chain.desk.complete(stored),
+        Ok(None) => return Ready::Done(Some(Err(chain.missing()))),
+        Err(error) => return Ready::Done(Some(Err(unusable(error)))),
     };
     if let Some(settled) = chain.settle(wish, &stored) {
         return Ready::Done(Some(settled));
     }
-    let pending = match recovered.and_then(|()| store.prepare()) {
+    let pending = match recovered.and_then(|()| calmly(store, TokenStore::prepare)) {
         Ok(pending) => pending,
         Err(error) => return Ready::Done(Some(chain.without_renewal(wish, &stored, unusable(error)))),
     };
-    if lock.is_held() { Ready::Spend { lock, stored: Box::new(stored), pending } } else { Ready::Done(None) }
+    if !lock.is_held() || lock.age() > OLDEST_LOCK {
+        return Ready::Done(None);
+    }
+    Ready::Spend { lock: Box::new(lock), stored: Box::new(stored), pending }
 }
 
+/// What is lent while a renewed login can still not be written.
 fn still_unsaved(
     chain: &Chain,
     wish: &Wish,
-    lock: LoginLock,
-    unsaved: StoredLogin,
-    stored: &StoredLogin,
     error: StoreError,
-) -> Ready {
-    chain.desk.keep(Unsaved { lock, stored: unsaved });
-    Ready::Done(Some(chain.without_renewal(wish, stored, not_kept(error))))
+) -> Result<Option<Credential>, CredentialError> {
+    match read(&*chain.store) {
+        Ok(Some(stored)) => chain.without_renewal(wish, &stored, not_kept(error)),
+        Ok(None) | Err(_) => Err(not_kept(error)),
+    }
 }
 
 /// Spends the refresh token, once. Whatever the strategy does, it ends and does not unwind.
@@ -186,78 +190,67 @@ async fn keep(
     pending: Box<dyn PendingWrite>,
     login: Login,
 ) -> Result<Option<Credential>, CredentialError> {
-    let mut renewed = StoredLogin::new(login);
-    renewed.generation = spent.generation.saturating_add(1);
     let kept = {
-        let (chain, spent) = (chain.clone(), spent.clone());
-        off_the_runtime(chain.place(), move || Ok(put(&chain, lock, &spent, pending, renewed))).await
+        let (chain, token) = (chain.clone(), spent.login.refresh_token.clone());
+        let renewed = StoredLogin::new(login);
+        off_the_runtime(chain.place(), move || Ok(put_or_keep(&chain, lock, token, pending, renewed))).await
     };
     match kept.map_err(unusable)? {
-        Kept::Written(stored) => {
-            let now = chain.now();
-            let reason = match judgement::is_alive(&stored.login, now) {
-                false => "the new token has expired already",
-                // What would be renewed again at once is not: one renewal after the other would follow.
-                true if wish.judge(&stored, now) == Verdict::Renew => "no fresher token came of a renewal",
-                true => {
-                    chain.desk.end_pause();
-                    return Ok(wish.lend(&stored.login));
-                }
-            };
-            let failure = Failure::Malformed(reason.to_owned());
-            chain.desk.begin_pause(&failure);
-            chain.without_renewal(&wish, &stored, failure.at(chain.place()))
-        }
-        Kept::Overtaken(stored) => match chain.settle(&wish, &stored) {
+        Kept::Put(Put::Written, stored) => match shortcoming(&chain, &wish, &spent.login, &stored) {
+            None => {
+                chain.desk.end_pause();
+                Ok(wish.lend(&stored.login))
+            }
+            Some(failure) => {
+                chain.desk.begin_pause(&failure);
+                chain.without_renewal(&wish, &stored, failure.at(chain.place()))
+            }
+        },
+        Kept::Put(Put::Overtaken(stored), _) => match chain.settle(&wish, &stored) {
             Some(settled) => settled,
             None => Ok(wish.lend(&stored.login)),
         },
-        Kept::Removed => Err(chain.missing()),
+        Kept::Put(Put::Removed, _) => Err(chain.missing()),
         Kept::Unsaved(error) => chain.without_renewal(&wish, &spent, not_kept(error)),
     }
 }
 
-/// Puts the new login into the store, or else keeps it at the desk, together with the lock.
-fn put(
-    chain: &Chain,
-    lock: LoginLock,
-    spent: &StoredLogin,
-    pending: Box<dyn PendingWrite>,
-    renewed: StoredLogin,
-) -> Kept {
-    match read(&*chain.store) {
-        Ok(None) => return Kept::Removed,
-        Ok(Some(there)) if there.generation > spent.generation => {
-            tracing::warn!(login = chain.sign_in.name(), "somebody changed a login without its lock");
-            return Kept::Overtaken(there);
-        }
-        Ok(Some(_)) | Err(_) => {}
-    }
-    match write(&*chain.store, Some(pending), &renewed) {
-        Ok(()) => Kept::Written(renewed),
-        Err(error) => {
-            tracing::error!(login = chain.sign_in.name(), %error, "a renewed login could not be written");
-            chain.desk.keep(Unsaved { lock, stored: renewed });
-            Kept::Unsaved(error)
-        }
-    }
+/// Why a new login is of no use for now, although its refresh token had to be kept.
+fn shortcoming(chain: &Chain, wish: &Wish, spent: &Login, stored: &StoredLogin) -> Option<Failure> {
+    let (renewed, now) = (&stored.login, chain.now());
+    let is_the_old_one = renewed.access_token == spent.access_token && renewed.expires_at <= spent.expires_at;
+    let what = if !judgement::is_alive(renewed, now) {
+        "the new token has expired already"
+    } else if is_the_old_one || wish.judge(stored, now) == Verdict::Renew {
+        // What would be renewed again at once is not: one renewal after the other would follow.
+        "no fresher token came of a renewal"
+    } else {
+        return None;
+    };
+    Some(Failure::Malformed(what.to_owned()))
 }
 
-/// Writes a login, more than once if need be: there is no other copy of it.
-pub(super) fn write(
-    store: &dyn TokenStore,
-    mut pending: Option<Box<dyn PendingWrite>>,
-    stored: &StoredLogin,
-) -> Result<(), StoreError> {
-    let text = stored.to_text();
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        let write = pending.take().map_or_else(|| store.prepare(), Ok);
-        match write.and_then(|write| write.commit(&text)) {
-            Ok(()) => return Ok(()),
-            Err(error) if tries == WRITES => return Err(error),
-            Err(_) => std::thread::sleep(BETWEEN_WRITES),
+/// Puts the new login into the store, or else keeps it at the desk, together with the lock.
+fn put_or_keep(
+    chain: &Chain,
+    lock: LoginLock,
+    spent: Option<Secret>,
+    pending: Box<dyn PendingWrite>,
+    mut stored: StoredLogin,
+) -> Kept {
+    let name = chain.sign_in.name().to_owned();
+    match put(&*chain.store, Some(pending), spent.as_ref(), &mut stored) {
+        Ok(put) => {
+            if !matches!(put, Put::Written) {
+                tracing::warn!(login = name, "somebody changed a login without its lock");
+            }
+            Kept::Put(put, stored)
+        }
+        Err(error) => {
+            tracing::error!(login = name, %error, "a renewed login could not be written");
+            let store = Arc::clone(&chain.store);
+            chain.desk.keep(Unsaved { lock, stored, spent, store, name });
+            Kept::Unsaved(error)
         }
     }
 }
@@ -271,29 +264,34 @@ async fn note_refusal(
     pending: Box<dyn PendingWrite>,
     reason: String,
 ) -> Result<Option<Credential>, CredentialError> {
-    let mut noted = spent.clone();
-    noted.generation = spent.generation.saturating_add(1);
-    noted.refused = Some(reason.clone());
-    let (store, generation) = (Arc::clone(&chain.store), spent.generation);
+    let (store, token, why) = (Arc::clone(&chain.store), spent.login.refresh_token.clone(), reason.clone());
     let found = off_the_runtime(chain.place(), move || {
         let _held_until_it_is_written = lock;
         let there = read(&*store)?;
-        if there.as_ref().is_some_and(|there| there.generation <= generation) {
+        if let Some(there) = there.as_ref().filter(|there| there.login.refresh_token == token) {
+            let mut noted = there.clone();
+            noted.generation = there.generation.saturating_add(1);
+            noted.refused = Some(why);
             write(&*store, Some(pending), &noted)?;
         }
         Ok(there)
     })
     .await;
-    let error = chain.over(reason);
+    let error = chain.over(reason.clone());
     match found {
         Ok(None) => Err(chain.missing()),
-        Ok(Some(there)) if there.generation > generation => match chain.settle(&wish, &there) {
-            Some(settled) => settled,
-            None => chain.without_renewal(&wish, &there, error),
-        },
+        Ok(Some(there)) if there.login.refresh_token != spent.login.refresh_token => {
+            match chain.settle(&wish, &there) {
+                Some(settled) => settled,
+                None => chain.without_renewal(&wish, &there, error),
+            }
+        }
         Ok(Some(_)) => chain.without_renewal(&wish, &spent, error),
         Err(unnoted) => {
             tracing::warn!(login = chain.sign_in.name(), error = %unnoted, "a refusal could not be noted");
+            if let Some(token) = spent.login.refresh_token.clone() {
+                chain.desk.remember_refusal(token, reason);
+            }
             chain.without_renewal(&wish, &spent, error)
         }
     }

@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use tokio::sync::watch;
 
+use super::desk::Desk;
+
 /// How many there are.
 static COUNT: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
@@ -25,12 +27,32 @@ impl Drop for UnderWay {
     }
 }
 
-/// Waits until no renewal of this process is under way, by whichever keeper: for programs that are about to end.
+/// Waits until no renewal of this process is under way, by whichever keeper, and tries a last time to write what could
+/// not be written before: for programs that are about to end.
 ///
 /// A renewal goes on when whoever wanted it is gone, and ends with its runtime. One that is cut off between the
 /// issuer's answer and the store costs the login, so a program that drops turns waits for this before it drops its
-/// runtime. The issuer is given half a minute in all; whoever cannot wait so long sets a limit.
+/// runtime. The issuer is given 45 seconds, and its login's store half a minute at worst; a sign-in or a log-out waits
+/// for a login that another process has for 100 seconds. Whoever cannot wait so long sets a limit.
+///
+/// A renewed login that still cannot be written is lost with the process, which is logged as an error.
 pub async fn finish_renewals() {
+    none_is_under_way().await;
+    for desk in Desk::all() {
+        desk.save().await;
+    }
+    // Somebody else may have been at work on one of them.
+    none_is_under_way().await;
+    for (login, place) in Desk::all().iter().filter_map(|desk| desk.unsaved()) {
+        tracing::error!(
+            login,
+            place,
+            "a renewed login could not be written, and is lost if this process ends now"
+        );
+    }
+}
+
+async fn none_is_under_way() {
     // It fails only without a sender, and that one is never dropped.
     let _ = COUNT.subscribe().wait_for(|count| *count == 0).await;
 }

@@ -17,7 +17,7 @@ use std::{
     fs::File,
     io,
     os::unix::fs::FileExt as _,
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
 };
 
 use nexus_core::Secret;
@@ -107,6 +107,10 @@ impl TokenStore for FileStore {
         format!("the file {}", self.path.display())
     }
 
+    fn identity(&self) -> String {
+        format!("file {:?}", path::absolute(&self.path).unwrap_or_else(|_| self.path.clone()))
+    }
+
     fn read(&self) -> Result<Option<Secret>, StoreError> {
         match PrivateFolder::open(self.folder_path()).map_err(|reason| self.error(reason))? {
             Some(folder) => self.read_in(&folder),
@@ -132,16 +136,17 @@ impl TokenStore for FileStore {
         };
         let failed = |error| self.error(explained("it cannot be removed", error));
         let was_there = match statat(&folder, main, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => {
-                refuse_odd_types(&found).map_err(wrong)?;
-                unlinkat(&folder, main, AtFlags::empty()).map_err(failed)?;
-                true
-            }
+            Ok(found) => refuse_odd_types(&found).map(|()| true).map_err(wrong)?,
             Err(Errno::NOENT) => false,
             Err(error) => return Err(failed(error)),
         };
+        // The file goes last: what is unfinished beside no file would be taken for the login.
         for name in folder.names().map_err(wrong)?.iter().filter(|name| is_pending(name, main)) {
             unlinkat(&folder, name, AtFlags::empty()).map_err(failed)?;
+        }
+        if was_there {
+            folder.sync().map_err(wrong)?;
+            unlinkat(&folder, main, AtFlags::empty()).map_err(failed)?;
         }
         folder.sync().map_err(wrong)?;
         Ok(was_there)

@@ -82,6 +82,10 @@ impl TokenStore for KeyringStore {
         format!("the keyring (service {}, user {})", self.service, self.user)
     }
 
+    fn identity(&self) -> String {
+        format!("keyring {:?}", (&self.service, &self.user))
+    }
+
     fn read(&self) -> Result<Option<Secret>, StoreError> {
         let Some(mut bytes) = self.ask(|entry| entry.get_secret().map(Zeroizing::new))? else {
             return Ok(None);

@@ -138,6 +138,11 @@ impl TokenStore for LoginStore {
         }
     }
 
+    /// That of its file, wherever the login is.
+    fn identity(&self) -> String {
+        self.file.identity()
+    }
+
     fn read(&self) -> Result<Option<Secret>, StoreError> {
         let Some(text) = self.file.read()? else { return Ok(None) };
         if let Some(login) = self.login(&text)? {

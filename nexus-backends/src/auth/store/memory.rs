@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use nexus_core::Secret;
@@ -10,24 +13,42 @@ use nexus_core::Secret;
 use super::{PendingWrite, StoreError, TokenStore};
 
 /// Keeps the text in memory. Clones share it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct MemoryStore {
-    text: Arc<Mutex<Option<Secret>>>,
+    kept: Arc<Kept>,
+}
+
+struct Kept {
+    /// No two stores have the same.
+    number: u64,
+    text: Mutex<Option<Secret>>,
 }
 
 impl MemoryStore {
     /// A store with nothing in it.
     pub fn new() -> Self {
-        Self::default()
+        Self::with(None)
     }
 
     /// A store that holds `text`, for hosts that keep it between runs.
     pub fn holding(text: Secret) -> Self {
-        Self { text: Arc::new(Mutex::new(Some(text))) }
+        Self::with(Some(text))
+    }
+
+    fn with(text: Option<Secret>) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self { kept: Arc::new(Kept { number, text: Mutex::new(text) }) }
     }
 
     fn replace(&self, text: Option<Secret>) -> Option<Secret> {
-        std::mem::replace(&mut *self.text.lock().unwrap_or_else(PoisonError::into_inner), text)
+        std::mem::replace(&mut *self.kept.text.lock().unwrap_or_else(PoisonError::into_inner), text)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -42,8 +63,13 @@ impl TokenStore for MemoryStore {
         "the memory of this process".to_owned()
     }
 
+    /// Clones share it, as they share the text.
+    fn identity(&self) -> String {
+        format!("memory {}", self.kept.number)
+    }
+
     fn read(&self) -> Result<Option<Secret>, StoreError> {
-        Ok(self.text.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        Ok(self.kept.text.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
@@ -79,6 +105,8 @@ mod tests {
     fn clones_share_one_text() {
         let store = MemoryStore::new();
         let other = store.clone();
+        assert_eq!(store.identity(), other.identity());
+        assert_ne!(store.identity(), MemoryStore::new().identity());
         assert_eq!(store.read().unwrap(), None);
         let (pending, dropped) = (store.prepare().unwrap(), store.prepare().unwrap());
         pending.commit(&login(1).to_text()).unwrap();

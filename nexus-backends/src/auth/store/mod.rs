@@ -44,6 +44,11 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     /// Where it is, for messages.
     fn place(&self) -> String;
 
+    /// Tells the login apart from every other one, in this process at least. Stores that keep the same text say the
+    /// same, and no two that keep different ones do: whatever is known of a login beside its store goes by this, up
+    /// to tokens that could not be written. A store around another one passes on what that says.
+    fn identity(&self) -> String;
+
     /// Reads the text; `None` if there is none.
     ///
     /// # Errors

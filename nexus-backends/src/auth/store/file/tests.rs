@@ -203,6 +203,24 @@ fn removing_takes_what_was_left_unfinished_along() {
 }
 
 #[test]
+fn the_file_is_removed_last_so_that_nothing_unfinished_is_ever_left_alone() {
+    let place = Place::with_login();
+    std::fs::create_dir(place.auth().join(".vendor.json.1-1.new")).unwrap();
+    place.store.remove().unwrap_err();
+    assert_eq!(generation(&place.store), Some(1));
+    std::fs::remove_dir(place.auth().join(".vendor.json.1-1.new")).unwrap();
+    assert!(place.store.remove().unwrap());
+    assert_eq!(place.names(), [""; 0]);
+}
+
+#[test]
+fn a_file_is_one_store_and_another_file_another() {
+    let (place, other) = (Place::new(), Place::new());
+    assert_eq!(place.store.identity(), FileStore::new(place.store.path()).identity());
+    assert_ne!(place.store.identity(), other.store.identity());
+}
+
+#[test]
 fn readers_never_see_a_part() {
     const WRITES: u64 = 1000;
     let place = Place::with_login();
