@@ -1,11 +1,11 @@
 //! `nexus logout`: ends a login, and says what became of it.
 
-use std::process::ExitCode;
+use std::{fs, io, path::Path, process::ExitCode};
 
 use nexus::{
     BuildContext,
     auth::{
-        LogOut, LoginError, RefreshError, Revocation,
+        LogOut, LoginError, LoginKeeper, RefreshError, Revocation,
         logins::{self, LoginName},
     },
 };
@@ -23,13 +23,17 @@ pub(crate) async fn logout(args: &LogoutArgs) -> Result<ExitCode, String> {
     let mut is_failed = false;
     for name in args.logins() {
         let keeper = logins::keeper(name, &context, &network).map_err(|error| error.to_string())?;
-        let outcome = keeper.log_out().await;
+        let outcome = match is_nothing_there(name, &keeper, &context.home).await {
+            true => Ok(None),
+            false => keeper.log_out().await.map(|done| done.was_logged_in.then_some(done)),
+        };
         is_failed |= outcome.is_err();
         if args.json {
             say_json(&as_json(name, &outcome));
         } else {
             match &outcome {
-                Ok(done) => say(format_args!("{}: {}", name.as_str(), words(done))),
+                Ok(None) => say(format_args!("{}: not logged in; nothing was changed", name.as_str())),
+                Ok(Some(done)) => say(format_args!("{}: {}", name.as_str(), words(done))),
                 Err(error) => eprintln!("nexus: {}: {}", name.as_str(), printable(&error.to_string())),
             }
         }
@@ -37,10 +41,27 @@ pub(crate) async fn logout(args: &LogoutArgs) -> Result<ExitCode, String> {
     Ok(if is_failed { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
+/// Whether there is neither a login nor anything of one, so that nobody has to be locked out and nothing removed. What
+/// cannot be read counts as something.
+async fn is_nothing_there(name: LoginName, keeper: &LoginKeeper, home: &Path) -> bool {
+    matches!(keeper.look().await, Ok(None)) && !has_remains(name, &home.join("auth"))
+}
+
+/// Whether a folder holds more of a login than its lock, such as a write that was broken off.
+fn has_remains(name: LoginName, folder: &Path) -> bool {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => return error.kind() != io::ErrorKind::NotFound,
+    };
+    entries.flatten().any(|entry| {
+        let entry = entry.file_name();
+        let entry = entry.to_string_lossy();
+        let is_of_its_lock = [".lock", ".guard"].iter().any(|ending| entry.ends_with(ending));
+        entry.trim_start_matches('.').starts_with(name.file_name()) && !is_of_its_lock
+    })
+}
+
 fn words(done: &LogOut) -> String {
-    if !done.was_logged_in {
-        return "was not logged in; nothing was changed".to_owned();
-    }
     match &done.revocation {
         Some(Ok(Revocation::Revoked)) => {
             "logged out. The issuer was told, and takes nothing of the login any more".to_owned()
@@ -67,11 +88,11 @@ fn reason(error: &RefreshError) -> String {
     }
 }
 
-fn as_json(name: LoginName, outcome: &Result<LogOut, LoginError>) -> Value {
+fn as_json(name: LoginName, outcome: &Result<Option<LogOut>, LoginError>) -> Value {
     let login = name.as_str();
     match outcome {
         Ok(done) => {
-            let (revocation, reason) = match &done.revocation {
+            let (revocation, reason) = match done.as_ref().and_then(|done| done.revocation.as_ref()) {
                 Some(Ok(Revocation::Revoked)) => ("revoked", None),
                 Some(Ok(Revocation::NotOffered)) => ("not_offered", None),
                 Some(Err(error)) => ("failed", Some(reason(error))),
@@ -80,7 +101,7 @@ fn as_json(name: LoginName, outcome: &Result<LogOut, LoginError>) -> Value {
             json!({
                 "login": login,
                 "outcome": "logged_out",
-                "was_logged_in": done.was_logged_in,
+                "was_logged_in": done.is_some(),
                 "revocation": revocation,
                 "reason": reason,
             })

@@ -1,5 +1,7 @@
 //! Logging out, and what is said of it.
 
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
 use nexus_testkit::issuer::RequestKind;
 
 use crate::home::{Home, issuer};
@@ -20,14 +22,41 @@ fn the_issuer_is_told_and_the_login_is_removed() {
 }
 
 #[test]
-fn who_is_not_logged_in_may_log_out() {
+fn who_is_not_logged_in_may_log_out_and_nothing_is_made_for_it() {
     let home = Home::new();
     let finished = home.nexus(&["logout", "--all"]);
     assert_eq!(finished.code, Some(0), "{finished:?}");
     for name in ["codex", "grok"] {
-        assert!(finished.stdout.contains(&format!("{name}: was not logged in")), "{finished:?}");
+        assert!(finished.stdout.contains(&format!("{name}: not logged in")), "{finished:?}");
     }
     assert!(finished.stderr.is_empty(), "{finished:?}");
+    let outcome = home.nexus(&["logout", "codex", "--json"]).json();
+    assert_eq!((&outcome["outcome"], &outcome["was_logged_in"]), (&"logged_out".into(), &false.into()));
+    assert!(!home.nexus_home().exists(), "logging out of nothing made something");
+}
+
+#[test]
+fn what_a_login_that_was_broken_off_left_behind_goes_with_the_logout() {
+    let (home, issuer) = (Home::new(), issuer());
+    home.log_in("codex", &issuer);
+    let file = home.file("openai-codex");
+    let left = file.with_file_name(".openai-codex.json.1-1.new");
+    fs::rename(&file, &left).unwrap();
+    let finished = home.nexus(&["logout", "codex"]);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(!left.exists() && !file.exists(), "{finished:?}");
+}
+
+#[test]
+fn a_login_that_cannot_be_read_is_removed_all_the_same() {
+    let (home, issuer) = (Home::new(), issuer());
+    home.log_in("codex", &issuer);
+    let file = home.file("openai-codex");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let finished = home.nexus(&["logout", "codex"]);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(finished.stdout.contains("codex: logged out"), "{finished:?}");
+    assert!(!file.exists());
 }
 
 #[test]
