@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args as ClapArgs, ValueEnum};
 use nexus::{auth::logins::LoginName, http::Network};
 
-use super::seconds;
+use super::{issuer_url::issuer_url, seconds};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -36,8 +36,8 @@ pub(crate) struct LoginArgs {
     /// Give up after this many seconds. Default: what the issuer allows
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
-    /// Log in at another issuer than the vendor's
-    #[arg(long, value_name = "URL")]
+    /// Log in at another issuer than the vendor's: by https, or by http at this machine
+    #[arg(long, value_name = "URL", value_parser = issuer_url)]
     pub(crate) issuer: Option<String>,
     /// The client that this program is to the issuer
     #[arg(long, value_name = "ID")]

@@ -1,5 +1,7 @@
 //! The command line.
 
+#[cfg(feature = "login")]
+mod issuer_url;
 #[cfg(feature = "keyring")]
 mod key;
 #[cfg(feature = "login")]

@@ -144,6 +144,17 @@ fn an_issuer_that_is_not_there_is_told() {
 }
 
 #[test]
+fn an_address_that_can_be_no_issuer_is_a_bad_command_line() {
+    for address in ["notaurl", "http://issuer.test", "https://me:pass@issuer.test"] {
+        let home = Home::new();
+        let finished = home.nexus(&["login", "grok", "--json", "--issuer", address]);
+        assert_eq!(finished.code, Some(2), "{finished:?}");
+        assert!(finished.stderr.contains("--issuer"), "{finished:?}");
+        assert!(finished.stdout.is_empty() && !home.nexus_home().exists(), "{finished:?}");
+    }
+}
+
+#[test]
 fn an_earlier_login_stays_until_the_new_one_is_stored() {
     let (home, first) = (Home::new(), issuer());
     home.log_in("codex", &first);
