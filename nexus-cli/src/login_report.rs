@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use nexus::auth::{CredentialError, Login, logins::LoginName, store::StoredLogin};
+use nexus::auth::{CredentialError, Login, logins::LoginName, openai_codex, store::StoredLogin, xai_grok};
 use serde::Serialize;
 
 use crate::{
@@ -25,6 +25,9 @@ pub(crate) struct LoginReport {
     account: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<String>,
+    /// Where it is from and is renewed, if that is not the vendor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issuer: Option<String>,
     /// When the token at hand ends, not the login.
     #[serde(skip_serializing_if = "Option::is_none")]
     token_expires_at: Option<String>,
@@ -100,6 +103,7 @@ impl LoginReport {
             email: shown(&login.identity.email),
             account: shown(&login.identity.account),
             plan: shown(&login.identity.plan),
+            issuer: foreign_issuer(name, login),
             token_expires_at: login.expires_at.map(rfc3339),
             renews_itself: Some(login.refresh_token.is_some()),
             next: Some(format!("nexus logout {}", name.as_str())),
@@ -117,6 +121,7 @@ impl LoginReport {
             email: None,
             account: None,
             plan: None,
+            issuer: None,
             token_expires_at: None,
             renews_itself: None,
             reason: None,
@@ -143,6 +148,9 @@ impl LoginReport {
         }
         if self.renews_itself.is_some() {
             detail("plan", self.plan.as_deref().unwrap_or("not told"));
+        }
+        if let Some(issuer) = &self.issuer {
+            detail("issuer", &format!("{issuer}, not the vendor"));
         }
         if let Some(renews) = self.renews_itself {
             detail("token", &self.token_words(renews, now));
@@ -183,4 +191,17 @@ impl LoginReport {
             (None, _, false) => "its end is not told; it is not renewed".to_owned(),
         }
     }
+}
+
+/// The address of the issuer that a login is from, where it is not the vendor's own.
+fn foreign_issuer(name: LoginName, login: &Login) -> Option<String> {
+    let vendor = match name {
+        LoginName::Codex => Some(openai_codex().url),
+        LoginName::Grok => Some(xai_grok().url),
+        _ => None,
+    };
+    let url = login.origin.get("url")?.as_str()?;
+    let is_the_vendor =
+        vendor.is_some_and(|vendor| vendor.trim_end_matches('/') == url.trim_end_matches('/'));
+    (!is_the_vendor).then(|| printable(url))
 }

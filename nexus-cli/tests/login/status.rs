@@ -73,6 +73,24 @@ fn a_login_is_told_with_its_plan_its_end_and_its_place() {
 }
 
 #[test]
+fn an_issuer_that_is_not_the_vendor_is_told() {
+    let (home, issuer) = (Home::new(), issuer());
+    home.log_in("codex", &issuer);
+    assert_eq!(login(&home.nexus(&["status", "--json"]).json(), "codex")["issuer"], issuer.url());
+    let words = home.nexus(&["status"]).stdout;
+    assert!(words.contains(&format!("{}, not the vendor", issuer.url())), "{words}");
+
+    let mut stored = home.stored("openai-codex");
+    stored["origin"]["url"] = nexus::auth::openai_codex().url.into();
+    home.put("openai-codex", &format!("{stored:#}\n"));
+    let status = home.nexus(&["status", "--json"]).json();
+    assert_eq!(login(&status, "codex")["state"], "logged_in");
+    assert_eq!(login(&status, "codex")["issuer"], Value::Null);
+    let words = home.nexus(&["status"]).stdout;
+    assert!(words.contains("codex: logged in") && !words.contains("issuer"), "{words}");
+}
+
+#[test]
 fn a_token_that_has_expired_is_told_and_not_renewed_by_looking() {
     let home = Home::new();
     let issuer = builder().access_token_life(Duration::from_secs(1)).start().unwrap();
