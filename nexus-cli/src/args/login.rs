@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args as ClapArgs, ValueEnum};
 use nexus::{auth::logins::LoginName, http::Network};
 
-use super::{issuer_url::issuer_url, seconds};
+use super::{issuer_url::issuer_url, login_word::LoginWord, seconds};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -16,7 +16,7 @@ Exit codes: 0 logged in, 1 not logged in, 2 bad command line, 130 cancelled. A l
 until the new one is stored.")]
 pub(crate) struct LoginArgs {
     /// Whose plan
-    #[arg(value_enum, value_name = "LOGIN")]
+    #[arg(value_parser = LoginWord, value_name = "LOGIN")]
     pub(crate) login: Login,
     /// Log in by a code that is entered on any device
     #[arg(long, conflicts_with = "browser")]
@@ -67,7 +67,7 @@ The issuer is told where it has a way to be told; the login is removed from this
 nothing is logged in any more, 1 it could not be removed.")]
 pub(crate) struct LogoutArgs {
     /// Whose plan
-    #[arg(value_enum, value_name = "LOGIN", required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_parser = LoginWord, value_name = "LOGIN", required_unless_present = "all", conflicts_with = "all")]
     login: Option<Login>,
     /// Every login
     #[arg(long)]

@@ -6,6 +6,8 @@ mod issuer_url;
 mod key;
 #[cfg(feature = "login")]
 mod login;
+#[cfg(feature = "login")]
+mod login_word;
 mod run;
 mod status;
 
@@ -104,6 +106,18 @@ mod tests {
         assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
         assert!(seconds("-1").is_err());
         assert!(seconds("soon").is_err());
+    }
+
+    #[cfg(feature = "login")]
+    #[test]
+    fn who_looks_for_claude_s_login_is_told_where_it_is() {
+        for command in ["login", "logout", "status"] {
+            let error = Args::try_parse_from(["nexus", command, "claude"]).unwrap_err().to_string();
+            let told = format!("Claude keeps its own login: run `claude auth {command}`");
+            assert!(error.contains(&told) && !error.contains("similar"), "{error}");
+            let error = Args::try_parse_from(["nexus", command, "codec"]).unwrap_err().to_string();
+            assert!(error.contains("codex"), "{error}");
+        }
     }
 
     #[cfg(feature = "keyring")]

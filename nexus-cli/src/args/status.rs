@@ -9,7 +9,7 @@ configuration could start, or a login that was named is not there; 2 the configu
 pub(crate) struct StatusArgs {
     /// Logins that have to be there, for scripts: `nexus status codex && ...`
     #[cfg(feature = "login")]
-    #[arg(value_enum, value_name = "LOGIN")]
+    #[arg(value_parser = super::login_word::LoginWord, value_name = "LOGIN")]
     pub(crate) logins: Vec<super::login::Login>,
     /// Print JSON
     #[arg(long)]
