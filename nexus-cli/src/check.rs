@@ -7,6 +7,15 @@ use serde_json::json;
 
 use crate::{EXIT_FAILED, args::ConfigArgs, availability::words, config, output::say};
 
+/// A configuration with every key in it.
+const EXAMPLE: &str = include_str!("../../nexus.yaml.example");
+
+/// Prints the example, as it is.
+pub(crate) fn example() -> ExitCode {
+    say(EXAMPLE.trim_end());
+    ExitCode::SUCCESS
+}
+
 pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Result<ExitCode, String> {
     let router = config::load(args)?;
     let kinds = router.kinds();

@@ -15,7 +15,7 @@ pub(crate) fn load(args: &ConfigArgs) -> Result<Router, String> {
 }
 
 /// How to get a configuration.
-pub(crate) const BEGIN: &str = "begin with a copy of nexus.yaml.example";
+pub(crate) const BEGIN: &str = "begin with `nexus check --example > nexus.yaml`";
 
 /// Loads a configuration that was found.
 pub(crate) fn load_file(path: &Path, context: BuildContext) -> Result<Router, String> {

@@ -73,7 +73,8 @@ async fn run(args: Args) -> Result<ExitCode, String> {
     match args.command {
         Command::Run(run) => run::run(&args.config, &run).await,
         Command::Explain { kind, json } => explain::explain(&args.config, kind.as_deref(), json),
-        Command::Check { probe, json } => check::check(&args.config, probe, json).await,
+        Command::Check { example: true, .. } => Ok(check::example()),
+        Command::Check { probe, json, .. } => check::check(&args.config, probe, json).await,
         Command::Status(status) => status::status(&args.config, &status).await,
         #[cfg(feature = "login")]
         Command::Login(login) => login::login(&login).await,

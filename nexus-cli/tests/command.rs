@@ -77,7 +77,18 @@ fn no_configuration_is_told_with_the_way_out() {
     let place = Place(tempfile::tempdir().unwrap());
     let output = place.nexus(&["explain"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("nexus.yaml.example"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("nexus check --example > nexus.yaml"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_example_that_the_hint_names_is_a_configuration() {
+    let place = Place(tempfile::tempdir().unwrap());
+    let output = place.nexus(&["check", "--example"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    fs::write(place.path().join("nexus.yaml"), &output.stdout).unwrap();
+    let output = place.nexus(&["check"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("executor"), "{}", stdout(&output));
 }
 
 #[test]

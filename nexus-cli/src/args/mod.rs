@@ -61,6 +61,9 @@ pub(crate) enum Command {
         /// Also ask each backend whether it could start: its program, its version, its credential. No model call
         #[arg(long)]
         probe: bool,
+        /// Print a configuration with every key in it, to begin with, and read nothing
+        #[arg(long, conflicts_with_all = ["probe", "json"])]
+        example: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -27,7 +27,7 @@ fn a_machine_with_nothing_is_told_what_to_do_next() {
         "nexus login codex",
         "claude: the program's own login; Nexus does not look at it: `claude auth status` tells",
         "configuration: none",
-        "nexus.yaml.example",
+        "nexus check --example > nexus.yaml",
     ] {
         assert!(finished.stdout.contains(words), "{words:?} is not in {}", finished.stdout);
     }
