@@ -97,11 +97,10 @@ async fn simulated() -> Result<(), AnyError> {
     let tokens: BTreeSet<_> =
         model.main_calls().iter().filter_map(|call| call.bearer().map(str::to_owned)).collect();
     println!(
-        "   {TURNS} answers. The issuer was asked to renew it {} time, and saw {} tokens twice; the model saw {} \
-         access tokens.",
-        issuer.count(RequestKind::Refresh),
-        issuer.reuses(),
-        tokens.len(),
+        "   {TURNS} answers. The issuer was asked to renew it {}, and saw {} twice; the model saw {}.",
+        counted(issuer.count(RequestKind::Refresh), "time"),
+        counted(issuer.reuses(), "token"),
+        counted(tokens.len(), "access token"),
     );
 
     println!("\n5. Sign out.");
@@ -201,7 +200,12 @@ fn describe(login: &Login) {
         login.access_token,
         left.unwrap_or_else(|| "its end is not told".into())
     );
-    println!("   refresh token  {:?}", login.refresh_token);
+    println!("   refresh token  {}", if login.refresh_token.is_some() { "kept" } else { "none" });
+}
+
+/// A number of things, in words.
+fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Where turns run. A backend without a credential of its own uses the login that `nexus login` makes; the simulated
