@@ -152,6 +152,12 @@ pub enum RefreshError {
         /// What is wrong with it, without any of it that may be secret.
         reason: String,
     },
+    /// The issuer was not asked. Nothing is spent.
+    #[error("the issuer was not asked: {reason}")]
+    Unasked {
+        /// Why not.
+        reason: String,
+    },
 }
 
 /// What became of a login at the issuer.

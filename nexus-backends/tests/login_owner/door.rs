@@ -75,7 +75,7 @@ async fn a_login_that_makes_no_sense_can_be_removed_and_the_issuer_is_said_not_t
     std::fs::write(&file, "{ torn").unwrap();
     let gone = stage.keeper().log_out().await.unwrap();
     assert!(gone.was_logged_in);
-    assert!(matches!(gone.revocation, Some(Err(RefreshError::Malformed { .. }))), "{gone:?}");
+    assert!(matches!(gone.revocation, Some(Err(RefreshError::Unasked { .. }))), "{gone:?}");
     assert!(!file.exists());
 }
 

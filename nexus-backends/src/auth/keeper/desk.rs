@@ -158,7 +158,9 @@ impl Failure {
 pub(super) fn sorted(error: RefreshError) -> Result<Failure, String> {
     match error {
         RefreshError::Refused { reason } => Err(reason),
-        RefreshError::Unreachable { reason } => Ok(Failure::Unreachable(reason)),
+        RefreshError::Unreachable { reason } | RefreshError::Unasked { reason } => {
+            Ok(Failure::Unreachable(reason))
+        }
         RefreshError::Malformed { reason } => Ok(Failure::Malformed(reason)),
     }
 }

@@ -190,8 +190,8 @@ impl Chain {
             Ok(None) => None,
             Ok(Some(stored)) => Some(self.revoke(&stored.login).await),
             Err(error) => {
-                let reason = format!("it was not told, as the login cannot be read: {}", error.reason);
-                Some(Err(RefreshError::Malformed { reason }))
+                let reason = format!("the login cannot be read: {}", error.reason);
+                Some(Err(RefreshError::Unasked { reason }))
             }
         };
         let (chain, is_revoked) = (self.clone(), matches!(revocation, Some(Ok(_))));

@@ -97,6 +97,7 @@ impl From<RefreshError> for SignInError {
             RefreshError::Refused { reason } => Self::Declined { reason },
             RefreshError::Unreachable { reason } => Self::Unreachable { reason },
             RefreshError::Malformed { reason } => Self::Malformed { reason },
+            RefreshError::Unasked { reason } => Self::Unsupported { reason },
         }
     }
 }
