@@ -46,7 +46,8 @@ use super::{
 ///
 /// - A token that is alive keeps working whatever a renewal does.
 /// - A renewal that the issuer refused is noted in the store. Nobody spends that token again; a person has to sign in.
-/// - After a renewal that failed otherwise the issuer is left alone for 5 seconds, by all keepers of this process.
+/// - After a renewal that failed otherwise, or that brought no fresher token, all keepers of this process leave the issuer
+///   alone for 5 seconds.
 /// - A new login that cannot be written is lent to nobody. It stays in memory, with its lock, and is tried again until it
 ///   can be written.
 /// - A renewal that has begun is finished, also if the future that began it is dropped: it runs on a task of its own,

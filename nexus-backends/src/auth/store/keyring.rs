@@ -1,14 +1,20 @@
 //! The keyring of the system: Secret Service, macOS Keychain, Windows Credential Manager. Only the first is proven.
 //!
 //! A keyring may ask a person for a password, and wait. So each question is asked on a thread of its own, and is given
-//! up after [`ANSWER_WITHIN`]; once the keyring is unlocked, the next one is answered. How a text is replaced without
-//! loss, and when it is on the disk, is up to the keyring's service; what was written is read back before it counts.
+//! up after [`ANSWER_WITHIN`]; once the keyring is unlocked, the next one is answered. A write that was given up might
+//! be done later, over something newer; so one is begun only where the keyring has just answered. How a text is replaced
+//! without loss, and when it is on the disk, is up to the keyring's service; what was written is read back before it
+//! counts.
 //!
 //! The connection is made once for the whole process. A service that is started later is not found by it.
 //!
 //! Out of reach of our overwriting are the buffers of the D-Bus client and the memory of the service.
 
-use std::{sync::mpsc, thread, time::Duration};
+use std::{
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use ::keyring::{Error, v1::Entry};
 use nexus_core::Secret;
@@ -16,9 +22,10 @@ use zeroize::Zeroizing;
 
 use super::{PendingWrite, StoreError, TokenStore};
 
-/// How long one answer of the keyring is waited for. A refresh asks three times, and has to end within the time that a
-/// claim on a network home is honoured.
-const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// How long one answer of the keyring is waited for. Once its token is spent, a login's refresh asks four times (what is
+/// there, then the three of a [write](KeyringStore::write)), or for a second try five times, and has to end within the
+/// time that a claim on a network home is honoured.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The service under which everything of Nexus stands.
 pub(super) const SERVICE: &str = "nexus";
@@ -47,9 +54,13 @@ impl KeyringStore {
     ) -> Result<Option<T>, StoreError> {
         let Self { service, user } = self.clone();
         let (answer, answered) = mpsc::sync_channel(1);
+        let began = Instant::now();
         let asked = thread::Builder::new().name("nexus-keyring".to_owned()).spawn(move || {
-            // Nobody listens any more once the time is up.
-            let _ = answer.send(Entry::new(&service, &user).and_then(|entry| question(&entry)));
+            let entry = Entry::new(&service, &user);
+            // Nobody listens any more once the time is up, and what nobody waits for is not done.
+            if began.elapsed() < ANSWER_WITHIN {
+                let _ = answer.send(entry.and_then(|entry| question(&entry)));
+            }
         });
         if let Err(error) = asked {
             return Err(self.error(format!("no thread could be started ({error})")));
@@ -67,7 +78,9 @@ impl KeyringStore {
         }
     }
 
+    /// Asks three times: whether the keyring answers, to write, and what it has kept.
     fn write(&self, text: &Secret) -> Result<(), StoreError> {
+        self.ask(|entry| entry.get_secret().map(Zeroizing::new))?;
         let bytes = Zeroizing::new(text.expose().as_bytes().to_vec());
         self.ask(move |entry| entry.set_secret(&bytes))?;
         match self.read()? {

@@ -41,17 +41,10 @@ pub struct LoginStore {
     file: FileStore,
     home: PathBuf,
     name: String,
-    aim: Aim,
+    /// Where it is put, wherever it is; `None`: where it is.
+    moving_to: Option<StorePlace>,
     /// Where the login was when it was last looked for, for messages.
     was_in_keyring: Arc<AtomicBool>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Aim {
-    /// Where the login is; if there is none, in this place.
-    Stay(StorePlace),
-    /// In this place, wherever the login is.
-    Move(StorePlace),
 }
 
 impl LoginStore {
@@ -62,15 +55,9 @@ impl LoginStore {
             file: FileStore::new(nexus_home.join("auth").join(format!("{name}.json"))),
             home: nexus_home.to_owned(),
             name: name.to_owned(),
-            aim: Aim::Stay(StorePlace::File),
+            moving_to: None,
             was_in_keyring: Arc::default(),
         }
-    }
-
-    /// States where a login is put if there is none yet. One that is there stays where it is.
-    #[must_use]
-    pub fn with_place(self, place: StorePlace) -> Self {
-        Self { aim: Aim::Stay(place), ..self }
     }
 
     /// States where every login is put that is written from now on, wherever it was.
@@ -79,15 +66,11 @@ impl LoginStore {
     /// stays, and a refresh has spent that one.
     #[must_use]
     pub fn moving_to(self, place: StorePlace) -> Self {
-        Self { aim: Aim::Move(place), ..self }
+        Self { moving_to: Some(place), ..self }
     }
 
     /// Where the login is; `None` if there is none.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`].
-    pub fn present_place(&self) -> Result<Option<StorePlace>, StoreError> {
+    fn present_place(&self) -> Result<Option<StorePlace>, StoreError> {
         let Some(text) = self.file.read()? else {
             self.was_in_keyring.store(false, Ordering::Relaxed);
             return Ok(None);
@@ -160,10 +143,7 @@ impl TokenStore for LoginStore {
 
     fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
         let from = self.present_place()?;
-        let to = match self.aim {
-            Aim::Stay(first) => from.unwrap_or(first),
-            Aim::Move(place) => place,
-        };
+        let to = self.moving_to.or(from).unwrap_or_default();
         let was_in_keyring = self.was_in_keyring.clone();
         match to {
             StorePlace::File => {

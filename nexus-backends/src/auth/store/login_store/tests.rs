@@ -51,10 +51,6 @@ fn a_login_is_put_in_a_file_unless_told_otherwise() {
     assert_eq!(fs::read_to_string(&file).unwrap(), login(1).to_text().expose());
     assert_eq!(store.place(), format!("the file {}", file.display()));
 
-    // What is there stays there.
-    let pending = store.clone().with_place(StorePlace::Keyring).prepare().unwrap();
-    pending.commit(&login(2).to_text()).unwrap();
-    assert_eq!(fs::read_to_string(&file).unwrap(), login(2).to_text().expose());
     assert!(store.remove().unwrap());
     assert!(!store.remove().unwrap());
     assert_eq!(store.read().unwrap(), None);
@@ -154,7 +150,7 @@ fn a_build_without_keyrings_says_where_the_login_is() {
     }
     assert_eq!(fs::read_to_string(home.auth().join("vendor.json")).unwrap(), POINTER);
     let nowhere = Home::new();
-    assert!(nowhere.store().with_place(StorePlace::Keyring).prepare().is_err());
+    assert!(nowhere.store().moving_to(StorePlace::Keyring).prepare().is_err());
 }
 
 #[cfg(feature = "keyring")]
