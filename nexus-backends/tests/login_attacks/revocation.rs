@@ -89,5 +89,8 @@ async fn what_did_not_work_is_told() {
     }
     let wire = Wire::answering([]);
     let unsafe_place = RevocationStyle::Form { endpoint: "http://issuer.test/revoke".into() };
-    assert!(matches!(revoked(&login(&wire, unsafe_place)).await, Err(RefreshError::Unreachable { .. })));
+    assert!(matches!(revoked(&login(&wire, unsafe_place)).await, Err(RefreshError::Unasked { .. })));
+    let nowhere = renewal::login(&wire, "canary-old").with_origin(serde_json::Map::new());
+    assert!(matches!(revoked(&nowhere).await, Err(RefreshError::Unasked { .. })));
+    assert!(wire.asked().is_empty());
 }

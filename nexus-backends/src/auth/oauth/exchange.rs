@@ -21,7 +21,7 @@ pub(super) async fn code(
     verifier: &Secret,
     redirect_uri: &str,
 ) -> Result<Granted, RefreshError> {
-    let unusable = |reason| RefreshError::Unreachable { reason };
+    let unusable = |reason| RefreshError::Unasked { reason };
     let endpoint = issuer.endpoint(&issuer.token_endpoint).map_err(unusable)?;
     let redirect_url =
         RedirectUrl::new(redirect_uri.to_owned()).map_err(|error| unusable(error.to_string()))?;

@@ -19,7 +19,7 @@ use crate::auth::{Login, RefreshError, Revocation};
 
 /// Revokes the refresh token of `login`, and with it what was made from it; where it has none, the access token.
 pub(super) async fn revoke(caller: &Caller, login: &Login) -> Result<Revocation, RefreshError> {
-    let unusable = |reason| RefreshError::Unreachable { reason };
+    let unusable = |reason| RefreshError::Unasked { reason };
     let issuer = Issuer::of(login).map_err(unusable)?;
     let (token, hint) = match &login.refresh_token {
         Some(token) => (token, "refresh_token"),
