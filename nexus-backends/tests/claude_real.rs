@@ -19,6 +19,8 @@ mod support;
 mod account;
 #[path = "claude_real/answer.rs"]
 mod answer;
+#[path = "claude_real/fence.rs"]
+mod fence;
 #[path = "claude_real/first_party.rs"]
 mod first_party;
 #[path = "claude_real/request.rs"]

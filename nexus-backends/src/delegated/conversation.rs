@@ -2,7 +2,12 @@
 //! machine that reads its output. While the process runs, a conversation may look at the record that the CLI
 //! keeps in its home, and does no other input or output, so that a transcript in and events out is its test.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -50,20 +55,33 @@ pub(crate) struct TurnPlan {
     /// The effort asked for, clamped to the backend's range.
     pub(crate) effort: Option<AppliedEffort>,
     /// Where the process works: the request's directory made absolute, or an empty private one.
-    pub(crate) working_directory: std::path::PathBuf,
+    pub(crate) working_directory: PathBuf,
     /// Whether the working directory is a private one that the request did not name.
     pub(crate) is_private_directory: bool,
     /// The folder of everything that Nexus keeps: `sessions` in it outlives a turn.
-    pub(crate) nexus_home: std::path::PathBuf,
+    pub(crate) nexus_home: PathBuf,
 }
 
 /// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
 const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
 
+/// The folder of the logins, below `$NEXUS_HOME`.
+const LOGINS: &str = "auth";
+
 impl TurnPlan {
     /// How long a credential borrowed for the turn should live.
     pub(crate) fn lifetime(&self) -> Duration {
         self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
+    }
+
+    /// The folder with the logins of Nexus's own, by each name it goes by: no tool of a model has any business there.
+    /// It may not exist.
+    pub(crate) fn login_folders(&self) -> Vec<PathBuf> {
+        let home = std::path::absolute(&self.nexus_home).unwrap_or_else(|_| self.nexus_home.clone());
+        let named = home.join(LOGINS);
+        let real = named.canonicalize().or_else(|_| io::Result::Ok(home.canonicalize()?.join(LOGINS)));
+        let real = real.ok().filter(|real| *real != named);
+        [named].into_iter().chain(real).collect()
     }
 }
 

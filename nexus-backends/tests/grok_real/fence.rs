@@ -2,6 +2,7 @@
 
 use nexus_core::{ErrorKind, ToolAccess, ToolCallStatus, TurnRequest};
 use nexus_testkit::sim::{Reply, Scenario, ToolCall};
+use serde_json::json;
 
 use super::support::Stage;
 
@@ -141,4 +142,47 @@ async fn nothing_inside_the_fence_outlives_a_cancelled_turn() {
     assert!(runs, "the tool runs: {error:?}");
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     assert!(!is_alive(&mark), "{:?}", error.process());
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn the_logins_are_closed_to_tools_that_read_and_inside_the_fence_to_all() {
+    let mark = "canary-of-what-makes-new-tokens";
+    for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
+        let stage = Stage::new(Reply::text("unused"));
+        let login = stage.write("nexus/auth/grok-build.json", mark).to_str().unwrap().to_owned();
+        let folder = stage.path("nexus/auth").to_str().unwrap().to_owned();
+        let above = stage.path("nexus").to_str().unwrap().to_owned();
+        // A file beside it shows that the tools work there.
+        let beside = stage.write("nexus/beside.txt", "this-can-be-read").to_str().unwrap().to_owned();
+        let mut calls = vec![
+            ToolCall::function("read_file", json!({ "target_file": login })),
+            ToolCall::function(
+                "read_file",
+                json!({ "target_file": format!("{above}/tmp/../auth/grok-build.json") }),
+            ),
+            ToolCall::function("grep", json!({ "pattern": "canary-o[f]", "path": folder })),
+            ToolCall::function("grep", json!({ "pattern": "canary-o[f]|this-can", "path": above })),
+            ToolCall::function("read_file", json!({ "target_file": beside })),
+        ];
+        if access == ToolAccess::WorkspaceWrite {
+            // The name of the folder in a command would be denied before it runs.
+            calls.push(ToolCall::shell(format!("cd '{above}' && ls -A a*h && cat a*h/*; echo looked")));
+        }
+        let count = calls.len();
+        stage.sim.set_scenario([Reply::calls(calls), Reply::text("I looked.")]);
+        let request = TurnRequest::new("Look.").with_tool_access(access).in_directory(stage.path("work"));
+        let ran = stage.run_as_asked(request).await;
+        assert_eq!(ran.result().text, "I looked.", "{access:?}");
+        assert_eq!(ran.result().tool_calls.len(), count, "{access:?}");
+        // The events tell of some tools how much they found, and the model what.
+        let told = stage.calls().last().unwrap().conversation.tool_results().join("\n");
+        let seen = format!("{}{told}", ran.tool_text());
+        assert!(!seen.contains(mark), "{access:?}: {seen}");
+        if access != ToolAccess::WorkspaceWrite {
+            assert!(seen.contains("this-can-be-read"), "{access:?}: {seen}");
+        } else {
+            assert!(seen.contains("looked"), "{access:?}: {seen}");
+        }
+    }
 }

@@ -1,13 +1,20 @@
 //! The command line. No prompt, no system text, no schema and no secret stands on it: they go by standard
 //! input and by the environment.
 
-use std::ffi::{OsStr, OsString};
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
 
 use nexus_core::{AppliedEffort, Effort, ToolAccess, TurnRequest};
+use serde_json::json;
 
 use super::tools::{EVERYTHING, READERS};
 
 /// Builds the command line of one process.
+///
+/// The CLI's own tools are kept out of the folders in `closed`. What its shell runs is not, unless the CLI can tell
+/// from the command that it reads there.
 ///
 /// Every option that takes a list has the form `--option=value`: otherwise it swallows the words behind it.
 pub(super) fn arguments(
@@ -15,6 +22,7 @@ pub(super) fn arguments(
     effort: Option<AppliedEffort>,
     keeps_session: bool,
     resume: Option<&str>,
+    closed: &[PathBuf],
 ) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = [
         "-p",
@@ -54,6 +62,9 @@ pub(super) fn arguments(
             option(name, OsStr::new(&list));
         }
     }
+    if request.tool_access != ToolAccess::ScopedOnly {
+        option("--settings", OsStr::new(&closing(closed)));
+    }
     for root in &request.extra_roots {
         option("--add-dir", std::path::absolute(root).as_deref().unwrap_or(root).as_os_str());
     }
@@ -71,6 +82,14 @@ pub(super) fn arguments(
         None => {}
     }
     arguments
+}
+
+/// Settings that deny the CLI's tools these folders, whatever else allows them.
+fn closing(folders: &[PathBuf]) -> String {
+    let folders = || folders.iter().map(|folder| folder.display());
+    // One slash more than the path has makes it one from the root. A rule for reading holds for searching, too.
+    let rules = folders().flat_map(|folder| ["Read", "Edit"].map(|tool| format!("{tool}(/{folder}/**)")));
+    json!({ "permissions": { "deny": rules.collect::<Vec<_>>() } }).to_string()
 }
 
 /// The steps of effort that the CLI takes.
@@ -94,7 +113,7 @@ mod tests {
 
     fn words(request: &TurnRequest) -> Vec<String> {
         let effort = request.effort.and_then(|effort| effort.clamp_to(&EFFORTS));
-        let arguments = arguments(request, effort, false, None);
+        let arguments = arguments(request, effort, false, None, &["/nexus/auth".into()]);
         arguments.into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 
@@ -133,6 +152,11 @@ mod tests {
         let at = |access| words(&TurnRequest::new("x").with_tool_access(access));
         let has = |words: &[String], word: &str| words.iter().any(|one| one == word);
         assert!(has(&at(ToolAccess::ReadOnly), "--tools=Read,Glob,Grep"));
+        let closing =
+            r#"--settings={"permissions":{"deny":["Read(//nexus/auth/**)","Edit(//nexus/auth/**)"]}}"#;
+        for access in ToolAccess::ALL {
+            assert_eq!(has(&at(access), closing), access != ToolAccess::ScopedOnly, "{access:?}");
+        }
         let fenced = at(ToolAccess::WorkspaceWrite);
         assert!(has(&fenced, "--permission-mode=acceptEdits"));
         assert!(!fenced.iter().any(|word| word.starts_with("--allowedTools")));

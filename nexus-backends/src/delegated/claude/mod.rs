@@ -19,6 +19,11 @@
 //! shell the agent can read a key, and with some effort (`/proc`) either. Its own switch against that
 //! (`CLAUDE_CODE_SUBPROCESS_ENV_SCRUB`) needs a sandbox that most machines lack, and stops every command there.
 //!
+//! The folder with Nexus's own logins (`$NEXUS_HOME/auth`) is denied to the CLI's tools that read or write files, at
+//! every level. What its shell runs goes by no such rule, unless the CLI can tell from the command that it reads
+//! there: at the levels with a shell, a command can read logins that lie in files. A keyring keeps them from that
+//! folder.
+//!
 //! The user's own login is never opened here; the CLI renews it by itself. So that parallel starts do not race for
 //! that, the first process goes alone until the model has answered it, for 15 seconds at most, and others
 //! wait for it; then nobody waits for five minutes. A waiting turn can be cancelled, and its limits count. With a
@@ -261,7 +266,9 @@ impl Cli for Claude {
         let token = lease.as_ref().map(|lease| &lease.credential().token);
         let place = home::settle(plan, &attempt, &self.settings, &self.context, token)?;
         let keeps_session = place.session.is_kept();
-        let arguments = args::arguments(request, plan.effort, keeps_session, place.resume.as_deref());
+        let closed = plan.login_folders();
+        let arguments =
+            args::arguments(request, plan.effort, keeps_session, place.resume.as_deref(), &closed);
         let model_and_effort = request.model.as_ref().zip(plan.effort);
         let first_turn = match lease {
             Some(_) => None,

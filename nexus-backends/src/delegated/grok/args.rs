@@ -28,6 +28,8 @@ pub(super) struct Arguments {
     pub(super) agent_file: Option<PathBuf>,
     /// The CLI's own folder, which tools that read files are kept out of.
     pub(super) grok_home: PathBuf,
+    /// More such folders: those with the logins.
+    pub(super) closed: Vec<PathBuf>,
 }
 
 /// Which conversation it is.
@@ -75,11 +77,15 @@ impl Arguments {
             option("--tools", tools.into());
         }
         option("--disallowed-tools", tools::disallowed(self.access).into());
-        for tool in ["Read", "Grep", "Edit"] {
-            let mut rule = OsString::from(format!("{tool}("));
-            rule.push(&self.grok_home);
-            rule.push("/**)");
-            option("--deny", rule);
+        for folder in [&self.grok_home].into_iter().chain(&self.closed) {
+            // The second names the folder itself, which only a search is given.
+            for (tool, below) in [("Read", "/**"), ("Grep", "/**"), ("Grep", ""), ("Edit", "/**")] {
+                let mut rule = OsString::from(format!("{tool}("));
+                rule.push(folder);
+                rule.push(below);
+                rule.push(")");
+                option("--deny", rule);
+            }
         }
         option("--background-wait-timeout", BACKGROUND_WAIT_SECONDS.into());
         all.extend(["--verbatim".into(), "--no-auto-update".into()]);
@@ -105,6 +111,7 @@ mod tests {
             model_calls: Some(7),
             agent_file: Some("/h/agent.md".into()),
             grok_home: "/h/grok".into(),
+            closed: vec!["/nexus/auth".into()],
         }
     }
 
@@ -124,6 +131,8 @@ mod tests {
             "--agent /h/agent.md",
             "--tools read_file,list_dir,grep,todo_write",
             "--deny Read(/h/grok/**)",
+            "--deny Read(/nexus/auth/**)",
+            "--deny Grep(/nexus/auth/**)",
             "--verbatim",
         ] {
             assert!(text.contains(part), "{part} in {text}");

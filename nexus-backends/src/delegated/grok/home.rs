@@ -191,6 +191,21 @@ fn told_end(credential: &Credential, now: SystemTime) -> Option<SystemTime> {
     Some(UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
+/// Keeps searches that begin above a folder out of it: rules name what a search is given, not what it finds. A folder
+/// that does not exist needs nothing.
+pub(super) fn hide_from_searches(folder: &Path) -> io::Result<()> {
+    use std::{fs::OpenOptions, io::Write as _, os::unix::fs::OpenOptionsExt as _};
+
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(".ignore"));
+    match made {
+        Ok(mut file) => file.write_all(b"*\n"),
+        Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Lets the CLI run our hooks around each tool; see [`gate`](super::gate).
 pub(super) fn write_gate(home: &RunHome) -> io::Result<()> {
     forget(&grok_folder(home).join("hooks/gate.json"))?;

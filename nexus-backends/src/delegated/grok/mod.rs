@@ -5,6 +5,11 @@
 //! The other streaming format hides a running tool's output and the reasoning tokens, joins an answer that
 //! was cut with the next attempt just the same, and gives no text at all when a turn fails.
 //!
+//! The folder with Nexus's own logins (`$NEXUS_HOME/auth`) is denied to the CLI's tools that read, search or write
+//! files, at every level, and to shell commands that name it; a file `.ignore` in it keeps searches out that begin
+//! above. At `WorkspaceWrite` it is empty inside the fence, for every program. At `Unrestricted` there is no fence,
+//! and a command that finds it by another name reads logins that lie in files. A keyring keeps them from that folder.
+//!
 //! Source: observed with grok 1.0.41.
 
 mod answer;
@@ -58,8 +63,8 @@ const INSTALL: &str = "install it with `npm install -g @xai-official/grok`, or n
 
 /// The kind `grok-cli`: Grok Build, with its own loop and tools.
 ///
-/// Settings: `executable`, `credential` (default: the login of `nexus login grok`), `billing` (`plan`, the default: an access token of
-/// a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`.
+/// Settings: `executable`, `credential` (default: the login of `nexus login grok`), `billing` (`plan`, the default: an
+/// access token of a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GrokCli;
 

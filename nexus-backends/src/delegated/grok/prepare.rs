@@ -100,6 +100,12 @@ impl Grok {
             SessionMode::Ephemeral => Keeping::for_this_turn(session_id),
             _ => Keeping::below(&plan.nexus_home, session_id),
         };
+        let closed = plan.login_folders();
+        for folder in &closed {
+            if let Err(error) = home::hide_from_searches(folder) {
+                tracing::warn!(folder = %folder.display(), %error, "a search from above may find what is in there");
+            }
+        }
         let arguments = Arguments {
             prompt_file,
             directory: plan.working_directory.clone(),
@@ -110,6 +116,7 @@ impl Grok {
             model_calls: request.limits.model_calls,
             agent_file,
             grok_home,
+            closed,
         };
         let environment = self
             .child_environment(request, &home)
@@ -280,6 +287,7 @@ impl Grok {
                     roots: [plan.working_directory.as_path()].into_iter().chain(roots).collect(),
                     home: home.path(),
                     readable: readable.filter(|path| path.exists()).collect(),
+                    closed: plan.login_folders().iter().filter_map(|path| path.canonicalize().ok()).collect(),
                 };
                 let wrapped = sandbox::wrap(&fence, executable.path(), arguments.build());
                 Invocation::new(bubblewrap.clone(), &plan.working_directory).arguments(wrapped)

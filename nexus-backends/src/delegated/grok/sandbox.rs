@@ -2,8 +2,8 @@
 //!
 //! Grok has a sandbox of its own, which also needs bubblewrap and leaves all of `/tmp` and `/var/tmp` open to
 //! writing (observed with grok 1.0.41). Ours opens the working directory, the extra roots and the run's home,
-//! gives the turn an empty `/tmp` of its own, and leaves the rest readable. The network stays: the CLI calls
-//! its model from inside.
+//! gives the turn an empty `/tmp` of its own, shows the folder with Nexus's own logins empty, and leaves the
+//! rest readable. The network stays: the CLI calls its model from inside.
 
 use std::{
     ffi::OsString,
@@ -24,6 +24,8 @@ pub(super) struct Fence<'a> {
     pub(super) home: &'a Path,
     /// What must stay readable although it may be below `/tmp`.
     pub(super) readable: Vec<PathBuf>,
+    /// Folders that are seen empty, wherever they lie. They exist.
+    pub(super) closed: Vec<PathBuf>,
 }
 
 /// The bubblewrap of this machine, if it has one.
@@ -46,6 +48,10 @@ pub(super) fn wrap(fence: &Fence<'_>, program: &Path, arguments: Vec<OsString>) 
         bind("--bind", root);
     }
     bind("--bind", fence.home);
+    // Last, so that no root opens them again.
+    for folder in &fence.closed {
+        all.extend(["--tmpfs".into(), folder.into()]);
+    }
     all.extend(["--".into(), program.into()]);
     all.extend(arguments);
     all
@@ -61,6 +67,7 @@ mod tests {
             roots: vec![Path::new("/w"), Path::new("/extra")],
             home: Path::new("/nexus/tmp/run"),
             readable: vec!["/home/me".into(), "/tmp/ca.pem".into()],
+            closed: vec!["/nexus/auth".into()],
         };
         let all = wrap(&fence, Path::new("/tmp/bin/grok"), vec!["--x".into()]);
         let all: Vec<_> = all.iter().map(|one| one.to_string_lossy().into_owned()).collect();
@@ -71,5 +78,39 @@ mod tests {
         assert_eq!(after("--bind"), ["/w", "/extra", "/nexus/tmp/run"]);
         assert_eq!(after("--ro-bind"), ["/", "/tmp/ca.pem", "/tmp/bin/grok"]);
         assert_eq!(all[all.len() - 3..], ["--", "/tmp/bin/grok", "--x"]);
+    }
+
+    /// What a shell inside of a fence with these roots sees of a folder `auth` that is `closed`, below its home.
+    fn seen_inside(open_the_parent: bool) -> Option<String> {
+        let bubblewrap = find(std::env::var_os("PATH").as_deref())?;
+        // Not below `/tmp`, which is empty inside anyway.
+        let folder = tempfile::Builder::new().prefix("nexus-fence-").tempdir_in("/var/tmp").unwrap();
+        let (auth, run) = (folder.path().join("auth"), folder.path().join("run"));
+        for path in [&auth, &run] {
+            std::fs::create_dir(path).unwrap();
+        }
+        std::fs::write(auth.join("login.json"), "canary").unwrap();
+        let fence = Fence {
+            roots: if open_the_parent { vec![folder.path()] } else { vec![] },
+            home: &run,
+            readable: vec![],
+            closed: vec![auth.clone()],
+        };
+        let look =
+            format!("ls -A '{0}'; cat '{0}/login.json'; echo x > '{0}/new'; echo looked", auth.display());
+        let arguments = wrap(&fence, Path::new("/bin/sh"), vec!["-c".into(), look.into()]);
+        let ran = std::process::Command::new(bubblewrap.path()).args(arguments).output().unwrap();
+        assert_eq!(std::fs::read_dir(&auth).unwrap().count(), 1, "nothing from inside arrives there");
+        Some(format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr)))
+    }
+
+    #[test]
+    fn a_closed_folder_is_empty_also_below_a_root() {
+        for open_the_parent in [false, true] {
+            // A machine without bubblewrap has no fence, and no turn that needs it.
+            let Some(seen) = seen_inside(open_the_parent) else { return };
+            assert!(seen.contains("looked") && seen.contains("No such file"), "{seen}");
+            assert!(!seen.contains("canary"), "{seen}");
+        }
     }
 }
