@@ -13,10 +13,12 @@ use std::{
 };
 
 use nexus_backends::delegated::claude::ClaudeCli;
-use nexus_core::{CancelToken, ErrorKind, Limit, Limits, ToolAccess, TurnHost, TurnRequest};
+use nexus_core::{
+    CancelToken, ErrorKind, IdleLimits, Limit, Limits, Phase, ToolAccess, TurnEvent, TurnHost, TurnRequest,
+};
 use serde_json::{Value, json};
 
-use crate::player::Player;
+use crate::{player::Player, ran::Ran};
 
 #[path = "support/player.rs"]
 #[allow(dead_code, reason = "no recording is read here")]
@@ -26,11 +28,11 @@ mod ran;
 
 const ANSWER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts/claude/plain_argv.jsonl");
 
-/// Every process renews its login for a while, is answered, and ends a while later.
-fn program(settings: Value, code: u32) -> Player {
+/// Every process renews its login for so many seconds, is answered or fails with `code`, and ends a while later.
+fn program(settings: Value, seconds: &str, code: u32) -> Player {
     let note = |word: &str| format!("echo \"{word} $$ $(date +%s%N)\" >> \"${{0%/*}}/notes\"");
     let script = format!(
-        "{}\nsleep 0.5\n{}\n[ {code} = 0 ] || exit {code}\ncat '{ANSWER}'\nsleep 0.5\n{}",
+        "{}\nsleep {seconds}\n{}\n[ {code} = 0 ] || exit {code}\ncat '{ANSWER}'\nsleep 0.5\n{}",
         note("start"),
         note("answer"),
         note("end")
@@ -70,7 +72,7 @@ async fn eight_at_once(player: &Player) -> Vec<Result<String, ErrorKind>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_eight_first_turns_one_goes_alone_and_then_all_go() {
-    let player = program(json!({}), 0);
+    let player = program(json!({}), "0.5", 0);
     let outcomes = eight_at_once(&player).await;
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
     let times = times(&player);
@@ -89,7 +91,7 @@ async fn of_eight_first_turns_one_goes_alone_and_then_all_go() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_credential_of_the_configuration_waits_for_nobody() {
-    let player = program(json!({ "credential": { "env": "TOKEN" }, "billing": "plan" }), 0);
+    let player = program(json!({ "credential": { "env": "TOKEN" }, "billing": "plan" }), "0.5", 0);
     eight_at_once(&player).await;
     let times = times(&player);
     let earliest_answer = times.iter().map(|(_, answer)| answer).min().unwrap();
@@ -97,15 +99,42 @@ async fn a_credential_of_the_configuration_waits_for_nobody() {
     assert!(!player.folder.path().join("nexus/gates").exists());
 }
 
+/// What a turn tells of its wait.
+fn told(ran: &Ran) -> usize {
+    let is_told = |event: &&TurnEvent| matches!(event, TurnEvent::Warning(warning) if warning.text.contains("waits for it"));
+    ran.events.iter().filter(is_told).count()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn after_one_that_failed_the_next_goes_alone() {
-    let player = program(json!({}), 1);
-    let turns = (0..3).map(|_| player.play(hello()));
-    let ran = futures::future::join_all(turns).await;
+async fn after_one_that_failed_slowly_all_go_at_once() {
+    let player = program(json!({}), "2", 1);
+    let began = Instant::now();
+    let ran = futures::future::join_all((0..8).map(|_| player.play(hello()))).await;
     assert!(ran.iter().all(|ran| ran.outcome.is_err()));
+    // One after another they would take sixteen seconds.
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
     let times = times(&player);
-    assert_eq!(times.len(), 3);
-    assert!(times.windows(2).all(|pair| pair[1].0 > pair[0].1), "{times:?}");
+    assert_eq!(times.len(), 8);
+    let (first_end, earliest_end) = (times[0].1, times[1..].iter().map(|(_, end)| *end).min().unwrap());
+    assert!(times[1..].iter().all(|(start, _)| (first_end..earliest_end).contains(start)), "{times:?}");
+    let mut counts: Vec<_> = ran.iter().map(told).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [0, 1, 1, 1, 1, 1, 1, 1], "all but the first say once that they wait");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_is_no_silence_of_the_program() {
+    let player = program(json!({}), "0.5", 0);
+    let other = Other::goes_alone(&player);
+    let ends = async {
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        drop(other);
+    };
+    let mut request = hello();
+    request.limits = Limits::new().with_idle(IdleLimits::none().with(Phase::Start, Duration::from_secs(4)));
+    let (ran, ()) = tokio::join!(player.play(request), ends);
+    assert!(ran.outcome.is_ok(), "{:?}", ran.outcome);
+    assert_eq!(told(&ran), 1);
 }
 
 /// Another process that goes alone, for as long as this is held.
@@ -137,7 +166,7 @@ impl Drop for Other {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_another_process_is_waited_for() {
-    let player = program(json!({}), 0);
+    let player = program(json!({}), "0.5", 0);
     let other = Other::goes_alone(&player);
     let ends = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -151,7 +180,7 @@ async fn one_of_another_process_is_waited_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_can_be_cancelled_and_has_a_deadline() {
-    let player = program(json!({}), 0);
+    let player = program(json!({}), "0.5", 0);
     let _other = Other::goes_alone(&player);
     let began = Instant::now();
     let cancel = CancelToken::new();

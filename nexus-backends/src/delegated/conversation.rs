@@ -17,7 +17,7 @@ use nexus_core::{
 };
 use serde_json::Value;
 
-use super::{ledger::LedgerEntry, lent::Lent, run_home::RunHome, spawn::Invocation};
+use super::{ledger::LedgerEntry, lent::Lent, queue::Queue, run_home::RunHome, spawn::Invocation};
 use crate::{redact::Redactor, turn::Failure};
 
 /// A vendor's CLI: what it can do, whether it is there, and how one process of it is prepared.
@@ -116,6 +116,8 @@ pub(crate) struct Prepared<C> {
     pub(crate) redactor: Redactor,
     /// What the process is lent.
     pub(crate) lent: Lent,
+    /// What it waits for before it starts.
+    pub(crate) queue: Queue,
     /// The version of the program, if it is known before it runs.
     pub(crate) version: Option<String>,
     /// What the caller should know before the turn starts, such as an untested version.

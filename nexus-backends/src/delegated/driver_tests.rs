@@ -98,6 +98,7 @@ impl Cli for Script {
             home: None,
             redactor: crate::redact::Redactor::default(),
             lent: super::lent::Lent::Nothing,
+            queue: super::queue::Queue::none(),
             version: Some("1.0".into()),
             warnings: Vec::new(),
         })

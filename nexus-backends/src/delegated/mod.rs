@@ -32,6 +32,8 @@ mod lender;
 mod lent;
 pub mod lines;
 pub mod process_tree;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod queue;
 mod record;
 pub mod run;
 pub mod run_home;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nexus_core::{
-    AppliedEffort, CancelToken, ErrorKind, EventSink, FinishReason, OnLost, SessionMode, TurnError,
+    AppliedEffort, CancelToken, ErrorKind, EventSink, FinishReason, Limit, OnLost, SessionMode, TurnError,
     TurnEvent, TurnRequest, TurnResult,
 };
 use serde_json::Value;
@@ -13,6 +13,7 @@ use super::{
     conversation::{Attempt, Cli, Prepared, TurnPlan},
     drive::{Drive, Ended},
     ledger::LedgerEntry,
+    queue::Queue,
     run_home::RunHome,
     spawn::{Bounds, SpawnError},
     tally::Tally,
@@ -147,13 +148,15 @@ impl<'a, C: Cli> Turn<'a, C> {
             prepared = self.backend.cli.prepare(plan, attempt) => prepared?,
         };
         // The home is dropped last, and before it what was lent: whoever was lent it is gone by then.
-        let Prepared { invocation, mut conversation, home, redactor, mut lent, version, warnings } = prepared;
+        let Prepared { invocation, mut conversation, home, redactor, mut lent, queue, version, warnings } =
+            prepared;
         if version.is_some() {
             self.log.provenance.version = version;
         }
         for warning in warnings {
             self.log.event(TurnEvent::warning(warning));
         }
+        self.wait_in(queue, events).await?;
         let mut invocation = invocation.ledger(&plan.ledger).redactor(redactor);
         if let Some(record) = &self.backend.record {
             let name = format!("{}-{}", plan.ledger.run(), self.log.provenance.attempts);
@@ -182,6 +185,30 @@ impl<'a, C: Cli> Turn<'a, C> {
         match drive.run().await? {
             Ended::Answered { finish, output } => Ok(Outcome::Answered { finish, output }),
             Ended::AskAgain { instruction } => Ok(Outcome::AskAgain { instruction, home }),
+        }
+    }
+}
+
+impl<C: Cli> Turn<'_, C> {
+    /// Waits until a process that is ready may start.
+    async fn wait_in(&mut self, mut queue: Queue, events: &mut dyn EventSink) -> Result<(), Failure> {
+        self.watch.rest();
+        loop {
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => {
+                    return Err(Failure::new(ErrorKind::Cancelled, "before it began"));
+                }
+                () = sleep_until(self.watch.next()) => {
+                    let kind = self.watch.ran_out().unwrap_or(ErrorKind::LimitReached(Limit::Deadline));
+                    return Err(Failure::new(kind, "while the process waited for others"));
+                }
+                news = queue.news() => match news {
+                    Some(text) => self.log.event(TurnEvent::warning(text)),
+                    None => return Ok(()),
+                },
+                () = self.log.outbox.flush(events), if !self.log.outbox.is_empty() => {}
+            }
         }
     }
 }

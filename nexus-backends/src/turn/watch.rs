@@ -48,7 +48,6 @@ impl Watch {
     }
 
     /// Nobody is listened to for a while: until something is heard, only the deadline counts.
-    #[cfg(feature = "native")]
     pub(crate) fn rest(&mut self) {
         self.phase = None;
     }

@@ -25,8 +25,9 @@
 //! folder.
 //!
 //! The user's own login is never opened here; the CLI renews it by itself. So that parallel starts do not race for
-//! that, the first process goes alone until the model has answered it, for 15 seconds at most, and others
-//! wait for it; then nobody waits for five minutes. A waiting turn can be cancelled, and its limits count. With a
+//! that, the first process goes alone until the model has answered it or its turn has ended, and others wait for that,
+//! each for 15 seconds at most in all; after an answer nobody waits for five minutes. A turn that waits says so after
+//! half a second, can be cancelled, and keeps its deadline; its limits on silence begin when it may start. With a
 //! credential in the configuration nothing waits.
 
 mod account;
@@ -66,6 +67,7 @@ use super::{
     conversation::{Attempt, Cli, Prepared, TurnPlan},
     environment::Environment,
     executable::{Executable, ExecutableError},
+    queue::Queue,
     settings::Settings,
     spawn::{Invocation, StdinMode},
     version::version_line,
@@ -270,10 +272,8 @@ impl Cli for Claude {
         let arguments =
             args::arguments(request, plan.effort, keeps_session, place.resume.as_deref(), &closed);
         let model_and_effort = request.model.as_ref().zip(plan.effort);
-        let first_turn = match lease {
-            Some(_) => None,
-            None => FirstTurn::wait(&plan.nexus_home).await,
-        };
+        let first_turn = lease.is_none().then(FirstTurn::default);
+        let queue = first_turn.as_ref().map_or_else(Queue::none, |first| first.queue(&plan.nexus_home));
         let conversation = ClaudeConversation::new(Opening {
             prompt: prompt::blocks(&request.prompt),
             system: request.system.clone(),
@@ -296,6 +296,7 @@ impl Cli for Claude {
             home: Some(place.home),
             redactor: Redactor::new(token.map(Secret::expose)),
             lent: lease.into(),
+            queue,
             version: Some(versions::number(&version).to_owned()),
             warnings,
         })

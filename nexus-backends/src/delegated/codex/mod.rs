@@ -56,6 +56,7 @@ use super::{
     executable::{Executable, ExecutableError},
     lender::Lender,
     lent::Lent,
+    queue::Queue,
     run_home::RunHome,
     settings::{Billing, Settings},
     spawn::{Invocation, StdinMode},
@@ -260,6 +261,7 @@ impl Cli for Codex {
             home: Some(home),
             redactor: Redactor::new([lease.credential().token.expose()]),
             lent: Lent::Lease(lease),
+            queue: Queue::none(),
             warnings,
             version: Some(version),
         })

@@ -24,6 +24,7 @@ use crate::{
         environment::{Environment, EnvironmentError},
         executable::Executable,
         lent::Lent,
+        queue::Queue,
         run_home::RunHome,
         settings::Billing,
         spawn::Invocation,
@@ -132,6 +133,7 @@ impl Grok {
             home: Some(home),
             redactor,
             lent,
+            queue: Queue::none(),
             version: Some(known.text().to_owned()),
             warnings,
         })
