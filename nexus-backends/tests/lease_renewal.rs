@@ -116,6 +116,28 @@ async fn a_renewal_that_fails_is_told_once_and_tried_again() {
     assert_eq!(source.asked().len(), 4);
 }
 
+/// Keeps the place of the file taken for a while once it was read.
+const IN_THE_WAY: &str = r#"
+file="$GROK_HOME/auth.json"
+rm -f "$file"; mkdir "$file"
+sleep 3.5; rmdir "$file"; n=0
+while [ ! -e "$file" ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n+1)); done
+cp -p "$file" "${0%/*}/second.json"
+exit 9"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_token_that_cannot_be_handed_over_is_tried_again_and_no_other_is_borrowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = ScriptedSource::new([Lend::Token(FIRST, SHORT), Lend::Token(SECOND, LONG)]);
+    let backend = backend(&GrokCli, folder.path(), "grok 1.0.41 (0)", IN_THE_WAY, &source);
+    let ran = Ran::of(&*backend, TurnRequest::new("Hello.")).await;
+    assert!(ran.outcome.is_err());
+    assert!(fs::read_to_string(folder.path().join("second.json")).unwrap().contains(SECOND));
+    let told: Vec<_> = warnings(&ran).into_iter().filter(|text| text.contains("handed over")).collect();
+    assert_eq!(told.len(), 1, "{:?}", warnings(&ran));
+    assert_eq!(source.asked().len(), 2, "what is at hand is not borrowed again");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_is_over_renews_nothing() {
     let folder = tempfile::tempdir().unwrap();

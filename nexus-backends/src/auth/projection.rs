@@ -106,13 +106,25 @@ impl Lease {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let unfinished = path.with_file_name(format!(".lent-{}-{count}", std::process::id()));
         let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-        // Noted first, so that it is erased even if it cannot be finished.
-        self.written.push(Written { path: unfinished.clone(), file, length: text.expose().len() });
-        let Some(written) = self.written.last_mut() else { return Ok(()) };
-        written.file.write_all_at(text.expose().as_bytes(), 0)?;
-        fs::rename(&unfinished, path)?;
-        written.path = path.to_owned();
-        Ok(())
+        let mut written = Written { path: unfinished, file, length: text.expose().len() };
+        let finished = written
+            .file
+            .write_all_at(text.expose().as_bytes(), 0)
+            .and_then(|()| fs::rename(&written.path, path));
+        match finished {
+            Ok(()) => {
+                written.path = path.to_owned();
+                self.written.push(written);
+                Ok(())
+            }
+            Err(error) => {
+                if let Err(left) = written.erase() {
+                    tracing::warn!(path = %written.path.display(), error = %left, "it could not be erased");
+                    self.written.push(written);
+                }
+                Err(error)
+            }
+        }
     }
 
     /// Erases what was written.
@@ -129,7 +141,9 @@ impl Lease {
 impl Written {
     /// Empties the file, under whatever name a child may have linked it, and removes its name if it is still there.
     fn erase(&self) -> io::Result<()> {
-        self.file.write_all_at(&vec![0; self.length], 0)?;
+        // No more than is there: a full disk has no room for more, and may hold only the beginning.
+        let there = usize::try_from(self.file.metadata()?.len()).unwrap_or(self.length);
+        self.file.write_all_at(&vec![0; there.min(self.length)], 0)?;
         self.file.set_len(0)?;
         let ours = self.file.metadata()?;
         match fs::symlink_metadata(&self.path) {
@@ -257,6 +271,22 @@ mod tests {
         assert!(!path.exists());
         assert_eq!(fs::read(&link).unwrap(), b"");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the link is left");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_put_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("auth.json");
+        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), term(1)).await;
+        // No file takes the place of a folder.
+        fs::create_dir(&path).unwrap();
+        for _ in 0..3 {
+            lease.put(&path, &Secret::new("canary")).unwrap_err();
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the folder is there");
+        fs::remove_dir(&path).unwrap();
+        lease.put(&path, &Secret::new("canary")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "canary");
     }
 
     #[tokio::test]

@@ -27,8 +27,8 @@ const WAITING: &str = "waiting";
 /// Longest note of a hook that is read, in bytes: it holds the tool's input and output.
 const NOTE_BYTES: u64 = 64 << 20;
 
-/// Leaves a note named `$1` with the hook's input, and waits until it is taken: 5 s at the least, which is never needed while
-/// we live.
+/// Leaves a note named `$1` with the hook's input, and waits until it is taken: 5 s at the least, which is never
+/// needed while we live.
 const MEET: &str = r#"meet() { f="$GROK_HOME/lent/$1-$$"; cat > "$f.new" && mv -- "$f.new" "$f.json" || return 1; n=0; while [ -e "$f.json" ]; do [ "$n" -lt 500 ] || return 1; sleep 0.01 || sleep 1; n=$((n+1)); done; }; "#;
 /// Exit code 2 keeps the tool from running.
 const BEFORE: &str = r#"[ ! -e "$GROK_HOME/lent/waiting" ] || meet began || exit 2; rm -f -- "$GROK_HOME/auth.json" && [ ! -e "$GROK_HOME/auth.json" ] || exit 2"#;

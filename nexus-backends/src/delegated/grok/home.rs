@@ -38,8 +38,8 @@ const METERED_ENTRY: &str = "xai::api_key";
 /// anew.
 const UNNAMED_ACCOUNT: &str = "nexus";
 
-/// What is taken off the end that the CLI is told, unless a tenth of what is left is less: for requests on their way,
-/// and clocks that differ.
+/// What is taken off the end that the CLI is told, unless a tenth of what is left is less: for requests on their
+/// way, and clocks that differ.
 const EARLY: Duration = Duration::from_secs(30);
 
 /// Everything but the way of signing in.

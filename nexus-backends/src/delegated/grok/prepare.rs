@@ -1,6 +1,10 @@
 //! Makes everything ready for one process of a turn. Nothing is spent yet.
 
-use std::{io, sync::atomic::Ordering, time::Duration};
+use std::{
+    io,
+    sync::atomic::Ordering,
+    time::{Duration, SystemTime},
+};
 
 use nexus_core::{ErrorKind, PromptBlock, SessionMode, ToolAccess, TurnRequest};
 
@@ -172,7 +176,10 @@ impl Grok {
     ) -> io::Result<Lent> {
         let file = home::credential_file(home);
         let told = home::lend(&mut lease, &file, self.billing)?;
-        let Some(told) = told.filter(|_| turn.may_outlive(&lease)) else { return Ok(Lent::Lease(lease)) };
+        let left = |end: SystemTime| end.duration_since(SystemTime::now()).unwrap_or_default();
+        if told.is_none_or(|end| !turn.may_outlive(left(end))) {
+            return Ok(Lent::Lease(lease));
+        }
         warnings.extend(lease.shortfall(turn.term));
         let gate = match turn.access {
             ToolAccess::ScopedOnly => None,
@@ -182,6 +189,7 @@ impl Grok {
             }
         };
         let renewal = Renewal {
+            held: lease.credential().clone(),
             lease,
             file,
             billing: self.billing,

@@ -19,7 +19,7 @@ use futures::{
     StreamExt as _,
     stream::{self, BoxStream},
 };
-use nexus_core::{ToolAccess, TurnRequest};
+use nexus_core::{Credential, CredentialError, ToolAccess, TurnRequest};
 use tokio::time::sleep;
 
 use super::{
@@ -36,8 +36,8 @@ use crate::{
 const AHEAD: Duration = Duration::from_secs(300);
 /// Pauses between two tries to borrow.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
-/// How long before the CLI looks for the file its hooks begin to wait, so that a tool that began before they did is known from the
-/// output.
+/// How long before the CLI looks for the file its hooks begin to wait, so that a tool that began before they did is
+/// known from the output.
 const OPENING: Duration = Duration::from_secs(2);
 /// How long a hook waits until it is noticed, at most.
 const TICK: Duration = Duration::from_millis(10);
@@ -52,8 +52,10 @@ pub(super) struct Renewal {
     pub(super) turn: TurnTime,
     /// `None` where no tool of the model reads files.
     pub(super) gate: Option<Gate>,
-    /// The end that the CLI was told of.
-    pub(super) told: SystemTime,
+    /// The end that the CLI was told of; `None` if it was told of none.
+    pub(super) told: Option<SystemTime>,
+    /// What the CLI was given last. The lease holds another while handing that over fails.
+    pub(super) held: Credential,
     pub(super) has_warned: bool,
 }
 
@@ -75,10 +77,9 @@ impl TurnTime {
         Self { began: Instant::now(), term, is_certain, access: request.tool_access }
     }
 
-    /// Whether what is lent may end before the turn does.
-    pub(super) fn may_outlive(&self, lease: &Lease) -> bool {
-        let left = lease.life_left(Duration::ZERO, SystemTime::now());
-        left.is_some_and(|left| !self.is_certain || left < self.term().run)
+    /// Whether the turn may last longer than `left`.
+    pub(super) fn may_outlive(&self, left: Duration) -> bool {
+        !self.is_certain || left < self.term().run
     }
 
     /// The term of a credential that is borrowed now.
@@ -110,26 +111,13 @@ impl Renewal {
                 false => left.saturating_sub(AHEAD).max(left / 2),
             })
             .await;
-            if !self.turn.may_outlive(&self.lease) {
+            if self.left().is_none_or(|left| !self.turn.may_outlive(left)) {
                 return std::future::pending().await;
             }
-            let before = self.lease.credential().expires_at;
-            let problem = match self.lease.renew(self.turn.term()).await {
-                Ok(true) if self.lease.credential().expires_at != before => {
-                    self.redactor.learn(self.lease.credential().token.expose());
-                    match self.hand_over().await {
-                        Ok(()) => {
-                            tracing::debug!(place = %self.lease.place(), "the running turn has a fresh token");
-                            self.has_warned = false;
-                            continue;
-                        }
-                        Err(error) => format!("a fresh token cannot be handed over: {error}"),
-                    }
-                }
-                Ok(_) => {
-                    format!("{} gives no fresh token yet, and the one in use runs out", self.lease.place())
-                }
-                Err(error) => error.to_string(),
+            let Err(problem) = self.give_a_fresh_one().await else {
+                tracing::debug!(place = %self.lease.place(), "the running turn has a fresh token");
+                self.has_warned = false;
+                continue;
             };
             if !std::mem::replace(&mut self.has_warned, true) {
                 return problem;
@@ -138,8 +126,37 @@ impl Renewal {
         }
     }
 
+    /// How long the CLI takes what it holds for good.
     fn left(&self) -> Option<Duration> {
-        self.lease.life_left(Duration::ZERO, SystemTime::now())
+        Some(self.told?.duration_since(SystemTime::now()).unwrap_or_default())
+    }
+
+    /// Borrows a fresh token and hands it over; or says why the CLI has none.
+    async fn give_a_fresh_one(&mut self) -> Result<(), String> {
+        if !self.has_one_at_hand() {
+            self.borrow().await.map_err(|error| error.to_string())?;
+        }
+        if !self.has_one_at_hand() || self.lease.credential().expires_at == self.held.expires_at {
+            return Err(format!(
+                "{} gives no fresh token yet, and the one in use runs out",
+                self.lease.place()
+            ));
+        }
+        self.hand_over().await.map_err(|error| format!("a fresh token cannot be handed over: {error}"))
+    }
+
+    /// Whether a token that is good was borrowed and never handed over.
+    fn has_one_at_hand(&self) -> bool {
+        let is_over = self.lease.life_left(OPENING, SystemTime::now()).is_some_and(|left| left.is_zero());
+        self.lease.credential().token != self.held.token && !is_over
+    }
+
+    /// Borrows anew. Whatever came is known to the redactor before anything else is done with it.
+    async fn borrow(&mut self) -> Result<(), CredentialError> {
+        if self.lease.renew(self.turn.term()).await? {
+            self.redactor.learn(self.lease.credential().token.expose());
+        }
+        Ok(())
     }
 
     /// Puts the file where the CLI finds it when its token has run out.
@@ -152,7 +169,7 @@ impl Renewal {
     }
 
     async fn hand_over_between_tools(&mut self, gate: &Gate) -> io::Result<()> {
-        let told = self.told;
+        let Some(told) = self.told else { return Ok(()) };
         let until = |at: SystemTime| at.duration_since(SystemTime::now()).unwrap_or_default();
         sleep(until(told).saturating_sub(OPENING)).await;
         gate.open()?;
@@ -163,10 +180,9 @@ impl Renewal {
         loop {
             // A tool may take longer than a token lives.
             if asks_again.is_some_and(|at| at <= SystemTime::now()) {
-                if let Err(error) = self.lease.renew(self.turn.term()).await {
+                if let Err(error) = self.borrow().await {
                     tracing::debug!(%error, "no fresher token for a turn that is busy");
                 }
-                self.redactor.learn(self.lease.credential().token.expose());
                 asks_again = self.best_before().map(|at| at.max(SystemTime::now() + PAUSES.1));
             }
             {
@@ -193,12 +209,14 @@ impl Renewal {
 
     /// When the token at hand is no longer one to begin with.
     fn best_before(&self) -> Option<SystemTime> {
-        let (left, end) = (self.left()?, self.lease.credential().expires_at?);
+        let left = self.lease.life_left(Duration::ZERO, SystemTime::now())?;
+        let end = self.lease.credential().expires_at?;
         end.checked_sub(AHEAD.min(left / 2))
     }
 
     fn put(&mut self) -> io::Result<()> {
-        self.told = home::lend(&mut self.lease, &self.file, self.billing)?.unwrap_or(self.told);
+        self.told = home::lend(&mut self.lease, &self.file, self.billing)?;
+        self.held = self.lease.credential().clone();
         Ok(())
     }
 }
