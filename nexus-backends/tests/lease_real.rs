@@ -27,8 +27,9 @@ use nexus_backends::auth::{CredentialSource as _, logins::LoginName};
 use nexus_core::{ErrorKind, ToolAccess, TurnRequest};
 use nexus_testkit::{
     issuer::{Outcome, RequestKind},
-    sim::{Scenario, ToolCall},
+    sim::{Reply, Scenario, ToolCall},
 };
+use serde_json::json;
 
 use crate::{
     door::Door,
@@ -41,9 +42,24 @@ use crate::{
 /// Turns of each program at once.
 const AT_ONCE: usize = 8;
 
-fn work(setup: &Setup) -> TurnRequest {
+/// What the model does at a level, for some seconds, and a word that the records then hold.
+fn scenario(which: LoginName, access: ToolAccess, setup: &Setup) -> (Scenario, &'static str) {
+    match (which, access) {
+        // A program that has no shell there looks at the workspace.
+        (LoginName::Grok, ToolAccess::ReadOnly) => {
+            std::fs::write(setup.path("work/a-file-to-be-listed"), "").unwrap();
+            let list = json!({ "target_directory": setup.path("work") });
+            let call = Reply::call(ToolCall::function("list_dir", list));
+            let text = Reply::text("It is done.").after(Duration::from_secs(3));
+            (Scenario::new([call, text]), "a-file-to-be-listed")
+        }
+        _ => (Scenario::tool_then_text(ToolCall::shell("sleep 3; echo slept"), "It is done."), "slept"),
+    }
+}
+
+fn work(setup: &Setup, access: ToolAccess) -> TurnRequest {
     TurnRequest::new("Work.")
-        .with_tool_access(ToolAccess::Unrestricted)
+        .with_tool_access(access)
         .in_directory(setup.path("work"))
         .with_model(setup.model())
 }
@@ -54,10 +70,11 @@ async fn no_child_holds_what_makes_new_tokens_nor_asks_for_them() {
     let said = EverythingSaid::listen();
     tracing::trace!(canary = "canary-of-the-log", "the log is heard");
     let doors = Door::at(["auth.openai.com", "auth.x.ai"]);
-    for which in LoginName::ALL {
+    let levels = [ToolAccess::ReadOnly, ToolAccess::Unrestricted];
+    for (which, access) in LoginName::ALL.into_iter().flat_map(|which| levels.map(|access| (which, access))) {
         let setup = Setup::new(which);
-        let work_then_text = Scenario::tool_then_text(ToolCall::shell("sleep 3; echo slept"), "It is done.");
-        setup.sim.play(work_then_text, "It is done.");
+        let (scenario, trace) = scenario(which, access, &setup);
+        setup.sim.play(scenario, "It is done.");
         let (cli, native) = (setup.cli(), setup.native());
 
         // Where it is allowed: the scan finds it there.
@@ -65,7 +82,7 @@ async fn no_child_holds_what_makes_new_tokens_nor_asks_for_them() {
         assert!(store.sees(REFRESH_MARK) && store.count > 0, "{store:?}");
 
         let watching = scan::watch(setup.path("nexus/tmp"), setup.path("home"), setup.path("work"));
-        let turns = (0..AT_ONCE).map(|_| Ran::of(&*cli, work(&setup)));
+        let turns = (0..AT_ONCE).map(|_| Ran::of(&*cli, work(&setup, access)));
         let engine = Ran::of(&*native, TurnRequest::new("Work.").with_model(setup.model()));
         let (ran, engine) = tokio::join!(join_all(turns), engine);
         let sight = watching.stop();
@@ -112,7 +129,7 @@ async fn no_child_holds_what_makes_new_tokens_nor_asks_for_them() {
             assert!(!Scan::files(&setup.path(folder)).sees(REFRESH_MARK), "{which}: {folder}");
         }
         let record = Scan::files(&setup.path("record"));
-        assert!(record.count >= 3 * AT_ONCE && record.sees("slept"), "{which}: {}", record.count);
+        assert!(record.count >= 3 * AT_ONCE && record.sees(trace), "{which} {access:?}: {}", record.count);
         assert!(!record.sees(lent.token.expose()), "{which}: the record holds the token");
     }
     assert_eq!(doors.stop(), 0, "a child called at an issuer's door");
@@ -153,7 +170,10 @@ fn check_the_children(which: LoginName, setup: &Setup, sight: &Sight) {
     let token = stored.access_token();
     match which {
         LoginName::Codex => assert!(sight.environments.sees(&token), "codex is lent a variable"),
-        _ => assert!(!sight.environments.sees(&token), "grok is lent no variable"),
+        _ => {
+            assert!(!sight.environments.sees(&token), "grok is lent no variable");
+            assert!(sight.homes.sees(&token), "grok is lent a file, and the scan of the homes saw none");
+        }
     }
     assert!(!sight.argument_lists.sees(&token), "{which}");
     assert!(sight.core_limits.count >= AT_ONCE, "{which}");
@@ -178,7 +198,7 @@ async fn without_a_login_the_command_is_named_and_nothing_is_asked() {
         let remedy = format!("run `nexus login {which}`");
         let probe = format!("{:?}", cli.probe().await);
         assert!(probe.starts_with("Unauthenticated") && probe.contains(&remedy), "{probe}");
-        let error = Ran::of(&*cli, work(&setup)).await.outcome.unwrap_err();
+        let error = Ran::of(&*cli, work(&setup, ToolAccess::Unrestricted)).await.outcome.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unauthenticated);
         assert!(error.message().unwrap().contains(&remedy), "{error:?}");
         assert!(setup.issuer.asked().is_empty() && setup.sim.requests().is_empty());

@@ -125,23 +125,29 @@ impl Sight {
         }
         // The limit comes some microseconds after the start.
         let mut core = core_limit(pid);
-        if !is_zero(&core) {
+        if !core.as_deref().is_some_and(is_zero) {
             std::thread::sleep(Duration::from_millis(20));
             core = core_limit(pid);
         }
-        match core.is_empty() || is_zero(&core) {
-            true => self.core_limits.add(&name, core.as_bytes()),
-            false => self.may_dump.push(format!("{name}: {core}")),
+        match core {
+            Some(core) if is_zero(&core) => self.core_limits.add(&name, core.as_bytes()),
+            Some(core) => self.may_dump.push(format!("{name}: {core}")),
+            // It is gone, and tells nothing.
+            None => {}
         }
         self.argument_lists.add(&name, &arguments);
         self.environments.add(&name, &environment);
     }
 }
 
-/// What the kernel says of a process's core dumps; nothing of one that is gone.
-fn core_limit(pid: u32) -> String {
-    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
-    limits.lines().find(|line| line.starts_with("Max core file size")).unwrap_or_default().to_owned()
+/// What the kernel says of a process's core dumps; `None` of one that is gone.
+fn core_limit(pid: u32) -> Option<String> {
+    let limits = match fs::read_to_string(format!("/proc/{pid}/limits")) {
+        Ok(limits) => limits,
+        Err(_) if !Path::new(&format!("/proc/{pid}")).exists() => return None,
+        Err(error) => return Some(error.to_string()),
+    };
+    Some(limits.lines().find(|line| line.starts_with("Max core file size")).unwrap_or_default().to_owned())
 }
 
 fn is_zero(core: &str) -> bool {
