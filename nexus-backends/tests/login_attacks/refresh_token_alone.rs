@@ -86,6 +86,20 @@ async fn an_expired_login_waits_and_goes_on() {
 }
 
 #[tokio::test]
+async fn a_crowd_spends_one() {
+    let stage = Stage::with_login(Duration::from_secs(3_601));
+    let asked = (0..20).map(|_| {
+        let keeper = stage.keeper.clone();
+        tokio::spawn(async move { keeper.credential(Duration::ZERO).await })
+    });
+    for answer in futures::future::join_all(asked).await {
+        let error = answer.unwrap().unwrap_err();
+        assert!(matches!(error, CredentialError::Malformed { .. }), "{error:?}");
+    }
+    stage.was_rotated_once();
+}
+
+#[tokio::test]
 async fn a_login_that_is_alive_is_lent_meanwhile() {
     let stage = Stage::with_login(Duration::from_secs(3_480));
     for _ in 0..5 {

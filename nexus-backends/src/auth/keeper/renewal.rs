@@ -1,6 +1,10 @@
 //! One renewal, by whoever holds the lock: the only place where a refresh token is spent.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use futures::FutureExt as _;
 use nexus_core::{Credential, CredentialError, Secret};
@@ -9,7 +13,7 @@ use tracing::Instrument as _;
 use super::{
     chain::{Chain, calmly, off_the_runtime, read, recover, unusable},
     desk::{self, Failure},
-    judgement::{self, Verdict, Wish},
+    judgement::{self, Wish},
     put::{LONGEST_PUT, Put, put, write},
     unsaved::Unsaved,
 };
@@ -190,21 +194,23 @@ async fn keep(
     pending: Box<dyn PendingWrite>,
     login: Login,
 ) -> Result<Option<Credential>, CredentialError> {
+    let renewed = StoredLogin::new(login);
+    // Once it is written others go on with it, and by then they have to know.
+    let shortcoming = shortcoming(&wish, &spent.login, &renewed, chain.now());
+    if let Some(failure) = &shortcoming {
+        chain.desk.begin_pause(failure);
+    }
     let kept = {
         let (chain, token) = (chain.clone(), spent.login.refresh_token.clone());
-        let renewed = StoredLogin::new(login);
         off_the_runtime(chain.place(), move || Ok(put_or_keep(&chain, lock, token, pending, renewed))).await
     };
     match kept.map_err(unusable)? {
-        Kept::Put(Put::Written, stored) => match shortcoming(&chain, &wish, &spent.login, &stored) {
+        Kept::Put(Put::Written, stored) => match shortcoming {
             None => {
                 chain.desk.end_pause();
                 Ok(wish.lend(&stored.login))
             }
-            Some(failure) => {
-                chain.desk.begin_pause(&failure);
-                chain.without_renewal(&wish, &stored, failure.at(chain.place()))
-            }
+            Some(failure) => chain.without_renewal(&wish, &stored, failure.at(chain.place())),
         },
         Kept::Put(Put::Overtaken(stored), _) => match chain.settle(&wish, &stored) {
             Some(settled) => settled,
@@ -215,14 +221,13 @@ async fn keep(
     }
 }
 
-/// Why a new login is of no use for now, although its refresh token had to be kept.
-fn shortcoming(chain: &Chain, wish: &Wish, spent: &Login, stored: &StoredLogin) -> Option<Failure> {
-    let (renewed, now) = (&stored.login, chain.now());
+/// Why a new login is of no use for now, although its refresh token had to be kept. One that brings nothing new would be
+/// renewed again at once, and one renewal after the other would follow.
+fn shortcoming(spent: &Login, renewed: &Login, now: SystemTime) -> Option<Failure> {
     let is_the_old_one = renewed.access_token == spent.access_token && renewed.expires_at <= spent.expires_at;
     let what = if !judgement::is_alive(renewed, now) {
         "the new token has expired already"
-    } else if is_the_old_one || wish.judge(stored, now) == Verdict::Renew {
-        // What would be renewed again at once is not: one renewal after the other would follow.
+    } else if is_the_old_one {
         "no fresher token came of a renewal"
     } else {
         return None;
