@@ -13,9 +13,9 @@
 //! The token reaches the program in its environment alone, by a provider entry of our own; there is no
 //! `auth.json`, and nothing that could refresh a token. It cannot be used up or lost by a run.
 //!
-//! The program's own sandbox fences writing and the network, not reading. So at every level with a shell, `ReadOnly`
-//! included, a command can read Nexus's own logins where they lie in files (`$NEXUS_HOME/auth`). A keyring keeps them
-//! from that folder.
+//! The program's own sandbox, as the levels ask for it, fences writing and the network, not reading. So at every
+//! level with a shell, `ReadOnly` included, a command can read Nexus's own logins where they lie in files
+//! (`$NEXUS_HOME/auth`). A keyring keeps them from that folder.
 
 mod args;
 mod capabilities;
