@@ -109,7 +109,7 @@ fn login_is_renewed_once_for_many_turns_and_shows_no_token() {
             "/oauth/authorize?",
             "openai-codex.json",
             "somebody@example.test",
-            "refresh token  Some([redacted])",
+            "refresh token  kept",
             "good for one use",
             "8 answers. The issuer was asked to renew it 1 time, and saw 0 tokens twice; the model saw 2 access tokens.",
             "The issuer was told, and the login is gone.",
