@@ -196,7 +196,7 @@ async fn keep(
 ) -> Result<Option<Credential>, CredentialError> {
     let renewed = StoredLogin::new(login);
     // Once it is written others go on with it, and by then they have to know.
-    let shortcoming = shortcoming(&wish, &spent.login, &renewed, chain.now());
+    let shortcoming = shortcoming(&spent.login, &renewed.login, chain.now());
     if let Some(failure) = &shortcoming {
         chain.desk.begin_pause(failure);
     }
