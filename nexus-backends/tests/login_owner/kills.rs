@@ -42,7 +42,7 @@ fn victim() {
     };
     let names = [format!(".{NAME}.json.{}-0.new", std::process::id()), format!("{NAME}.lock")];
     // What is opened first is closed first, but the kernel may give locks up in the reverse order.
-    let [first, last] = if std::process::id() % 4 == 0 { [1, 0] } else { [0, 1] };
+    let [first, last] = if std::process::id().is_multiple_of(4) { [1, 0] } else { [0, 1] };
     let mut files = [None, None];
     files[first] = Some(locked(names[first].clone()));
     let _sockets: Vec<_> = (0..SOCKETS).map(|_| UnixStream::pair().unwrap()).collect();

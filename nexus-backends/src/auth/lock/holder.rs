@@ -114,7 +114,7 @@ mod tests {
             Holder { boot_id: "another".into(), ..gone.clone() },
             Holder { boot_id: String::new(), ..gone.clone() },
             Holder { pid_namespace: "pid:[1]".into(), ..gone.clone() },
-            Holder { start_ticks: None, ..gone.clone() },
+            Holder { start_ticks: None, ..gone },
         ] {
             assert!(!unknown.is_gone(&here), "{unknown:?}");
         }
