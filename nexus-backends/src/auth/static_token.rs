@@ -92,7 +92,9 @@ impl Place {
             Self::Keyring(key) => {
                 let found = key.read().map_err(|error| self.unreadable(error.reason))?;
                 let Some(token) = found.filter(|token| !token.expose().trim().is_empty()) else {
-                    return Err(self.missing(format!("write that entry, or run `nexus key set {}`", key.name())));
+                    return Err(
+                        self.missing(format!("write that entry, or run `nexus key set {}`", key.name()))
+                    );
                 };
                 usable(token.expose()).map_err(|reason| self.unreadable(reason))
             }

@@ -22,8 +22,8 @@ use reqwest::{
     },
 };
 
-pub(crate) use self::{answer::Answer, body::Body, error::TransportError};
 use self::base_url::BaseUrl;
+pub(crate) use self::{answer::Answer, body::Body, error::TransportError};
 use super::settings::Settings;
 use crate::http::ClientPlan;
 

@@ -284,7 +284,7 @@ mod tests {
         serde_json::from_str(answer).unwrap()
     }
 
-    fn granted(answer: Value) -> Result<Granted, RefreshError> {
+    fn granted(answer: &Value) -> Result<Granted, RefreshError> {
         read(&answer.to_string()).granted()
     }
 
@@ -307,12 +307,12 @@ mod tests {
         ] {
             let mut answer = json!({ "access_token": "access" });
             answer.as_object_mut().unwrap().extend(odd.as_object().unwrap().clone());
-            let granted = granted(answer).unwrap_or_else(|error| panic!("{odd}: {error}"));
+            let granted = granted(&answer).unwrap_or_else(|error| panic!("{odd}: {error}"));
             assert_eq!((granted.access_token.expose(), granted.lifetime), ("access", None), "{odd}");
             assert!(granted.refresh_token.is_none());
         }
         for life in [json!(60), json!(60.0), json!("60")] {
-            let granted = granted(json!({ "access_token": "access", "expires_in": life })).unwrap();
+            let granted = granted(&json!({ "access_token": "access", "expires_in": life })).unwrap();
             assert_eq!(granted.lifetime, Some(Duration::from_secs(60)));
         }
     }
@@ -329,7 +329,7 @@ mod tests {
             json!({ "access_token": "canary", "refresh_token": 7 }),
             json!({ "access_token": "canary", "token_type": "DPoP" }),
         ] {
-            let Err(error) = granted(answer.clone()) else { panic!("{answer}") };
+            let Err(error) = granted(&answer) else { panic!("{answer}") };
             assert!(matches!(error, RefreshError::Malformed { .. }), "{error}");
             assert!(!format!("{error} {error:?}").contains("canary"), "{error}");
         }
