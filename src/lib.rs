@@ -15,27 +15,28 @@
 //! ```
 //!
 //! This crate has no logic of its own: it gives each public name once. `nexus_core` is the seam,
-//! `nexus_router` the configuration and the choice, `nexus_backends` the vendors, each behind a feature of
-//! this crate (`claude`, `codex`, `grok`; all are on by default).
+//! `nexus_router` the configuration and the choice, `nexus_backends` the vendors and their logins, each behind a
+//! feature of this crate (`claude`, `codex`, `grok`, `native`, `login`; all are on by default, `keyring` is not).
 
 #[cfg(any(feature = "login", feature = "native"))]
 pub use nexus_backends::http;
 pub use nexus_backends::{auth, registry};
 pub use nexus_core::{
     AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, BuildContext, CallId,
-    CancelToken, Capabilities, Cost, CostReport, CostSource, Effects, Effort, Enforcement, ErrorKind,
-    EventEnvelope, EventSink, EventSinkExt, ExecutionBackend, ExecutionBackendExt, Fence, FinishReason,
-    IdleLimits, IntoToolResult, Json, Limit, LimitSupport, Limits, LoopMode, Message, MessageId, ModelId,
-    NoTools, OnLost, Outbox, OutputProblem, OutputSchema, OutputSupport, Partial, Phase, Picture, PrintStyle,
-    ProcessExit, ProcessReport, PromptBlock, Provenance, QuarantineReason, Quarantined, Recorder, Registry,
-    ResumeHandle, Retry, Secret, SessionMode, SettingsError, Skipped, StreamItem, Support, Survivor,
+    CancelToken, Capabilities, Clock, Cost, CostReport, CostSource, Credential, CredentialError,
+    CredentialSource, Effects, Effort, Enforcement, ErrorKind, EventEnvelope, EventSink, EventSinkExt,
+    ExecutionBackend, ExecutionBackendExt, Fence, FinishReason, IdleLimits, IntoToolResult, Json, Limit,
+    LimitSupport, Limits, LoopMode, Message, MessageId, ModelId, NoTools, OnLost, Outbox, OutputProblem,
+    OutputSchema, OutputSupport, Partial, Phase, Picture, PrintStyle, ProcessExit, ProcessReport,
+    PromptBlock, Provenance, QuarantineReason, Quarantined, Recorder, Registry, ResumeHandle, Retry, Secret,
+    SessionMode, SettingsError, Skipped, Standing, StreamItem, Support, Survivor, SystemClock,
     TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord, ToolCallStatus, ToolContent, ToolDefinition,
     ToolFault, ToolResult, ToolRouter, Toolbox, TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnPrinter,
     TurnRequest, TurnResult, TurnStream, Usage, Usd, VendorId, tool, turn,
 };
 pub use nexus_router::{
-    Binding, Clock, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,
+    Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,
     FallbackRule, Hold, KindError, PanelOutcome, PanelSink, Position, Problem, RoutedBackend, Router,
-    RouterBuilder, Seat, SeatEvent, SeatOutcome, SystemClock, UnknownKind, Verdict, Vote, WorkKind, fallback,
-    hold, json_schema, panel,
+    RouterBuilder, Seat, SeatEvent, SeatOutcome, UnknownKind, Verdict, Vote, WorkKind, fallback, hold,
+    json_schema, panel,
 };

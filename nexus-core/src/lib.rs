@@ -19,6 +19,7 @@ pub mod backend;
 pub mod backend_ext;
 pub mod cancel;
 pub mod capabilities;
+pub mod clock;
 pub mod credential;
 pub mod credential_source;
 pub mod error;
@@ -38,6 +39,7 @@ pub use capabilities::{
     AccessSupport, AccessTable, Capabilities, CostReport, Enforcement, Fence, LimitSupport, LoopMode,
     OutputSupport, Support, TextGranularity,
 };
+pub use clock::{Clock, SystemClock};
 pub use credential::Credential;
 pub use credential_source::{CredentialError, CredentialSource, Standing};
 pub use error::{

@@ -13,10 +13,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus_core::{BackendId, ErrorKind, Retry, TurnError};
+use nexus_core::{BackendId, Clock, ErrorKind, Retry, TurnError};
 use serde::{Deserialize, Serialize};
-
-use crate::clock::Clock;
 
 /// How long a rate limit is guessed to last where the vendor does not say.
 pub const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);

@@ -17,7 +17,6 @@
 
 mod attempt;
 mod binding;
-mod clock;
 mod config;
 mod explain;
 pub mod fallback;
@@ -32,7 +31,6 @@ mod telemetry;
 mod work_kind;
 
 pub use binding::Binding;
-pub use clock::{Clock, SystemClock};
 pub use config::{ConfigError, FallbackRule, MAX_FILE_BYTES, Position, Problem, json_schema};
 pub use explain::{ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation, Verdict};
 pub use hold::Hold;

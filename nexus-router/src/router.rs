@@ -8,13 +8,12 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, BuildContext, EventSink, ExecutionBackend, Registry, TurnError, TurnHost, TurnRequest,
-    TurnResult, VendorId,
+    BackendId, BuildContext, Clock, EventSink, ExecutionBackend, Registry, SystemClock, TurnError, TurnHost,
+    TurnRequest, TurnResult, VendorId,
 };
 
 use crate::{
     binding::Binding,
-    clock::{Clock, SystemClock},
     config::{ConfigError, Configuration, Entry, EntryState, Sources, Target, load_file, load_text},
     hold::{Hold, Holds},
     queue::Queues,

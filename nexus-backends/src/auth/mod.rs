@@ -10,7 +10,6 @@
 //! | `oauth` | the strategies that come along: authorization code with PKCE, device code |
 //! | `projection` | a credential lent to one child process, then taken back |
 
-mod clock;
 #[cfg(feature = "login")]
 mod codex;
 #[cfg(feature = "login")]
@@ -29,9 +28,8 @@ mod sign_in;
 mod static_token;
 pub mod store;
 
-pub use nexus_core::{Credential, CredentialError, CredentialSource, Standing};
+pub use nexus_core::{Clock, Credential, CredentialError, CredentialSource, Standing, SystemClock};
 
-pub use clock::{Clock, SystemClock};
 #[cfg(feature = "login")]
 pub use codex::openai_codex;
 #[cfg(feature = "login")]

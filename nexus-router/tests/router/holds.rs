@@ -111,7 +111,7 @@ async fn a_chain_in_which_all_are_held_says_when_the_first_comes_back() {
     let (alpha, beta) = (Fake::new("alpha", limited(300)), Fake::new("beta", limited(120)));
     let clock = ManualClock::new();
     let router = builder(&[&alpha, &beta]).clock(clock.clone()).from_str(&chain("alpha, beta")).unwrap();
-    let soon = Retry::At(nexus_router::Clock::now(&*clock) + Duration::from_secs(120));
+    let soon = Retry::At(nexus_core::Clock::now(&*clock) + Duration::from_secs(120));
     for _ in 0..2 {
         let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
         assert_eq!((error.kind(), error.retry()), (ErrorKind::Exhausted, soon));

@@ -9,13 +9,13 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, BackendId, BackendKind, BuildContext, Capabilities, Effects, Effort,
+    AccessSupport, Availability, BackendId, BackendKind, BuildContext, Capabilities, Clock, Effects, Effort,
     ErrorKind, EventEnvelope, EventSink, ExecutionBackend, Fence, FinishReason, LoopMode, Outbox,
     OutputSupport, Provenance, Recorder, Registry, ResumeHandle, Retry, SessionMode, SettingsError, Support,
     TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, VendorId,
     turn::{MessageEnded, Started, TextDelta, ToolCallStarted, ToolOrigin},
 };
-use nexus_router::{Clock, Router, RouterBuilder};
+use nexus_router::{Router, RouterBuilder};
 use serde_json::{Map, Value, json};
 
 /// What a fake does with one turn.

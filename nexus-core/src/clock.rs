@@ -2,13 +2,13 @@
 
 use std::{fmt, time::SystemTime};
 
-/// Tells the time by which holds are kept.
+/// Tells the time by which holds are kept and credentials end.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// Now.
+    /// The time now. It may step either way between two calls.
     fn now(&self) -> SystemTime;
 }
 
-/// The system's clock.
+/// The clock of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
