@@ -64,8 +64,7 @@ async fn the_deaf_are_killed_within_the_graces() {
 async fn termination_reaches_those_that_left_the_group() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");
-    let script =
-        "setsid sh -c 'trap \"echo told; exit\" TERM; echo $$ >> \"$0\"; sleep 100 & wait' \"$0\" & wait";
+    let script = "setsid sh -c 'trap \"echo told; exit\" TERM; echo $$ >> \"$0\"; sleep 100 & wait' \"$0\" & wait";
     let process = shell(script).argument(&file).spawn().unwrap();
     let members = written_pids(&file, 1);
     let exit = process.stop(Stop::new().terminate_grace(Duration::from_secs(5))).await;
