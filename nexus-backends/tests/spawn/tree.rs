@@ -15,9 +15,8 @@ fn brief() -> Stop {
 
 #[tokio::test]
 async fn a_polite_step_is_enough_for_the_polite() {
-    // It waits in the shell itself: some shells lose a signal that comes while they start a program.
     let process =
-        shell("trap 'echo bye; exit 5' INT; echo up; read -r line").stdin(StdinMode::Open).spawn().unwrap();
+        shell("trap 'echo bye; exit 5' INT; echo up; while :; do sleep 0.01; done").spawn().unwrap();
     assert_eq!(process.next_line().await.unwrap().bytes, "up");
     let exit = process.stop(brief().politely(Polite::Interrupt, Duration::from_secs(5))).await;
     assert_eq!((exit.status, exit.ended_by), (ExitStatus::Code(5), EndedBy::Stop));
@@ -64,7 +63,7 @@ async fn the_deaf_are_killed_within_the_graces() {
 async fn termination_reaches_those_that_left_the_group() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");
-    let script = "setsid sh -c 'trap \"echo told; exit\" TERM; echo $$ >> \"$0\"; sleep 100 & wait' \"$0\" & wait";
+    let script = "setsid sh -c 'trap \"echo told; exit\" TERM; echo $$ >> \"$0\"; while :; do sleep 0.01; done' \"$0\" & wait";
     let process = shell(script).argument(&file).spawn().unwrap();
     let members = written_pids(&file, 1);
     let exit = process.stop(Stop::new().terminate_grace(Duration::from_secs(5))).await;
