@@ -82,7 +82,7 @@ fn request(subject: &Subject, workspace: &Path) -> TurnRequest {
 #[tokio::test]
 #[ignore = "started by the test below"]
 async fn host() {
-    let Ok(told) = std::env::var(HOST) else { return };
+    let told = std::env::var(HOST).expect("the test below tells what to do");
     let told: Value = serde_json::from_str(&told).unwrap();
     let text = |key: &str| told[key].as_str().unwrap().to_owned();
     let subject = SUBJECTS.iter().find(|subject| subject.variable == text("variable")).unwrap();
