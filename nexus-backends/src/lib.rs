@@ -1,4 +1,4 @@
-//! The backends of Nexus: one folder per vendor behind the seam.
+//! The backends of Nexus: one folder per vendor behind the seam, and the logins that they are lent from.
 
 pub mod auth;
 pub mod delegated;

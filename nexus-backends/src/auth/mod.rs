@@ -8,6 +8,7 @@
 //! | `keeper`, `lock` | its one owner: across tasks, threads and processes |
 //! | `store` | where it rests: a file, or the keyring of the system |
 //! | `oauth` | the strategies that come along: authorization code with PKCE, device code |
+//! | `logins`, `codex`, `grok` | the logins that come along, and each vendor's issuer as data |
 //! | `projection` | a credential lent to one child process, then taken back |
 
 #[cfg(feature = "login")]
