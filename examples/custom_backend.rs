@@ -56,7 +56,7 @@ impl ExecutionBackend for WordCounter {
         if host.cancel.is_cancelled() {
             return Err(error(ErrorKind::Cancelled));
         }
-        if let Some(unmet) = self.capabilities().unmet(&request, !host.tools.definitions().is_empty()) {
+        if let Some(unmet) = self.capabilities().unmet(&request, !host.session().definitions().is_empty()) {
             return Err(error(ErrorKind::Unsupported).with_message(unmet));
         }
         if request.is_empty() {

@@ -10,6 +10,7 @@ use crate::{
     capabilities::Capabilities,
     error::TurnError,
     id::BackendId,
+    scope::{ParticipantScope, Session, TurnSession},
     tool::{NoTools, ToolRouter},
     turn::{EventSink, TurnRequest, TurnResult},
 };
@@ -69,11 +70,12 @@ pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
 }
 
 /// What lives beside a request while its turn runs.
+///
+/// The caller's tools are always behind a [`Session`]: no backend is handed the tools themselves.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct TurnHost {
-    /// The caller's own tools.
-    pub tools: Arc<dyn ToolRouter>,
+    session: Arc<Session>,
     /// Stops the turn from outside.
     pub cancel: CancelToken,
 }
@@ -81,13 +83,22 @@ pub struct TurnHost {
 impl TurnHost {
     /// No tools, and a token that nobody else holds.
     pub fn new() -> Self {
-        Self { tools: Arc::new(NoTools), cancel: CancelToken::new() }
+        Self { session: unscoped(Arc::new(NoTools)), cancel: CancelToken::new() }
     }
 
-    /// Offers tools to the agent.
+    /// Offers tools to the agent, all of them and for every path. To hold the agent to a scope, give a session:
+    /// [`TurnHost::with_session`].
     #[must_use]
     pub fn with_tools(mut self, tools: Arc<dyn ToolRouter>) -> Self {
-        self.tools = tools;
+        self.session = unscoped(tools);
+        self
+    }
+
+    /// Offers the tools that are in a session's scope. What is called, and what was decided, is in the session
+    /// afterwards.
+    #[must_use]
+    pub fn with_session(mut self, session: Arc<Session>) -> Self {
+        self.session = session;
         self
     }
 
@@ -97,6 +108,27 @@ impl TurnHost {
         self.cancel = cancel;
         self
     }
+
+    /// The caller's session. A turn does not call with it, but with one of its own: [`TurnHost::open_turn`].
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The caller's tools behind the caller's session, for a layer that wraps them. A backend opens a turn instead.
+    pub fn tools(&self) -> Arc<dyn ToolRouter> {
+        Session::router(&self.session)
+    }
+
+    /// The session of one turn: what a backend serves the caller's tools from. It ends when it is dropped, and keeps
+    /// the limit on tool calls that `request` sets.
+    pub fn open_turn(&self, request: &TurnRequest) -> TurnSession {
+        self.session.for_turn(request.limits.tool_calls)
+    }
+}
+
+/// The session of a host that brought tools without one.
+fn unscoped(tools: Arc<dyn ToolRouter>) -> Arc<Session> {
+    Session::mint("caller", ParticipantScope::unrestricted(), tools)
 }
 
 impl Default for TurnHost {

@@ -78,6 +78,10 @@ text_id! {
     CallId
 }
 text_id! {
+    /// Names one participant: whoever acts in a session, such as `reviewer-2`.
+    ParticipantId
+}
+text_id! {
     /// Names one message of the model. Unique within a turn.
     MessageId
 }

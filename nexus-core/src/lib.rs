@@ -11,6 +11,7 @@
 //! | watch it | [`TurnEvent`], [`EventSink`] |
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
 //! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
+//! | hold an agent to a scope | [`ParticipantScope`], [`Session`] |
 //! | lend credentials of your own | [`CredentialSource`] |
 //! | write a backend | the contract of [`ExecutionBackend`], [`Recorder`], [`Outbox`] |
 
@@ -27,6 +28,7 @@ pub mod id;
 mod picture;
 pub mod printer;
 pub mod registry;
+pub mod scope;
 pub mod secret;
 pub mod tool;
 pub mod turn;
@@ -46,9 +48,13 @@ pub use error::{
     ErrorKind, Limit, Partial, Phase, ProcessExit, ProcessReport, Retry, Skipped, Survivor, TurnError,
     TurnErrorReport,
 };
-pub use id::{BackendId, CallId, MessageId, ModelId, VendorId};
+pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use printer::{PrintStyle, TurnPrinter};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
+pub use scope::{
+    Decision, DecisionLog, Denial, ParticipantScope, PathAccess, PathArgument, PathDenial, Permit, Session,
+    SessionToken, ToolPattern, TurnSession, Verdict,
+};
 pub use secret::Secret;
 pub use tool::{
     IntoToolResult, Json, NoTools, Picture, QuarantineReason, Quarantined, Tool, ToolCall, ToolContent,

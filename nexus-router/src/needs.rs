@@ -14,7 +14,7 @@ pub(crate) fn unmet(request: &TurnRequest, host: &TurnHost, offered: &Capabiliti
         (request.system.is_some() && !offered.system.is_yes(), "system text"),
         (request.output.is_some() && offered.output == OutputSupport::Unsupported, "an output schema"),
         (request.session != SessionMode::Ephemeral && !offered.resume.is_yes(), "keeping a conversation"),
-        (!host.tools.definitions().is_empty() && !offered.caller_tools.is_yes(), "the caller's tools"),
+        (!host.session().definitions().is_empty() && !offered.caller_tools.is_yes(), "the caller's tools"),
         (!request.extra_roots.is_empty() && !offered.extra_roots.is_yes(), "extra roots"),
         (unkept(limits.tool_calls.is_some(), offered.limits.tool_calls), "a limit of tool calls"),
         (unkept(limits.model_calls.is_some(), offered.limits.model_calls), "a limit of model calls"),

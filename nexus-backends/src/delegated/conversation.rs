@@ -17,7 +17,10 @@ use nexus_core::{
 };
 use serde_json::Value;
 
-use super::{ledger::LedgerEntry, lent::Lent, queue::Queue, run_home::RunHome, spawn::Invocation};
+use super::{
+    caller_tools::CallerTools, ledger::LedgerEntry, lent::Lent, queue::Queue, run_home::RunHome,
+    spawn::Invocation,
+};
 use crate::{redact::Redactor, turn::Failure};
 
 /// A vendor's CLI: what it can do, whether it is there, and how one process of it is prepared.
@@ -54,6 +57,8 @@ pub(crate) struct TurnPlan {
     pub(crate) request: Arc<TurnRequest>,
     /// The effort asked for, clamped to the backend's range.
     pub(crate) effort: Option<AppliedEffort>,
+    /// The caller's tools, if there are any.
+    pub(crate) tools: Option<CallerTools>,
     /// Where the process works: the request's directory made absolute, or an empty private one.
     pub(crate) working_directory: PathBuf,
     /// Whether the working directory is a private one that the request did not name.

@@ -6,6 +6,8 @@
 
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod backend;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+mod caller_tools;
 #[cfg(feature = "claude")]
 pub mod claude;
 #[cfg(feature = "codex")]

@@ -93,6 +93,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             ledger,
             request: Arc::clone(&self.request),
             effort: self.effort,
+            tools: None,
             working_directory,
             is_private_directory: private_directory.is_some(),
             nexus_home: nexus_home.clone(),

@@ -16,7 +16,7 @@ pub(crate) fn admit(
     if host.cancel.is_cancelled() {
         return Err(Failure::new(ErrorKind::Cancelled, "before it began"));
     }
-    let offers_tools = !host.tools.definitions().is_empty();
+    let offers_tools = !host.session().definitions().is_empty();
     if let Some(unmet) = capabilities.unmet(request, offers_tools) {
         return Err(Failure::new(ErrorKind::Unsupported, unmet));
     }

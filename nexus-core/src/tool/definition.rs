@@ -3,7 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{id::CallId, picture, turn::Effects};
+use crate::{
+    id::CallId,
+    picture,
+    scope::{PathAccess, PathArgument},
+    turn::Effects,
+};
 
 /// A tool of the caller's, as the model is told about it.
 #[non_exhaustive]
@@ -20,6 +25,9 @@ pub struct ToolDefinition {
     /// Whether it hands in the answer. Such a tool is exempt from the tool budget, so that an agent can
     /// always finish.
     pub terminal: bool,
+    /// Which arguments are paths, and what is done there. A session holds them against its scope.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathArgument>,
 }
 
 impl ToolDefinition {
@@ -31,6 +39,7 @@ impl ToolDefinition {
             input_schema,
             effects: Effects::Unknown,
             terminal: false,
+            paths: Vec::new(),
         }
     }
 
@@ -45,6 +54,13 @@ impl ToolDefinition {
     #[must_use]
     pub fn terminal(mut self) -> Self {
         self.terminal = true;
+        self
+    }
+
+    /// States that the argument at `pointer` is a path, and what is done there; see [`PathArgument`].
+    #[must_use]
+    pub fn with_path(mut self, pointer: impl Into<String>, access: PathAccess) -> Self {
+        self.paths.push(PathArgument { pointer: pointer.into(), access });
         self
     }
 }

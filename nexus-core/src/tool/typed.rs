@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{IntoToolResult, ToolDefinition, ToolResult, arguments, schema};
-use crate::turn::Effects;
+use crate::{scope::PathAccess, turn::Effects};
 
 /// Reads the arguments, then works. `Err` is what is wrong with the arguments, for the model.
 type Handler = Arc<dyn Fn(Value) -> Result<BoxFuture<'static, ToolResult>, String> + Send + Sync>;
@@ -142,6 +142,36 @@ impl Tool {
     #[must_use]
     pub fn terminal(mut self) -> Self {
         self.definition = self.definition.terminal();
+        self
+    }
+
+    /// States that the argument at `pointer` is a path that is read. A session lets a call through only if the path
+    /// is in its scope, and the closure gets the path that was checked; see
+    /// [`PathArgument`](crate::PathArgument).
+    ///
+    /// ```
+    /// # use nexus_core::Tool;
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Look { path: String }
+    /// let look = Tool::new("look", "Shows a file.", |Look { path }| async move {
+    ///     std::fs::read_to_string(path).map_err(|error| error.to_string())
+    /// })
+    /// .reading("/path");
+    /// assert_eq!(look.definition().paths.len(), 1);
+    /// ```
+    #[must_use]
+    pub fn reading(self, pointer: impl Into<String>) -> Self {
+        self.with_path(pointer, PathAccess::Read)
+    }
+
+    /// As [`Tool::reading`], for a path that is written.
+    #[must_use]
+    pub fn writing(self, pointer: impl Into<String>) -> Self {
+        self.with_path(pointer, PathAccess::Write)
+    }
+
+    fn with_path(mut self, pointer: impl Into<String>, access: PathAccess) -> Self {
+        self.definition = self.definition.with_path(pointer, access);
         self
     }
 

@@ -160,7 +160,7 @@ struct Meddling {
 impl Meddling {
     fn host(host: TurnHost, change: fn(&mut Self)) -> TurnHost {
         let mut meddling = Self {
-            inner: Arc::clone(&host.tools),
+            inner: host.tools(),
             marks: |tool| tool,
             answers: |_, answer| answer,
             one_by_one: false,

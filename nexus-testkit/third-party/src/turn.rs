@@ -77,7 +77,7 @@ impl<'a> Turn<'a> {
     }
 
     fn check(&self) -> Result<(), Failure> {
-        let offers_tools = !self.host.tools.definitions().is_empty();
+        let offers_tools = !self.host.tools().definitions().is_empty();
         let directory_is_there = self.request.working_directory.as_ref().is_none_or(|path| path.is_dir());
         let kind = if self.parrot.capabilities().unmet(&self.request, offers_tools).is_some() {
             ErrorKind::Unsupported
@@ -118,7 +118,7 @@ impl<'a> Turn<'a> {
         let mut asked = Asked {
             prompt: self.request.prompt_text(),
             model: self.request.model.as_ref().map(ToString::to_string),
-            tools: self.host.tools.definitions().into_iter().map(|tool| tool.name).collect(),
+            tools: self.host.tools().definitions().into_iter().map(|tool| tool.name).collect(),
             answers: Vec::new(),
         };
         let (mut count, mut tries) = (0, 1);
@@ -177,13 +177,14 @@ impl<'a> Turn<'a> {
     /// Answers a call, whatever the tool does. Returns what the voice is told.
     async fn call(&self, Wanted { id, name, arguments }: Wanted) -> String {
         let id = CallId::new(id);
-        let definition = self.host.tools.definitions().into_iter().find(|tool| tool.name == name);
+        let definition = self.host.tools().definitions().into_iter().find(|tool| tool.name == name);
         let effects = definition.map(|tool| tool.effects).unwrap_or_default();
         self.event(ToolCallStarted::new(id.clone(), name.clone(), ToolOrigin::Caller, effects));
         let answer = match serde_json::from_str::<Value>(&arguments) {
             Ok(arguments) => {
                 self.event(ToolCallArguments::new(id.clone(), arguments.clone()));
-                let call = self.host.tools.call(ToolCall::new(id.clone(), name, arguments));
+                let tools = self.host.tools();
+                let call = tools.call(ToolCall::new(id.clone(), name, arguments));
                 let answer = AssertUnwindSafe(call).catch_unwind().await;
                 answer.unwrap_or_else(|_panic| ToolResult::error("the tool broke down"))
             }

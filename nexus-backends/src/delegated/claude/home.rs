@@ -273,6 +273,7 @@ mod tests {
                 ledger,
                 request: Arc::new(request),
                 effort: None,
+                tools: None,
                 working_directory,
                 is_private_directory,
                 nexus_home: self.folder.path().to_owned(),

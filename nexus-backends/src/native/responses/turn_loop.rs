@@ -1,7 +1,5 @@
 //! From request to reply to request, until the model stops or a limit is reached.
 
-use std::sync::Arc;
-
 use futures::StreamExt as _;
 use nexus_core::{
     ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase, ResumeHandle, SessionMode, ToolResult,
@@ -100,11 +98,12 @@ impl<'a> TurnLoop<'a> {
         kept: &mut Option<Conversation>,
         events: &mut dyn EventSink,
     ) -> Result<(FinishReason, Option<Value>), Failure> {
-        let definitions = self.host.tools.definitions();
+        let session = self.host.open_turn(&self.request);
+        let definitions = session.definitions().to_vec();
         let mut setup = self.set_up(&definitions, events).await?;
         let conversation = kept.insert(self.open(&setup)?);
         let mut desk = ToolDesk::new(
-            Arc::clone(&self.host.tools),
+            session.share().router(),
             &setup.offered(&definitions),
             self.backend.parallel_tools,
             self.request.limits.tool_calls,

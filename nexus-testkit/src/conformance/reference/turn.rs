@@ -110,7 +110,7 @@ impl<'a> Turn<'a> {
 
     /// Refuses what cannot be run.
     fn check(&self) -> Result<(), Failure> {
-        let offers_tools = !self.host.tools.definitions().is_empty();
+        let offers_tools = !self.host.tools().definitions().is_empty();
         if let Some(unmet) = self.backend.capabilities().unmet(&self.request, offers_tools) {
             return Err(Failure::new(ErrorKind::Unsupported, unmet));
         }
@@ -251,7 +251,7 @@ impl<'a> Turn<'a> {
         call.model = self.request.model.as_ref().map(|model| model.to_string());
         call.effort = self.effort.map(|effort| effort.applied.to_string());
         call.system = self.request.system.clone().unwrap_or_default();
-        call.tools = self.host.tools.definitions().into_iter().map(|tool| tool.name).collect();
+        call.tools = self.host.tools().definitions().into_iter().map(|tool| tool.name).collect();
         call.tools.extend(fence.tools().iter().map(|&name| name.to_owned()));
         match self.backend.model.answer(call) {
             Some(reply) => self.deliver(&reply).await,

@@ -44,7 +44,7 @@ pub(super) struct Repeated {
 impl Turn<'_> {
     /// Runs the calls of one reply, all at once. Returns what the model is told, in their order.
     pub(super) async fn run_tools(&self, calls: Vec<Called>, fence: &Fence) -> Result<Vec<Told>, Failure> {
-        let tools = self.host.tools.definitions();
+        let tools = self.host.tools().definitions();
         let own = |call: &ToolCall| tools.iter().find(|tool| tool.name == access::name(call));
         let is_counted = |called: &&Called| !own(&called.call).is_some_and(|tool| tool.terminal);
         let count = u32::try_from(calls.iter().filter(is_counted).count()).unwrap_or(u32::MAX);
@@ -128,7 +128,7 @@ impl Turn<'_> {
 
     /// What the caller's tool answers; a panic is a failure of the tool, not of the turn.
     async fn ask_caller(&self, call: nexus_core::ToolCall) -> ToolResult {
-        let answer = AssertUnwindSafe(self.host.tools.call(call)).catch_unwind().await;
+        let answer = AssertUnwindSafe(self.host.tools().call(call)).catch_unwind().await;
         answer.unwrap_or_else(|_panic| ToolResult::error("the tool broke down"))
     }
 

@@ -1,0 +1,66 @@
+//! What a caller shows at the gate.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use subtle::ConstantTimeEq as _;
+
+use crate::secret::Secret;
+
+/// Length of a token's randomness, in bytes.
+const RANDOM_BYTES: usize = 32;
+
+/// A random text that belongs to one session. It lives in memory only, prints as `[redacted]`, and is compared in
+/// constant time.
+#[derive(Clone)]
+pub struct SessionToken(Secret);
+
+impl SessionToken {
+    /// A new one, of 256 bits from the operating system's generator.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system has no random numbers to give, which leaves nothing safe to do.
+    pub(super) fn random() -> Self {
+        let mut bytes = zeroize::Zeroizing::new([0; RANDOM_BYTES]);
+        if let Err(error) = getrandom::fill(bytes.as_mut()) {
+            panic!("the operating system gives no random numbers: {error}");
+        }
+        Self(Secret::new(URL_SAFE_NO_PAD.encode(bytes)))
+    }
+
+    /// What somebody shows as a token. It may be anything.
+    pub fn presented(text: impl Into<String>) -> Self {
+        Self(Secret::new(text))
+    }
+
+    /// The text itself: letters, digits, `-` and `_`. Every call is a place to look at in a review.
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+
+    /// Whether the two are the same, in a time that does not tell where they differ.
+    pub fn is(&self, other: &Self) -> bool {
+        self.expose().as_bytes().ct_eq(other.expose().as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for SessionToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_itself_and_no_other() {
+        let (one, other) = (SessionToken::random(), SessionToken::random());
+        assert!(one.is(&SessionToken::presented(one.expose())));
+        assert!(!one.is(&other) && !one.is(&SessionToken::presented("")));
+        assert_eq!(one.expose().len(), 43);
+        assert_eq!(format!("{one:?}"), "[redacted]");
+    }
+}

@@ -1,0 +1,137 @@
+//! Which tools a scope allows, by name.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// Longest pattern, in bytes. Source: the longest name of a tool that every vendor takes.
+const MAX_BYTES: usize = 64;
+
+/// The name of a tool, or a pattern in which `*` stands for any run of characters, also for none.
+///
+/// ```
+/// use nexus_core::ToolPattern;
+///
+/// let reading: ToolPattern = "read_*".parse()?;
+/// assert!(reading.matches("read_file") && !reading.matches("write_file"));
+/// # Ok::<(), nexus_core::scope::InvalidPattern>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ToolPattern(Arc<str>);
+
+impl ToolPattern {
+    /// Every tool.
+    pub fn every() -> Self {
+        Self("*".into())
+    }
+
+    /// The pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the tool of this name is meant. Case counts.
+    pub fn matches(&self, name: &str) -> bool {
+        matches(self.0.as_bytes(), name.as_bytes())
+    }
+}
+
+/// Matches from left to right, and takes up the last `*` again where the rest does not fit.
+fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut seen) = (0, 0);
+    let mut last_star = None;
+    while seen < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                last_star = Some((at, seen));
+                at += 1;
+            }
+            Some(byte) if name.get(seen) == Some(byte) => {
+                at += 1;
+                seen += 1;
+            }
+            _ => match last_star {
+                Some((star, taken)) => {
+                    last_star = Some((star, taken + 1));
+                    at = star + 1;
+                    seen = taken + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.get(at..).unwrap_or_default().iter().all(|byte| *byte == b'*')
+}
+
+impl FromStr for ToolPattern {
+    type Err = InvalidPattern;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPattern> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'*');
+        if text.is_empty() || text.len() > MAX_BYTES || !text.bytes().all(fits) {
+            return Err(InvalidPattern { text: text.chars().take(2 * MAX_BYTES).collect() });
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl TryFrom<String> for ToolPattern {
+    type Error = InvalidPattern;
+
+    fn try_from(text: String) -> Result<Self, InvalidPattern> {
+        text.parse()
+    }
+}
+
+impl From<ToolPattern> for String {
+    fn from(pattern: ToolPattern) -> Self {
+        pattern.0.as_ref().to_owned()
+    }
+}
+
+impl fmt::Display for ToolPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ToolPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ToolPattern({:?})", &*self.0)
+    }
+}
+
+/// A text that can match the name of no tool.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} names no tool: a pattern has 1 to {MAX_BYTES} letters, digits, `_`, `-` and `*`")]
+pub struct InvalidPattern {
+    /// What was given, shortened.
+    pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits(pattern: &str, name: &str) -> bool {
+        pattern.parse::<ToolPattern>().unwrap().matches(name)
+    }
+
+    #[test]
+    fn a_star_stands_for_any_run_of_characters() {
+        assert!(fits("*", "anything"));
+        assert!(fits("read", "read") && !fits("read", "read_file") && !fits("read", "Read"));
+        assert!(fits("read_*", "read_") && fits("*_file", "read_file"));
+        assert!(fits("a*b*c", "a_b_b_c") && !fits("a*b*c", "a_b_b"));
+        assert!(fits("**a", "a") && fits("a*", "a") && !fits("a*a", "a"));
+    }
+
+    #[test]
+    fn what_can_match_nothing_is_refused() {
+        for text in ["", "a b", "é", "a.b", &"x".repeat(65)] {
+            assert!(text.parse::<ToolPattern>().is_err(), "{text:?}");
+        }
+        assert!(serde_json::from_str::<ToolPattern>("\"a b\"").is_err());
+    }
+}
