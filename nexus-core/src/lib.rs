@@ -52,8 +52,8 @@ pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use printer::{PrintStyle, TurnPrinter};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
 pub use scope::{
-    Decision, DecisionLog, Denial, ParticipantScope, PathAccess, PathArgument, PathDenial, Permit, Session,
-    SessionToken, ToolPattern, TurnSession, Verdict,
+    Decision, Denial, ParticipantScope, PathAccess, PathArgument, PathDenial, Permit, Session, SessionToken,
+    ToolPattern, TurnSession, Verdict,
 };
 pub use secret::Secret;
 pub use tool::{

@@ -82,6 +82,31 @@ async fn bad_arguments_are_answered_with_what_and_where_and_the_schema() {
     }
 }
 
+fn called() -> &'static str {
+    panic!("the tool was called")
+}
+
+#[tokio::test]
+async fn whether_arguments_fit_is_told_without_a_call_and_in_the_same_words() {
+    let schema = json!({ "properties": { "n": { "type": "integer", "maximum": 3 } } });
+    let tools = Toolbox::new()
+        .with(add())
+        .with(Tool::with_schema("count", "", schema, |_| async { called() }))
+        .with(Tool::without_arguments("ping", "", || async { called() }));
+    for (tool, fits, wrong) in [
+        ("add", json!({ "a": 1, "b": 2 }), json!({ "a": 1, "b": "two" })),
+        ("count", json!({ "n": 3 }), json!({ "n": 4 })),
+    ] {
+        assert_eq!(tools.check_arguments(tool, &fits), Ok(()));
+        let problem = tools.check_arguments(tool, &wrong).unwrap_err();
+        let told = format!("the arguments do not fit the tool {tool:?}: {problem}");
+        assert_eq!(text(&call(&tools, tool, wrong).await), told);
+    }
+    assert_eq!(tools.check_arguments("ping", &json!([1])), Ok(()));
+    // What is not there is for the session to say.
+    assert_eq!(tools.check_arguments("unknown", &json!({})), Ok(()));
+}
+
 #[tokio::test]
 async fn bad_arguments_never_reach_the_handler() {
     let calls = Arc::new(AtomicUsize::new(0));
@@ -167,6 +192,8 @@ async fn one_bad_tool_is_left_out_and_the_others_work() {
         .with(with("nonsense", json!({ "type": "nonsense" })))
         .with(with("pattern", json!({ "properties": { "a": { "pattern": "(" } } })))
         .with(Tool::new("list", "", |_: Vec<u8>| async {}))
+        .with(bare("read").reading("path"))
+        .with(bare("write").reading("/from").writing(""))
         .with(bare(&"x".repeat(64)));
     let names: Vec<_> = tools.definitions().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["add".to_owned(), "x".repeat(64)]);
@@ -178,7 +205,8 @@ async fn one_bad_tool_is_left_out_and_the_others_work() {
     assert!(matches!(left_out[6], ("nonsense", QuarantineReason::NotASchema { .. })));
     assert!(matches!(left_out[7], ("pattern", QuarantineReason::NotASchema { .. })));
     assert_eq!(left_out[8], ("list", &QuarantineReason::NotAnObjectSchema));
-    assert_eq!(left_out.len(), 9);
+    let not_a_pointer = |pointer: &str| QuarantineReason::NotAPointer { pointer: pointer.to_owned() };
+    assert_eq!(left_out[9..], [("read", &not_a_pointer("path")), ("write", &not_a_pointer(""))]);
     assert_eq!(call(&tools, "add", json!({ "a": 1, "b": 1 })).await, ToolResult::text("2"));
     assert!(tools.quarantined()[0].to_string().contains("an earlier tool has its name"));
 }

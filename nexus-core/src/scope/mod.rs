@@ -5,17 +5,24 @@
 //! the call passes [`Session::authorize`], and one that is out of scope never reaches the tool. How a call travels is
 //! left to the backends.
 
-mod budget;
+mod arguments;
 mod decision;
+mod denial;
+mod ledger;
 mod participant;
 mod path_argument;
+mod permit;
 mod session;
 mod token;
 mod tool_pattern;
+mod turn_session;
 
-pub use decision::{Decision, DecisionLog, Denial, Verdict};
+pub use decision::{Decision, Verdict};
+pub use denial::Denial;
 pub use participant::ParticipantScope;
 pub use path_argument::{PathAccess, PathArgument, PathDenial};
-pub use session::{Permit, Session, TurnSession};
+pub use permit::Permit;
+pub use session::Session;
 pub use token::SessionToken;
 pub use tool_pattern::{InvalidPattern, ToolPattern};
+pub use turn_session::TurnSession;

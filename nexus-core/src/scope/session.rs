@@ -1,83 +1,71 @@
 //! The one gate.
 
 use std::{
+    collections::BTreeSet,
     fmt,
-    ops::Deref,
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use async_trait::async_trait;
-use futures::FutureExt as _;
 use serde_json::{Map, Value};
 
 use super::{
-    Decision, DecisionLog, Denial, ParticipantScope, PathAccess, SessionToken, Verdict, budget::Budget,
+    Decision, Denial, ParticipantScope, PathDenial, Permit, SessionToken, TurnSession, Verdict,
+    arguments::{Obstacle, replace_paths},
+    ledger::{Counts, Ledger, Standing},
+    turn_session::SessionRouter,
 };
 use crate::id::{CallId, ParticipantId};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
 
+/// Longest problem with arguments that is told, in bytes. Source: our own bound.
+const MAX_PROBLEM_BYTES: usize = 4 << 10;
+
 /// Holds one participant to its scope: every call of a tool passes [`Session::authorize`], whatever carried it.
 ///
 /// A session is minted for one participant, with a token that lives in memory alone. Whoever runs a turn mints one
-/// below it, by [`Session::for_turn`], which ends with the turn: its token is of no use afterwards. The two share
-/// the decisions; the calls of a turn count for both budgets.
+/// below it, by [`Session::for_turn`], which ends with the turn: its token is of no use afterwards. What happens in the
+/// turn's session happens in this one, too: its calls count for both budgets, its decisions are in both lists.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use nexus_core::{ParticipantScope, Session, Tool, Toolbox, TurnHost, Verdict};
+/// use nexus_core::{ParticipantScope, Session, Tool, ToolCall, Toolbox, TurnHost, Verdict};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let tools = Toolbox::new().with(Tool::without_arguments("noon", "Says when.", || async { "12:00" }));
 /// let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
-/// let answer = session.call(session.token(), nexus_core::ToolCall::new("1", "midnight", ().into())).await;
+/// let answer = session.call(session.token(), ToolCall::new("1", "midnight", ().into())).await;
 /// assert!(answer.is_error);
 /// assert!(matches!(session.decisions()[0].verdict, Verdict::Denied(_)));
 /// let host = TurnHost::new().with_session(session);
 /// # let _ = host; }
 /// ```
+///
+/// # The tool budget
+///
+/// It is the session's and nobody else's. A call counts whether it is let through or not: a model that calls what it
+/// does not have comes to an end, too. Terminal tools are exempt, so that an answer can always be handed in, and so
+/// is whoever shows a wrong token or comes after the end. [`Session::over_budget_calls`] tells whoever runs the turn
+/// when the model does not mind.
+///
+/// # Several at once
+///
+/// Calls may be decided on at the same time, and turns of one session may run at the same time. No budget is exceeded by
+/// that, and the decisions are in the order in which the calls took from it. Closing a session denies every later
+/// call; a call that was let through before has its answer.
 pub struct Session {
     participant: ParticipantId,
     scope: Arc<ParticipantScope>,
     token: SessionToken,
     catalogue: Arc<Catalogue>,
-    budget: Arc<Budget>,
-    log: DecisionLog,
-    is_closed: AtomicBool,
-    above: Option<Arc<Session>>,
+    /// Names of tools that cannot be offered in this session.
+    withdrawn: Mutex<BTreeSet<String>>,
+    ledger: Arc<Ledger>,
 }
 
 /// The tools of a scope.
 struct Catalogue {
     tools: Arc<dyn ToolRouter>,
     definitions: Vec<ToolDefinition>,
-}
-
-impl Catalogue {
-    fn find(&self, name: &str) -> Option<&ToolDefinition> {
-        self.definitions.iter().find(|tool| tool.name == name)
-    }
-}
-
-/// That a call may be made. Only [`Session::authorize`] makes one, and only [`Session::answer`] takes it.
-#[derive(Debug)]
-pub struct Permit<'s> {
-    definition: &'s ToolDefinition,
-    arguments: Value,
-}
-
-impl Permit<'_> {
-    /// The tool.
-    pub fn definition(&self) -> &ToolDefinition {
-        self.definition
-    }
-
-    /// The arguments as the tool gets them: each path is the one that was checked.
-    pub fn arguments(&self) -> &Value {
-        &self.arguments
-    }
 }
 
 impl Session {
@@ -98,32 +86,28 @@ impl Session {
         tools: Arc<dyn ToolRouter>,
         tool_calls: impl Into<Option<u32>>,
     ) -> Arc<Self> {
-        let definitions = tools.definitions();
-        let in_scope = definitions.into_iter().filter(|tool| scope.allows_tool(&tool.name)).collect();
+        let mut definitions = tools.definitions();
+        definitions.retain(|tool| scope.allows_tool(&tool.name));
         Arc::new(Self {
             participant: participant.into(),
             scope: Arc::new(scope),
             token: SessionToken::random(),
-            catalogue: Arc::new(Catalogue { tools, definitions: in_scope }),
-            budget: Arc::new(Budget::of(tool_calls.into())),
-            log: DecisionLog::new(),
-            is_closed: AtomicBool::new(false),
-            above: None,
+            catalogue: Arc::new(Catalogue { tools, definitions }),
+            withdrawn: Mutex::default(),
+            ledger: Arc::new(Ledger::of(tool_calls.into())),
         })
     }
 
     /// A session for one turn of this one's participant: with a token of its own, and closed when the guard is
-    /// dropped. `tool_calls` is what the turn may make, beside what is left of this session's budget.
+    /// dropped. `tool_calls` is what the turn may make; it may make no more than is left of this session's budget.
     pub fn for_turn(self: &Arc<Self>, tool_calls: Option<u32>) -> TurnSession {
-        TurnSession(Arc::new(Self {
+        TurnSession::new(Arc::new(Self {
             participant: self.participant.clone(),
             scope: Arc::clone(&self.scope),
             token: SessionToken::random(),
             catalogue: Arc::clone(&self.catalogue),
-            budget: Arc::new(Budget::below(&self.budget, tool_calls)),
-            log: self.log.clone(),
-            is_closed: AtomicBool::new(false),
-            above: Some(Arc::clone(self)),
+            withdrawn: Mutex::new(self.withdrawn().clone()),
+            ledger: Arc::new(Ledger::below(&self.ledger, tool_calls)),
         }))
     }
 
@@ -153,35 +137,60 @@ impl Session {
         &self.catalogue.definitions
     }
 
-    /// Every decision so far, those of the turns included.
+    /// Every decision so far, in order; those of the turns below are among them. Of very many (65,536, or 64 MiB) the
+    /// oldest are forgotten: [`Session::forgotten_decisions`].
     pub fn decisions(&self) -> Vec<Decision> {
-        self.log.decisions()
+        self.ledger.decisions()
     }
 
-    /// The decisions, as they go on.
-    pub fn log(&self) -> &DecisionLog {
-        &self.log
+    /// How many decisions there were that [`Session::decisions`] does not list any more.
+    pub fn forgotten_decisions(&self) -> u64 {
+        self.ledger.forgotten()
     }
 
-    /// Calls that counted so far: every call with this token but those of terminal tools, and those of turns below.
+    /// What was decided last about such a call in this session, if there was one and it is not forgotten. A call that was
+    /// denied changed nothing, and its status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied): whoever
+    /// learns of calls from a vendor's program asks here, and never reads it out of the answer's words.
+    pub fn verdict(&self, tool: &str, arguments: &Value) -> Option<Verdict> {
+        let decision = self.ledger.newest(|decision| decision.is_about(tool, arguments))?;
+        Some(decision.verdict.clone())
+    }
+
+    /// Calls that counted so far, those of the turns below among them.
     pub fn calls_made(&self) -> u32 {
-        self.budget.spent()
+        self.ledger.spent()
     }
 
-    /// Ends the session: every later call is denied. Calls under way go on.
+    /// Calls that were denied because the budget was used up, those of the turns below among them. Where there is a
+    /// [terminal tool](Session::has_terminal_tools) the first such denial tells the model to hand its answer in.
+    pub fn over_budget_calls(&self) -> u32 {
+        self.ledger.over_budget()
+    }
+
+    /// Whether there is a tool that may be called beyond the budget.
+    pub fn has_terminal_tools(&self) -> bool {
+        self.offered().any(|tool| tool.terminal)
+    }
+
+    /// Takes a tool out of this session, because it cannot be offered to the model: from now on it is as unknown as
+    /// one that is out of scope. [`Session::definitions`] still lists it.
+    pub fn withdraw(&self, tool: &str) {
+        self.withdrawn().insert(tool.to_owned());
+    }
+
+    /// Ends the session and those below it: every later call is denied. Calls under way go on.
     pub fn close(&self) {
-        self.is_closed.store(true, Ordering::SeqCst);
+        self.ledger.close();
     }
 
     /// Whether the session, or the one it was minted from, has ended.
     pub fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::SeqCst) || self.above.as_ref().is_some_and(|above| above.is_closed())
+        self.ledger.is_closed()
     }
 
-    /// Decides on one call, and records the decision.
+    /// Decides on one call, and writes the decision down.
     ///
-    /// A call counts for the budget whatever is decided, unless its tool is terminal or its token is wrong: a model
-    /// that calls what it does not have comes to an end, too.
+    /// Paths among the arguments are looked up on the file system. What the tool is asked with is in the permit.
     ///
     /// # Errors
     ///
@@ -192,103 +201,71 @@ impl Session {
         tool: &str,
         arguments: &Value,
     ) -> Result<Permit<'_>, Denial> {
-        let decided = self.decide(token, tool, arguments);
-        let verdict = match &decided {
-            Ok(_) => Verdict::Allowed,
-            Err(denial) => Verdict::Denied(denial.clone()),
+        if !self.token.is(token) {
+            let decision = Decision::new(self.participant.clone(), tool, &Value::Null);
+            return self.ledger.settle(decision, Counts::Stranger, |_| Err(Denial::WrongToken));
+        }
+        let empty = Value::Object(Map::new());
+        // No arguments at all are what some models write for a tool that takes none.
+        let arguments = if arguments.is_null() { &empty } else { arguments };
+        let definition = self.offered().find(|offered| offered.name == tool);
+        let counts = match definition {
+            Some(definition) if definition.terminal => Counts::Never,
+            _ => Counts::Once,
         };
-        let shown = if matches!(decided, Err(Denial::WrongToken)) { &Value::Null } else { arguments };
-        self.log.add(Decision::new(self.participant.clone(), tool, shown, verdict));
-        decided
+        let judged = match definition {
+            Some(definition) => self.permit(definition, arguments),
+            None => Err(Denial::unknown(tool, self.offered().map(|tool| tool.name.as_str()))),
+        };
+        let decision = Decision::new(self.participant.clone(), tool, arguments);
+        self.ledger.settle(decision, counts, |standing| match standing {
+            Standing::Open => judged,
+            Standing::Closed => Err(Denial::Closed),
+            Standing::OverBudget(budget) => {
+                let terminal = self.offered().filter(|tool| tool.terminal);
+                let terminal = terminal.map(|tool| tool.name.clone()).collect();
+                Err(Denial::OverBudget { budget, terminal })
+            }
+        })
     }
 
-    fn decide(&self, token: &SessionToken, tool: &str, arguments: &Value) -> Result<Permit<'_>, Denial> {
-        if !self.token.is(token) {
-            return Err(Denial::WrongToken);
-        }
-        if self.is_closed() {
-            return Err(Denial::Closed);
-        }
-        let definition = self.catalogue.find(tool);
-        if !definition.is_some_and(|tool| tool.terminal) {
-            self.budget
-                .spend()
-                .map_err(|budget| Denial::OverBudget { budget, terminal: self.terminal_tools() })?;
-        }
-        let definition = definition.ok_or_else(|| Denial::UnknownTool {
-            name: tool.chars().take(100).collect(),
-            known: self.definitions().iter().map(|tool| tool.name.clone()).collect(),
-        })?;
+    /// What a tool may be asked with.
+    fn permit<'s>(&'s self, definition: &'s ToolDefinition, arguments: &Value) -> Result<Permit<'s>, Denial> {
+        let tool = definition.name.as_str();
         let mut arguments = match arguments {
             Value::Object(_) => arguments.clone(),
-            // No arguments at all are what some models write for a tool that takes none.
-            Value::Null => Value::Object(Map::new()),
-            _ => return Err(Denial::NotAnObject { tool: tool.to_owned() }),
+            Value::String(text) => {
+                let problem = serde_json::from_str::<serde::de::IgnoredAny>(text).err();
+                let problem = problem.map(|problem| problem.to_string());
+                return Err(Denial::NotAnObject { tool: tool.to_owned(), problem });
+            }
+            _ => return Err(Denial::NotAnObject { tool: tool.to_owned(), problem: None }),
         };
         for path in &definition.paths {
-            let mut pointers = path.pointer.split('/').skip(1);
-            self.check_paths(definition, &mut arguments, &mut pointers, "", path.access)?;
-        }
-        Ok(Permit { definition, arguments })
-    }
-
-    /// Checks every path at `rest` of a pointer below `value`, and puts the checked one in its place.
-    fn check_paths<'p>(
-        &self,
-        tool: &ToolDefinition,
-        value: &mut Value,
-        rest: &mut (impl Iterator<Item = &'p str> + Clone),
-        place: &str,
-        access: PathAccess,
-    ) -> Result<(), Denial> {
-        let not_a_path =
-            || Denial::NotAPath { tool: tool.name.clone(), pointer: place.chars().take(200).collect() };
-        let Some(step) = rest.next() else {
-            return match value {
-                // An optional argument that is not given.
-                Value::Null => Ok(()),
-                Value::String(path) => {
-                    let checked = self
-                        .scope
-                        .check_path(path, access)
-                        .map_err(|denial| Denial::Path { tool: tool.name.clone(), denial })?;
-                    let checked = checked.into_os_string().into_string().map_err(|_| not_a_path())?;
-                    *path = checked;
-                    Ok(())
-                }
-                _ => Err(not_a_path()),
+            let mut check = |given: &str| {
+                let checked = self.scope.check_path(given, path.access)?;
+                let not_text = |_| PathDenial::new(given, path.access, "where it leads is no Unicode text");
+                checked.into_os_string().into_string().map_err(not_text)
             };
-        };
-        let name = step.replace("~1", "/").replace("~0", "~");
-        match value {
-            Value::Array(items) if step == "*" => {
-                for (index, item) in items.iter_mut().enumerate() {
-                    self.check_paths(tool, item, &mut rest.clone(), &format!("{place}/{index}"), access)?;
-                }
-                Ok(())
+            replace_paths(&mut arguments, path, &mut check).map_err(|obstacle| match obstacle {
+                Obstacle::NotText(pointer) => Denial::NotAPath { tool: tool.to_owned(), pointer },
+                Obstacle::Refused(denial) => Denial::path(tool, denial),
+            })?;
+        }
+        let tools = &*self.catalogue.tools;
+        let checked = catch_unwind(AssertUnwindSafe(|| tools.check_arguments(tool, &arguments)));
+        match checked.unwrap_or_else(|_panic| Err("they cannot be read".to_owned())) {
+            Ok(()) => Ok(Permit::new(tools, definition, arguments)),
+            Err(mut problem) => {
+                problem.truncate(problem.floor_char_boundary(MAX_PROBLEM_BYTES));
+                Err(Denial::Unfit { tool: tool.to_owned(), problem })
             }
-            Value::Object(fields) => match fields.get_mut(&name) {
-                Some(field) => self.check_paths(tool, field, rest, &format!("{place}/{step}"), access),
-                None => Ok(()),
-            },
-            Value::Null => Ok(()),
-            _ => Err(not_a_path()),
         }
     }
 
-    fn terminal_tools(&self) -> Vec<String> {
-        let terminal = self.definitions().iter().filter(|tool| tool.terminal);
-        terminal.map(|tool| tool.name.clone()).collect()
-    }
-
-    /// Asks the tool, as the permit says.
+    /// Has a call answered by its tool, as the permit says.
     pub async fn answer(&self, call: CallId, permit: Permit<'_>) -> ToolResult {
-        let name = permit.definition.name.as_str();
-        let call = ToolCall::new(call, name, permit.arguments);
-        // Also the making of the future may panic, so that happens inside.
-        let answered = AssertUnwindSafe(async move { self.catalogue.tools.call(call).await });
-        let result = answered.catch_unwind().await;
-        result.unwrap_or_else(|_| ToolResult::error(format!("the tool {name} broke down")))
+        permit.answer(call).await
     }
 
     /// Decides on one call and has it answered: by the tool if it may be asked, else by why not.
@@ -297,6 +274,21 @@ impl Session {
             Ok(permit) => self.answer(call.call, permit).await,
             Err(denial) => ToolResult::error(denial.to_string()),
         }
+    }
+
+    /// What is wrong with the arguments of a call, as its tool sees it.
+    pub(super) fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String> {
+        self.catalogue.tools.check_arguments(tool, arguments)
+    }
+
+    /// The tools that are there.
+    fn offered(&self) -> impl Iterator<Item = &ToolDefinition> + Clone {
+        let withdrawn = self.withdrawn().clone();
+        self.definitions().iter().filter(move |tool| !withdrawn.contains(&tool.name))
+    }
+
+    fn withdrawn(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -309,45 +301,5 @@ impl fmt::Debug for Session {
             .field("calls_made", &self.calls_made())
             .field("is_closed", &self.is_closed())
             .finish_non_exhaustive()
-    }
-}
-
-/// The session of one turn, closed when this is dropped.
-#[derive(Debug)]
-pub struct TurnSession(Arc<Session>);
-
-impl TurnSession {
-    /// The session, for whoever serves it as long as the turn runs. It is closed with this guard all the same.
-    pub fn share(&self) -> Arc<Session> {
-        Arc::clone(&self.0)
-    }
-}
-
-impl Deref for TurnSession {
-    type Target = Session;
-
-    fn deref(&self) -> &Session {
-        &self.0
-    }
-}
-
-impl Drop for TurnSession {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-/// Calls through the gate, with the session's own token.
-#[derive(Debug)]
-struct SessionRouter(Arc<Session>);
-
-#[async_trait]
-impl ToolRouter for SessionRouter {
-    fn definitions(&self) -> Vec<ToolDefinition> {
-        self.0.definitions().to_vec()
-    }
-
-    async fn call(&self, call: ToolCall) -> ToolResult {
-        self.0.call(self.0.token(), call).await
     }
 }

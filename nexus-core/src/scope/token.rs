@@ -39,9 +39,12 @@ impl SessionToken {
         self.0.expose()
     }
 
-    /// Whether the two are the same, in a time that does not tell where they differ.
+    /// Whether `other` is the same, in a time that tells nothing but how long `other` is.
     pub fn is(&self, other: &Self) -> bool {
-        self.expose().as_bytes().ct_eq(other.expose().as_bytes()).into()
+        let (own, other) = (self.expose().as_bytes(), other.expose().as_bytes());
+        let mut shown = zeroize::Zeroizing::new(vec![0; own.len()]);
+        shown.iter_mut().zip(other).for_each(|(place, byte)| *place = *byte);
+        (own.ct_eq(&shown) & own.len().ct_eq(&other.len())).into()
     }
 }
 
@@ -59,7 +62,16 @@ mod tests {
     fn a_token_is_itself_and_no_other() {
         let (one, other) = (SessionToken::random(), SessionToken::random());
         assert!(one.is(&SessionToken::presented(one.expose())));
-        assert!(!one.is(&other) && !one.is(&SessionToken::presented("")));
+        assert!(!one.is(&other) && !other.is(&one));
+        let text = one.expose();
+        for wrong in ["", "\0", &text[1..], &text[..42], &format!("{text}\0"), &format!("{text}{text}")] {
+            assert!(!one.is(&SessionToken::presented(wrong)), "{wrong:?}");
+        }
+        for place in 0..text.len() {
+            let mut wrong = text.to_owned().into_bytes();
+            wrong[place] ^= 1;
+            assert!(!one.is(&SessionToken::presented(String::from_utf8(wrong).unwrap())), "{place}");
+        }
         assert_eq!(one.expose().len(), 43);
         assert_eq!(format!("{one:?}"), "[redacted]");
     }

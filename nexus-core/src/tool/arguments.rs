@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
-use super::{ToolDefinition, ToolResult};
+use super::ToolDefinition;
 
 /// Longest description of a problem that is sent back, in bytes: a reader quotes what it refuses, and a model
 /// may have written megabytes. Source: our own bound.
@@ -23,7 +23,7 @@ pub(super) fn or_empty(arguments: Value) -> Value {
 }
 
 /// Reads arguments as `A`. The problem says where it is, as a JSON Pointer.
-pub(super) fn read<A: DeserializeOwned>(arguments: Value) -> Result<A, String> {
+pub(super) fn read<A: DeserializeOwned>(arguments: &Value) -> Result<A, String> {
     serde_path_to_error::deserialize(arguments).map_err(|error| {
         let place = pointer(error.path());
         located(&place, &error.into_inner().to_string())
@@ -39,20 +39,19 @@ pub(super) fn check(arguments: &Value, validator: &Validator) -> Result<(), Stri
     if violations.is_empty() { Ok(()) } else { Err(violations.join("; ")) }
 }
 
-/// The answer to a call whose arguments cannot be used.
-pub(super) fn refusal(definition: &ToolDefinition, problem: &str) -> ToolResult {
-    let problem = shortened(problem, MAX_PROBLEM_BYTES);
-    let mut text = format!("the arguments do not fit the tool {:?}: {problem}", definition.name);
+/// The problem, and the schema if it is short.
+pub(super) fn with_schema(definition: &ToolDefinition, problem: &str) -> String {
+    let mut text = shortened(problem, MAX_PROBLEM_BYTES);
     let schema = definition.input_schema.to_string();
     if schema.len() <= MAX_SCHEMA_BYTES {
         text.push_str("\nIts arguments must fit this JSON Schema: ");
         text.push_str(&schema);
     }
-    ToolResult::error(text)
+    text
 }
 
 /// At most `limit` bytes of `text`, cut between characters, with a mark where something is missing.
-pub(super) fn shortened(text: &str, limit: usize) -> String {
+pub(crate) fn shortened(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
@@ -104,16 +103,16 @@ mod tests {
 
     #[test]
     fn a_problem_is_told_with_its_place() {
-        let problem = read::<Order>(json!({ "items": [{ "a/b": 1 }, { "a/b": "x" }] })).unwrap_err();
+        let problem = read::<Order>(&json!({ "items": [{ "a/b": 1 }, { "a/b": "x" }] })).unwrap_err();
         assert!(problem.starts_with("at /items/1/a~1b: invalid type"), "{problem}");
-        let problem = read::<Order>(json!({})).unwrap_err();
+        let problem = read::<Order>(&json!({})).unwrap_err();
         assert_eq!(problem, "missing field `items`");
     }
 
     #[test]
     fn a_megabyte_that_is_refused_is_not_sent_back() {
         let text = "ü".repeat(1 << 20);
-        let problem = read::<Order>(json!({ "items": text })).unwrap_err();
+        let problem = read::<Order>(&json!({ "items": text })).unwrap_err();
         assert!(problem.len() < MAX_PROBLEM_BYTES, "{} bytes", problem.len());
         let validator =
             jsonschema::validator_for(&json!({ "additionalProperties": { "type": "integer" } })).unwrap();
@@ -134,7 +133,7 @@ mod tests {
     fn a_long_schema_is_not_repeated() {
         let short = ToolDefinition::new("a", "", json!({ "type": "object" }));
         let long = ToolDefinition::new("a", "", json!({ "description": "x".repeat(MAX_SCHEMA_BYTES) }));
-        assert!(format!("{:?}", refusal(&short, "p")).contains("JSON Schema"));
-        assert!(!format!("{:?}", refusal(&long, "p")).contains("JSON Schema"));
+        assert!(with_schema(&short, "p").contains("JSON Schema"));
+        assert!(!with_schema(&long, "p").contains("JSON Schema"));
     }
 }

@@ -65,7 +65,7 @@ impl ToolDefinition {
     }
 }
 
-/// One call, as the model made it.
+/// One call: as the model made it, or as a session lets it through.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {

@@ -8,6 +8,7 @@ mod schema;
 mod toolbox;
 mod typed;
 
+pub(crate) use arguments::shortened;
 pub use definition::{ToolCall, ToolContent, ToolDefinition, ToolResult};
 pub use output::{IntoToolResult, Json, Picture, ToolFault};
 pub use router::{NoTools, ToolRouter};

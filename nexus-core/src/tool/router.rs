@@ -3,8 +3,10 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use super::{ToolCall, ToolDefinition, ToolResult};
+use crate::scope::Denial;
 
 /// Lists the caller's tools and answers calls of them.
 ///
@@ -17,6 +19,20 @@ use super::{ToolCall, ToolDefinition, ToolResult};
 pub trait ToolRouter: fmt::Debug + Send + Sync + 'static {
     /// The tools, in the order in which the model should see them.
     fn definitions(&self) -> Vec<ToolDefinition>;
+
+    /// Whether `tool` could be asked with these arguments; `Err` is what is wrong with them, for the model. Nothing is
+    /// run. A session refuses a call by it, so that it is known to have changed nothing.
+    ///
+    /// A router that cannot tell before the call lets it through, as this one does, and answers with an error. One that
+    /// wraps another asks that one.
+    ///
+    /// # Errors
+    ///
+    /// The problem, and where it is.
+    fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String> {
+        let _ = (tool, arguments);
+        Ok(())
+    }
 
     /// Answers one call.
     async fn call(&self, call: ToolCall) -> ToolResult;
@@ -33,6 +49,6 @@ impl ToolRouter for NoTools {
     }
 
     async fn call(&self, call: ToolCall) -> ToolResult {
-        ToolResult::error(format!("there is no tool named {:?}", call.name))
+        ToolResult::error(Denial::unknown(&call.name, std::iter::empty()).to_string())
     }
 }

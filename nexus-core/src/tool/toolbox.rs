@@ -3,16 +3,13 @@
 use std::{collections::HashMap, fmt};
 
 use async_trait::async_trait;
+use serde_json::Value;
 
-use super::{
-    Tool, ToolCall, ToolDefinition, ToolResult, ToolRouter, arguments::shortened, schema, typed::Prepared,
-};
+use super::{Tool, ToolCall, ToolDefinition, ToolResult, ToolRouter, schema, typed::Prepared};
+use crate::scope::Denial;
 
 /// Longest name of a tool, in characters. Source: what every vendor's function calling takes.
 const MAX_NAME: usize = 64;
-
-/// How many names an answer to an unknown one lists.
-const MAX_LISTED: usize = 20;
 
 /// The caller's tools, made from async closures.
 ///
@@ -50,7 +47,7 @@ const MAX_LISTED: usize = 20;
 ///
 /// One bad tool does not spoil the rest. A tool whose name is taken or is not made of 1 to 64 letters, digits,
 /// `_` and `-`, or whose schema is no JSON Schema of an object, is left out: a vendor would refuse the whole
-/// request for its sake. [`Toolbox::quarantined`] lists what was left out, and why.
+/// request for its sake. So is one that names a path by what is no JSON Pointer. [`Toolbox::quarantined`] lists what was left out, and why.
 #[derive(Clone, Default)]
 pub struct Toolbox {
     tools: Vec<Prepared>,
@@ -93,35 +90,17 @@ impl Toolbox {
         if self.places.contains_key(name) {
             return Err(QuarantineReason::NameTaken);
         }
+        if let Some(path) = tool.definition().paths.iter().find(|path| !path.pointer.starts_with('/')) {
+            return Err(QuarantineReason::NotAPointer { pointer: path.pointer.clone() });
+        }
         tool.prepared().map_err(|unfit| match unfit {
             schema::Unfit::NotASchema(problem) => QuarantineReason::NotASchema { problem },
             schema::Unfit::NotAnObject => QuarantineReason::NotAnObjectSchema,
         })
     }
 
-    /// What a model is told that called for a tool which is not here.
-    fn unknown(&self, name: &str) -> ToolResult {
-        let name = shortened(name, 2 * MAX_NAME);
-        if self.tools.is_empty() {
-            return ToolResult::error(format!("there is no tool named {name:?}, nor any other"));
-        }
-        let known = || self.tools.iter().map(|tool| tool.definition().name.as_str());
-        let mut near: Vec<_> = known()
-            .map(|known| (strsim::jaro_winkler(&name, known), known))
-            .filter(|(nearness, _)| *nearness > 0.8)
-            .collect();
-        near.sort_by(|left, right| right.0.total_cmp(&left.0));
-        let mut text = format!("there is no tool named {name:?}");
-        if let Some((_, nearest)) = near.first() {
-            text.push_str(&format!("; perhaps {nearest:?} was meant"));
-        }
-        let listed: Vec<_> = known().take(MAX_LISTED).collect();
-        let rest = self.tools.len() - listed.len();
-        text.push_str(&format!(". The tools are: {}", listed.join(", ")));
-        if rest > 0 {
-            text.push_str(&format!(", and {rest} more"));
-        }
-        ToolResult::error(text)
+    fn find(&self, name: &str) -> Option<&Prepared> {
+        self.places.get(name).and_then(|place| self.tools.get(*place))
     }
 }
 
@@ -131,10 +110,17 @@ impl ToolRouter for Toolbox {
         self.tools.iter().map(|tool| tool.definition().clone()).collect()
     }
 
+    fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String> {
+        self.find(tool).map_or(Ok(()), |tool| tool.check(arguments))
+    }
+
     async fn call(&self, call: ToolCall) -> ToolResult {
-        match self.places.get(&call.name).and_then(|place| self.tools.get(*place)) {
+        match self.find(&call.name) {
             Some(tool) => tool.call(call.arguments).await,
-            None => self.unknown(&call.name),
+            None => {
+                let known = self.tools.iter().map(|tool| tool.definition().name.as_str());
+                ToolResult::error(Denial::unknown(&call.name, known).to_string())
+            }
         }
     }
 }
@@ -176,6 +162,11 @@ pub enum QuarantineReason {
     },
     /// No object fits the schema of the arguments, and arguments are always an object.
     NotAnObjectSchema,
+    /// What should say where a path stands is no JSON Pointer to an argument.
+    NotAPointer {
+        /// What it is.
+        pointer: String,
+    },
 }
 
 impl fmt::Display for QuarantineReason {
@@ -187,6 +178,7 @@ impl fmt::Display for QuarantineReason {
             }
             Self::NotASchema { problem } => write!(f, "its schema is not a JSON Schema: {problem}"),
             Self::NotAnObjectSchema => f.write_str("its schema is not that of an object"),
+            Self::NotAPointer { pointer } => write!(f, "{pointer:?} is no JSON Pointer to an argument"),
         }
     }
 }

@@ -9,10 +9,16 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{IntoToolResult, ToolDefinition, ToolResult, arguments, schema};
-use crate::{scope::PathAccess, turn::Effects};
+use crate::{
+    scope::{Denial, PathAccess},
+    turn::Effects,
+};
 
 /// Reads the arguments, then works. `Err` is what is wrong with the arguments, for the model.
 type Handler = Arc<dyn Fn(Value) -> Result<BoxFuture<'static, ToolResult>, String> + Send + Sync>;
+
+/// Reads the arguments, and no more.
+type Reader = fn(&Value) -> Result<(), String>;
 
 /// One tool: what the model is told about it, and the closure that answers a call.
 ///
@@ -53,7 +59,7 @@ type Handler = Arc<dyn Fn(Value) -> Result<BoxFuture<'static, ToolResult>, Strin
 /// # What goes wrong
 ///
 /// Arguments that cannot be read are answered with what is wrong, where, and the schema if it is short; the
-/// closure is not called. Constraints that stand only in the schema, such as `#[schemars(range(max = 9))]`,
+/// closure is not called, and behind a [`Session`](crate::Session) the call is denied. Constraints that stand only in the schema, such as `#[schemars(range(max = 9))]`,
 /// are told to the model, and it is for the closure to insist on them.
 ///
 /// A panic, in the closure or in its future, is answered with an error that says that the tool panicked, and
@@ -63,6 +69,7 @@ type Handler = Arc<dyn Fn(Value) -> Result<BoxFuture<'static, ToolResult>, Strin
 pub struct Tool {
     definition: ToolDefinition,
     handler: Handler,
+    reader: Reader,
     /// Whether the schema is the only description of the arguments, so that they are checked against it.
     checks_schema: bool,
 }
@@ -78,8 +85,9 @@ impl Tool {
         F: Future<Output: IntoToolResult> + Send + 'static,
     {
         let definition = ToolDefinition::new(name, description, schema::of::<A>());
-        let handler = move |value| arguments::read(value).map(|read| finish(handler(read)));
-        Self { definition, handler: Arc::new(handler), checks_schema: false }
+        let handler = move |value| arguments::read(&value).map(|read| finish(handler(read)));
+        let reader = |value: &_| arguments::read::<A>(value).map(drop);
+        Self { definition, handler: Arc::new(handler), reader, checks_schema: false }
     }
 
     /// A tool that needs no arguments. What the model writes as arguments is not looked at.
@@ -94,7 +102,7 @@ impl Tool {
     {
         let definition = ToolDefinition::new(name, description, schema::of_nothing());
         let handler = move |_| Ok(finish(handler()));
-        Self { definition, handler: Arc::new(handler), checks_schema: false }
+        Self { definition, handler: Arc::new(handler), reader: |_| Ok(()), checks_schema: false }
     }
 
     /// A tool whose schema comes from elsewhere. The arguments are checked against it, then handed over as
@@ -122,7 +130,7 @@ impl Tool {
     {
         let definition = ToolDefinition::new(name, description, schema);
         let handler = move |value| Ok(finish(handler(value)));
-        Self { definition, handler: Arc::new(handler), checks_schema: true }
+        Self { definition, handler: Arc::new(handler), reader: |_| Ok(()), checks_schema: true }
     }
 
     /// States that a call reads and changes nothing.
@@ -218,12 +226,25 @@ impl Prepared {
         })
     }
 
+    /// What is wrong with `arguments`, for the model. The closure is not called.
+    pub(super) fn check(&self, arguments: &Value) -> Result<(), String> {
+        let checked = self.fits(arguments).and_then(|()| (self.tool.reader)(arguments));
+        checked.map_err(|problem| arguments::with_schema(self.definition(), &problem))
+    }
+
+    fn fits(&self, arguments: &Value) -> Result<(), String> {
+        self.validator.as_ref().map_or(Ok(()), |validator| arguments::check(arguments, validator))
+    }
+
     async fn answer(&self, arguments: Value) -> ToolResult {
         let arguments = arguments::or_empty(arguments);
-        let checked = self.validator.as_ref().map_or(Ok(()), |with| arguments::check(&arguments, with));
-        match checked.and_then(|()| (self.tool.handler)(arguments)) {
+        match self.fits(&arguments).and_then(|()| (self.tool.handler)(arguments)) {
             Ok(work) => work.await,
-            Err(problem) => arguments::refusal(self.definition(), &problem),
+            Err(problem) => {
+                let problem = arguments::with_schema(self.definition(), &problem);
+                let tool = self.definition().name.clone();
+                ToolResult::error(Denial::Unfit { tool, problem }.to_string())
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     Cost, Effects, FinishReason, Message, MessageVoided, Provenance, ResumeHandle, ToolCallRecord,
-    ToolCallStatus, TurnEvent, TurnResult, Usage,
+    ToolCallStatus, ToolOrigin, TurnEvent, TurnResult, Usage,
 };
 use crate::{
     error::Partial,
@@ -22,6 +22,7 @@ pub struct Recorder {
     tool_calls: Vec<ToolCallRecord>,
     /// Where each call stands in `tool_calls`; the newest, if a name was used twice.
     call_places: HashMap<CallId, usize>,
+    /// Beside those of the calls.
     effects: Effects,
     usage_by_message: Usage,
     usage_of_turn: Option<Usage>,
@@ -60,7 +61,6 @@ impl Recorder {
                 self.void(message);
             }
             TurnEvent::ToolCallStarted(started) => {
-                self.effects = self.effects.and(started.effects);
                 self.call_places.insert(started.call.clone(), self.tool_calls.len());
                 self.tool_calls.push(ToolCallRecord {
                     call: started.call.clone(),
@@ -82,6 +82,9 @@ impl Recorder {
                 if let Some(record) = self.call(&finished.call) {
                     record.status = finished.status;
                     record.output.clone_from(&finished.output);
+                    if record.origin == ToolOrigin::Caller && finished.status == ToolCallStatus::Denied {
+                        record.effects = Effects::None;
+                    }
                 }
             }
             _ => {}
@@ -103,9 +106,11 @@ impl Recorder {
         self.usage_of_turn.unwrap_or(self.usage_by_message)
     }
 
-    /// What the turn may have changed so far. A call that was not let through changed nothing.
+    /// What the turn may have changed so far. A call of a caller's tool that was denied changed nothing, whatever was
+    /// said when it began: what decides on it is the caller's session. Of a vendor's own tools that is not taken for
+    /// granted.
     pub fn effects(&self) -> Effects {
-        self.effects
+        self.tool_calls.iter().fold(self.effects, |effects, call| effects.and(call.effects))
     }
 
     /// The messages so far that were not voided.
@@ -127,13 +132,14 @@ impl Recorder {
     pub fn into_partial(self) -> Partial {
         let texts =
             self.messages.iter().filter(|message| message.parent.is_none() && !message.text.is_empty());
+        let effects = self.effects();
         Partial {
             text: texts.map(|message| message.text.as_str()).collect::<Vec<_>>().join("\n\n"),
             usage: self.usage(),
             messages: self.messages,
             tool_calls: self.tool_calls,
             cost: self.cost,
-            effects: self.effects,
+            effects,
             resume: self.resume,
             provenance: self.provenance,
         }
@@ -141,6 +147,7 @@ impl Recorder {
 
     /// The record of a turn that ended well. Its text is that of the last message of the turn's own agent.
     pub fn into_result(self, finish: FinishReason, provenance: Provenance) -> TurnResult {
+        let effects = self.effects();
         TurnResult {
             text: self.last_message().map(|message| message.text.clone()).unwrap_or_default(),
             output: None,
@@ -149,7 +156,7 @@ impl Recorder {
             tool_calls: self.tool_calls,
             cost: self.cost,
             finish,
-            effects: self.effects,
+            effects,
             resume: self.resume,
             provenance,
         }
@@ -189,7 +196,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin, VoidCause};
+    use crate::turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, VoidCause};
 
     fn record(events: &[TurnEvent]) -> Recorder {
         let mut recorder = Recorder::new();
@@ -286,6 +293,21 @@ mod tests {
         let result = recorder.into_result(FinishReason::Stop, Provenance::new("alpha".into()));
         assert_eq!(result.text, "mine");
         assert_eq!(result.messages.len(), 2);
+    }
+
+    #[test]
+    fn a_callers_tool_that_was_not_asked_changed_nothing() {
+        let denied = |origin| {
+            record(&[
+                ToolCallStarted::new("1".into(), "look", ToolOrigin::Caller, Effects::Read).into(),
+                ToolCallStarted::new("2".into(), "save", origin, Effects::Wrote).into(),
+                ToolCallFinished::new("2".into(), ToolCallStatus::Denied, Vec::new()).into(),
+            ])
+        };
+        let recorder = denied(ToolOrigin::Caller);
+        assert_eq!((recorder.effects(), recorder.tool_calls()[1].effects), (Effects::Read, Effects::None));
+        assert_eq!(recorder.into_partial().effects, Effects::Read);
+        assert_eq!(denied(ToolOrigin::Harness).effects(), Effects::Wrote);
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub enum ToolCallStatus {
     Succeeded,
     /// It failed, and the model was told.
     Failed,
-    /// It was not let through, and the model was told.
+    /// It was not let through, and the model was told. The tool was not asked.
     Denied,
 }
 

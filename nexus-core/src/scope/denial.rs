@@ -1,0 +1,167 @@
+//! Why a call is not let through, in words for the model.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::PathDenial;
+use crate::tool::shortened;
+
+/// How many names a denial lists.
+const MAX_LISTED: usize = 20;
+
+/// Longest name of a tool that is said again, in bytes. Source: our own bound.
+const MAX_NAME_BYTES: usize = 128;
+
+/// Longest path, and longest reason against it, that is said again, in bytes. Source: our own bound.
+const MAX_PATH_BYTES: usize = 1_000;
+
+/// Names that resemble each other less are not taken for each other, of 1.
+const RESEMBLANCE: f64 = 0.8;
+
+/// Why a call was not let through. Displayed, it is what the model reads.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reason")]
+pub enum Denial {
+    /// The token is not this session's.
+    WrongToken,
+    /// The session is over.
+    Closed,
+    /// There is no such tool in this scope. Whether there is one outside of it is not told.
+    UnknownTool {
+        /// What was called, shortened.
+        name: String,
+        /// The tool whose name resembles it most, if there is one.
+        nearest: Option<String>,
+        /// The tools there are, the first 20 of them.
+        known: Vec<String>,
+        /// How many more there are.
+        more: usize,
+    },
+    /// The arguments are no JSON object.
+    NotAnObject {
+        /// The tool.
+        tool: String,
+        /// What is wrong with text that is no JSON, and where.
+        problem: Option<String>,
+    },
+    /// The arguments do not fit the tool.
+    Unfit {
+        /// The tool.
+        tool: String,
+        /// What is wrong with them, and where.
+        problem: String,
+    },
+    /// An argument that should be a path is something else.
+    NotAPath {
+        /// The tool.
+        tool: String,
+        /// Where the argument stands, as a JSON Pointer.
+        pointer: String,
+    },
+    /// A path is out of scope.
+    Path {
+        /// The tool.
+        tool: String,
+        /// Which path, and why.
+        denial: PathDenial,
+    },
+    /// The tool budget is used up.
+    OverBudget {
+        /// How many calls were allowed.
+        budget: u32,
+        /// The tools that may be called all the same.
+        terminal: Vec<String>,
+    },
+}
+
+impl Denial {
+    /// There is no tool `name`; there are those that are `known`.
+    pub(crate) fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let resembling = known
+            .clone()
+            .map(|other| (strsim::jaro_winkler(kept_name(name), other), other))
+            .filter(|(resemblance, _)| *resemblance > RESEMBLANCE)
+            .reduce(|best, next| if next.0 > best.0 { next } else { best });
+        Self::UnknownTool {
+            name: shortened(name, MAX_NAME_BYTES),
+            nearest: resembling.map(|(_, nearest)| nearest.to_owned()),
+            known: known.clone().take(MAX_LISTED).map(str::to_owned).collect(),
+            more: known.skip(MAX_LISTED).count(),
+        }
+    }
+
+    /// A path is out of scope.
+    pub(super) fn path(tool: &str, mut denial: PathDenial) -> Self {
+        denial.path = shortened(&denial.path, MAX_PATH_BYTES);
+        denial.reason = shortened(&denial.reason, MAX_PATH_BYTES);
+        Self::Path { tool: tool.to_owned(), denial }
+    }
+}
+
+fn kept_name(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_NAME_BYTES)]
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WrongToken => f.write_str("the token is not this session's"),
+            Self::Closed => f.write_str("the session is over"),
+            Self::UnknownTool { name, known, .. } if known.is_empty() => {
+                write!(f, "there is no tool named {name:?}; you have no tools")
+            }
+            Self::UnknownTool { name, nearest, known, more } => {
+                write!(f, "there is no tool named {name:?}; ")?;
+                if let Some(nearest) = nearest {
+                    write!(f, "perhaps {nearest:?} was meant; ")?;
+                }
+                write!(f, "there are: {}", known.join(", "))?;
+                if *more > 0 { write!(f, ", and {more} more") } else { Ok(()) }
+            }
+            Self::NotAnObject { tool, problem: None } => {
+                write!(f, "the arguments of {tool:?} are no JSON object; write one JSON object")
+            }
+            Self::NotAnObject { tool, problem: Some(problem) } => {
+                write!(f, "the arguments of {tool:?} are not JSON: {problem}; write one JSON object")
+            }
+            Self::Unfit { tool, problem } => {
+                write!(f, "the arguments do not fit the tool {tool:?}: {problem}")
+            }
+            Self::NotAPath { tool, pointer } => {
+                write!(f, "the argument {pointer} of {tool:?} is a path: write it as text")
+            }
+            Self::Path { tool, denial } => write!(f, "{tool:?} was not called: {denial}"),
+            Self::OverBudget { budget, terminal } => {
+                write!(f, "the budget of {budget} tool calls is used up")?;
+                if terminal.is_empty() {
+                    return Ok(());
+                }
+                write!(f, "; you may still call: {}", terminal.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Denial {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest_and_the_list() {
+        let told = |name: &str, known: &[&str]| Denial::unknown(name, known.iter().copied()).to_string();
+        assert_eq!(
+            told("list_book", &["add", "list_books"]),
+            "there is no tool named \"list_book\"; perhaps \"list_books\" was meant; there are: add, list_books"
+        );
+        assert_eq!(told("zzz", &["add"]), "there is no tool named \"zzz\"; there are: add");
+        assert_eq!(told("add", &[]), "there is no tool named \"add\"; you have no tools");
+        let many: Vec<String> = (0..25).map(|n| format!("t{n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(told("zzz", &many).ends_with("t18, t19, and 5 more"));
+        assert!(told(&"z".repeat(1 << 20), &["add"]).len() < 250);
+    }
+}

@@ -1,0 +1,55 @@
+//! That one call may be made.
+
+use std::{fmt, panic::AssertUnwindSafe};
+
+use futures::FutureExt as _;
+use serde_json::Value;
+
+use crate::{
+    id::CallId,
+    tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter},
+};
+
+/// That one call may be made. Only [`Session::authorize`](super::Session::authorize) makes one, and it is good for one
+/// call, of the tools of that session.
+pub struct Permit<'s> {
+    tools: &'s dyn ToolRouter,
+    definition: &'s ToolDefinition,
+    arguments: Value,
+}
+
+impl<'s> Permit<'s> {
+    pub(super) fn new(tools: &'s dyn ToolRouter, definition: &'s ToolDefinition, arguments: Value) -> Self {
+        Self { tools, definition, arguments }
+    }
+
+    /// The tool.
+    pub fn definition(&self) -> &'s ToolDefinition {
+        self.definition
+    }
+
+    /// The arguments as the tool gets them: each path is the one that was checked.
+    pub fn arguments(&self) -> &Value {
+        &self.arguments
+    }
+
+    /// Asks the tool. A panic of it becomes an error that says no more than that.
+    pub(super) async fn answer(self, call: CallId) -> ToolResult {
+        let Self { tools, definition, arguments } = self;
+        let call = ToolCall::new(call, definition.name.as_str(), arguments);
+        // Also the making of the future may panic, so that happens inside.
+        let result = AssertUnwindSafe(async move { tools.call(call).await }).catch_unwind().await;
+        result.unwrap_or_else(|_panic| {
+            ToolResult::error(format!("the tool {:?} panicked; its work may be half done", definition.name))
+        })
+    }
+}
+
+impl fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("tool", &self.definition.name)
+            .field("arguments", &self.arguments)
+            .finish()
+    }
+}
