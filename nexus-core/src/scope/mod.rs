@@ -6,23 +6,39 @@
 //! left to the backends.
 
 mod arguments;
+mod brief;
 mod decision;
 mod denial;
+mod error;
+mod fence;
+mod files;
+#[cfg(unix)]
+mod files_by_handle;
+mod files_by_name;
 mod ledger;
 mod participant;
 mod path_argument;
+mod path_key;
+mod path_rule;
+mod path_walk;
 mod permit;
 mod session;
+mod slice;
 mod token;
 mod tool_pattern;
 mod turn_session;
 
+pub use brief::{Brief, Overlay, TurnOverride};
 pub use decision::{Decision, Verdict};
 pub use denial::Denial;
+pub use error::ScopeError;
+pub use files::{EntryKind, FileError, FolderEntry, ScopedFiles, WriteMode};
 pub use participant::ParticipantScope;
 pub use path_argument::{PathAccess, PathArgument, PathDenial};
+pub use path_rule::{InvalidRule, PathRule};
 pub use permit::Permit;
 pub use session::Session;
+pub use slice::WriteSlice;
 pub use token::SessionToken;
 pub use tool_pattern::{InvalidPattern, ToolPattern};
 pub use turn_session::TurnSession;

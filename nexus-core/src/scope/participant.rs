@@ -1,19 +1,98 @@
 //! What one participant may use and touch.
 
-use std::path::PathBuf;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use super::{PathAccess, PathDenial, ToolPattern};
+use super::{
+    Brief, Overlay, PathAccess, PathDenial, PathRule, ScopeError, ScopedFiles, ToolPattern, TurnOverride,
+    WriteSlice, fence::Fence, path_rule::RuleSet,
+};
 
-/// What one participant may use and touch.
+/// What one participant may use and touch: tools by name, paths for reading and for writing, and what must not be
+/// touched whatever else is said.
+///
+/// It is assembled from a [`Brief`], the [`Overlay`] of a tier and phase, and a [`TurnOverride`], and from nothing
+/// else: no profile, no environment, no working directory.
+///
+/// ```
+/// use nexus_core::{ParticipantScope, PathAccess, scope::{Brief, Overlay, TurnOverride}};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let root = folder.path().canonicalize()?;
+/// # std::fs::create_dir_all(root.join("src/keys"))?;
+/// let brief = Brief::new(&root)
+///     .tool("read_*".parse()?)
+///     .reading(".")
+///     .do_not_touch("src/keys".parse()?)
+///     .do_not_touch("**/.env".parse()?);
+/// let implementing = Overlay::new().tool("write_file".parse()?).writing("src");
+/// let this_turn = TurnOverride::new().with_write(["src/parser"]);
+/// let scope = ParticipantScope::assemble(&brief, Some(&implementing), Some(&this_turn))?;
+///
+/// assert!(scope.allows_tool("read_file") && !scope.allows_tool("run_shell"));
+/// let path = scope.check_path("src/parser/new.rs", PathAccess::Write)?;
+/// assert_eq!(path, root.join("src/parser/new.rs"));
+/// for path in ["src/lib.rs", "../elsewhere", "src/parser/../../out", "src/parser/.ENV"] {
+///     assert!(scope.check_path(path, PathAccess::Write).is_err());
+/// }
+/// assert!(scope.check_path("src/keys/private", PathAccess::Read).is_err());
+///
+/// scope.files().write("src/parser/new.rs", "mod tests;")?;
+/// assert_eq!(scope.files().read_to_string("src/parser/new.rs")?, "mod tests;");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ParticipantScope {
     tools: Vec<ToolPattern>,
+    /// `None` is no fence at all.
+    fence: Option<Arc<Fence>>,
 }
 
 impl ParticipantScope {
-    /// Every tool, on every path. It is what a host gets that offers tools without a session of its own.
+    /// Every tool, on every path: paths are not looked at and are handed on as they are. It is what a host gets that
+    /// offers tools without a session of its own.
     pub fn unrestricted() -> Self {
-        Self { tools: vec![ToolPattern::every()] }
+        Self { tools: vec![ToolPattern::every()], fence: None }
+    }
+
+    /// What a brief allows, with what the overlay adds, and with what the turn puts in its place.
+    ///
+    /// The root must exist. Other paths need not; one below the root must not lead through a symbolic link.
+    ///
+    /// # Errors
+    ///
+    /// [`ScopeError`] names the place that is wrong, as in "write path 3 of the brief".
+    pub fn assemble(
+        brief: &Brief,
+        overlay: Option<&Overlay>,
+        turn: Option<&TurnOverride>,
+    ) -> Result<Self, ScopeError> {
+        let root = root_of(&brief.root)?;
+        let added = overlay.cloned().unwrap_or_default();
+        let turn = turn.cloned().unwrap_or_default();
+
+        let tools = turn.tools.unwrap_or_else(|| [brief.tools.clone(), added.tools].concat());
+        let paths = |kind: &str, brief: &[PathBuf], added: &[PathBuf], turn: Option<&Vec<PathBuf>>| match turn
+        {
+            Some(paths) => grants(&root, kind, "the turn", paths),
+            None => {
+                let mut found = grants(&root, kind, "the brief", brief)?;
+                found.extend(grants(&root, kind, "the overlay", added)?);
+                Ok(found)
+            }
+        };
+        let read = paths("read", &brief.read, &added.read, turn.read.as_ref())?;
+        let write = paths("write", &brief.write, &added.write, turn.write.as_ref())?;
+        let rules: Vec<PathRule> =
+            [brief.do_not_touch.clone(), added.do_not_touch, turn.do_not_touch].concat();
+        let rules = RuleSet::new(&root, &rules)
+            .map_err(|(rule, error)| ScopeError::Rule { rule, problem: error.to_string() })?;
+        let allow_hard_links_for_reading = brief.allow_hard_links_for_reading;
+        let fence = Fence { root, read, write, rules, allow_hard_links_for_reading };
+        Ok(Self { tools, fence: Some(Arc::new(fence)) })
     }
 
     /// Whether the tool of this name may be used.
@@ -21,13 +100,84 @@ impl ParticipantScope {
         self.tools.iter().any(|pattern| pattern.matches(name))
     }
 
-    /// The path to use for `path`, if the participant may do this there.
+    /// The folder that relative paths are relative to, with symbolic links resolved. `None` if unrestricted.
+    pub fn root(&self) -> Option<&Path> {
+        self.fence.as_ref().map(|fence| fence.root.as_path())
+    }
+
+    /// The path to use for `path`, if the participant may do this there: absolute, and with symbolic links resolved.
+    /// A relative path is relative to the root.
+    ///
+    /// To write a folder is to make, rename or remove it as a whole: that is denied if something in it must not be
+    /// touched. To read one is to list it: whoever goes on to what is inside asks again for each path.
+    ///
+    /// What holds now may not hold a moment later: whoever opens the path by its name leaves a window in which somebody
+    /// else can put a link in its place. [`ParticipantScope::files`] leaves none where the system allows that.
     ///
     /// # Errors
     ///
-    /// [`PathDenial`] if not.
+    /// [`PathDenial`] if the participant may not do this there, or if it cannot be said where the path leads.
     pub fn check_path(&self, path: &str, access: PathAccess) -> Result<PathBuf, PathDenial> {
-        let _ = access;
-        Ok(PathBuf::from(path))
+        match &self.fence {
+            Some(fence) => fence.check(path, access),
+            None => Ok(PathBuf::from(path)),
+        }
     }
+
+    /// Files as the participant may use them, for tools: checked and opened in one.
+    pub fn files(&self) -> ScopedFiles {
+        ScopedFiles::new(self.fence.clone())
+    }
+
+    /// The same scope with these write paths in place of its own, and not beside them. What may be read only because
+    /// it may be written goes, too.
+    ///
+    /// # Errors
+    ///
+    /// [`ScopeError`] naming the path that is not inside of the scope's own write paths, or that must not be touched.
+    pub fn with_write_slice<P: Into<PathBuf>>(
+        &self,
+        paths: impl IntoIterator<Item = P>,
+    ) -> Result<Self, ScopeError> {
+        let fence = self.fence.as_deref().ok_or(ScopeError::Unrestricted)?;
+        let paths: Vec<PathBuf> = paths.into_iter().map(Into::into).collect();
+        let write = fence.slice(&paths, None)?;
+        Ok(Self { tools: self.tools.clone(), fence: Some(Arc::new(Fence { write, ..fence.clone() })) })
+    }
+
+    /// Checks that each slice is inside of the scope's write paths and that no two have a place in common. Names that
+    /// some file system takes for the same are the same, and so is a folder that is mounted twice.
+    ///
+    /// # Errors
+    ///
+    /// [`ScopeError`] naming the path that is outside, or the two slices and what both have.
+    pub fn check_slices(&self, slices: &[WriteSlice]) -> Result<(), ScopeError> {
+        self.fence.as_deref().ok_or(ScopeError::Unrestricted)?.check_slices(slices)
+    }
+}
+
+/// The real path of a brief's root.
+fn root_of(root: &Path) -> Result<PathBuf, ScopeError> {
+    let wrong = |problem: &str| ScopeError::Root { root: root.to_owned(), problem: problem.to_owned() };
+    if !root.is_absolute() {
+        return Err(wrong("is not absolute; nothing is taken from the working directory"));
+    }
+    let real = fs::canonicalize(root).map_err(|error| wrong(&format!("cannot be used: {error}")))?;
+    if !real.is_dir() {
+        return Err(wrong("is no folder"));
+    }
+    if real.parent().is_none() {
+        return Err(wrong("is the root of the file system; name a folder"));
+    }
+    if real.to_str().is_none() {
+        return Err(wrong("has a name that is not Unicode; rename it"));
+    }
+    Ok(real)
+}
+
+fn grants(root: &Path, kind: &str, whose: &str, paths: &[PathBuf]) -> Result<Vec<PathBuf>, ScopeError> {
+    let numbered = paths.iter().enumerate();
+    numbered
+        .map(|(index, path)| Fence::grant(root, path, || format!("{kind} path {} of {whose}", index + 1)))
+        .collect()
 }

@@ -1,0 +1,199 @@
+//! What a scope is put together from: plain data, written down by whoever gives the work out.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{PathRule, ToolPattern};
+
+/// What a participant is sent out with. Nothing is added to it from a profile, the environment or the working
+/// directory.
+///
+/// A path is relative to the root, or absolute; it means itself and everything below it, and need not exist yet.
+/// Write paths may be read, too. What must not be touched is neither read nor written, whatever else is said.
+///
+/// ```
+/// use nexus_core::scope::Brief;
+///
+/// let brief = Brief::new("/srv/site")
+///     .tool("read_*".parse()?)
+///     .reading("docs")
+///     .writing("docs/news")
+///     .do_not_touch("**/.env".parse()?);
+/// let written = serde_json::to_string(&brief)?;
+/// assert_eq!(serde_json::from_str::<Brief>(&written)?, brief);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Brief {
+    /// The folder that relative paths are relative to. Absolute. Being in it allows nothing by itself.
+    pub root: PathBuf,
+    /// The tools that may be used.
+    #[serde(default)]
+    pub tools: Vec<ToolPattern>,
+    /// What may be read.
+    #[serde(default)]
+    pub read: Vec<PathBuf>,
+    /// What may be written, and read.
+    #[serde(default)]
+    pub write: Vec<PathBuf>,
+    /// What must not be touched. It wins over all of the above.
+    #[serde(default)]
+    pub do_not_touch: Vec<PathRule>,
+    /// Whether a file with more than one name may be read: one of its names may lie where nothing may be read.
+    /// Package managers that share files between projects make many such files. Writing to one is never allowed.
+    #[serde(default)]
+    pub allow_hard_links_for_reading: bool,
+}
+
+impl Brief {
+    /// No tools and no paths, below `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            tools: Vec::new(),
+            read: Vec::new(),
+            write: Vec::new(),
+            do_not_touch: Vec::new(),
+            allow_hard_links_for_reading: false,
+        }
+    }
+
+    /// Allows the tools that `pattern` matches.
+    #[must_use]
+    pub fn tool(mut self, pattern: ToolPattern) -> Self {
+        self.tools.push(pattern);
+        self
+    }
+
+    /// Allows reading at `path` and below.
+    #[must_use]
+    pub fn reading(mut self, path: impl Into<PathBuf>) -> Self {
+        self.read.push(path.into());
+        self
+    }
+
+    /// Allows writing, and reading, at `path` and below.
+    #[must_use]
+    pub fn writing(mut self, path: impl Into<PathBuf>) -> Self {
+        self.write.push(path.into());
+        self
+    }
+
+    /// Keeps the participant off what `rule` names.
+    #[must_use]
+    pub fn do_not_touch(mut self, rule: PathRule) -> Self {
+        self.do_not_touch.push(rule);
+        self
+    }
+
+    /// Allows reading files with more than one name.
+    #[must_use]
+    pub fn allow_hard_links_for_reading(mut self) -> Self {
+        self.allow_hard_links_for_reading = true;
+        self
+    }
+}
+
+/// What a tier and phase of the work add to a brief. It adds, and takes nothing away but by `do_not_touch`.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Overlay {
+    /// More tools.
+    pub tools: Vec<ToolPattern>,
+    /// More to read.
+    pub read: Vec<PathBuf>,
+    /// More to write, and read.
+    pub write: Vec<PathBuf>,
+    /// More that must not be touched.
+    pub do_not_touch: Vec<PathRule>,
+}
+
+impl Overlay {
+    /// One that adds nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the tools that `pattern` matches.
+    #[must_use]
+    pub fn tool(mut self, pattern: ToolPattern) -> Self {
+        self.tools.push(pattern);
+        self
+    }
+
+    /// Adds `path` to what may be read.
+    #[must_use]
+    pub fn reading(mut self, path: impl Into<PathBuf>) -> Self {
+        self.read.push(path.into());
+        self
+    }
+
+    /// Adds `path` to what may be written, and read.
+    #[must_use]
+    pub fn writing(mut self, path: impl Into<PathBuf>) -> Self {
+        self.write.push(path.into());
+        self
+    }
+
+    /// Adds `rule` to what must not be touched.
+    #[must_use]
+    pub fn do_not_touch(mut self, rule: PathRule) -> Self {
+        self.do_not_touch.push(rule);
+        self
+    }
+}
+
+/// What one turn has instead of what brief and overlay say. `None` leaves a list as it is; an empty list leaves
+/// nothing of it. What must not be touched can only grow.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TurnOverride {
+    /// The tools, in place of the others.
+    pub tools: Option<Vec<ToolPattern>>,
+    /// What may be read, in place of the rest.
+    pub read: Option<Vec<PathBuf>>,
+    /// What may be written, and read, in place of the rest.
+    pub write: Option<Vec<PathBuf>>,
+    /// More that must not be touched.
+    pub do_not_touch: Vec<PathRule>,
+}
+
+impl TurnOverride {
+    /// One that changes nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts these tools in place of the others.
+    #[must_use]
+    pub fn with_tools(mut self, tools: impl IntoIterator<Item = ToolPattern>) -> Self {
+        self.tools = Some(tools.into_iter().collect());
+        self
+    }
+
+    /// Puts these paths in place of what may be read.
+    #[must_use]
+    pub fn with_read<P: Into<PathBuf>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.read = Some(paths.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Puts these paths in place of what may be written.
+    #[must_use]
+    pub fn with_write<P: Into<PathBuf>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
+        self.write = Some(paths.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Adds `rule` to what must not be touched.
+    #[must_use]
+    pub fn do_not_touch(mut self, rule: PathRule) -> Self {
+        self.do_not_touch.push(rule);
+        self
+    }
+}

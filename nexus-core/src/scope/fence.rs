@@ -1,0 +1,281 @@
+//! The paths of a scope: where its participant may read and write, and what it must not touch.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    PathAccess, PathDenial, PathRule, ScopeError,
+    path_rule::{RuleSet, key_of},
+    path_walk::{Identity, Kind, Walked, walk},
+};
+
+/// Longest path, in bytes. Source: `PATH_MAX` of Linux, which counts the NUL.
+const MAX_PATH_BYTES: usize = 4095;
+
+/// Longest name in a path, in bytes. Source: `NAME_MAX` of Linux.
+const MAX_NAME_BYTES: usize = 255;
+
+/// Most entries that are looked through for what must not be touched, when a whole folder is to be written. Source: our
+/// own bound.
+const MAX_SEARCHED: usize = 50_000;
+
+/// Most places that a denial lists.
+const MAX_LISTED: usize = 10;
+
+/// How much of a path a denial repeats, in characters.
+const MAX_SHOWN: usize = 300;
+
+/// The paths of a scope. Every path in it is absolute and real.
+#[derive(Clone, Debug)]
+pub(super) struct Fence {
+    pub(super) root: PathBuf,
+    pub(super) read: Vec<PathBuf>,
+    pub(super) write: Vec<PathBuf>,
+    pub(super) rules: RuleSet,
+    pub(super) allow_hard_links_for_reading: bool,
+}
+
+/// Where something must not be touched is, at this moment.
+#[derive(Debug)]
+struct Protected<'f> {
+    rule: &'f PathRule,
+    key: Vec<String>,
+    identity: Option<Identity>,
+}
+
+impl Fence {
+    /// The real path of `asked`, if this may be done there.
+    pub(super) fn check(&self, asked: &str, access: PathAccess) -> Result<PathBuf, PathDenial> {
+        self.checked(asked, access).map(|walked| walked.path).map_err(|reason| denial(asked, access, reason))
+    }
+
+    fn checked(&self, asked: &str, access: PathAccess) -> Result<Walked, String> {
+        spelling(asked)?;
+        let walked = walk(&self.root, Path::new(asked)).map_err(|astray| {
+            let near = |grant: &&PathBuf| astray.at.starts_with(grant) || grant.starts_with(&astray.at);
+            // What lies elsewhere is not told apart.
+            if self.grants(access).any(|grant| near(&grant)) { astray.problem } else { self.outside(access) }
+        })?;
+        self.judge(&walked, access)?;
+        if (asked.ends_with('/') || asked.ends_with("/.")) && matches!(walked.kind, Kind::File { .. }) {
+            return Err("it ends like a folder, and is a file".to_owned());
+        }
+        Ok(walked)
+    }
+
+    /// Holds what a path leads to against grants and rules.
+    pub(super) fn judge(&self, walked: &Walked, access: PathAccess) -> Result<(), String> {
+        let is_granted = |access| self.grants(access).any(|grant| walked.path.starts_with(grant));
+        if !is_granted(access) {
+            if access == PathAccess::Write && is_granted(PathAccess::Read) {
+                return Err(format!("it may only be read; {}", self.places(access)));
+            }
+            return Err(self.outside(access));
+        }
+        if walked.path.to_str().is_none() {
+            return Err("its real name is not Unicode".to_owned());
+        }
+        let touched =
+            walked.passed.iter().chain([&walked.path]).find_map(|path| self.rules.rule_against(path));
+        if let Some(rule) = touched {
+            return Err(kept_off(rule));
+        }
+        let protected = self.protected();
+        let key = key_of(&walked.path);
+        for place in &protected {
+            let is_it = place.identity.is_some_and(|identity| walked.identities.contains(&identity));
+            if is_it || key.starts_with(&place.key) {
+                return Err(kept_off(place.rule));
+            }
+        }
+        self.judge_kind(walked.kind, access)?;
+        if access == PathAccess::Write {
+            if let Some(place) = protected.iter().find(|place| place.key.starts_with(&key)) {
+                return Err(holds_protected(place.rule));
+            }
+            if walked.kind == Kind::Folder && self.rules.has_globs() {
+                self.search(&walked.path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether what is there may be used at all.
+    pub(super) fn judge_kind(&self, kind: Kind, access: PathAccess) -> Result<(), String> {
+        match kind {
+            Kind::Missing | Kind::Folder => Ok(()),
+            Kind::File { names }
+                if names > 1 && !(self.allow_hard_links_for_reading && access == PathAccess::Read) =>
+            {
+                Err("it is one of several names (hard links) of a file that may lie elsewhere, too"
+                    .to_owned())
+            }
+            Kind::File { .. } => Ok(()),
+            Kind::Special => Err("it is neither a file nor a folder".to_owned()),
+        }
+    }
+
+    /// Whether what was opened, known by its real path and its identity, is kept off.
+    pub(super) fn judge_opened(
+        &self,
+        path: &Path,
+        identity: Option<Identity>,
+        access: PathAccess,
+    ) -> Result<(), String> {
+        if !self.grants(access).any(|grant| path.starts_with(grant)) {
+            return Err(self.outside(access));
+        }
+        if let Some(rule) = self.rules.rule_against(path) {
+            return Err(kept_off(rule));
+        }
+        match self.protected().iter().find(|place| place.identity.is_some() && place.identity == identity) {
+            Some(place) => Err(kept_off(place.rule)),
+            None => Ok(()),
+        }
+    }
+
+    fn grants(&self, access: PathAccess) -> impl Iterator<Item = &PathBuf> {
+        let read = (access == PathAccess::Read).then_some(&self.read).into_iter().flatten();
+        self.write.iter().chain(read)
+    }
+
+    /// Where the paths that must not be touched are, as seen now: each where it was written, and where it leads.
+    fn protected(&self) -> Vec<Protected<'_>> {
+        let found = self.rules.paths().filter_map(|(rule, path)| {
+            let walked = walk(&self.root, path).ok()?;
+            let identity = match walked.kind {
+                Kind::Missing => None,
+                _ => walked.identities.last().copied(),
+            };
+            Some(Protected { rule, key: key_of(&walked.path), identity })
+        });
+        let written =
+            self.rules.paths().map(|(rule, path)| Protected { rule, key: key_of(path), identity: None });
+        found.chain(written).collect()
+    }
+
+    /// Looks through a folder for what must not be touched.
+    fn search(&self, folder: &Path) -> Result<(), String> {
+        let (mut folders, mut seen) = (vec![folder.to_owned()], 0);
+        while let Some(folder) = folders.pop() {
+            let unseen = |_| "not all of it can be searched for what must not be touched".to_owned();
+            for entry in std::fs::read_dir(&folder).map_err(unseen)? {
+                let entry = entry.map_err(unseen)?;
+                seen += 1;
+                if seen > MAX_SEARCHED {
+                    return Err("it is too large to be searched for what must not be touched; name what is \
+                                to be written in it"
+                        .to_owned());
+                }
+                let path = entry.path();
+                if let Some(rule) = self.rules.rule_against(&path) {
+                    return Err(holds_protected(rule));
+                }
+                if entry.file_type().map_err(unseen)?.is_dir() {
+                    folders.push(path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn outside(&self, access: PathAccess) -> String {
+        format!("it is out of scope; {}", self.places(access))
+    }
+
+    /// Where something may be done.
+    fn places(&self, access: PathAccess) -> String {
+        let mut shown: Vec<String> = Vec::new();
+        for grant in self.grants(access) {
+            let inside = grant.strip_prefix(&self.root).unwrap_or(grant);
+            let text = if inside.as_os_str().is_empty() { ".".into() } else { inside.to_string_lossy() };
+            if !shown.contains(&format!("{text:?}")) {
+                shown.push(format!("{text:?}"));
+            }
+        }
+        let rest = shown.len().saturating_sub(MAX_LISTED);
+        shown.truncate(MAX_LISTED);
+        let verb = if access == PathAccess::Read { "read" } else { "write" };
+        match (shown.is_empty(), rest) {
+            (true, _) => format!("you may {verb} nowhere"),
+            (false, 0) => format!("you may {verb}: {}", shown.join(", ")),
+            (false, rest) => format!("you may {verb}: {}, and {rest} more", shown.join(", ")),
+        }
+    }
+
+    /// A path that a scope is to have, made absolute.
+    ///
+    /// Below the root it must hold no symbolic link: whoever could put one there would have chosen what is granted.
+    pub(super) fn grant(root: &Path, path: &Path, place: impl Fn() -> String) -> Result<PathBuf, ScopeError> {
+        let wrong = |problem: &str| ScopeError::Path {
+            place: place(),
+            path: path.to_owned(),
+            problem: problem.to_owned(),
+        };
+        let text = path.to_str().ok_or_else(|| wrong("is not Unicode; rename it"))?;
+        spelling(text).map_err(|problem| wrong(&format!("is of no use: {problem}")))?;
+        if path.components().any(|part| part == std::path::Component::ParentDir) {
+            return Err(wrong("has `..` in it; write the path it leads to"));
+        }
+        let walked =
+            walk(root, path).map_err(|astray| wrong(&format!("is of no use: {}", astray.problem)))?;
+        if walked.links.iter().any(|link| link.starts_with(root)) {
+            return Err(wrong(&format!(
+                "leads to {:?} by a symbolic link; write that path if it is meant",
+                walked.path
+            )));
+        }
+        if walked.path.to_str().is_none() {
+            return Err(wrong("leads to a path that is not Unicode; rename that"));
+        }
+        Ok(walked.path)
+    }
+}
+
+pub(super) fn denial(asked: &str, access: PathAccess, reason: String) -> PathDenial {
+    PathDenial::new(asked.chars().take(MAX_SHOWN).collect::<String>(), access, reason)
+}
+
+fn kept_off(rule: &PathRule) -> String {
+    format!("it must not be touched (rule {rule:?})", rule = rule.as_str())
+}
+
+fn holds_protected(rule: &PathRule) -> String {
+    format!(
+        "something in it must not be touched (rule {rule:?}); name what is to be written",
+        rule = rule.as_str()
+    )
+}
+
+/// What can be said of a path by its spelling alone.
+fn spelling(path: &str) -> Result<(), String> {
+    if path.is_empty() {
+        return Err("it is empty; `.` is the root".to_owned());
+    }
+    if path.contains('\0') {
+        return Err("it has a NUL byte in it".to_owned());
+    }
+    if path.len() > MAX_PATH_BYTES {
+        return Err(format!("it is longer than {MAX_PATH_BYTES} bytes"));
+    }
+    if path.split(std::path::is_separator).any(|name| name.len() > MAX_NAME_BYTES) {
+        return Err(format!("a name in it is longer than {MAX_NAME_BYTES} bytes"));
+    }
+    if cfg!(windows) && path.split(std::path::is_separator).any(is_special_on_windows) {
+        return Err("a name in it means something else to the system".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether Windows takes a name for something else than the file so named: a device, a stream, another name.
+/// Source: "Naming Files, Paths, and Namespaces" of its documentation.
+fn is_special_on_windows(name: &str) -> bool {
+    let is_drive = name.len() == 2 && name.ends_with(':');
+    let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_uppercase();
+    let is_device = matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$")
+        || stem
+            .strip_prefix("COM")
+            .or(stem.strip_prefix("LPT"))
+            .is_some_and(|rest| rest.chars().count() == 1);
+    let trimmed = !matches!(name, "." | "..") && name.ends_with(['.', ' ']);
+    (name.contains(':') && !is_drive) || is_device || trimmed
+}

@@ -1,0 +1,225 @@
+//! Files as a participant may use them: checked and opened in one.
+//!
+//! Between a check of a path and its use somebody else can put something else in its place. What of that is closed:
+//!
+//! | what is swapped in | [`check_path`], then open by name | [`ScopedFiles`] on Linux | on macOS and the BSDs | elsewhere |
+//! | --- | --- | --- | --- | --- |
+//! | a symbolic link for the file | open | closed: nothing is followed | closed | narrowed: checked again after opening |
+//! | a symbolic link for a folder above it | open | closed | closed | narrowed |
+//! | another hard link of a file elsewhere | open | closed: names are counted after opening | closed | open: names are not counted |
+//! | what must not be touched, renamed to this name | open | closed for what a rule names by path: what was opened is compared | closed | narrowed |
+//! | a pipe or a device | open | closed: it is opened without waiting, and closed again unread | closed | narrowed |
+//! | a folder above it, moved elsewhere while the file is opened | open | narrowed: the real name is asked for after opening | narrowed on macOS, else open | open |
+//! | a file's content, between reading and writing it | open | open: there is no lock | open | open |
+//!
+//! Linux opens with `openat2` and, where a sandbox forbids that, name by name, like the others of the third kind. Nothing
+//! is emptied before what was opened has been checked; what is written whole replaces a name and follows nothing.
+//! macOS, the BSDs and Windows are unproven: no test has run there.
+//!
+//! What no system tells: that a folder is a second mount of another one. What a rule names by path is recognised
+//! through such a mount, by its device and number; what a glob names is not.
+//!
+//! [`check_path`]: super::ParticipantScope::check_path
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use super::{
+    PathAccess, PathDenial,
+    fence::{Fence, denial},
+    files_by_name,
+};
+
+#[cfg(unix)]
+use super::files_by_handle as inside;
+#[cfg(not(unix))]
+use super::files_by_name as inside;
+
+/// Files as one participant may use them. Paths are those of [`ParticipantScope::check_path`]; each is checked when it is
+/// used, and what was opened is checked again before it is handed out or changed.
+///
+/// The calls block, as those of `std::fs` do.
+///
+/// [`ParticipantScope::check_path`]: super::ParticipantScope::check_path
+#[derive(Clone, Debug)]
+pub struct ScopedFiles {
+    fence: Option<Arc<Fence>>,
+}
+
+/// What becomes of a file that is opened for writing.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteMode {
+    /// It is made, and must not exist.
+    New,
+    /// It is made if it does not exist; what is in it stays, and writing begins at its start.
+    Keep,
+    /// It is made if it does not exist; what is in it stays, and all writing goes to its end.
+    Append,
+    /// It is made if it does not exist; what is in it goes.
+    Empty,
+}
+
+/// One entry of a folder.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FolderEntry {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: EntryKind,
+}
+
+impl FolderEntry {
+    pub(super) fn new(name: String, kind: EntryKind) -> Self {
+        Self { name, kind }
+    }
+}
+
+/// What an entry of a folder is.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryKind {
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link, wherever it leads.
+    Link,
+    /// Something else.
+    Other,
+}
+
+/// Why a file could not be used.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The participant may not.
+    #[error(transparent)]
+    Denied(#[from] PathDenial),
+    /// The system says no.
+    #[error("{path:?} cannot be {}", match access { PathAccess::Read => "read", PathAccess::Write => "written" })]
+    Io {
+        /// The path, as it was given.
+        path: String,
+        /// What was to be done.
+        access: PathAccess,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// The same, before it is said of which path.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    Denied(String),
+    Io(io::Error),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl ScopedFiles {
+    pub(super) fn new(fence: Option<Arc<Fence>>) -> Self {
+        Self { fence }
+    }
+
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError`], here and below: the participant may not, or the system says no.
+    pub fn open(&self, path: &str) -> Result<File, FileError> {
+        match self.checked(path, PathAccess::Read)? {
+            (real, Some(fence)) => inside::open(Some(fence), &real),
+            (real, None) => files_by_name::open(None, &real),
+        }
+        .map_err(|trouble| said_of(path, PathAccess::Read, trouble))
+    }
+
+    /// What is in a file.
+    pub fn read(&self, path: &str) -> Result<Vec<u8>, FileError> {
+        let mut content = Vec::new();
+        let read = self.open(path)?.read_to_end(&mut content);
+        read.map_err(|error| said_of(path, PathAccess::Read, error.into()))?;
+        Ok(content)
+    }
+
+    /// What is in a file, as text.
+    pub fn read_to_string(&self, path: &str) -> Result<String, FileError> {
+        let mut content = String::new();
+        let read = self.open(path)?.read_to_string(&mut content);
+        read.map_err(|error| said_of(path, PathAccess::Read, error.into()))?;
+        Ok(content)
+    }
+
+    /// What is in a folder, by name. What must not be touched is left out, and so are names that are not Unicode.
+    pub fn list(&self, path: &str) -> Result<Vec<FolderEntry>, FileError> {
+        let mut entries = match self.checked(path, PathAccess::Read)? {
+            (real, Some(fence)) => inside::list(Some(fence), &real),
+            (real, None) => files_by_name::list(None, &real),
+        }
+        .map_err(|trouble| said_of(path, PathAccess::Read, trouble))?;
+        entries.sort_unstable();
+        Ok(entries)
+    }
+
+    /// Opens a file for writing. Folders above it that do not exist are made.
+    pub fn open_for_writing(&self, path: &str, mode: WriteMode) -> Result<File, FileError> {
+        match self.checked(path, PathAccess::Write)? {
+            (real, Some(fence)) => inside::open_for_writing(Some(fence), &real, mode),
+            (real, None) => files_by_name::open_for_writing(None, &real, mode),
+        }
+        .map_err(|trouble| said_of(path, PathAccess::Write, trouble))
+    }
+
+    /// Writes a whole file, or leaves it as it was: whoever reads meanwhile sees the old content or the new. Folders
+    /// above it that do not exist are made. The new file keeps the permissions of the old one, and not its owner.
+    pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> Result<(), FileError> {
+        match self.checked(path, PathAccess::Write)? {
+            (real, Some(fence)) => inside::replace(Some(fence), &real, content.as_ref()),
+            (real, None) => files_by_name::replace(None, &real, content.as_ref()),
+        }
+        .map_err(|trouble| said_of(path, PathAccess::Write, trouble))
+    }
+
+    /// Makes a folder, and those above it that do not exist. One that exists is left as it is.
+    pub fn create_folder(&self, path: &str) -> Result<(), FileError> {
+        match self.checked(path, PathAccess::Write)? {
+            (real, Some(fence)) => inside::create_folder(Some(fence), &real),
+            (real, None) => files_by_name::create_folder(None, &real),
+        }
+        .map_err(|trouble| said_of(path, PathAccess::Write, trouble))
+    }
+
+    /// Removes a file. Of a symbolic link, the file it leads to.
+    pub fn remove_file(&self, path: &str) -> Result<(), FileError> {
+        match self.checked(path, PathAccess::Write)? {
+            (real, Some(fence)) => inside::remove_file(Some(fence), &real),
+            (real, None) => files_by_name::remove_file(None, &real),
+        }
+        .map_err(|trouble| said_of(path, PathAccess::Write, trouble))
+    }
+
+    fn checked(&self, path: &str, access: PathAccess) -> Result<(PathBuf, Option<&Fence>), PathDenial> {
+        match self.fence.as_deref() {
+            Some(fence) => Ok((fence.check(path, access)?, Some(fence))),
+            None => Ok((PathBuf::from(path), None)),
+        }
+    }
+}
+
+fn said_of(path: &str, access: PathAccess, trouble: Trouble) -> FileError {
+    match trouble {
+        Trouble::Denied(reason) => FileError::Denied(denial(path, access, reason)),
+        Trouble::Io(source) => FileError::Io { path: path.to_owned(), access, source },
+    }
+}

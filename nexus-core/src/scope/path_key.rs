@@ -1,0 +1,94 @@
+//! The form in which names are compared where a difference that a file system may not see must not count.
+//!
+//! Some file systems take `Secret` and `secret` for one name, some two spellings of the same accented letter, and
+//! some leave out characters that do not show. Whether this one does is not asked: what must not be touched is
+//! protected under every such name.
+
+use std::path::{Component, Path};
+
+use unicode_normalization::UnicodeNormalization as _;
+
+/// The names of an absolute path, from the root of the file system down. `None` if one of them is not Unicode.
+pub(super) fn names(path: &Path) -> Option<Vec<&str>> {
+    let parts = path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
+    parts.map(|part| part.as_os_str().to_str()).collect()
+}
+
+/// Names as one text, as globs are held against them.
+pub(super) fn joined<N: AsRef<str>>(names: &[N]) -> String {
+    names.iter().fold(String::new(), |text, name| text + "/" + name.as_ref())
+}
+
+/// A name without what some file system does not tell apart: case, Unicode forms, characters that do not show, and
+/// dots and spaces at its end.
+pub(super) fn folded_name(name: &str) -> String {
+    let folded = folded(name);
+    match folded.trim_end_matches(['.', ' ']) {
+        "" => folded,
+        trimmed => trimmed.to_owned(),
+    }
+}
+
+/// The same for a text in which dots and spaces at the end count.
+pub(super) fn folded(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    let shown = text.nfkd().filter(|character| !is_ignorable(*character));
+    // First up, then down: that joins `ß` and `ss`, `ſ` and `s`, and the Greek sigmas.
+    let lower = shown.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+    let folded = lower.nfkd().filter(|character| !is_ignorable(*character)).nfkc();
+    // Some characters are taken apart into several, one of which is a slash.
+    folded.map(|character| if character == '/' { '\u{2215}' } else { character }).collect()
+}
+
+/// Whether a character does not show. Source: the property `Default_Ignorable_Code_Point` of Unicode 16.
+fn is_ignorable(character: char) -> bool {
+    matches!(u32::from(character),
+        0xAD | 0x34F | 0x61C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F | 0x200B..=0x200F
+        | 0x202A..=0x202E | 0x2060..=0x206F | 0x3164 | 0xFE00..=0xFE0F | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFF8
+        | 0x1BCA0..=0x1BCA3 | 0x1D173..=0x1D17A | 0xE0000..=0xE0FFF)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_that_some_file_system_takes_for_one_are_one() {
+        let same = [
+            ("SECRET", "secret"),
+            ("caf\u{e9}", "CAFE\u{301}"),
+            ("straße", "STRASSE"),
+            ("\u{212a}ey", "key"),
+            (".g\u{200c}it", ".git"),
+            ("ﬁle", "FILE"),
+            ("ΣΑΣ", "σας"),
+            (".env. ", ".env"),
+            ("．env", ".env"),
+        ];
+        for (one, other) in same {
+            assert_eq!(folded_name(one), folded_name(other), "{one:?} and {other:?}");
+        }
+        for (one, other) in [("a", "b"), ("e", "é"), ("a b", "ab"), ("..", "."), ("a\u{2100}", "a")] {
+            assert_ne!(folded_name(one), folded_name(other), "{one:?} and {other:?}");
+        }
+        assert!(!folded("a\u{2100}b").contains('/'));
+    }
+
+    proptest! {
+        #[test]
+        fn folding_does_not_depend_on_the_form_nor_on_the_case(name in "\\PC{0,12}") {
+            let key = folded(&name);
+            prop_assert_eq!(&folded(&key), &key);
+            for form in [name.nfc().collect::<String>(), name.nfd().collect(), name.nfkc().collect(), name.nfkd().collect()] {
+                prop_assert_eq!(&folded(&form), &key);
+            }
+            for cased in [name.to_uppercase(), name.to_lowercase()] {
+                prop_assert_eq!(&folded(&cased), &key);
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Finds out where a path leads, name by name, without opening anything on the way.
+
+use std::{
+    ffi::OsString,
+    fs::{self, Metadata},
+    io,
+    path::{Component, Path, PathBuf},
+};
+
+/// Most symbolic links that are followed for one path. Source: the bound of Linux.
+const MAX_LINKS: usize = 40;
+
+/// Most names that are gone through for one path, those in links included. Source: our own bound.
+const MAX_STEPS: usize = 2048;
+
+/// Where a path leads.
+#[derive(Debug)]
+pub(super) struct Walked {
+    /// The real path: absolute, and with no symbolic link in it. What does not exist yet is its end.
+    pub(super) path: PathBuf,
+    /// What is there.
+    pub(super) kind: Kind,
+    /// Every place that was passed, symbolic links included, by its path.
+    pub(super) passed: Vec<PathBuf>,
+    /// The symbolic links among them.
+    pub(super) links: Vec<PathBuf>,
+    /// What exists on the way from where the path begins, by what the file system knows it by.
+    pub(super) identities: Vec<Identity>,
+}
+
+/// What is at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing yet.
+    Missing,
+    /// A folder.
+    Folder,
+    /// A file.
+    File {
+        /// How many names it has.
+        names: u64,
+    },
+    /// A pipe, a socket or a device.
+    Special,
+}
+
+impl Kind {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        match metadata.file_type() {
+            kind if kind.is_dir() => Self::Folder,
+            kind if kind.is_file() => Self::File { names: name_count(metadata) },
+            _ => Self::Special,
+        }
+    }
+}
+
+/// What a file system knows a file by, whatever it is called: its device and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity(u64, u64);
+
+#[cfg(unix)]
+impl Identity {
+    pub(super) fn of(metadata: &Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        Some(Self(metadata.dev(), metadata.ino()))
+    }
+}
+
+#[cfg(not(unix))]
+impl Identity {
+    pub(super) fn of(_: &Metadata) -> Option<Self> {
+        None
+    }
+}
+
+#[cfg(unix)]
+fn name_count(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(metadata)
+}
+
+#[cfg(not(unix))]
+fn name_count(_: &Metadata) -> u64 {
+    1
+}
+
+/// Why it cannot be said where a path leads.
+#[derive(Debug)]
+pub(super) struct Astray {
+    /// How far it could be followed.
+    pub(super) at: PathBuf,
+    /// What stood in the way.
+    pub(super) problem: String,
+}
+
+/// Follows `asked` from `start`, a real path, if it is relative; else from the root of the file system.
+pub(super) fn walk(start: &Path, asked: &Path) -> Result<Walked, Astray> {
+    let mut walk = Walk {
+        here: start.to_owned(),
+        kind: Kind::Folder,
+        passed: Vec::new(),
+        identities: Vec::new(),
+        ahead: Vec::new(),
+        links: Vec::new(),
+    };
+    walk.turn_to(asked)?;
+    let mut steps = 0;
+    while let Some(name) = walk.ahead.pop() {
+        steps += 1;
+        if steps > MAX_STEPS {
+            return Err(walk.astray(format!("it has more than {MAX_STEPS} names to go through")));
+        }
+        walk.step(name)?;
+    }
+    let Walk { here: path, kind, passed, identities, links, .. } = walk;
+    Ok(Walked { path, kind, passed, links, identities })
+}
+
+struct Walk {
+    here: PathBuf,
+    kind: Kind,
+    passed: Vec<PathBuf>,
+    identities: Vec<Identity>,
+    /// The names to come, the next one last.
+    ahead: Vec<OsString>,
+    links: Vec<PathBuf>,
+}
+
+impl Walk {
+    fn astray(&self, problem: impl Into<String>) -> Astray {
+        Astray { at: self.here.clone(), problem: problem.into() }
+    }
+
+    /// Puts the names of `path` before those that are still ahead.
+    fn turn_to(&mut self, path: &Path) -> Result<(), Astray> {
+        if path.is_absolute() {
+            self.here = path.ancestors().last().unwrap_or(path).to_owned();
+        } else if path.has_root() || matches!(path.components().next(), Some(Component::Prefix(_))) {
+            return Err(self.astray("it is neither relative nor absolute"));
+        }
+        for part in path.components().rev() {
+            match part {
+                Component::Normal(name) => self.ahead.push(name.to_owned()),
+                Component::ParentDir => self.ahead.push("..".into()),
+                Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, name: OsString) -> Result<(), Astray> {
+        match self.kind {
+            Kind::Folder => {}
+            Kind::Missing if name == ".." => {
+                return Err(self.astray("a `..` in it comes after what does not exist"));
+            }
+            Kind::Missing => {
+                self.here.push(name);
+                self.passed.push(self.here.clone());
+                return Ok(());
+            }
+            Kind::File { .. } | Kind::Special => {
+                return Err(self.astray("what it goes through is a file, not a folder"));
+            }
+        }
+        if name == ".." {
+            self.here.pop();
+            return Ok(());
+        }
+        let next = self.here.join(name);
+        self.passed.push(next.clone());
+        let metadata = match fs::symlink_metadata(&next) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (self.here, self.kind) = (next, Kind::Missing);
+                return Ok(());
+            }
+            Err(error) => return Err(self.astray(format!("it cannot be looked at: {}", said(&error)))),
+        };
+        if metadata.is_symlink() {
+            return self.follow(&next);
+        }
+        self.identities.extend(Identity::of(&metadata));
+        (self.here, self.kind) = (next, Kind::of(&metadata));
+        Ok(())
+    }
+
+    fn follow(&mut self, link: &Path) -> Result<(), Astray> {
+        self.links.push(link.to_owned());
+        if self.links.len() > MAX_LINKS {
+            return Err(self.astray("its symbolic links lead on and on"));
+        }
+        if is_of_the_kernel(&self.here) {
+            return Err(
+                self.astray("it goes through a link of the system's that does not say where it leads")
+            );
+        }
+        match fs::read_link(link) {
+            Ok(target) => self.turn_to(&target),
+            Err(error) => {
+                Err(self.astray(format!("a symbolic link in it cannot be followed: {}", said(&error))))
+            }
+        }
+    }
+}
+
+/// An error's words, without the number.
+pub(super) fn said(error: &io::Error) -> String {
+    error.kind().to_string()
+}
+
+/// Whether the links of a folder may lead elsewhere than they say, as those of `/proc` do.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_of_the_kernel(folder: &Path) -> bool {
+    rustix::fs::statfs(folder).is_ok_and(|system| system.f_type == rustix::fs::PROC_SUPER_MAGIC)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn is_of_the_kernel(_: &Path) -> bool {
+    false
+}

@@ -1,0 +1,110 @@
+//! Parts of a scope's write paths, given to work that goes on side by side.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ScopeError,
+    fence::Fence,
+    path_rule::key_of,
+    path_walk::{Identity, walk},
+};
+
+/// What one of several participants may write: paths, under a name for errors.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteSlice {
+    /// Whose slice it is.
+    pub name: String,
+    /// What may be written: relative to the scope's root, or absolute.
+    pub paths: Vec<PathBuf>,
+}
+
+impl WriteSlice {
+    /// The slice `name`, with these paths.
+    pub fn new<P: Into<PathBuf>>(name: impl Into<String>, paths: impl IntoIterator<Item = P>) -> Self {
+        Self { name: name.into(), paths: paths.into_iter().map(Into::into).collect() }
+    }
+}
+
+/// A path of a slice, and what it is compared by.
+struct Piece<'s> {
+    slice: &'s WriteSlice,
+    path: PathBuf,
+    key: Vec<String>,
+    /// What exists of it, from the root of the file system down.
+    identities: Vec<Identity>,
+    exists: bool,
+}
+
+impl Fence {
+    /// The paths of a slice, made real. Each is inside of what may be written.
+    pub(super) fn slice(&self, slice: &[PathBuf], name: Option<&str>) -> Result<Vec<PathBuf>, ScopeError> {
+        let mut found = Vec::new();
+        for (index, path) in slice.iter().enumerate() {
+            let place = || match name {
+                Some(name) => format!("path {} of the slice {name:?}", index + 1),
+                None => format!("path {} of the slice", index + 1),
+            };
+            let wrong = |problem: String| ScopeError::Path { place: place(), path: path.clone(), problem };
+            let real = Self::grant(&self.root, path, place)?;
+            if !self.write.iter().any(|grant| real.starts_with(grant)) {
+                return Err(wrong("is outside of the write paths that it is a slice of".to_owned()));
+            }
+            if let Some(rule) = self.rules.rule_against(&real) {
+                return Err(wrong(format!("must not be touched (rule {:?})", rule.as_str())));
+            }
+            found.push(real);
+        }
+        Ok(found)
+    }
+
+    /// Checks that each slice is inside of what may be written, and that no two have a place in common.
+    pub(super) fn check_slices(&self, slices: &[WriteSlice]) -> Result<(), ScopeError> {
+        let mut pieces: Vec<Piece<'_>> = Vec::new();
+        for slice in slices {
+            let own = pieces.len();
+            for path in self.slice(&slice.paths, Some(&slice.name))? {
+                let piece = Piece::new(slice, path);
+                let others = pieces.get(..own).unwrap_or_default();
+                if let Some((other, path)) =
+                    others.iter().find_map(|other| Some((other, piece.shared(other)?)))
+                {
+                    return Err(ScopeError::Overlap {
+                        first: other.slice.name.clone(),
+                        second: slice.name.clone(),
+                        path: path.clone(),
+                    });
+                }
+                pieces.push(piece);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'s> Piece<'s> {
+    fn new(slice: &'s WriteSlice, path: PathBuf) -> Self {
+        let walked = walk(&path, &path).ok();
+        let exists = path.symlink_metadata().is_ok();
+        let identities = walked.map(|walked| walked.identities).unwrap_or_default();
+        Self { slice, key: key_of(&path), path, identities, exists }
+    }
+
+    /// What two pieces have in common: the deeper one, if it is the other or lies below it.
+    fn shared<'p>(&'p self, other: &'p Self) -> Option<&'p PathBuf> {
+        match (self.is_below(other), other.is_below(self)) {
+            (true, _) => Some(&self.path),
+            (false, true) => Some(&other.path),
+            (false, false) => None,
+        }
+    }
+
+    /// By name, as the laxest file system reads it, or by what is really there: a folder can be mounted twice.
+    fn is_below(&self, other: &Self) -> bool {
+        let itself = other.identities.last().filter(|_| other.exists);
+        self.key.starts_with(&other.key) || itself.is_some_and(|itself| self.identities.contains(itself))
+    }
+}
