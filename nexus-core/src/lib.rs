@@ -52,8 +52,9 @@ pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use printer::{PrintStyle, TurnPrinter};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
 pub use scope::{
-    Decision, Denial, ParticipantScope, PathAccess, PathArgument, PathDenial, Permit, Session, SessionToken,
-    ToolPattern, TurnSession, Verdict,
+    Brief, Decision, Denial, Overlay, ParticipantScope, PathAccess, PathArgument, PathDenial, PathRule,
+    Permit, ScopeError, ScopedFiles, Session, SessionToken, ToolPattern, TurnOverride, TurnSession, Verdict,
+    WriteSlice,
 };
 pub use secret::Secret;
 pub use tool::{

@@ -54,8 +54,40 @@ fn no_dependency_speaks_http_spawns_or_reads_yaml() {
     let tree = String::from_utf8(output.stdout).unwrap();
     let names: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
     assert!(names.contains(&"serde_json"), "the dependencies were not read");
-    for banned in ["hyper", "reqwest", "ureq", "h2", "rustix", "mio", "serde_yaml", "serde-saphyr", "rustls"]
-    {
+    for banned in ["hyper", "reqwest", "ureq", "h2", "mio", "serde_yaml", "serde-saphyr", "rustls"] {
         assert!(!names.contains(&banned), "nexus-core depends on {banned}");
+    }
+}
+
+#[test]
+fn of_the_system_calls_only_those_for_files_are_in_reach() {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--package",
+            "nexus-core",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+            "--format",
+            "{p} {f}",
+        ])
+        .args(["--no-default-features", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    let calls: Vec<&str> = tree.lines().filter(|line| line.starts_with("rustix ")).collect();
+    assert!(!calls.is_empty() || !cfg!(unix), "the dependencies were not read");
+    for line in calls {
+        let features = line.split(' ').nth(2).unwrap_or_default().split(',');
+        for feature in features.filter(|feature| !feature.starts_with('(')) {
+            assert!(
+                ["", "alloc", "default", "fs", "std"].contains(&feature),
+                "rustix has {feature:?} in nexus-core"
+            );
+        }
     }
 }

@@ -75,12 +75,14 @@ impl ParticipantScope {
         let turn = turn.cloned().unwrap_or_default();
 
         let tools = turn.tools.unwrap_or_else(|| [brief.tools.clone(), added.tools].concat());
+        let grants =
+            |kind: &str, whose: &str, paths: &[PathBuf]| grants(&brief.root, &root, kind, whose, paths);
         let paths = |kind: &str, brief: &[PathBuf], added: &[PathBuf], turn: Option<&Vec<PathBuf>>| match turn
         {
-            Some(paths) => grants(&root, kind, "the turn", paths),
+            Some(paths) => grants(kind, "the turn", paths),
             None => {
-                let mut found = grants(&root, kind, "the brief", brief)?;
-                found.extend(grants(&root, kind, "the overlay", added)?);
+                let mut found = grants(kind, "the brief", brief)?;
+                found.extend(grants(kind, "the overlay", added)?);
                 Ok(found)
             }
         };
@@ -88,8 +90,7 @@ impl ParticipantScope {
         let write = paths("write", &brief.write, &added.write, turn.write.as_ref())?;
         let rules: Vec<PathRule> =
             [brief.do_not_touch.clone(), added.do_not_touch, turn.do_not_touch].concat();
-        let rules = RuleSet::new(&root, &rules)
-            .map_err(|(rule, error)| ScopeError::Rule { rule, problem: error.to_string() })?;
+        let rules = RuleSet::new(&root, &rules)?;
         let allow_hard_links_for_reading = brief.allow_hard_links_for_reading;
         let fence = Fence { root, read, write, rules, allow_hard_links_for_reading };
         Ok(Self { tools, fence: Some(Arc::new(fence)) })
@@ -175,9 +176,21 @@ fn root_of(root: &Path) -> Result<PathBuf, ScopeError> {
     Ok(real)
 }
 
-fn grants(root: &Path, kind: &str, whose: &str, paths: &[PathBuf]) -> Result<Vec<PathBuf>, ScopeError> {
+/// Paths as they were written, made real. The root may have been written by another name than its real one.
+fn grants(
+    written_root: &Path,
+    root: &Path,
+    kind: &str,
+    whose: &str,
+    paths: &[PathBuf],
+) -> Result<Vec<PathBuf>, ScopeError> {
     let numbered = paths.iter().enumerate();
-    numbered
-        .map(|(index, path)| Fence::grant(root, path, || format!("{kind} path {} of {whose}", index + 1)))
-        .collect()
+    let real = numbered.map(|(index, path)| {
+        let path = match path.strip_prefix(written_root) {
+            Ok(below) => root.join(below),
+            Err(_) => path.clone(),
+        };
+        Fence::grant(root, &path, || format!("{kind} path {} of {whose}", index + 1))
+    });
+    real.collect()
 }

@@ -7,10 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 
-use super::path_key::{folded, folded_name, joined, names};
+use super::{
+    ScopeError,
+    path_key::{folded, folded_name, joined, names},
+};
 
 /// Longest rule, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 1024;
@@ -60,19 +63,65 @@ impl PathRule {
         root.join(&*self.0).components().collect()
     }
 
-    /// The glob for absolute paths.
-    fn glob_below(&self, root: &str, fold: fn(&str) -> String) -> Result<Glob, globset::Error> {
+    /// The glob, for absolute paths, as it is written and as names are compared. `None` if the rule is none.
+    fn globs_below(&self, root: &str) -> Result<Option<[GlobSet; 2]>, String> {
+        if !self.is_glob() {
+            return Ok(None);
+        }
+        let ready = |fold| self.glob_below(root, fold).map_err(|problem| format!("is no glob: {problem}"));
+        Ok(Some([ready(str::to_owned)?, ready(folded)?]))
+    }
+
+    fn glob_below(&self, root: &str, fold: fn(&str) -> String) -> Result<GlobSet, String> {
         let text = self.0.strip_suffix('/').unwrap_or(&self.0);
         let text = text.strip_prefix("./").unwrap_or(text);
+        let below = glob_of_characters(&fold(text))?;
         let text = if text.starts_with('/') || text.starts_with("**/") {
-            fold(text)
+            below
         } else if text.contains('/') || text == "**" {
-            format!("{}/{}", globset::escape(&fold(root)), fold(text))
+            format!("{}/{below}", globset::escape(&fold(root)))
         } else {
-            format!("**/{}", fold(text))
+            format!("**/{below}")
         };
-        GlobBuilder::new(&text).literal_separator(true).backslash_escape(true).build()
+        let glob = GlobBuilder::new(&text).literal_separator(true).backslash_escape(true).build();
+        let set = glob.and_then(|glob| GlobSetBuilder::new().add(glob).build());
+        set.map_err(|error| error.kind().to_string())
     }
+}
+
+/// A glob in which one character may be several bytes. [`globset`] goes by bytes: its `?` is half an `é`.
+fn glob_of_characters(glob: &str) -> Result<String, String> {
+    /// One of the bytes that a character has of which there are several.
+    const BYTE: &str = "[!\u{1}-\u{7f}]";
+    let one_or_more =
+        |one: &str| format!("{{{one},{BYTE}{BYTE},{BYTE}{BYTE}{BYTE},{BYTE}{BYTE}{BYTE}{BYTE}}}");
+    let mut found = String::new();
+    let mut rest = glob.chars();
+    while let Some(character) = rest.next() {
+        match character {
+            '\\' => {
+                found.push(character);
+                found.extend(rest.next());
+            }
+            '?' => found += &one_or_more("?"),
+            '[' => {
+                let text = rest.as_str();
+                let negated = text.starts_with(['!', '^']);
+                let first = usize::from(negated);
+                // A `]` that comes first is one of the characters.
+                let after = text.char_indices().skip(first + 1).find(|(_, character)| *character == ']');
+                let class = after.and_then(|(end, _)| text.get(..=end)).ok_or("a `[` is not closed")?;
+                if !class.is_ascii() {
+                    return Err(format!("{:?} is for ASCII characters; write {{a,b}}", format!("[{class}")));
+                }
+                let class_text = format!("[{class}");
+                found += &if negated { one_or_more(&class_text) } else { class_text };
+                rest = text.get(class.len()..).unwrap_or_default().chars();
+            }
+            character => found.push(character),
+        }
+    }
+    Ok(found)
 }
 
 impl FromStr for PathRule {
@@ -93,12 +142,7 @@ impl FromStr for PathRule {
             return Err(invalid("has `..` in it; write the path it leads to".to_owned()));
         }
         let rule = Self(text.into());
-        if rule.is_glob() {
-            for fold in [str::to_owned, folded] {
-                rule.glob_below("/", fold)
-                    .map_err(|error| invalid(format!("is no glob: {}", error.kind())))?;
-            }
-        }
+        rule.globs_below("").map_err(invalid)?;
         Ok(rule)
     }
 }
@@ -141,61 +185,47 @@ pub struct InvalidRule {
 
 /// The rules of a scope, made ready for absolute paths.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RuleSet {
-    rules: Vec<Ready>,
-    /// The globs, and for each its place in `rules`.
-    exact: GlobSet,
-    loose: GlobSet,
-    globs: Vec<usize>,
-}
+pub(super) struct RuleSet(Vec<Ready>);
 
 #[derive(Clone, Debug)]
 struct Ready {
     rule: PathRule,
     path: PathBuf,
     key: Vec<String>,
+    /// As it is written, and as names are compared.
+    globs: Option<[GlobSet; 2]>,
 }
 
 impl RuleSet {
     /// `rules`, relative to `root`, which is absolute.
-    pub(super) fn new(root: &Path, rules: &[PathRule]) -> Result<Self, (PathRule, globset::Error)> {
+    pub(super) fn new(root: &Path, rules: &[PathRule]) -> Result<Self, ScopeError> {
         let root_text = names(root).map(|names| joined(&names)).unwrap_or_default();
-        let (mut exact, mut loose) = (GlobSetBuilder::new(), GlobSetBuilder::new());
-        let (mut ready, mut globs) = (Vec::new(), Vec::new());
-        for rule in rules {
-            if rule.is_glob() {
-                let failed = |error| (rule.clone(), error);
-                exact.add(rule.glob_below(&root_text, str::to_owned).map_err(failed)?);
-                loose.add(rule.glob_below(&root_text, folded).map_err(failed)?);
-                globs.push(ready.len());
-            }
+        let ready = rules.iter().map(|rule| {
+            let globs = rule.globs_below(&root_text);
+            let globs = globs.map_err(|problem| ScopeError::Rule { rule: rule.clone(), problem })?;
             let path = rule.path_below(root);
-            ready.push(Ready { rule: rule.clone(), key: key_of(&path), path });
-        }
-        let last = rules.last().cloned();
-        let built = exact.build().and_then(|exact| Ok((exact, loose.build()?)));
-        match (built, last) {
-            (Ok((exact, loose)), _) => Ok(Self { rules: ready, exact, loose, globs }),
-            (Err(error), Some(rule)) => Err((rule, error)),
-            (Err(_), None) => Ok(Self::default()),
-        }
+            Ok(Ready { rule: rule.clone(), key: key_of(&path), path, globs })
+        });
+        ready.collect::<Result<_, _>>().map(Self)
     }
 
     /// The rule that keeps off `path`, which is absolute, or something above it.
     pub(super) fn rule_against(&self, path: &Path) -> Option<&PathRule> {
         let key = key_of(path);
-        let by_path = self.rules.iter().find(|ready| key.starts_with(&ready.key));
-        if by_path.is_some() || self.globs.is_empty() {
-            return by_path.map(|ready| &ready.rule);
+        if let Some(ready) = self.0.iter().find(|ready| key.starts_with(&ready.key)) {
+            return Some(&ready.rule);
         }
+        let globs = || self.0.iter().filter_map(|ready| Some((&ready.rule, ready.globs.as_ref()?)));
+        globs().next()?;
         let names = names(path)?;
         let (mut plain, mut loose) = (String::new(), String::new());
         for (name, key) in names.iter().zip(&key) {
             plain = plain + "/" + name;
             loose = loose + "/" + key;
-            let found = [self.exact.matches(&plain), self.loose.matches(&loose)].concat();
-            if let Some(ready) = found.first().and_then(|at| self.rules.get(*self.globs.get(*at)?)) {
-                return Some(&ready.rule);
+            let found =
+                globs().find(|(_, [exact, folded])| exact.is_match(&plain) || folded.is_match(&loose));
+            if let Some((rule, _)) = found {
+                return Some(rule);
             }
         }
         None
@@ -203,12 +233,12 @@ impl RuleSet {
 
     /// The rules that are spelt as a path, each with that path.
     pub(super) fn paths(&self) -> impl Iterator<Item = (&PathRule, &Path)> {
-        self.rules.iter().map(|ready| (&ready.rule, ready.path.as_path()))
+        self.0.iter().map(|ready| (&ready.rule, ready.path.as_path()))
     }
 
     /// Whether what is below a folder can only be judged by looking at it.
     pub(super) fn has_globs(&self) -> bool {
-        !self.globs.is_empty()
+        self.0.iter().any(|ready| ready.globs.is_some())
     }
 }
 
@@ -258,7 +288,20 @@ mod tests {
         assert!(!keeps_off("infra/*.tf", "/ws/x/infra/a.tf"));
         assert!(keeps_off("**/.env", "/ws/.env") && keeps_off("**/.env", "/ws/a/b/.ENV/c"));
         assert!(keeps_off("/srv/*/key", "/srv/a/key") && !keeps_off("/srv/*/key", "/ws/srv/a/key"));
-        assert!(keeps_off("a?.{txt,md}", "/ws/d/ab.md") && keeps_off("?.txt", "/ws/e\u{301}.txt"));
+        assert!(keeps_off("a?.{txt,md}", "/ws/d/ab.md") && !keeps_off("a?.{txt,md}", "/ws/d/abc.md"));
+    }
+
+    #[test]
+    fn a_character_of_a_glob_is_one_of_unicode() {
+        for name in ["a", "e\u{301}", "é", "€", "\u{1f512}"] {
+            assert!(keeps_off("?.txt", &format!("/ws/{name}.txt")), "{name}");
+            assert!(keeps_off("[!b].txt", &format!("/ws/{name}.txt")), "{name}");
+            assert!(keeps_off("x{[^b],ab}.txt", &format!("/ws/x{name}.txt")), "{name}");
+        }
+        assert!(!keeps_off("?.txt", "/ws/ab.txt") && !keeps_off("[!b].txt", "/ws/b.txt"));
+        assert!(keeps_off("[]a].txt", "/ws/].txt") && keeps_off("\\?.txt", "/ws/?.txt"));
+        assert!(!keeps_off("\\?.txt", "/ws/a.txt"));
+        assert!(keeps_off("{é,b}.txt", "/ws/E\u{301}.txt"));
     }
 
     #[test]
@@ -276,7 +319,9 @@ mod tests {
 
     #[test]
     fn what_is_no_rule_is_refused_with_its_reason() {
-        for (text, problem) in [("", "empty"), ("a/../b", "`..`"), ("a[", "no glob"), ("a\0", "NUL")] {
+        for (text, problem) in
+            [("", "empty"), ("a/../b", "`..`"), ("a[", "no glob"), ("a\0", "NUL"), ("[é]", "ASCII")]
+        {
             let error = text.parse::<PathRule>().unwrap_err();
             assert!(error.to_string().contains(problem), "{error}");
         }
