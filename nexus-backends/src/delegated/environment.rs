@@ -110,6 +110,31 @@ impl Environment {
         Ok(())
     }
 
+    /// Sees to it that the child asks `host` itself and no proxy, whatever it is told about proxies: adds the host to
+    /// `NO_PROXY` and `no_proxy`, unless there is no proxy at all. Programs differ in which of the two they read.
+    ///
+    /// # Errors
+    ///
+    /// An [`EnvironmentError`] if an environment cannot hold the name of the host.
+    pub fn bypass_proxies(&mut self, host: &str) -> Result<(), EnvironmentError> {
+        let names = ["NO_PROXY", "no_proxy"];
+        let is_proxy = |name: &str| name.to_ascii_lowercase().ends_with("_proxy") && !names.contains(&name);
+        if !self.names().filter_map(OsStr::to_str).any(is_proxy) {
+            return Ok(());
+        }
+        let other = |name| names.into_iter().find(|other| *other != name);
+        let lists = names.map(|name| {
+            let known = self.value(name).or_else(|| self.value(other(name)?)).unwrap_or_default();
+            let mut list = known.to_owned();
+            if !list.is_empty() {
+                list.push(",");
+            }
+            list.push(host);
+            (name, list)
+        });
+        lists.into_iter().try_for_each(|(name, list)| self.set(name, list))
+    }
+
     /// The value of `name`, if it is set.
     #[must_use]
     pub fn value(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
@@ -214,6 +239,23 @@ mod tests {
             .build()
             .unwrap();
         assert_eq!(names(&environment), ["CI", "LC_ALL", "PATH", "SSL_CERT_FILE", "https_proxy"]);
+    }
+
+    #[test]
+    fn a_host_that_is_asked_itself_is_so_by_either_variable() {
+        let lists = |host: &[(&str, &str)]| {
+            let host = host.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            let mut environment =
+                Environment::from_host(host).network(NetworkSettings::Pass).build().unwrap();
+            environment.bypass_proxies("127.0.0.1").unwrap();
+            let value = |name: &str| Some(environment.value(name)?.to_str().unwrap().to_owned());
+            [value("NO_PROXY").unwrap_or_default(), value("no_proxy").unwrap_or_default()]
+        };
+        let proxy = ("https_proxy", "http://p");
+        assert_eq!(lists(&[]), ["", ""]);
+        assert_eq!(lists(&[proxy]), ["127.0.0.1", "127.0.0.1"]);
+        assert_eq!(lists(&[proxy, ("no_proxy", "a,b")]), ["a,b,127.0.0.1", "a,b,127.0.0.1"]);
+        assert_eq!(lists(&[proxy, ("NO_PROXY", "a"), ("no_proxy", "b")]), ["a,127.0.0.1", "b,127.0.0.1"]);
     }
 
     #[test]
