@@ -1,0 +1,188 @@
+//! What is out of scope reaches no tool: neither by the tool's name nor by a path among the arguments.
+
+use std::{fs, path::PathBuf, sync::Arc};
+
+use nexus_core::{
+    Denial, ParticipantScope, PathAccess, PathDenial, Session, ToolPattern, Toolbox, Verdict, scope::Brief,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::asked::{Asked, call, text};
+
+/// A folder with something to read in `src`, something to write in `out`, and something to leave alone in both.
+struct Place {
+    _folder: TempDir,
+    root: PathBuf,
+    asked: Asked,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["src", "out", "private"] {
+            fs::create_dir(root.join(name)).unwrap();
+            fs::write(root.join(name).join("file"), name).unwrap();
+        }
+        Self { _folder: folder, root, asked: Asked::default() }
+    }
+
+    fn tools(&self) -> Toolbox {
+        let asked = &self.asked;
+        let tools = Toolbox::new()
+            .with(asked.tool("read_file").reading("/path").read_only())
+            .with(asked.tool("read_many").reading("/paths/*"))
+            .with(asked.tool("move_files").reading("/files/*/from").writing("/files/*/to"))
+            .with(asked.tool("write_file").writing("/path"))
+            .with(asked.tool("shell"))
+            .with(asked.tool("submit").terminal());
+        assert!(tools.quarantined().is_empty());
+        tools
+    }
+
+    fn session(&self, tools: &[&str]) -> Arc<Session> {
+        let brief = Brief::new(&self.root).reading("src").writing("out");
+        let patterns = tools.iter().map(|pattern| pattern.parse::<ToolPattern>().unwrap());
+        let brief = patterns.fold(brief, Brief::tool);
+        let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+        Session::mint("clerk", scope, Arc::new(self.tools()))
+    }
+
+    fn absolute(&self, path: &str) -> Value {
+        json!(self.root.join(path))
+    }
+}
+
+#[tokio::test]
+async fn a_tool_outside_of_the_scope_is_asked_nothing_and_cannot_be_told_from_one_that_is_not_there() {
+    let place = Place::new();
+    let session = place.session(&["read_*", "submit"]);
+    let names: Vec<&str> = session.definitions().iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["read_file", "read_many", "submit"]);
+    for outside in ["shell", "write_file", "move_files"] {
+        let told = call(&session, outside, json!({ "path": "out/new" })).await;
+        let absent = call(&session, "no_such_one", json!({ "path": "out/new" })).await;
+        assert_eq!(text(&told).replace(outside, "X"), text(&absent).replace("no_such_one", "X"));
+        assert!(text(&told).ends_with("there are: read_file, read_many, submit"), "{told:?}");
+    }
+    // Nor does any other word of the gate's speak of them.
+    for (name, arguments) in [
+        ("read_file", json!([1])),
+        ("read_file", json!({ "path": 1 })),
+        ("read_file", json!({ "path": "private/file" })),
+        ("shel", json!({})),
+        ("Read_file", json!({})),
+    ] {
+        let told = call(&session, name, arguments).await;
+        assert!(told.is_error);
+        let rest = text(&told).replace("\"shel\"", "");
+        assert!(["shell", "write_file", "move_files"].iter().all(|name| !rest.contains(name)), "{told:?}");
+    }
+    assert_eq!(place.asked.names(), [""; 0]);
+    assert!(session.decisions().iter().all(|decision| decision.verdict != Verdict::Allowed));
+}
+
+#[tokio::test]
+async fn what_every_tool_is_in_needs_no_list() {
+    let place = Place::new();
+    let session = place.session(&["*"]);
+    assert_eq!(session.definitions().len(), 6);
+    call(&session, "shell", json!({})).await;
+    let nothing = place.session(&[]);
+    assert!(nothing.definitions().is_empty());
+    let told = call(&nothing, "shell", json!({})).await;
+    assert_eq!(text(&told), "there is no tool named \"shell\"; you have no tools");
+    assert_eq!(place.asked.names(), ["shell"]);
+}
+
+#[tokio::test]
+async fn the_path_that_was_checked_is_the_path_that_is_used() {
+    let place = Place::new();
+    let session = place.session(&["*"]);
+    for given in ["src/file", "src/./file", "src/../src/file"] {
+        let result = call(&session, "read_file", json!({ "path": given, "lines": 3 })).await;
+        assert!(!result.is_error, "{given}: {result:?}");
+        let decision = session.decisions().pop().unwrap();
+        assert_eq!(
+            decision.arguments,
+            json!({ "path": given, "lines": 3 }),
+            "the log keeps what was written"
+        );
+    }
+    let wanted = json!({ "path": place.absolute("src/file"), "lines": 3 });
+    assert_eq!(place.asked.arguments(), vec![wanted; 3]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_is_resolved_before_the_tool_is_asked() {
+    let place = Place::new();
+    std::os::unix::fs::symlink(place.root.join("src/file"), place.root.join("src/inside")).unwrap();
+    std::os::unix::fs::symlink(place.root.join("private/file"), place.root.join("src/outside")).unwrap();
+    let session = place.session(&["*"]);
+    assert!(!call(&session, "read_file", json!({ "path": "src/inside" })).await.is_error);
+    assert!(call(&session, "read_file", json!({ "path": "src/outside" })).await.is_error);
+    assert_eq!(place.asked.arguments(), [json!({ "path": place.absolute("src/file") })]);
+}
+
+#[tokio::test]
+async fn one_path_out_of_scope_is_enough_to_refuse_the_call() {
+    let place = Place::new();
+    let session = place.session(&["*"]);
+    for (name, arguments) in [
+        ("read_file", json!({ "path": "private/file" })),
+        ("read_file", json!({ "path": "src/../private/file" })),
+        ("read_file", json!({ "path": place.absolute("private/file") })),
+        ("write_file", json!({ "path": "src/new" })),
+        ("read_many", json!({ "paths": ["src/file", "private/file"] })),
+        (
+            "move_files",
+            json!({ "files": [{ "from": "src/file", "to": "out/a" }, { "from": "src/file", "to": "b" }] }),
+        ),
+    ] {
+        let told = call(&session, name, arguments.clone()).await;
+        assert!(text(&told).starts_with(&format!("{name:?} was not called: ")), "{arguments}: {told:?}");
+        let verdict = session.verdict(name, &arguments);
+        assert!(matches!(verdict, Some(Verdict::Denied(Denial::Path { .. }))), "{verdict:?}");
+    }
+    assert_eq!(place.asked.names(), [""; 0]);
+    let files =
+        json!({ "files": [{ "from": "src/file", "to": "out/a" }, { "from": "out/file" }], "dry": true });
+    assert!(!call(&session, "move_files", files).await.is_error);
+    let wanted = json!({ "dry": true, "files": [
+        { "from": place.absolute("src/file"), "to": place.absolute("out/a") },
+        { "from": place.absolute("out/file") },
+    ] });
+    assert_eq!(place.asked.arguments(), [wanted]);
+}
+
+#[tokio::test]
+async fn what_should_be_a_path_and_is_something_else_is_refused() {
+    let place = Place::new();
+    let session = place.session(&["*"]);
+    for (name, arguments, pointer) in [
+        ("read_file", json!({ "path": 1 }), "/path"),
+        ("read_file", json!({ "path": { "path": "src/file" } }), "/path"),
+        ("read_many", json!({ "paths": "src/file" }), "/paths"),
+        ("read_many", json!({ "paths": ["src/file", true] }), "/paths/1"),
+        ("move_files", json!({ "files": [{ "from": [["src/file"]] }] }), "/files/0/from"),
+    ] {
+        let told = call(&session, name, arguments).await;
+        assert_eq!(text(&told), format!("the argument {pointer} of {name:?} is a path: write it as text"));
+    }
+    assert_eq!(place.asked.names(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_long_path_is_not_kept_whole_in_what_is_said_of_it() {
+    let place = Place::new();
+    let session = place.session(&["*"]);
+    let path = format!("private/{}", "x/".repeat(1 << 20));
+    let told = call(&session, "read_file", json!({ "path": path })).await;
+    assert!(told.is_error && text(&told).len() < 5_000, "{} bytes", text(&told).len());
+    let written = serde_json::to_string(&session.decisions()).unwrap();
+    assert!(written.len() < 30_000, "{} bytes", written.len());
+    let denial = PathDenial::new("a", PathAccess::Read, "b");
+    assert_eq!(serde_json::from_value::<PathDenial>(json!(denial)).unwrap(), denial);
+}
