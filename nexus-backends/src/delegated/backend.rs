@@ -73,7 +73,8 @@ impl<C: Cli> ExecutionBackend for DelegatedBackend<C> {
             admit(&self.id, &self.cli.capabilities(), &request, &host)
                 .map_err(|failure| failure.into_error(self.id.clone()))?;
             self.sweep().await;
-            Turn::new(self, Arc::new(request), host.cancel).run(events).await
+            let session = host.open_turn(&request);
+            Turn::new(self, Arc::new(request), host.cancel, session).run(events).await
         }
         .instrument(span)
         .await

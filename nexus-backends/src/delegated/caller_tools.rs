@@ -4,6 +4,9 @@
 use std::sync::Arc;
 
 use nexus_core::{Effects, Session, SessionToken, ToolDefinition};
+use serde_json::Value;
+
+use super::tools_door::{CallRecord, ToolsDoor};
 
 /// The name of the server, for every program: its tools are `mcp__nexus__NAME`, or `nexus__NAME`.
 pub(crate) const SERVER: &str = "nexus";
@@ -16,12 +19,19 @@ pub(crate) const TOKEN_VARIABLE: &str = "NEXUS_TOOLS_TOKEN";
 pub(crate) struct CallerTools {
     session: Arc<Session>,
     url: String,
+    calls: Arc<CallRecord>,
 }
 
 impl CallerTools {
-    /// Those of `session`, which must have some, served at `url`.
+    /// Those that are behind a door.
+    pub(crate) fn behind(door: &ToolsDoor) -> Self {
+        Self { session: Arc::clone(door.session()), url: door.url(), calls: Arc::clone(door.record()) }
+    }
+
+    /// Those of `session`, as if they were served at `url`.
+    #[cfg(test)]
     pub(crate) fn new(session: Arc<Session>, url: String) -> Self {
-        Self { session, url }
+        Self { session, url, calls: Arc::default() }
     }
 
     /// Where they are served: MCP over streamable HTTP, on loopback.
@@ -42,6 +52,38 @@ impl CallerTools {
     /// What a call may change. A tool that is not there changes nothing: the call is denied.
     pub(crate) fn effects(&self, name: &str) -> Effects {
         self.definitions().iter().find(|tool| tool.name == name).map_or(Effects::None, |tool| tool.effects)
+    }
+
+    /// Whether the session denied a call like this in this turn. Of a call that failed it tells why.
+    pub(crate) fn was_denied(&self, name: &str, arguments: &Value) -> bool {
+        self.calls.was_denied(name, arguments)
+    }
+
+    /// Whether a call reached the session, whatever was decided.
+    pub(crate) fn were_called(&self) -> bool {
+        self.calls.begun() > 0
+    }
+
+    /// Waits until a call was decided on, or has ended.
+    pub(crate) async fn news(&self) {
+        self.calls.news().await;
+    }
+
+    /// Whether a tool runs.
+    pub(crate) fn are_busy(&self) -> bool {
+        self.calls.is_busy()
+    }
+
+    /// Calls that the session counts, terminal tools excepted.
+    pub(crate) fn calls_made(&self) -> u32 {
+        self.session.calls_made()
+    }
+
+    /// Whether the model goes on calling although its budget is used up: once is enough where no tool is left to
+    /// call, and where one is it may try once.
+    pub(crate) fn overran_budget(&self) -> bool {
+        let chances = u32::from(self.definitions().iter().any(|tool| tool.terminal));
+        self.calls.over_budget() > chances
     }
 
     /// The tools that are not among `connected`.

@@ -4,21 +4,25 @@ use std::{path::Path, time::Duration};
 
 use futures::FutureExt as _;
 use nexus_core::{
-    CancelToken, ErrorKind, EventSink, FinishReason, Limits, ProcessExit, ProcessReport, Survivor, TurnEvent,
-    turn::Unrecognized,
+    CancelToken, ErrorKind, EventSink, FinishReason, Limit, Limits, Phase, ProcessExit, ProcessReport,
+    Survivor, TurnEvent,
+    turn::{ToolOrigin, Unrecognized},
 };
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
+    caller_tools::CallerTools,
     conversation::{Conversation, Polite as AskedBy, ProcessEnd, Repair, Step, Verdict},
     lent::Lent,
     lines::{Line, LineEnding},
     spawn::{Exit, ExitStatus, Polite, Process, Stop},
     tally::Tally,
 };
-use crate::turn::{AnswerCheck, Checked, Failure, TurnLog, Watch, out_of_time, over_limit, sleep_until};
+use crate::turn::{
+    AnswerCheck, Checked, Failure, TurnLog, Watch, out_of_time, over_limit, over_limit_with, sleep_until,
+};
 
 /// How long a process may take to say its last words once it was asked to stop.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -35,6 +39,7 @@ const UNREADABLE_HEAD_BYTES: usize = 4 << 10;
 /// Drives one process to its end.
 pub(super) struct Drive<'a> {
     pub(super) process: &'a Process,
+    pub(super) tools: Option<&'a CallerTools>,
     pub(super) conversation: &'a mut dyn Conversation,
     pub(super) home: Option<&'a Path>,
     pub(super) lent: &'a mut Lent,
@@ -108,6 +113,12 @@ impl Drive<'_> {
                     Some(line) => state = self.lines(line, state),
                     None => break,
                 },
+                () = news_of(self.tools), if is_running => {
+                    self.watch.heard(self.phase());
+                    if let Some(failure) = self.over_limit() {
+                        state = self.interrupt(failure);
+                    }
+                }
                 // After the lines, so that whatever was said before is known here.
                 warning = self.lent.renew() => self.log.event(TurnEvent::warning(warning)),
             }
@@ -122,7 +133,7 @@ impl Drive<'_> {
         for _ in 0..LINES_PER_ROUND {
             let Some(line) = next else { break };
             self.line(&line, &mut step);
-            self.watch.heard(self.conversation.phase());
+            self.watch.heard(self.phase());
             state = self.apply(&mut step, state);
             next = match state {
                 State::Running => self.process.ready_line(),
@@ -167,7 +178,7 @@ impl Drive<'_> {
             let until = if verdict.is_some() { Instant::now() } else { until };
             return State::Stopping { cause, asked, until };
         }
-        if let Some(failure) = over_limit(self.log, self.limits) {
+        if let Some(failure) = self.over_limit() {
             return match verdict {
                 Some(_) => self.finishing(Err(failure)),
                 None => self.interrupt(failure),
@@ -191,7 +202,7 @@ impl Drive<'_> {
             Repair::SameProcess => {
                 self.log.provenance.attempts += 1;
                 self.write(step);
-                self.watch.heard(self.conversation.phase());
+                self.watch.heard(self.phase());
                 State::Running
             }
         }
@@ -211,6 +222,27 @@ impl Drive<'_> {
         if std::mem::take(&mut step.close_stdin) {
             stdin.close();
         }
+    }
+
+    /// The phase the turn is in. A tool of the caller's that runs is one, whether or not the process says so.
+    fn phase(&self) -> Phase {
+        match self.tools {
+            Some(tools) if tools.are_busy() => Phase::Tool,
+            _ => self.conversation.phase(),
+        }
+    }
+
+    /// The first limit that is exceeded. The caller's tools are counted by their session, and the process's own by
+    /// the record.
+    fn over_limit(&self) -> Option<Failure> {
+        let Some(tools) = self.tools else { return over_limit(self.log, self.limits) };
+        if tools.overran_budget() {
+            let reason = "the budget is used up, and the model goes on calling";
+            return Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason));
+        }
+        let calls = self.log.recorder.tool_calls();
+        let own = calls.iter().filter(|call| call.origin == ToolOrigin::Harness).count();
+        over_limit_with(own + tools.calls_made() as usize, self.log, self.limits)
     }
 
     /// Asks the process to stop, for `cause`.
@@ -301,7 +333,7 @@ impl Drive<'_> {
 
     /// The process ended by itself, and no line gave a verdict.
     fn judge(&mut self, verdict: Option<Verdict>, status: ProcessExit) -> Result<Ended, Failure> {
-        if let Some(failure) = over_limit(self.log, self.limits) {
+        if let Some(failure) = self.over_limit() {
             return Err(failure);
         }
         match verdict {
@@ -323,5 +355,13 @@ impl Drive<'_> {
             }
             None => Err(Failure::new(ErrorKind::Crashed, status.to_string())),
         }
+    }
+}
+
+/// Waits for news of the caller's tools; forever, if there are none.
+async fn news_of(tools: Option<&CallerTools>) {
+    match tools {
+        Some(tools) => tools.news().await,
+        None => std::future::pending().await,
     }
 }

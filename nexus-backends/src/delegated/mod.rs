@@ -44,6 +44,8 @@ mod settings;
 pub mod spawn;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod tally;
+#[cfg(feature = "tools-door")]
+pub mod tools_door;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod turn;
 pub mod version;

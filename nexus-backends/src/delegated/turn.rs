@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use nexus_core::{
-    AppliedEffort, CancelToken, ErrorKind, EventSink, FinishReason, Limit, OnLost, SessionMode, TurnError,
-    TurnEvent, TurnRequest, TurnResult,
+    AppliedEffort, CancelToken, Effects, ErrorKind, EventSink, FinishReason, Limit, OnLost, SessionMode,
+    TurnError, TurnEvent, TurnRequest, TurnResult, TurnSession,
+    turn::{MessageVoided, VoidCause},
 };
 use serde_json::Value;
 
 use super::{
     backend::DelegatedBackend,
+    caller_tools::CallerTools,
     conversation::{Attempt, Cli, Prepared, TurnPlan},
     drive::{Drive, Ended},
     ledger::LedgerEntry,
@@ -17,8 +19,12 @@ use super::{
     run_home::RunHome,
     spawn::{Bounds, SpawnError},
     tally::Tally,
+    tools_door::ToolsDoor,
 };
 use crate::turn::{AnswerCheck, Failure, TurnLog, Watch, sleep_until};
+
+/// How many times a process is started again that did not find the caller's tools. Source: our own choice.
+const MAX_RESTARTS: u32 = 2;
 
 /// Runs one turn on one CLI.
 pub(super) struct Turn<'a, C> {
@@ -26,6 +32,7 @@ pub(super) struct Turn<'a, C> {
     request: Arc<TurnRequest>,
     effort: Option<AppliedEffort>,
     cancel: CancelToken,
+    session: TurnSession,
     watch: Watch,
     log: TurnLog,
     tally: Tally,
@@ -44,6 +51,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         backend: &'a DelegatedBackend<C>,
         request: Arc<TurnRequest>,
         cancel: CancelToken,
+        session: TurnSession,
     ) -> Self {
         let efforts = backend.cli.capabilities().efforts;
         let effort = request.effort.and_then(|effort| effort.clamp_to(&efforts));
@@ -51,6 +59,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             backend,
             effort,
             cancel,
+            session,
             watch: Watch::new(&request.limits),
             log: TurnLog::new(backend.id.clone(), request.model.clone(), effort),
             tally: Tally::default(),
@@ -61,7 +70,7 @@ impl<'a, C: Cli> Turn<'a, C> {
 
     /// Runs the turn to its end.
     pub(super) async fn run(mut self, events: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
-        let outcome = self.run_processes(events).await;
+        let outcome = self.run_with_tools(events).await;
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         self.log.flush(events, &self.cancel, &self.watch, is_cancelled).await;
         let keeps = !matches!(self.request.session, SessionMode::Ephemeral);
@@ -71,8 +80,31 @@ impl<'a, C: Cli> Turn<'a, C> {
         }
     }
 
+    /// Runs the processes beside the door to the caller's tools, if there are any. Calls are answered within this
+    /// future: dropped, it ends them.
+    async fn run_with_tools(
+        &mut self,
+        events: &mut dyn EventSink,
+    ) -> Result<(FinishReason, Option<Value>), Failure> {
+        if self.session.definitions().is_empty() {
+            return self.run_processes(None, events).await;
+        }
+        let unserved = |error| {
+            let reason = "no port of this machine could be opened for them";
+            Failure::new(ErrorKind::ToolsUnavailable, reason).with_source(error)
+        };
+        let mut door = ToolsDoor::open(self.session.share()).await.map_err(unserved)?;
+        let tools = CallerTools::behind(&door);
+        tokio::select! {
+            biased;
+            outcome = self.run_processes(Some(tools), events) => outcome,
+            never = door.serve() => match never {},
+        }
+    }
+
     async fn run_processes(
         &mut self,
+        tools: Option<CallerTools>,
         events: &mut dyn EventSink,
     ) -> Result<(FinishReason, Option<Value>), Failure> {
         let nexus_home = &self.backend.nexus_home;
@@ -93,7 +125,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             ledger,
             request: Arc::clone(&self.request),
             effort: self.effort,
-            tools: None,
+            tools,
             working_directory,
             is_private_directory: private_directory.is_some(),
             nexus_home: nexus_home.clone(),
@@ -104,8 +136,15 @@ impl<'a, C: Cli> Turn<'a, C> {
         }
 
         let mut attempt = Attempt::First;
+        let mut restarts = 0;
         loop {
             let is_first = matches!(attempt, Attempt::First);
+            let same_again = match attempt {
+                Attempt::First if restarts < MAX_RESTARTS => Some(Attempt::First),
+                Attempt::Fresh if restarts < MAX_RESTARTS => Some(Attempt::Fresh),
+                _ => None,
+            };
+            let messages = self.log.recorder.messages().len();
             attempt = match self.run_process(&plan, attempt, events).await {
                 Ok(Outcome::Answered { finish, output }) => return Ok((finish, output)),
                 Ok(Outcome::AskAgain { instruction, home }) => match self.log.resume.clone() {
@@ -120,7 +159,16 @@ impl<'a, C: Cli> Turn<'a, C> {
                         .event(TurnEvent::warning("the conversation to resume is gone; a new one begins"));
                     Attempt::Fresh
                 }
-                Err(failure) => return Err(failure),
+                Err(failure) => match same_again {
+                    Some(attempt) if self.may_restart(&plan, &failure) => {
+                        restarts += 1;
+                        let why = failure.message.as_deref().unwrap_or("its tools were not there");
+                        self.void_messages_from(messages);
+                        self.log.event(TurnEvent::warning(format!("it is started again: {why}")));
+                        attempt
+                    }
+                    _ => return Err(failure),
+                },
             };
             self.log.provenance.attempts += 1;
         }
@@ -129,6 +177,21 @@ impl<'a, C: Cli> Turn<'a, C> {
     fn may_start_afresh(&self, failure: &Failure) -> bool {
         let wants_fresh = matches!(self.request.session, SessionMode::Resume { on_lost: OnLost::Fresh, .. });
         failure.kind == ErrorKind::SessionLost && wants_fresh
+    }
+
+    /// Whether a process did nothing but miss the caller's tools.
+    fn may_restart(&self, plan: &TurnPlan, failure: &Failure) -> bool {
+        failure.kind == ErrorKind::ToolsUnavailable
+            && self.log.recorder.effects() == Effects::None
+            && plan.tools.as_ref().is_some_and(|tools| !tools.were_called())
+    }
+
+    fn void_messages_from(&mut self, first: usize) {
+        let messages = self.log.recorder.messages().iter().skip(first);
+        let voided: Vec<_> = messages.map(|message| message.id.clone()).collect();
+        for message in voided {
+            self.log.event(MessageVoided::new(message, VoidCause::Retry));
+        }
     }
 
     /// Runs one process, from its preparation to its end.
@@ -172,6 +235,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         self.watch.restart();
         let drive = Drive {
             process: &process,
+            tools: plan.tools.as_ref(),
             conversation: &mut conversation,
             home: home.as_ref().map(RunHome::path),
             lent: &mut lent,

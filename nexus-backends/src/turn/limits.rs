@@ -8,8 +8,13 @@ use super::{Failure, TurnLog};
 
 /// The first limit of the request that is exceeded, by the record so far.
 pub(crate) fn over_limit(log: &TurnLog, limits: &Limits) -> Option<Failure> {
+    let calls = log.recorder.tool_calls().iter().filter(|call| call.origin != ToolOrigin::Hosted).count();
+    over_limit_with(calls, log, limits)
+}
+
+/// As [`over_limit`], where the record does not show which tool calls count.
+pub(crate) fn over_limit_with(calls: usize, log: &TurnLog, limits: &Limits) -> Option<Failure> {
     let recorder = &log.recorder;
-    let calls = recorder.tool_calls().iter().filter(|call| call.origin != ToolOrigin::Hosted).count();
     let output_tokens = recorder.usage().all_output_tokens().unwrap_or(0);
     let cost = recorder.cost.map(|cost| cost.usd);
     let limit = if limits.tool_calls.is_some_and(|limit| calls > limit as usize) {

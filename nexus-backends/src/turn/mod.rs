@@ -12,6 +12,8 @@ mod watch;
 pub(crate) use admission::{admit, turn_span};
 pub(crate) use answer::{AnswerCheck, Checked};
 pub(crate) use failure::Failure;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+pub(crate) use limits::over_limit_with;
 pub(crate) use limits::{out_of_time, over_limit};
 pub(crate) use log::TurnLog;
 pub(crate) use watch::{Watch, sleep_until};

@@ -1,0 +1,125 @@
+//! A session with tools that record, its door, and clients.
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use nexus_backends::delegated::tools_door::ToolsDoor;
+use nexus_core::{Effects, ParticipantScope, Session, Tool, ToolContent, ToolFault, ToolResult, Toolbox};
+use rmcp::{
+    ServiceExt as _,
+    model::ClientInfo,
+    service::{RoleClient, RunningService},
+    transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
+};
+use serde_json::json;
+
+/// What the tools did.
+#[derive(Debug, Default)]
+pub struct Deeds {
+    /// Calls that reached a tool.
+    pub called: AtomicU32,
+    /// Tools that run.
+    pub running: AtomicU32,
+    /// The most that ran at once.
+    pub most_running: AtomicU32,
+}
+
+impl Deeds {
+    pub fn called(&self) -> u32 {
+        self.called.load(Ordering::SeqCst)
+    }
+
+    pub fn running(&self) -> u32 {
+        self.running.load(Ordering::SeqCst)
+    }
+
+    fn begin(self: &Arc<Self>) -> Running {
+        self.called.fetch_add(1, Ordering::SeqCst);
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_running.fetch_max(running, Ordering::SeqCst);
+        Running(Arc::clone(self))
+    }
+}
+
+struct Running(Arc<Deeds>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The smallest picture: one pixel.
+pub const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+
+/// `add`, `fail`, `wait`, `show`, `table`.
+pub fn toolbox(deeds: &Arc<Deeds>) -> Toolbox {
+    let numbers = json!({
+        "type": "object",
+        "properties": { "a": { "type": "integer" }, "b": { "type": "integer" } },
+        "required": ["a", "b"],
+    });
+    let anything = || json!({ "type": "object" });
+    let (for_add, for_fail, for_wait) = (Arc::clone(deeds), Arc::clone(deeds), Arc::clone(deeds));
+    let add = Tool::with_schema("add", "Adds two numbers.", numbers, move |arguments| {
+        let running = for_add.begin();
+        async move {
+            let _running = running;
+            let number = |name: &str| arguments[name].as_i64().unwrap();
+            (number("a") + number("b")).to_string()
+        }
+    });
+    let fail = Tool::with_schema("fail", "Fails.", anything(), move |_| {
+        let running = for_fail.begin();
+        async move {
+            let _running = running;
+            Err::<ToolResult, _>(ToolFault::new("it is broken"))
+        }
+    });
+    let wait = Tool::with_schema("wait", "Waits for `seconds`.", anything(), move |arguments| {
+        let running = for_wait.begin();
+        async move {
+            let _running = running;
+            let seconds = arguments["seconds"].as_f64().unwrap_or(3600.0);
+            tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+            "waited"
+        }
+    });
+    let show = Tool::without_arguments("show", "Shows a picture.", || async {
+        ToolResult::ok(vec![ToolContent::image(PIXEL).unwrap(), ToolContent::text("a pixel")])
+    });
+    let table = Tool::without_arguments("table", "Answers with JSON.", || async { json!({ "cranes": 3 }) });
+    Toolbox::new().with(add.with_effects(Effects::None)).with(fail).with(wait).with(show).with(table)
+}
+
+/// A session of all of them.
+pub fn session(deeds: &Arc<Deeds>) -> Arc<Session> {
+    Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(toolbox(deeds)))
+}
+
+/// Does `work` while the door is served.
+pub async fn beside<T>(door: &mut ToolsDoor, work: impl Future<Output = T>) -> T {
+    let work = pin!(work);
+    tokio::select! {
+        biased;
+        done = work => done,
+        never = door.serve() => match never {},
+    }
+}
+
+/// The client of an implementation that is not ours.
+pub type Client = RunningService<RoleClient, ClientInfo>;
+
+/// Connects one, with this token.
+pub async fn client(url: &str, token: &str) -> Result<Client, Box<dyn std::error::Error>> {
+    let config = StreamableHttpClientTransportConfig::with_uri(url.to_owned()).auth_header(token.to_owned());
+    let transport = StreamableHttpClientTransport::from_config(config);
+    Ok(ClientInfo::default().serve(transport).await?)
+}
