@@ -38,7 +38,7 @@ impl Imitation for Plain {
             Moment::Text(piece) => format!("text {piece}"),
             Moment::Thinking(piece) => format!("thinking {piece}"),
             Moment::ToolBegins { .. } => "tool".to_owned(),
-            Moment::ToolEnds { answer, is_denied, .. } => format!("answer {answer:?} {is_denied}"),
+            Moment::ToolEnds { answer, is_denied, .. } => format!("answer {:?} {is_denied}", answer.outcome),
             Moment::MessageEnds { text, calls, .. } => format!("end {text:?} {}", calls.len()),
             _ => return,
         };

@@ -1,10 +1,11 @@
 //! An imitation of Claude Code 2.1.197, driven by JSON lines in both directions.
 //!
-//! It knows what `claude-cli` asks of it: the control requests `initialize` and `interrupt`, user messages, the
-//! access levels by their options, conversations that are kept. A broken stream is repeated without streaming
+//! It knows what `claude-cli` asks of it: the control requests `initialize`, `mcp_set_servers`, `mcp_status` and
+//! `interrupt`, user messages, the access levels by their options, MCP servers, conversations that are kept. A broken stream is repeated without streaming
 //! and without a word, as that version does. Source: its recordings, and experiments.
 
 mod record;
+mod servers;
 mod session;
 mod wire;
 
@@ -20,6 +21,7 @@ use self::{
 use super::{
     imitation::{AfterFault, Ask, Ending, Exit, Heard, Imitation, Moment, Next, Reaction, Trouble},
     notes::Given,
+    servers::{Answer, ServerCall, Servers},
     stage::Stage,
 };
 use crate::{
@@ -45,6 +47,7 @@ pub(super) struct Claude {
     wire: Wire,
     record: Record,
     session: Session,
+    servers: Servers,
     /// What the next turn of this process asks, without its new words.
     history: ModelCall,
     schema: Option<Value>,
@@ -100,6 +103,13 @@ impl Claude {
             response =
                 json!({ "commands": [], "agents": [], "models": [], "account": account(stage.given()) });
         }
+        if request["subtype"] == "mcp_set_servers" {
+            self.servers = servers::connect(&request["servers"], stage);
+            response = servers::added(&self.servers);
+        }
+        if request["subtype"] == "mcp_status" {
+            response = json!({ "mcpServers": servers::status(&self.servers) });
+        }
         stage.line(&json!({ "type": "control_response", "response": {
             "subtype": "success", "request_id": line["request_id"], "response": response,
         }}));
@@ -119,7 +129,8 @@ impl Claude {
         call.effort = given.value_of("--effort").map(str::to_owned);
         call.system = self.system.clone().unwrap_or_default();
         call.tools = tools(&given, self.schema.is_some());
-        self.wire.init(&self.session, &given, &call.tools, stage);
+        call.tools.extend(self.servers.tools().iter().map(servers::name));
+        self.wire.init(&self.session, &given, &call.tools, &servers::states(&self.servers), stage);
         (self.was_nudged, self.structured, self.failure) = (false, None, None);
         self.last_text.clear();
         self.record.begin();
@@ -257,6 +268,10 @@ impl Imitation for Claude {
             return Err(Exit::code(1));
         };
         self.history = history;
+        self.servers = servers::connect_configured(stage).map_err(|sentence| {
+            stage.error(&format!("{sentence}\n"));
+            Exit::code(1)
+        })?;
         let ask = self.wait_to_be_asked(stage).ok_or(Exit::code(0))?;
         if account(&given)["apiKeySource"].is_null() && account(&given)["tokenSource"] == "none" {
             let failure = Failure::new(None, "authentication_failed", "Not logged in · Please run /login");
@@ -268,7 +283,20 @@ impl Imitation for Claude {
     }
 
     fn objection(&self, call: &ToolCall) -> Option<String> {
-        self.session.fence().objection(call)
+        self.session.fence().objection(call, &self.servers)
+    }
+
+    fn call_server(&mut self, call: &ToolCall) -> Option<ServerCall> {
+        let tool = servers::tool(call, &self.servers)?;
+        Some(self.servers.call(&tool.server, &tool.name, &tool_input(call)))
+    }
+
+    fn runs_alone(&self, call: &ToolCall) -> bool {
+        servers::tool(call, &self.servers).is_some_and(|tool| !tool.is_read_only)
+    }
+
+    fn told(&self, call: &ToolCall, answer: &Answer) -> String {
+        servers::told(call, answer, &self.servers)
     }
 
     fn answer(&mut self, call: &ToolCall, stage: &mut Stage) -> Result<String, String> {
@@ -309,10 +337,11 @@ impl Imitation for Claude {
             Moment::ToolBegins { .. } => self.is_tool_running = true,
             Moment::ToolEnds { id, call, answer, is_denied } => {
                 self.is_tool_running = false;
-                if *is_denied && !self.session.fence().is_missing(call) {
+                if *is_denied && !self.session.fence().is_missing(call, &self.servers) {
                     self.record.deny(id, &tool_name(call), &tool_input(call));
                 }
-                self.wire.tool_ends(id, answer, stage);
+                let told = servers::told(call, answer, &self.servers);
+                self.wire.tool_ends(id, &told, answer, stage);
             }
         }
     }

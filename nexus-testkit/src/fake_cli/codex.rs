@@ -1,9 +1,10 @@
 //! An imitation of `codex app-server` 0.169.0, as `codex-cli` drives it.
 //!
-//! It knows `initialize`, `thread/start`, `thread/resume`, `turn/start` and `turn/interrupt`, the fences by
-//! their names, the record of a conversation, and the bundled list of models. Source: its recordings, and
+//! It knows `initialize`, `thread/start`, `thread/resume`, `mcpServerStatus/list`, `turn/start` and `turn/interrupt`,
+//! the fences by their names, MCP servers, the record of a conversation, and the bundled list of models. Source: its recordings, and
 //! experiments.
 
+mod servers;
 mod session;
 mod wire;
 
@@ -12,11 +13,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use self::{
+    servers::ThreadServers,
     session::{Config, Session, fresh_id},
     wire::Wire,
 };
 use super::{
     imitation::{AfterFault, Ask, Ending, Exit, Heard, Imitation, Moment, Next, Reaction, Trouble},
+    servers::{Answer, ServerCall},
     stage::Stage,
 };
 use crate::{
@@ -38,6 +41,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(50);
 pub(super) struct Codex {
     config: Config,
     session: Session,
+    servers: ThreadServers,
     wire: Wire,
     /// The conversation so far, without the turn that runs.
     history: ModelCall,
@@ -73,6 +77,9 @@ impl Codex {
                         stage.line(&json!({ "error": { "code": -32600, "message": message }, "id": id }));
                     }
                 },
+                Some("mcpServerStatus/list") => {
+                    stage.line(&json!({ "id": id, "result": self.servers.list() }));
+                }
                 Some("turn/start") => {
                     if let Some(ask) = self.turn_started(id, params, stage) {
                         return Some(ask);
@@ -87,6 +94,12 @@ impl Codex {
 
     fn thread_opened(&mut self, id: &Value, params: &Value, stage: &mut Stage) {
         self.wire.thread.clone_from(&self.session.id);
+        self.servers = ThreadServers::connect(&self.config.whole, stage.given(), stage);
+        self.servers.announce(&self.wire, stage);
+        if let Some(message) = self.servers.lacks() {
+            stage.line(&json!({ "error": { "code": -32603, "message": message }, "id": id }));
+            return;
+        }
         let model = params["model"].as_str().unwrap_or(DEFAULT_MODEL);
         self.history.model = Some(model.to_owned());
         let system =
@@ -127,6 +140,7 @@ impl Codex {
             true => ["exec_command", "write_stdin", "apply_patch", "view_image"].map(str::to_owned).to_vec(),
             false => Vec::new(),
         };
+        self.history.tools.extend(self.servers.names());
         (self.failure, self.last_text) = (None, String::new());
         Some(Ask::new(self.history.clone()).in_conversation(self.session.id.clone()))
     }
@@ -222,7 +236,30 @@ impl Imitation for Codex {
     }
 
     fn objection(&self, call: &ToolCall) -> Option<String> {
-        self.session.objection(call, &self.config)
+        match self.servers.tool(call) {
+            Some(_) => None,
+            None => self.session.objection(call, &self.config),
+        }
+    }
+
+    fn call_server(&mut self, call: &ToolCall) -> Option<ServerCall> {
+        self.servers.call(call)?.ok()
+    }
+
+    fn answer(&mut self, call: &ToolCall, _stage: &mut Stage) -> Result<String, String> {
+        let objection = self.servers.call(call).and_then(Result::err);
+        Err(objection.unwrap_or_else(|| format!("unsupported call: {}", tool_name(call))))
+    }
+
+    fn runs_alone(&self, call: &ToolCall) -> bool {
+        self.servers.runs_alone(call)
+    }
+
+    fn told(&self, call: &ToolCall, answer: &Answer) -> String {
+        match self.servers.tool(call) {
+            Some(_) => servers::told(answer),
+            None => answer.text().to_owned(),
+        }
     }
 
     fn show(&mut self, moment: &Moment<'_>, stage: &mut Stage) {
@@ -253,7 +290,7 @@ impl Imitation for Codex {
                 if !is_denied {
                     self.wire.tool_ends(id, call, answer, stage);
                 }
-                let (Ok(output) | Err(output)) = answer;
+                let output = self.told(call, answer);
                 let item = json!({ "type": "function_call_output", "call_id": id, "output": output });
                 self.session.note("response_item", &item);
             }

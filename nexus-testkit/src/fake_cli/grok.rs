@@ -4,6 +4,7 @@
 
 mod request;
 mod sentence;
+mod servers;
 mod session;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     imitation::{AfterFault, Ask, Ending, Exit, Imitation, Moment, Next, Trouble},
+    servers::{Answer, ServerCall, Servers},
     stage::Stage,
 };
 use crate::{
@@ -31,6 +33,9 @@ const TRIES: u32 = 3;
 pub(super) struct Grok {
     request: Request,
     session: Session,
+    servers: Servers,
+    /// Most bytes of a server's answer that the model is told.
+    max_answer_bytes: Option<usize>,
     model_calls: u32,
     usage: Option<Tokens>,
     cost_ticks: Option<u64>,
@@ -91,7 +96,8 @@ impl Tokens {
 
 impl Grok {
     fn show_tools(&self, stage: &mut Stage) {
-        let tools: Vec<&str> = self.request.tools.iter().map(|tool| tool.wire).collect();
+        let mut tools: Vec<String> = self.request.tools.iter().map(|tool| tool.wire.to_owned()).collect();
+        tools.extend(self.servers.tools().iter().map(servers::name));
         stage.line(
             &json!({ "type": "available_commands", "tools": tools, "commands": ["compact", "context"] }),
         );
@@ -120,16 +126,25 @@ impl Grok {
         &mut self,
         id: &str,
         call: &ToolCall,
-        answer: &Result<String, String>,
+        answer: &Answer,
         was_refused: bool,
         stage: &mut Stage,
     ) {
-        let text = answer.as_ref().unwrap_or_else(|error| error);
+        let text = answer.text();
+        let is_good = answer.outcome.is_ok();
+        if let (Some((tool, _)), false) = (servers::meant(call, &self.servers), was_refused) {
+            stage.line(&json!({
+                "type": "tool_call_update", "toolCallId": id,
+                "status": if is_good { "completed" } else { "failed" }, "content": [],
+                "rawOutput": servers::raw_output(tool, answer), "locations": [],
+            }));
+            return self.session.tool_result(id, &self.told(call, answer));
+        }
         // A command that ends with another status than zero counts as completed.
-        let is_completed = !was_refused && (answer.is_ok() || matches!(call, ToolCall::Shell { .. }));
+        let is_completed = !was_refused && (is_good || matches!(call, ToolCall::Shell { .. }));
         let raw = match call {
             ToolCall::Shell { command } if !was_refused => json!({
-                "type": "Bash", "command": command, "exit_code": i32::from(answer.is_err()),
+                "type": "Bash", "command": command, "exit_code": i32::from(!is_good),
                 "output": text.as_bytes(), "output_for_prompt": text, "truncated": false, "signal": null,
                 "timed_out": false, "current_dir": self.request.directory,
             }),
@@ -206,6 +221,13 @@ impl Imitation for Grok {
         self.session.prompt(&self.request.prompt);
         self.show_tools(stage);
         self.show_tools(stage);
+        self.max_answer_bytes =
+            stage.given().variable("GROK_MAX_MCP_OUTPUT_BYTES").and_then(|bytes| bytes.parse().ok());
+        self.servers = servers::connect(&self.request.grok_home, stage);
+        self.session.servers_are_there(&self.servers);
+        if !self.servers.tools().is_empty() {
+            self.show_tools(stage);
+        }
         if let Err(message) = self.request.run_prompt_hooks() {
             return Err(self.fail(&message, stage));
         }
@@ -227,12 +249,43 @@ impl Imitation for Grok {
     fn objection(&self, call: &ToolCall) -> Option<String> {
         let (name, input) = words_of(call);
         let is_offered = self.request.tools.iter().any(|tool| tool.wire == name);
+        if let ("use_tool", true, None) = (name.as_str(), is_offered, servers::meant(call, &self.servers)) {
+            let meant = input["tool_name"].as_str().unwrap_or_default();
+            return Some(format!("Tool `{meant}` failed via `use_tool`: Tool not found: {meant}"));
+        }
+        // A server's tool also answers to its own name.
+        let is_offered = is_offered || servers::meant(call, &self.servers).is_some();
         (!is_offered).then(|| {
             format!(
                 "Failed to parse arguments for tool `{name}`: Tool not found: {name}\n\n\
                  Your original arguments:\n{input}"
             )
         })
+    }
+
+    fn call_server(&mut self, call: &ToolCall) -> Option<ServerCall> {
+        let (tool, arguments) = servers::meant(call, &self.servers)?;
+        Some(self.servers.call(&tool.server, &tool.name, &arguments))
+    }
+
+    fn answer(&mut self, call: &ToolCall, _stage: &mut Stage) -> Result<String, String> {
+        match words_of(call) {
+            (name, input) if name == "search_tool" => {
+                Ok(servers::search(input["query"].as_str().unwrap_or_default(), &self.servers))
+            }
+            (name, _) => Err(format!("Tool not found: {name}")),
+        }
+    }
+
+    fn told(&self, call: &ToolCall, answer: &Answer) -> String {
+        match servers::meant(call, &self.servers) {
+            Some((tool, _)) => servers::told(tool, answer, self.max_answer_bytes),
+            None => answer.text().to_owned(),
+        }
+    }
+
+    fn pictures_shown(&self, _answer: &Answer) -> usize {
+        0
     }
 
     fn is_at_its_limit(&self) -> bool {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::stage::Stage;
+use super::{
+    servers::{Answer, ServerCall},
+    stage::Stage,
+};
 use crate::{
     conformance::ModelCall,
     sim::{Fault, Finish, ToolCall, Usage},
@@ -21,10 +24,33 @@ pub trait Imitation {
     /// Why the harness does not let `call` run, in the words that the model reads; `None` if it does.
     fn objection(&self, call: &ToolCall) -> Option<String>;
 
-    /// Answers a call of a tool that is neither a shell nor a file, such as one of an MCP server.
+    /// Answers a call of a tool that is neither a shell, nor a file, nor a server's.
     fn answer(&mut self, call: &ToolCall, stage: &mut Stage) -> Result<String, String> {
         let _ = stage;
         Err(format!("there is no such tool: {call:?}"))
+    }
+
+    /// Begins a call of an MCP server's tool; `None` if `call` is of another kind.
+    fn call_server(&mut self, call: &ToolCall) -> Option<ServerCall> {
+        let _ = call;
+        None
+    }
+
+    /// Whether nothing else of the same message runs beside `call`.
+    fn runs_alone(&self, call: &ToolCall) -> bool {
+        let _ = call;
+        false
+    }
+
+    /// What the model is told of what `call` came to.
+    fn told(&self, call: &ToolCall, answer: &Answer) -> String {
+        let _ = call;
+        answer.text().to_owned()
+    }
+
+    /// How many pictures of `answer` the model is shown.
+    fn pictures_shown(&self, answer: &Answer) -> usize {
+        answer.images()
     }
 
     /// Whether the harness ends the turn by a limit of its own, asked after the tools of a message have run.
@@ -123,7 +149,7 @@ pub enum Moment<'a> {
         /// The call.
         call: &'a ToolCall,
         /// What it answered, or why it failed.
-        answer: &'a Result<String, String>,
+        answer: &'a Answer,
         /// Whether the harness did not let it run.
         is_denied: bool,
     },

@@ -59,6 +59,8 @@ pub enum Misbehaviour {
     NoLastLine,
     /// Stays for ten minutes when it is done.
     NeverExits,
+    /// Connects to none of the MCP servers that it is given, and goes on without.
+    ReachesNoServer,
     /// Waits this long, in milliseconds, before it does anything.
     StartsLate {
         /// How long.

@@ -22,6 +22,7 @@ mod notes;
 mod perform;
 mod replay;
 mod script;
+mod servers;
 mod stage;
 mod tool;
 
@@ -38,6 +39,7 @@ pub use misbehaviour::Misbehaviour;
 pub use notes::{Given, Invocation};
 pub use replay::{Chunk, End, Replay, WrittenFile};
 pub use script::{Act, FakeScript};
+pub use servers::{Answer, ServerCall};
 pub use stage::Stage;
 
 /// Whose CLI a fake poses as.

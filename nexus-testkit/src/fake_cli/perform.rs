@@ -13,6 +13,7 @@ use super::{
     notes::{Given, Notes},
     replay::End,
     script::{Act, FakeScript},
+    servers::Answer,
     stage::Stage,
     tool::Tool,
 };
@@ -85,6 +86,24 @@ struct Play<'a> {
     names: u32,
 }
 
+/// A tool that runs.
+struct Running<'a> {
+    id: &'a str,
+    call: &'a ToolCall,
+    /// Where what the model is told belongs.
+    told: &'a mut Told,
+    tool: Tool,
+    is_denied: bool,
+    is_alone: bool,
+}
+
+/// What the model is told of a call.
+#[derive(Clone, Default)]
+struct Told {
+    text: String,
+    images: usize,
+}
+
 /// Why a turn goes no further.
 enum Stop {
     Ended(Ending),
@@ -129,7 +148,10 @@ impl Play<'_> {
                 Ok(Said::Calls(calls)) => {
                     tries = 1;
                     match self.run_tools(&calls) {
-                        Ok(answers) => call.tool_results.extend(answers),
+                        Ok(told) => {
+                            call.images += told.iter().map(|told| told.images).sum::<usize>();
+                            call.tool_results.extend(told.into_iter().map(|told| told.text));
+                        }
                         Err(stop) => return stop,
                     }
                     if self.imitation.is_at_its_limit() {
@@ -249,45 +271,64 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Runs the tools of one message, all at once. Returns what the model is told.
-    fn run_tools(&mut self, calls: &[(String, ToolCall)]) -> Result<Vec<String>, Stop> {
-        let mut running = Vec::new();
-        for (id, call) in calls {
-            if let Some(objection) = self.imitation.objection(call) {
-                running.push((id, call, Tool::Done(Err(objection)), true));
-                continue;
+    /// Runs the tools of one message: all at once, but for those that run alone. Returns what they answered, in the
+    /// order of the calls.
+    fn run_tools(&mut self, calls: &[(String, ToolCall)]) -> Result<Vec<Told>, Stop> {
+        let mut told = vec![Told::default(); calls.len()];
+        let mut waiting = calls.iter().zip(&mut told).peekable();
+        let mut running: Vec<Running<'_>> = Vec::new();
+        loop {
+            while let Some(((_, call), _)) = waiting.peek() {
+                let is_alone = self.imitation.runs_alone(call);
+                if !running.is_empty() && (is_alone || running.iter().any(|other| other.is_alone)) {
+                    break;
+                }
+                let Some(((id, call), told)) = waiting.next() else { break };
+                let (tool, is_denied) = self.begin_tool(id, call);
+                running.push(Running { id, call, told, tool, is_denied, is_alone });
             }
-            self.imitation.show(&Moment::ToolBegins { id, call }, self.stage);
-            let tool = match Tool::start(call) {
-                Some(tool) => tool,
-                None => Tool::Done(self.imitation.answer(call, self.stage)),
-            };
-            running.push((id, call, tool, false));
-        }
-        let mut answers = Vec::new();
-        while !running.is_empty() {
+            let before = running.len();
             let mut still = Vec::new();
-            for (id, call, mut tool, is_denied) in running {
-                let Some(answer) = tool.answer() else {
-                    still.push((id, call, tool, is_denied));
-                    continue;
-                };
-                let ends = Moment::ToolEnds { id, call, answer: &answer, is_denied };
-                self.imitation.show(&ends, self.stage);
-                answers.push(answer.unwrap_or_else(|error| error));
+            for mut one in running {
+                match one.tool.answer() {
+                    Some(answer) => self.end_tool(one, &answer),
+                    None => still.push(one),
+                }
             }
             running = still;
-            if running.is_empty() {
+            if running.is_empty() && waiting.peek().is_none() {
                 break;
+            }
+            if running.len() < before {
+                continue;
             }
             if let Err((stop, ends_tools)) = self.wait(LOOK) {
                 if ends_tools {
-                    running.iter_mut().for_each(|(_, _, tool, _)| tool.end());
+                    running.iter_mut().for_each(|one| one.tool.end());
                 }
                 return Err(stop);
             }
         }
-        Ok(answers)
+        drop(running);
+        Ok(told)
+    }
+
+    /// Begins a call. Says whether it was not let through.
+    fn begin_tool(&mut self, id: &str, call: &ToolCall) -> (Tool, bool) {
+        if let Some(objection) = self.imitation.objection(call) {
+            return (Tool::done(Err(objection)), true);
+        }
+        self.imitation.show(&Moment::ToolBegins { id, call }, self.stage);
+        let tool = Tool::start(call).or_else(|| self.imitation.call_server(call).map(Tool::Asked));
+        let tool = tool.unwrap_or_else(|| Tool::done(self.imitation.answer(call, self.stage)));
+        (tool, false)
+    }
+
+    fn end_tool(&mut self, one: Running<'_>, answer: &Answer) {
+        let Running { id, call, is_denied, .. } = one;
+        self.imitation.show(&Moment::ToolEnds { id, call, answer, is_denied }, self.stage);
+        *one.told =
+            Told { text: self.imitation.told(call, answer), images: self.imitation.pictures_shown(answer) };
     }
 
     fn stall(&mut self) -> Result<Said, Stop> {

@@ -16,6 +16,7 @@ use super::{
     imitation::Heard,
     misbehaviour::{Misbehaviour, complain},
     notes::Given,
+    servers::{Handshake, Server, Servers},
 };
 
 /// What a fake sees and does.
@@ -154,6 +155,14 @@ impl Stage {
     /// Ends this process by signal `number`, as if it had no handler.
     pub fn die_by(&self, number: i32) -> ! {
         end_by_default(number)
+    }
+
+    /// Connects to MCP servers, unless the script says that none is reached.
+    pub(super) fn connect(&self, servers: Vec<Server>, handshake: &Handshake) -> Servers {
+        match self.misbehaviour.contains(&Misbehaviour::ReachesNoServer) {
+            true => Servers::out_of_reach(servers),
+            false => Servers::connect(servers, handshake),
+        }
     }
 
     pub(super) fn misbehaviour(&self) -> &[Misbehaviour] {

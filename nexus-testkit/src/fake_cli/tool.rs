@@ -10,7 +10,10 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::misbehaviour::complain;
+use super::{
+    misbehaviour::complain,
+    servers::{Answer, ServerCall},
+};
 use crate::sim::ToolCall;
 
 /// Called by this name, the program begins a session and becomes what its arguments say.
@@ -21,8 +24,10 @@ pub(super) const LEADER: &str = "nexus-fake-leader";
 pub(super) enum Tool {
     /// A command.
     Running { child: Child, output: JoinHandle<String> },
+    /// A server's.
+    Asked(ServerCall),
     /// It was done at once.
-    Done(Result<String, String>),
+    Done(Answer),
 }
 
 impl Tool {
@@ -30,25 +35,31 @@ impl Tool {
     pub(super) fn start(call: &ToolCall) -> Option<Self> {
         match call {
             ToolCall::Shell { command } => {
-                Some(shell(command).unwrap_or_else(|error| Self::Done(Err(error.to_string()))))
+                Some(shell(command).unwrap_or_else(|error| Self::done(Err(error.to_string()))))
             }
             ToolCall::WriteFile { path, text } => {
                 let written = Path::new(path).parent().map_or(Ok(()), std::fs::create_dir_all);
                 let written = written.and_then(|()| std::fs::write(path, text));
-                Some(Self::Done(written.map(|()| format!("wrote {path}")).map_err(|error| error.to_string())))
+                Some(Self::done(written.map(|()| format!("wrote {path}")).map_err(|error| error.to_string())))
             }
             ToolCall::ReadFile { path } => {
-                Some(Self::Done(std::fs::read_to_string(path).map_err(|error| error.to_string())))
+                Some(Self::done(std::fs::read_to_string(path).map_err(|error| error.to_string())))
             }
             _ => None,
         }
     }
 
+    /// One that has answered.
+    pub(super) fn done(outcome: Result<String, String>) -> Self {
+        Self::Done(Answer::from(outcome))
+    }
+
     /// What it answered, if it has.
-    pub(super) fn answer(&mut self) -> Option<Result<String, String>> {
-        let Self::Running { child, output } = self else {
-            let Self::Done(answer) = self else { return None };
-            return Some(answer.clone());
+    pub(super) fn answer(&mut self) -> Option<Answer> {
+        let (child, output) = match self {
+            Self::Done(answer) => return Some(answer.clone()),
+            Self::Asked(call) => return call.answer(),
+            Self::Running { child, output } => (child, output),
         };
         // A child of the command may hold its output open longer than the command lives.
         if !output.is_finished() {
@@ -57,16 +68,16 @@ impl Tool {
         let status = match child.try_wait() {
             Ok(Some(status)) => status,
             Ok(None) => return None,
-            Err(error) => return Some(Err(error.to_string())),
+            Err(error) => return Some(Err(error.to_string()).into()),
         };
         let placeholder = std::thread::spawn(String::new);
         let text = std::mem::replace(output, placeholder).join().unwrap_or_default();
         let answer = if status.success() { Ok(text) } else { Err(format!("{text}\n{status}")) };
-        *self = Self::Done(answer.clone());
-        Some(answer)
+        *self = Self::done(answer.clone());
+        Some(answer.into())
     }
 
-    /// Ends it with its children.
+    /// Ends it with its children. A call of a server's tool is taken back when this is dropped.
     pub(super) fn end(&mut self) {
         let Self::Running { child, .. } = self else { return };
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

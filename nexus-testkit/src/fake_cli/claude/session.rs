@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::json;
 
-use super::super::notes::Given;
+use super::super::{notes::Given, servers::Servers};
 use crate::{conformance::ModelCall, sim::ToolCall};
 
 /// One conversation.
@@ -21,6 +21,7 @@ pub(super) struct Session {
 #[derive(Debug, Default)]
 pub(super) struct Fence {
     tools: Option<Vec<String>>,
+    allowed: Vec<String>,
     is_lifted: bool,
     roots: Vec<PathBuf>,
 }
@@ -37,8 +38,8 @@ impl Session {
         let mut roots = vec![given.directory.clone()];
         let extra = given.arguments.iter().filter_map(|word| word.strip_prefix("--add-dir="));
         roots.extend(extra.map(PathBuf::from));
-        let fence =
-            Fence { tools: list("--tools"), is_lifted: allowed.iter().any(|name| name == "Bash"), roots };
+        let is_lifted = allowed.iter().any(|name| name == "Bash");
+        let fence = Fence { tools: list("--tools"), allowed, is_lifted, roots };
         match given.value_of("--resume") {
             Some(id) => {
                 let history = read(&file(given, id));
@@ -72,10 +73,18 @@ impl Session {
 
 impl Fence {
     /// Why the call is not let through, in the vendor's words.
-    pub(super) fn objection(&self, call: &ToolCall) -> Option<String> {
-        if self.is_missing(call) {
-            let name = super::tool_name(call);
+    pub(super) fn objection(&self, call: &ToolCall, servers: &Servers) -> Option<String> {
+        let name = super::tool_name(call);
+        if self.is_missing(call, servers) {
             return Some(format!("<tool_use_error>Error: No such tool available: {name}</tool_use_error>"));
+        }
+        if let Some(tool) = super::servers::tool(call, servers) {
+            let server = format!("mcp__{}", tool.server);
+            let names = [format!("{server}__*"), server, name.clone()];
+            let is_allowed = self.allowed.iter().any(|allowed| names.contains(allowed));
+            return (!is_allowed).then(|| {
+                format!("Claude requested permissions to use {name}, but you haven't granted it yet.")
+            });
         }
         if self.is_lifted {
             return None;
@@ -95,8 +104,11 @@ impl Fence {
     }
 
     /// Whether the harness does not offer the tool.
-    pub(super) fn is_missing(&self, call: &ToolCall) -> bool {
+    pub(super) fn is_missing(&self, call: &ToolCall, servers: &Servers) -> bool {
         let name = super::tool_name(call);
+        if name.starts_with("mcp__") {
+            return super::servers::tool(call, servers).is_none();
+        }
         self.tools.as_ref().is_some_and(|tools| name != "StructuredOutput" && !tools.contains(&name))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    super::{notes::Given, stage::Stage},
+    super::{notes::Given, servers::Answer, stage::Stage},
     session::Session,
 };
 use crate::sim::{ToolCall, Usage};
@@ -32,13 +32,20 @@ enum Kind {
 
 impl Wire {
     /// `system/init`.
-    pub(super) fn init(&mut self, session: &Session, given: &Given, tools: &[String], stage: &mut Stage) {
+    pub(super) fn init(
+        &mut self,
+        session: &Session,
+        given: &Given,
+        tools: &[String],
+        servers: &[Value],
+        stage: &mut Stage,
+    ) {
         session.id().clone_into(&mut self.session);
         given.value_of("--model").unwrap_or("claude-opus-4-8[1m]").clone_into(&mut self.model);
         let key = if given.variable("ANTHROPIC_API_KEY").is_some() { "ANTHROPIC_API_KEY" } else { "none" };
         stage.line(&json!({
             "type": "system", "subtype": "init", "cwd": given.directory, "session_id": self.session,
-            "tools": tools, "mcp_servers": [], "model": self.model,
+            "tools": tools, "mcp_servers": servers, "model": self.model,
             "permissionMode": given.value_of("--permission-mode").unwrap_or("default"),
             "slash_commands": [], "apiKeySource": key, "claude_code_version": "2.1.197", "output_style": "default",
             "agents": [], "skills": [], "plugins": [],
@@ -114,15 +121,27 @@ impl Wire {
         self.user(&content, stage);
     }
 
-    /// What a tool answered.
-    pub(super) fn tool_ends(&mut self, id: &str, answer: &Result<String, String>, stage: &mut Stage) {
-        let (text, is_error) = match answer {
-            Ok(text) => (text, false),
-            Err(text) => (text, true),
+    /// What a tool answered: `told` is what the model reads of it.
+    pub(super) fn tool_ends(&mut self, id: &str, told: &str, answer: &Answer, stage: &mut Stage) {
+        let is_whole = told == answer.text();
+        let content = match answer.content.is_empty() || !is_whole {
+            true => json!(told),
+            false => answer.content.iter().map(block).collect(),
         };
-        let content =
-            json!([{ "tool_use_id": id, "type": "tool_result", "content": text, "is_error": is_error }]);
-        self.user(&content, stage);
+        let mut result = json!({ "tool_use_id": id, "type": "tool_result", "content": content });
+        if answer.outcome.is_err() {
+            // Of a failure the text is told.
+            (result["content"], result["is_error"]) = (json!(told), json!(true));
+        }
+        let whole = match &answer.outcome {
+            Ok(text) if answer.content.is_empty() => json!(text),
+            Ok(_) => answer.content.iter().map(block).collect(),
+            Err(text) => json!(format!("Error: {text}")),
+        };
+        stage.line(&json!({
+            "type": "user", "message": { "role": "user", "content": [result] }, "parent_tool_use_id": null,
+            "session_id": self.session, "tool_use_result": whole,
+        }));
     }
 
     /// A repeat is announced.
@@ -262,6 +281,17 @@ impl Kind {
             Self::Text => json!({ "type": "text", "text": text }),
             Self::Thinking => json!({ "type": "thinking", "thinking": text, "signature": "" }),
         }
+    }
+}
+
+/// A block of a server's answer, as the API words it.
+fn block(block: &Value) -> Value {
+    match block["type"].as_str() {
+        Some("image") => json!({ "type": "image", "source": {
+            "type": "base64", "media_type": block["mimeType"], "data": block["data"],
+        }}),
+        Some("text") => json!({ "type": "text", "text": block["text"] }),
+        _ => json!({ "type": "text", "text": block.to_string() }),
     }
 }
 

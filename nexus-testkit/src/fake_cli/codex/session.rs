@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::super::notes::Given;
+use super::super::{notes::Given, servers::config::read_toml};
 use crate::{conformance::ModelCall, sim::ToolCall};
 
 /// The part of `config.toml` that changes what the program does.
@@ -16,25 +16,25 @@ use crate::{conformance::ModelCall, sim::ToolCall};
 pub(super) struct Config {
     pub(super) has_tools: bool,
     pub(super) stream_retries: u32,
+    /// The whole file.
+    pub(super) whole: Value,
     writable_roots: Vec<PathBuf>,
 }
 
 impl Config {
-    /// Reads the file in `CODEX_HOME`, line by line: the values looked for are written on one.
+    /// Reads the file in `CODEX_HOME`.
     pub(super) fn read(given: &Given) -> Self {
-        let text = fs::read_to_string(home(given).join("config.toml")).unwrap_or_default();
-        let value = |key: &str| {
-            text.lines().find_map(|line| {
-                let value = line.strip_prefix(key)?.trim_start().strip_prefix('=')?;
-                serde_json::from_str::<Value>(value.trim()).ok()
-            })
-        };
-        let roots = value("writable_roots").unwrap_or_default();
-        let roots = roots.as_array().into_iter().flatten().filter_map(Value::as_str);
+        let whole = read_toml(&home(given).join("config.toml"));
+        let roots = whole["sandbox_workspace_write"]["writable_roots"].as_array();
+        let writable_roots =
+            roots.into_iter().flatten().filter_map(Value::as_str).map(PathBuf::from).collect();
+        let provider = whole["model_provider"].as_str().unwrap_or_default();
+        let retries = whole["model_providers"][provider]["stream_max_retries"].as_u64();
         Self {
-            has_tools: value("shell_tool") != Some(json!(false)),
-            stream_retries: value("stream_max_retries").and_then(|most| most.as_u64()).unwrap_or(5) as u32,
-            writable_roots: roots.map(PathBuf::from).collect(),
+            has_tools: whole["features"]["shell_tool"] != false,
+            stream_retries: retries.and_then(|most| u32::try_from(most).ok()).unwrap_or(5),
+            writable_roots,
+            whole,
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::super::stage::Stage;
+use super::{
+    super::{servers::Answer, stage::Stage},
+    servers,
+};
 use crate::sim::{ToolCall, Usage};
 
 /// Where the output of a turn stands.
@@ -128,22 +131,13 @@ impl Wire {
     }
 
     pub(super) fn tool_begins(&self, id: &str, call: &ToolCall, stage: &mut Stage) {
-        let item = tool_item(id, call, "inProgress", None, &Value::Null);
+        let item = tool_item(id, call, "inProgress", None);
         self.item("item/started", &item, stage);
     }
 
-    pub(super) fn tool_ends(
-        &self,
-        id: &str,
-        call: &ToolCall,
-        answer: &Result<String, String>,
-        stage: &mut Stage,
-    ) {
-        let (status, output, code) = match answer {
-            Ok(output) => ("completed", output, json!(0)),
-            Err(output) => ("failed", output, json!(1)),
-        };
-        self.item("item/completed", &tool_item(id, call, status, Some(output), &code), stage);
+    pub(super) fn tool_ends(&self, id: &str, call: &ToolCall, answer: &Answer, stage: &mut Stage) {
+        let status = if answer.outcome.is_ok() { "completed" } else { "failed" };
+        self.item("item/completed", &tool_item(id, call, status, Some(answer)), stage);
     }
 
     pub(super) fn error(
@@ -180,16 +174,20 @@ impl Tokens {
     }
 }
 
-fn tool_item(id: &str, call: &ToolCall, status: &str, output: Option<&String>, code: &Value) -> Value {
+fn tool_item(id: &str, call: &ToolCall, status: &str, answer: Option<&Answer>) -> Value {
     match call {
         ToolCall::WriteFile { path, text } => json!({
             "type": "fileChange", "id": id, "status": status,
             "changes": [{ "path": path, "kind": { "type": "add" }, "diff": text }],
         }),
+        ToolCall::Mcp { server, tool, arguments } => {
+            servers::item(id, (server, tool, arguments), status, answer)
+        }
         call => json!({
             "type": "commandExecution", "id": id, "status": status, "source": "unifiedExecStartup",
-            "command": format!("/bin/bash -lc '{}'", super::command(call)), "aggregatedOutput": output,
-            "exitCode": code,
+            "command": format!("/bin/bash -lc '{}'", super::command(call)),
+            "aggregatedOutput": answer.map(Answer::text),
+            "exitCode": answer.map(|answer| i32::from(answer.outcome.is_err())),
         }),
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::request::Request;
-use crate::fake_cli::misbehaviour::complain;
+use crate::fake_cli::{misbehaviour::complain, servers::Servers};
 
 /// A conversation on disk.
 #[derive(Debug, Default)]
@@ -90,6 +90,20 @@ impl Session {
         self.remember(&json!({ "type": "tool_result", "tool_call_id": call, "content": text }));
     }
 
+    /// The servers are connected, each unless it failed.
+    pub(super) fn servers_are_there(&self, servers: &Servers) {
+        for (name, failure) in servers.states() {
+            let kind = if failure.is_some() { "mcp_server_failed" } else { "mcp_server_connected" };
+            self.event(&format!("\"type\":\"{kind}\",\"server_name\":{}", Value::from(name)));
+        }
+        self.event("\"type\":\"mcp_init_completed\"");
+    }
+
+    /// Notes an event. The fields stand in the order in which the real program writes them: readers rely on it.
+    fn event(&self, fields: &str) {
+        self.append_line("events.jsonl", &format!("{{\"ts\":\"2026-01-01T00:00:00Z\",{fields}}}"));
+    }
+
     /// The model is asked again.
     pub(super) fn retry(&self, attempt: u32, reason: &str) {
         self.update(&json!({
@@ -120,6 +134,10 @@ impl Session {
     }
 
     fn append(&self, name: &str, line: &Value) {
+        self.append_line(name, &line.to_string());
+    }
+
+    fn append_line(&self, name: &str, line: &str) {
         let file = OpenOptions::new().create(true).append(true).open(self.folder.join(name));
         if let Err(error) = file.and_then(|mut file| writeln!(file, "{line}")) {
             complain(&format!("{name} cannot be written: {error}"));

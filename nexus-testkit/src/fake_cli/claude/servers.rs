@@ -1,0 +1,133 @@
+//! The MCP servers of Claude Code: where they are configured, what their tools are called, and how much of an answer
+//! the model is told. Source: its recordings.
+
+use std::time::Duration;
+
+use rmcp::model::ProtocolVersion;
+use serde_json::{Map, Value, json};
+
+use super::super::{
+    notes::Given,
+    servers::{Answer, Handshake, Server, ServerTool, Servers, config::expanded},
+    stage::Stage,
+};
+use crate::sim::ToolCall;
+
+/// How long a server is waited for, unless the environment says otherwise.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Most characters of an answer that the model is told, unless its tool says otherwise.
+const MAX_CHARS: usize = 50_000;
+
+/// The most that a tool may say.
+const MOST_CHARS: usize = 500_000;
+
+/// What is told of an answer that is too long.
+const PREVIEW_CHARS: usize = 2000;
+
+/// Connects to the servers of `--mcp-config`: a file, or the JSON itself.
+///
+/// # Errors
+///
+/// The vendor's sentence, when the configuration cannot be read.
+pub(super) fn connect_configured(stage: &Stage) -> Result<Servers, String> {
+    let Some(config) = stage.given().value_of("--mcp-config") else { return Ok(Servers::default()) };
+    let text = match config.starts_with('{') {
+        true => config.to_owned(),
+        false => std::fs::read_to_string(config)
+            .map_err(|_| format!("Error: Invalid MCP configuration: MCP config file not found: {config}"))?,
+    };
+    let config: Value =
+        serde_json::from_str(&text).map_err(|error| format!("Error: Invalid MCP configuration: {error}"))?;
+    Ok(connect(&config["mcpServers"], stage))
+}
+
+/// Connects to these servers.
+pub(super) fn connect(entries: &Value, stage: &Stage) -> Servers {
+    let given = stage.given();
+    let entries = entries.as_object().into_iter().flatten();
+    // Another kind of entry would be a server too, but none that this imitation speaks with.
+    let entries = entries.filter(|(_, entry)| entry["type"] == "http");
+    let servers = entries.map(|(name, entry)| server(name, entry, given)).collect();
+    let patience = given.variable("MCP_CONNECT_TIMEOUT_MS").and_then(|millis| millis.parse().ok());
+    let handshake = Handshake {
+        client: "claude-code",
+        version: ProtocolVersion::V_2025_06_18,
+        discovers: false,
+        patience: patience.map_or(PATIENCE, Duration::from_millis),
+    };
+    stage.connect(servers, &handshake)
+}
+
+fn server(name: &str, entry: &Value, given: &Given) -> Server {
+    let headers = entry["headers"].as_object().into_iter().flatten();
+    let headers =
+        headers.filter_map(|(name, value)| Some((name.clone(), expanded(value.as_str()?, given)))).collect();
+    let url = expanded(entry["url"].as_str().unwrap_or_default(), given);
+    Server { name: name.to_owned(), url, headers }
+}
+
+/// The answer to `mcp_set_servers`.
+pub(super) fn added(servers: &Servers) -> Value {
+    let errors = servers.states().filter_map(|(name, failure)| Some((name.to_owned(), json!(failure?))));
+    let errors: Map<String, Value> = errors.collect();
+    let added: Vec<&str> = servers.states().map(|(name, _)| name).collect();
+    json!({ "added": added, "removed": [], "errors": errors })
+}
+
+/// How each server stands and which tools it has, for `mcp_status`.
+pub(super) fn status(servers: &Servers) -> Vec<Value> {
+    let status = |(name, failure): (&str, Option<&str>)| {
+        let tools = servers.tools().iter().filter(|tool| tool.server == name);
+        let tools: Vec<Value> = tools.map(|tool| json!({ "name": tool.name })).collect();
+        let mut state = json!({ "name": name, "status": "connected", "tools": tools });
+        if let Some(failure) = failure {
+            (state["status"], state["error"]) = (json!("failed"), json!(failure));
+        }
+        state
+    };
+    servers.states().map(status).collect()
+}
+
+/// How each server stands, for `system/init`.
+pub(super) fn states(servers: &Servers) -> Vec<Value> {
+    let state = |(name, failure): (&str, Option<&str>)| json!({ "name": name, "status": if failure.is_some() { "failed" } else { "connected" } });
+    servers.states().map(state).collect()
+}
+
+/// What the model calls the tool.
+pub(super) fn name(tool: &ServerTool) -> String {
+    format!("mcp__{}__{}", tool.server, tool.name)
+}
+
+/// The server's tool that `call` means, if there is one.
+pub(super) fn tool<'s>(call: &ToolCall, servers: &'s Servers) -> Option<&'s ServerTool> {
+    match call {
+        ToolCall::Mcp { server, tool, .. } => servers.find(server, tool),
+        ToolCall::Function { name: called, .. } | ToolCall::RawFunction { name: called, .. } => {
+            servers.tools().iter().find(|tool| name(tool) == *called)
+        }
+        _ => None,
+    }
+}
+
+/// What the model is told of an answer: of a server's that is too long, only how it begins.
+pub(super) fn told(call: &ToolCall, answer: &Answer, servers: &Servers) -> String {
+    let whole = match &answer.structured {
+        Some(structured) => structured.to_string(),
+        None => answer.text().to_owned(),
+    };
+    let Some(tool) = tool(call, servers) else { return whole };
+    let granted = tool.meta["anthropic/maxResultSizeChars"].as_u64().unwrap_or(0);
+    let most = usize::try_from(granted).unwrap_or(MOST_CHARS).clamp(MAX_CHARS, MOST_CHARS);
+    let chars = whole.chars().count();
+    if chars <= most {
+        return whole;
+    }
+    let preview: String = whole.chars().take(PREVIEW_CHARS).collect();
+    format!(
+        "<persisted-output>\nOutput too large ({}KB). Full output saved to a file.\n\nPreview (first 2KB):\n\
+         {preview}\n...\n</persisted-output>",
+        chars / 1000
+    )
+}

@@ -1,0 +1,105 @@
+//! The MCP servers of Grok: where they are configured, how a call of them is worded, and how much of an answer the
+//! model is told. Source: its recordings.
+
+use std::{path::Path, time::Duration};
+
+use rmcp::model::ProtocolVersion;
+use serde_json::{Value, json};
+
+use super::super::{
+    servers::{Answer, Handshake, ServerTool, Servers, config},
+    stage::Stage,
+};
+use crate::sim::ToolCall;
+
+/// How long a server is waited for, unless its table says otherwise. The first model call of the real program waits no
+/// longer than two seconds; a hook may hold it back.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Most bytes of an answer that the model is told, unless the environment says otherwise.
+const MAX_BYTES: usize = 20_000;
+
+/// Connects to the servers of `config.toml`.
+pub(super) fn connect(grok_home: &Path, stage: &Stage) -> Servers {
+    let config = config::read_toml(&grok_home.join("config.toml"));
+    let named = config::named_in(&config, "headers", stage.given());
+    let patience = named
+        .iter()
+        .filter_map(|(_, table)| Duration::try_from_secs_f64(table["startup_timeout_sec"].as_f64()?).ok());
+    let handshake = Handshake {
+        client: "grok-shell-nexus",
+        version: ProtocolVersion::V_2025_11_25,
+        discovers: true,
+        patience: patience.max().unwrap_or(PATIENCE),
+    };
+    stage.connect(named.into_iter().map(|(server, _)| server).collect(), &handshake)
+}
+
+/// What the harness calls the tool.
+pub(super) fn name(tool: &ServerTool) -> String {
+    format!("{}__{}", tool.server, tool.name)
+}
+
+/// The server's tool that `call` means, and its arguments: by `use_tool`, or by its own name.
+pub(super) fn meant<'s>(call: &ToolCall, servers: &'s Servers) -> Option<(&'s ServerTool, Value)> {
+    let (wire, input) = super::words_of(call);
+    let (called, arguments) = match wire.as_str() {
+        "use_tool" => {
+            (input["tool_name"].as_str().unwrap_or_default().to_owned(), input["tool_input"].clone())
+        }
+        _ => (wire, input),
+    };
+    let tool = servers.tools().iter().find(|tool| name(tool) == called)?;
+    Some((tool, arguments))
+}
+
+/// The answer to `search_tool`: the tools in whose name or description a word of the query occurs, or all.
+pub(super) fn search(query: &str, servers: &Servers) -> String {
+    let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+    let is_meant = |tool: &&ServerTool| {
+        let text = format!("{} {}", name(tool), tool.description).to_lowercase();
+        words.iter().any(|word| text.contains(word.as_str()))
+    };
+    let mut found: Vec<&ServerTool> = servers.tools().iter().filter(is_meant).collect();
+    if found.is_empty() {
+        found = servers.tools().iter().collect();
+    }
+    let results: Vec<Value> = servers
+        .states()
+        .map(|(server, _)| {
+            let tools = found.iter().filter(|tool| tool.server == server).map(|tool| {
+                json!({ "tool_name": name(tool), "description": tool.description, "input_schema": tool.schema })
+            });
+            json!({ "server": server, "tools": tools.collect::<Vec<_>>() })
+        })
+        .collect();
+    let total = servers.tools().len();
+    json!({ "results": results, "total_hidden_tools": total, "status": "ready", "note": null }).to_string()
+}
+
+/// What `rawOutput` says of an answer.
+pub(super) fn raw_output(tool: &ServerTool, answer: &Answer) -> Value {
+    let mut raw = json!({ "type": "MCP", "tool_name": tool.name, "server_name": tool.server });
+    match &answer.outcome {
+        Ok(text) => raw["output"] = json!({ "OkayOutput": text }),
+        Err(text) => {
+            raw["output"] = json!({ "Error": text });
+            raw["is_error"] = json!(true);
+        }
+    }
+    raw
+}
+
+/// What the model is told of a server's answer: pictures as text, too.
+pub(super) fn told(tool: &ServerTool, answer: &Answer, max_bytes: Option<usize>) -> String {
+    let pictures = answer.content.iter().filter_map(|block| block["data"].as_str());
+    let text = match &answer.outcome {
+        Ok(text) => pictures.fold(text.clone(), |text, picture| format!("{text}\n{picture}")),
+        Err(text) => format!("Failed to call {}: {text}", name(tool)),
+    };
+    let most = max_bytes.unwrap_or(MAX_BYTES);
+    match text.get(..text.floor_char_boundary(most)) {
+        Some(head) if head.len() < text.len() => format!("{head}\n[output truncated]"),
+        _ => text,
+    }
+}
