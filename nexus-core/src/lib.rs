@@ -12,6 +12,7 @@
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
 //! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
 //! | hold an agent to a scope | [`ParticipantScope`], [`Session`] |
+//! | keep a piece of work in a folder | [`Workspaces`], [`Workspace`] |
 //! | lend credentials of your own | [`CredentialSource`] |
 //! | write a backend | the contract of [`ExecutionBackend`], [`Recorder`], [`Outbox`] |
 
@@ -32,6 +33,7 @@ pub mod scope;
 pub mod secret;
 pub mod tool;
 pub mod turn;
+pub mod workspace;
 
 pub use availability::Availability;
 pub use backend::{ExecutionBackend, TurnHost};
@@ -66,4 +68,8 @@ pub use turn::{
     FinishReason, IdleLimits, Limits, Message, OnLost, Outbox, OutputProblem, OutputSchema, PromptBlock,
     Provenance, Recorder, ResumeHandle, SessionMode, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
     TurnRequest, TurnResult, Usage, Usd,
+};
+pub use workspace::{
+    EventLog, NewWorkspace, Workspace, WorkspaceError, WorkspaceErrorKind, WorkspaceEvent, WorkspaceId,
+    WorkspaceState, WorkspaceStatus, Workspaces,
 };

@@ -1,0 +1,102 @@
+//! Why a workspace could not be used, named for what the caller can do next.
+
+use std::{
+    error::Error,
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+/// Why a workspace could not be used, named for what the caller can do next.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WorkspaceErrorKind {
+    /// There is nothing at the path. Check the id and the place.
+    NotFound,
+    /// There is something at the path already. Take another id, or open what is there.
+    AlreadyExists,
+    /// What is there is not a workspace. Name another folder, or move it away.
+    NotAWorkspace,
+    /// A newer Nexus wrote it, in a version that this one does not know. Update this one.
+    NewerVersion {
+        /// The version of the file.
+        found: u64,
+    },
+    /// The file is not what this module wrote. Mend it there, or put back a copy.
+    Malformed {
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1, in bytes.
+        column: usize,
+    },
+    /// Somebody else is writing, and did not end in time. Try again.
+    InUse,
+    /// What was to be written cannot be: it is too large, or nothing that could be read back. Nothing was written.
+    Unwritable,
+    /// The disk, or the share of it that the user has, is full. Free some space. What was there is unchanged.
+    NoSpace,
+    /// The operating system does not allow it. See to the rights of the file and of its folder.
+    PermissionDenied,
+    /// The operating system reports another failure, which is the source.
+    Io,
+}
+
+/// A workspace that could not be used: what kind of failure, in which file, and the way out.
+#[derive(Debug)]
+pub struct WorkspaceError {
+    kind: WorkspaceErrorKind,
+    path: PathBuf,
+    reason: String,
+    source: Option<io::Error>,
+}
+
+impl WorkspaceError {
+    /// `reason` goes on after the path: "is not a workspace: ...".
+    pub(super) fn new(kind: WorkspaceErrorKind, path: &Path, reason: impl Into<String>) -> Self {
+        Self { kind, path: path.to_owned(), reason: reason.into(), source: None }
+    }
+
+    /// What the operating system refused. `what` goes on after the path: "cannot be written".
+    pub(super) fn from_io(path: &Path, what: &str, source: io::Error) -> Self {
+        use io::ErrorKind as Io;
+        let (kind, way_out) = match source.kind() {
+            Io::NotFound => (WorkspaceErrorKind::NotFound, "it is not there"),
+            Io::AlreadyExists => (WorkspaceErrorKind::AlreadyExists, "something is there already"),
+            Io::PermissionDenied => {
+                (WorkspaceErrorKind::PermissionDenied, "see to its rights and those of its folder")
+            }
+            Io::ReadOnlyFilesystem => {
+                (WorkspaceErrorKind::PermissionDenied, "its file system is read-only; choose another place")
+            }
+            Io::StorageFull => (WorkspaceErrorKind::NoSpace, "the disk is full; free some space"),
+            Io::QuotaExceeded => {
+                (WorkspaceErrorKind::NoSpace, "the user's share of the disk is used up; free some space")
+            }
+            _ => (WorkspaceErrorKind::Io, ""),
+        };
+        let separator = if way_out.is_empty() { "" } else { ": " };
+        let reason = format!("{what}{separator}{way_out}");
+        Self { kind, path: path.to_owned(), reason, source: Some(source) }
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> WorkspaceErrorKind {
+        self.kind
+    }
+
+    /// The file or the folder in question.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl fmt::Display for WorkspaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.path.display(), self.reason)
+    }
+}
+
+impl Error for WorkspaceError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}

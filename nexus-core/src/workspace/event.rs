@@ -1,0 +1,24 @@
+//! One thing that happened in a workspace.
+
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::time;
+
+/// One thing that happened in a workspace: a line of `events.jsonl`.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkspaceEvent {
+    /// Its number: 1 for the first, and one more for each that follows, without a gap.
+    pub sequence: u64,
+    /// When it was appended. The clock may have stepped back in between; the numbers never do.
+    #[serde(with = "time")]
+    pub time: SystemTime,
+    /// What kind of thing happened, in the caller's words.
+    pub kind: String,
+    /// What else the caller says about it: any JSON.
+    #[serde(default)]
+    pub data: Value,
+}

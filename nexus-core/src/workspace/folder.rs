@@ -1,0 +1,262 @@
+//! One workspace.
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::{
+    EventLog, WorkspaceError, WorkspaceErrorKind, WorkspaceEvent, WorkspaceId, WorkspaceList,
+    WorkspaceStatus, Workspaces, event_log, file,
+    lock::{self, Lock},
+    status_file, time,
+};
+use crate::clock::{Clock, SystemClock};
+
+/// One workspace: a folder whose `status.json` is the truth about it. See the [module](super) for what holds.
+///
+/// It keeps nothing open and remembers nothing but where it is: any number of them may be of the same folder.
+#[derive(Clone)]
+pub struct Workspace {
+    id: WorkspaceId,
+    folder: PathBuf,
+    settings: Settings,
+}
+
+/// What workspaces of one place have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) patience: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), patience: Duration::from_secs(30) }
+    }
+}
+
+impl Workspace {
+    /// Opens the workspace in the folder at `path`, which is named by its id. What a dead writer left is removed, if
+    /// nobody writes just now.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](WorkspaceErrorKind::NotFound) if there is no such folder;
+    /// [`NotAWorkspace`](WorkspaceErrorKind::NotAWorkspace) if it is none;
+    /// [`NewerVersion`](WorkspaceErrorKind::NewerVersion) and [`Malformed`](WorkspaceErrorKind::Malformed) if its
+    /// `status.json` cannot be understood.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, WorkspaceError> {
+        let path = path.as_ref();
+        let folder = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let id = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+        let Some(id) = id else {
+            let reason = "is not a workspace: its name is none of a workspace";
+            return Err(WorkspaceError::new(WorkspaceErrorKind::NotAWorkspace, &folder, reason));
+        };
+        Self::at(id, folder, Settings::default())
+    }
+
+    /// Opens the workspace in a folder that bears its id.
+    pub(super) fn at(id: WorkspaceId, folder: PathBuf, settings: Settings) -> Result<Self, WorkspaceError> {
+        let workspace = Self::unread(id, folder, settings);
+        workspace.status()?;
+        workspace.tidy_up();
+        Ok(workspace)
+    }
+
+    pub(super) fn unread(id: WorkspaceId, folder: PathBuf, settings: Settings) -> Self {
+        Self { id, folder, settings }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &WorkspaceId {
+        &self.id
+    }
+
+    /// Its folder. Files of the caller's own may lie in it, under names that do not begin with a dot.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Reads `status.json`. It takes no lock and waits for nobody.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workspace::open`].
+    pub fn status(&self) -> Result<WorkspaceStatus, WorkspaceError> {
+        let none =
+            |reason: &str| WorkspaceError::new(WorkspaceErrorKind::NotAWorkspace, &self.folder, reason);
+        let found = fs::symlink_metadata(&self.folder)
+            .map_err(|error| WorkspaceError::from_io(&self.folder, "cannot be opened", error))?;
+        if !found.is_dir() {
+            return Err(none("is not a workspace: it is no folder"));
+        }
+        let status = status_file::read(&self.folder).map_err(|error| match error.kind() {
+            WorkspaceErrorKind::NotFound => none("is not a workspace: it has no status.json"),
+            _ => error,
+        })?;
+        if status.id != self.id {
+            let reason =
+                format!("is not the workspace {}: its status.json is that of {}", self.id, status.id);
+            return Err(none(&reason));
+        }
+        Ok(status)
+    }
+
+    /// Reads the status, changes it, and writes it, while nobody else writes. A change that changes nothing writes
+    /// nothing. Returns what `change` returns.
+    ///
+    /// `change` should be quick and do no more than that: others wait. If it panics, nothing is written.
+    ///
+    /// ```
+    /// # use nexus_core::workspace::{NewWorkspace, Workspaces};
+    /// # let place = tempfile::tempdir()?;
+    /// # let workspace = Workspaces::below(place.path()).create(NewWorkspace::new())?;
+    /// let round = workspace.update(|status| {
+    ///     let round = status.data["round"].as_u64().unwrap_or_default() + 1;
+    ///     status.data["round"] = round.into();
+    ///     round
+    /// })?;
+    /// assert_eq!(round, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Workspace::open`]; [`InUse`](WorkspaceErrorKind::InUse) if another writer does not end in time, or if it is
+    /// called inside a change of this very workspace; [`Unwritable`](WorkspaceErrorKind::Unwritable),
+    /// [`NoSpace`](WorkspaceErrorKind::NoSpace) and [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied), with the
+    /// old status in place.
+    pub fn update<T>(&self, change: impl FnOnce(&mut WorkspaceStatus) -> T) -> Result<T, WorkspaceError> {
+        self.try_update(|status| Ok(change(status)))
+    }
+
+    /// As [`Workspace::update`], with a change that may fail: then nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workspace::update`], and those of `change`.
+    pub fn try_update<T, E: From<WorkspaceError>>(
+        &self,
+        change: impl FnOnce(&mut WorkspaceStatus) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let _lock = self.lock()?;
+        let before = self.status()?;
+        let mut after = before.clone();
+        let answer = change(&mut after)?;
+        // Whoever puts a whole other status there means what can be changed of it.
+        after.id.clone_from(&before.id);
+        after.parent.clone_from(&before.parent);
+        after.unknown.clone_from(&before.unknown);
+        after.created_at = before.created_at;
+        after.updated_at = before.updated_at;
+        after.generation = before.generation;
+        if after != before {
+            after.generation = before.generation.saturating_add(1);
+            after.updated_at = time::now(&*self.settings.clock);
+            status_file::write(&self.folder, &after)?;
+        }
+        Ok(answer)
+    }
+
+    /// Links this workspace to another one of the same place. The other one is not changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workspace::update`]; those of opening the other one; [`Unwritable`](WorkspaceErrorKind::Unwritable) if it is
+    /// this one.
+    pub fn link(&self, other: &WorkspaceId) -> Result<(), WorkspaceError> {
+        if *other == self.id {
+            let reason = "cannot be linked to itself";
+            return Err(WorkspaceError::new(WorkspaceErrorKind::Unwritable, &self.folder, reason));
+        }
+        self.place().open(other)?;
+        self.update(|status| {
+            status.linked_workspace_ids.insert(other.clone());
+        })
+    }
+
+    /// The workspaces of the same place that are parts of this one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workspaces::list`].
+    pub fn children(&self) -> Result<WorkspaceList, WorkspaceError> {
+        self.place().children(&self.id)
+    }
+
+    /// Appends an event to `events.jsonl`, and flushes it to the disk. Returns it with its number.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](WorkspaceErrorKind::NotFound) if the workspace is gone; as [`Workspace::update`] for the rest, with
+    /// nothing appended.
+    pub fn append(&self, kind: impl Into<String>, data: Value) -> Result<WorkspaceEvent, WorkspaceError> {
+        let kind = kind.into();
+        let _lock = self.lock()?;
+        event_log::append(&self.folder, |sequence| WorkspaceEvent {
+            sequence,
+            time: time::now(&*self.settings.clock),
+            kind,
+            data,
+        })
+    }
+
+    /// Reads `events.jsonl`. It waits for nobody, unless the last line does not end: then for whoever may just be
+    /// writing it, so that what is reported as torn is.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](WorkspaceErrorKind::NotFound) if the workspace is gone;
+    /// [`Malformed`](WorkspaceErrorKind::Malformed) if the numbers have a gap, or if a line is longer than any event;
+    /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and [`Io`](WorkspaceErrorKind::Io).
+    pub fn events(&self) -> Result<EventLog, WorkspaceError> {
+        let log = match event_log::read(&self.folder) {
+            // Nothing was appended since somebody tidied up, or the workspace is gone.
+            Err(error) if error.kind() == WorkspaceErrorKind::NotFound => {
+                self.status()?;
+                return Ok(EventLog::default());
+            }
+            log => log?,
+        };
+        if log.torn_tail().is_none() || lock::is_held_here(&self.folder) {
+            return Ok(log);
+        }
+        match self.lock() {
+            Ok(_lock) => event_log::read(&self.folder),
+            // Who may not write can still read.
+            Err(_) => Ok(log),
+        }
+    }
+
+    fn lock(&self) -> Result<Lock, WorkspaceError> {
+        Lock::take(&self.folder, self.settings.patience)
+    }
+
+    fn place(&self) -> Workspaces {
+        let place = self.folder.parent().unwrap_or(&self.folder);
+        Workspaces::with_settings(place, self.settings.clone())
+    }
+
+    /// Removes what a dead writer left. Whoever holds the lock may be writing it.
+    fn tidy_up(&self) {
+        let pending = self.folder.join(file::pending_name(status_file::NAME));
+        if fs::symlink_metadata(&pending).is_ok()
+            && let Ok(_lock) = Lock::take(&self.folder, Duration::ZERO)
+        {
+            // What cannot be removed is replaced by the next writer.
+            let _ = fs::remove_file(&pending);
+        }
+    }
+}
+
+impl fmt::Debug for Workspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workspace").field("id", &self.id).field("path", &self.folder).finish_non_exhaustive()
+    }
+}

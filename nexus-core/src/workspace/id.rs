@@ -1,0 +1,143 @@
+//! The name of a workspace, which is also the name of its folder.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// Longest id, in bytes. Source: our own bound; every file system in use takes longer names.
+const MAX_BYTES: usize = 64;
+/// Length of a random id: 130 bits.
+const RANDOM_BYTES: usize = 26;
+/// Characters of a random id: no upper case, as some file systems do not tell it from lower case.
+const RANDOM_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+/// What Windows takes for a device in every folder, with a digit behind it or without.
+const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
+const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
+
+/// Names a workspace: 1 to 64 ASCII letters, digits, `-` and `_`. It is the name of a folder and never a path, and no
+/// name that Windows keeps for a device (`con`, `nul`, `com1`).
+///
+/// ```
+/// use nexus_core::workspace::WorkspaceId;
+///
+/// let id: WorkspaceId = "issue-12_attempt-3".parse()?;
+/// assert_eq!(id.as_str(), "issue-12_attempt-3");
+/// assert!("../issue-12".parse::<WorkspaceId>().is_err());
+/// # Ok::<(), nexus_core::workspace::InvalidWorkspaceId>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct WorkspaceId(Arc<str>);
+
+impl WorkspaceId {
+    /// A new one, of 130 bits from the operating system's generator.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system has no random numbers to give.
+    pub fn random() -> Self {
+        let mut bytes = [0; RANDOM_BYTES];
+        if let Err(error) = getrandom::fill(&mut bytes) {
+            panic!("the operating system gives no random numbers: {error}");
+        }
+        let character = |byte: &u8| char::from(RANDOM_ALPHABET[usize::from(byte % 32)]);
+        Self(bytes.iter().map(character).collect::<String>().into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Whether Windows would open a device instead of a file of this name.
+fn is_device(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let is_numbered = |device: &str| {
+        text.strip_prefix(device).is_some_and(|rest| rest.len() == 1 && rest.as_bytes()[0].is_ascii_digit())
+    };
+    DEVICES.contains(&text.as_str()) || NUMBERED_DEVICES.iter().any(|device| is_numbered(device))
+}
+
+impl FromStr for WorkspaceId {
+    type Err = InvalidWorkspaceId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidWorkspaceId> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if text.is_empty() || text.len() > MAX_BYTES || !text.bytes().all(fits) || is_device(text) {
+            return Err(InvalidWorkspaceId { text: text.chars().take(2 * MAX_BYTES).collect() });
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+impl TryFrom<&str> for WorkspaceId {
+    type Error = InvalidWorkspaceId;
+
+    fn try_from(text: &str) -> Result<Self, InvalidWorkspaceId> {
+        text.parse()
+    }
+}
+
+impl TryFrom<String> for WorkspaceId {
+    type Error = InvalidWorkspaceId;
+
+    fn try_from(text: String) -> Result<Self, InvalidWorkspaceId> {
+        text.parse()
+    }
+}
+
+impl From<WorkspaceId> for String {
+    fn from(id: WorkspaceId) -> Self {
+        id.0.as_ref().to_owned()
+    }
+}
+
+impl fmt::Display for WorkspaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for WorkspaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkspaceId({:?})", &*self.0)
+    }
+}
+
+/// A text that can name no workspace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} names no workspace: an id has 1 to {MAX_BYTES} ASCII letters, digits, `-` and `_`, and is no device of Windows"
+)]
+pub struct InvalidWorkspaceId {
+    /// What was given, shortened.
+    pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_lead_out_of_the_folder_is_no_id() {
+        let long = "x".repeat(65);
+        for text in ["", ".", "..", "a/b", "a\\b", "/a", "C:", "a.b", "a b", "é", "a\0", "a\n", &long] {
+            assert!(text.parse::<WorkspaceId>().is_err(), "{text:?}");
+        }
+        for text in ["con", "NUL", "Aux", "com1", "LPT9"] {
+            assert!(text.parse::<WorkspaceId>().is_err(), "{text:?}");
+        }
+        for text in ["a", "-", "_", "console", "com10", "com", "comx", &"x".repeat(64)] {
+            assert!(text.parse::<WorkspaceId>().is_ok(), "{text:?}");
+        }
+        assert!(serde_json::from_str::<WorkspaceId>("\"../a\"").is_err());
+    }
+
+    #[test]
+    fn random_ids_differ_and_are_ids() {
+        let (one, other) = (WorkspaceId::random(), WorkspaceId::random());
+        assert_ne!(one, other);
+        assert_eq!(one.as_str().parse::<WorkspaceId>().unwrap(), one);
+    }
+}

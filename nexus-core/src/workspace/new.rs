@@ -1,0 +1,59 @@
+//! What a workspace is created with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::WorkspaceId;
+
+/// What a workspace is created with. By default it has a random id and nothing else.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NewWorkspace {
+    pub(super) id: Option<WorkspaceId>,
+    pub(super) parent: Option<WorkspaceId>,
+    pub(super) links: BTreeSet<WorkspaceId>,
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) data: Value,
+}
+
+impl NewWorkspace {
+    /// A workspace of its own, with a random id.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gives it an id of the caller's choice.
+    #[must_use]
+    pub fn with_id(mut self, id: WorkspaceId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// Makes it a part of another one, which has to be there.
+    #[must_use]
+    pub fn with_parent(mut self, parent: WorkspaceId) -> Self {
+        self.parent = Some(parent);
+        self
+    }
+
+    /// Links it to another one, which has to be there.
+    #[must_use]
+    pub fn with_link(mut self, other: WorkspaceId) -> Self {
+        self.links.insert(other);
+        self
+    }
+
+    /// Adds a label; one of the same name is replaced.
+    #[must_use]
+    pub fn with_label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the caller's own data.
+    #[must_use]
+    pub fn with_data(mut self, data: Value) -> Self {
+        self.data = data;
+        self
+    }
+}

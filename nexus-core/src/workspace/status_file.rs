@@ -1,0 +1,167 @@
+//! `status.json`: its text, read strictly and written so that it can be read back.
+
+use std::{collections::BTreeSet, fmt, path::Path, str};
+
+use serde::{
+    Deserialize,
+    de::{self, DeserializeOwned, Deserializer, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::{
+    WorkspaceStatus,
+    error::{WorkspaceError, WorkspaceErrorKind},
+    file,
+    status::VERSION,
+    time,
+};
+
+/// The name of the file.
+pub(super) const NAME: &str = "status.json";
+/// Largest status, in bytes. What is larger belongs into a file of its own.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Reads the status in `folder`.
+pub(super) fn read(folder: &Path) -> Result<WorkspaceStatus, WorkspaceError> {
+    let path = folder.join(NAME);
+    parse(&path, &file::read(&path, MAX_BYTES)?)
+}
+
+/// Replaces the status in `folder`. The caller holds the lock.
+pub(super) fn write(folder: &Path, status: &WorkspaceStatus) -> Result<(), WorkspaceError> {
+    let path = folder.join(NAME);
+    let unwritable = |reason: String| WorkspaceError::new(WorkspaceErrorKind::Unwritable, &path, reason);
+    let mut bytes = serde_json::to_vec_pretty(status)
+        .map_err(|error| unwritable(format!("cannot be written: {error}")))?;
+    bytes.push(b'\n');
+    if bytes.len() as u64 > MAX_BYTES {
+        let reason =
+            format!("would have {} bytes, more than {MAX_BYTES}: keep large data in a file", bytes.len());
+        return Err(unwritable(reason));
+    }
+    // Data that is nested too deeply can be written and would never be read again.
+    parse(&path, &bytes).map_err(|error| unwritable(format!("could not be read back: {error}")))?;
+    file::replace(folder, NAME, &bytes)
+}
+
+/// What the bytes of the file at `path` say.
+fn parse(path: &Path, bytes: &[u8]) -> Result<WorkspaceStatus, WorkspaceError> {
+    let text = str::from_utf8(bytes)
+        .map_err(|error| malformed(path, position(bytes, error.valid_up_to()), "this is not UTF-8"))?;
+    let fields: Fields<'_> = serde_json::from_str(text)
+        .map_err(|error| malformed(path, (error.line(), error.column()), &words(&error)))?;
+    let mut reading = Reading { path, text, fields: fields.0 };
+    match reading.field("version")? {
+        VERSION => {}
+        found if found > VERSION => {
+            let reason = format!(
+                "is of version {found}, which a newer Nexus wrote: update this one, which knows version {VERSION}"
+            );
+            return Err(WorkspaceError::new(WorkspaceErrorKind::NewerVersion { found }, path, reason));
+        }
+        found => return Err(malformed(path, (1, 1), &format!("there is no version {found}"))),
+    }
+    Ok(WorkspaceStatus {
+        id: reading.field("id")?,
+        generation: reading.field("generation")?,
+        created_at: reading.field::<Time>("created_at")?.0,
+        updated_at: reading.field::<Time>("updated_at")?.0,
+        parent: reading.field_or_default("parent_workspace_id")?,
+        state: reading.field("state")?,
+        reason: reading.field_or_default("reason")?,
+        linked_workspace_ids: reading.field_or_default::<BTreeSet<_>>("linked_workspace_ids")?,
+        labels: reading.field_or_default("labels")?,
+        data: reading.field_or_default("data")?,
+        unknown: reading.fields.into_iter().map(|(name, value)| (name, value.get().to_owned())).collect(),
+    })
+}
+
+/// The fields that were not taken yet.
+struct Reading<'a> {
+    path: &'a Path,
+    text: &'a str,
+    fields: Vec<(String, &'a RawValue)>,
+}
+
+impl Reading<'_> {
+    fn field<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, WorkspaceError> {
+        match self.take(name)? {
+            Some(value) => Ok(value),
+            None => Err(malformed(self.path, (1, 1), &format!("the field `{name}` is missing"))),
+        }
+    }
+
+    fn field_or_default<T: DeserializeOwned + Default>(&mut self, name: &str) -> Result<T, WorkspaceError> {
+        Ok(self.take(name)?.unwrap_or_default())
+    }
+
+    fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, WorkspaceError> {
+        let Some(at) = self.fields.iter().position(|(known, _)| known == name) else { return Ok(None) };
+        let (_, value) = self.fields.remove(at);
+        serde_json::from_str(value.get()).map(Some).map_err(|error| {
+            // The value is a piece of the text, so its distance from the beginning is its position.
+            let start = (value.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
+            let (line, column) = position(self.text.as_bytes(), start);
+            let at = match error.line() {
+                0 | 1 => (line, column + error.column().saturating_sub(1)),
+                further => (line + further - 1, error.column()),
+            };
+            malformed(self.path, at, &format!("`{name}`: {}", words(&error)))
+        })
+    }
+}
+
+/// An object, each of its values as it is written.
+struct Fields<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visit;
+        impl<'de> Visitor<'de> for Visit {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if fields.iter().any(|(known, _)| *known == name) {
+                        return Err(de::Error::custom(format_args!("the field `{name}` is there twice")));
+                    }
+                    fields.push((name, map.next_value()?));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Visit)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Time(#[serde(with = "time")] std::time::SystemTime);
+
+fn malformed(path: &Path, (line, column): (usize, usize), reason: &str) -> WorkspaceError {
+    let (line, column) = (line.max(1), column.max(1));
+    let kind = WorkspaceErrorKind::Malformed { line, column };
+    let reason =
+        format!("is malformed at line {line}, column {column}: {reason}; mend it, or put back a copy");
+    WorkspaceError::new(kind, path, reason)
+}
+
+/// What a JSON error says, without the position that it appends.
+fn words(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let end = text.rfind(" at line ").unwrap_or(text.len());
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
+/// Line and column of a byte, both from 1.
+fn position(bytes: &[u8], at: usize) -> (usize, usize) {
+    let before = bytes.get(..at).unwrap_or(bytes);
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    (line, before.len() - start + 1)
+}
