@@ -9,12 +9,16 @@ use std::{
 use nexus_core::{AppliedEffort, Effort, ToolAccess, TurnRequest};
 use serde_json::json;
 
-use super::tools::{EVERYTHING, READERS};
+use super::{
+    door::EVERY_TOOL,
+    tools::{EVERYTHING, READERS},
+};
 
 /// Builds the command line of one process.
 ///
 /// The CLI's own tools are kept out of the folders in `closed`. What its shell runs is not, unless the CLI can tell
-/// from the command that it reads there.
+/// from the command that it reads there. With `has_caller_tools`, every call of the caller's tools is let through at
+/// every level: the session decides about it.
 ///
 /// Every option that takes a list has the form `--option=value`: otherwise it swallows the words behind it.
 pub(super) fn arguments(
@@ -23,6 +27,7 @@ pub(super) fn arguments(
     keeps_session: bool,
     resume: Option<&str>,
     closed: &[PathBuf],
+    has_caller_tools: bool,
 ) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = [
         "-p",
@@ -50,17 +55,19 @@ pub(super) fn arguments(
     if let Some(effort) = effort {
         option("--effort", OsStr::new(word(effort.applied)));
     }
-    let (mode, tools, allowed) = match request.tool_access {
-        ToolAccess::ScopedOnly => ("dontAsk", Some(String::new()), None),
-        ToolAccess::ReadOnly => ("dontAsk", Some(READERS.join(",")), None),
-        ToolAccess::WorkspaceWrite => ("acceptEdits", None, None),
-        ToolAccess::Unrestricted => ("acceptEdits", None, Some(EVERYTHING.join(","))),
+    let (mode, tools, allowed): (_, Option<&[&str]>, &[&str]) = match request.tool_access {
+        ToolAccess::ScopedOnly => ("dontAsk", Some(&[]), &[]),
+        ToolAccess::ReadOnly => ("dontAsk", Some(&READERS), &[]),
+        ToolAccess::WorkspaceWrite => ("acceptEdits", None, &[]),
+        ToolAccess::Unrestricted => ("acceptEdits", None, &EVERYTHING),
     };
     option("--permission-mode", OsStr::new(mode));
-    for (name, list) in [("--tools", tools), ("--allowedTools", allowed)] {
-        if let Some(list) = list {
-            option(name, OsStr::new(&list));
-        }
+    if let Some(tools) = tools {
+        option("--tools", OsStr::new(&tools.join(",")));
+    }
+    let allowed: Vec<&str> = allowed.iter().copied().chain(has_caller_tools.then_some(EVERY_TOOL)).collect();
+    if !allowed.is_empty() {
+        option("--allowedTools", OsStr::new(&allowed.join(",")));
     }
     if request.tool_access != ToolAccess::ScopedOnly {
         option("--settings", OsStr::new(&closing(closed)));
@@ -112,8 +119,12 @@ mod tests {
     use super::*;
 
     fn words(request: &TurnRequest) -> Vec<String> {
+        words_with(request, false)
+    }
+
+    fn words_with(request: &TurnRequest, has_caller_tools: bool) -> Vec<String> {
         let effort = request.effort.and_then(|effort| effort.clamp_to(&EFFORTS));
-        let arguments = arguments(request, effort, false, None, &["/nexus/auth".into()]);
+        let arguments = arguments(request, effort, false, None, &["/nexus/auth".into()], has_caller_tools);
         arguments.into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 
@@ -161,6 +172,18 @@ mod tests {
         assert!(has(&fenced, "--permission-mode=acceptEdits"));
         assert!(!fenced.iter().any(|word| word.starts_with("--allowedTools")));
         assert!(at(ToolAccess::Unrestricted).iter().any(|word| word.starts_with("--allowedTools=")));
+    }
+
+    #[test]
+    fn the_callers_tools_are_let_through_at_every_level() {
+        for access in ToolAccess::ALL {
+            let request = TurnRequest::new("x").with_tool_access(access);
+            let is_rule = |word: &String| word.starts_with("--allowedTools=");
+            let rule = words_with(&request, true).into_iter().find(is_rule);
+            assert!(rule.is_some_and(|rule| rule.ends_with("mcp__nexus__*")), "{access:?}");
+            let rule = words_with(&request, false).into_iter().find(is_rule);
+            assert!(!rule.is_some_and(|rule| rule.contains("mcp__")), "{access:?}");
+        }
     }
 
     #[test]

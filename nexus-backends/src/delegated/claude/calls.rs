@@ -7,28 +7,40 @@ use nexus_core::{
     turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 
-use super::{tools, wire::Block};
-use crate::delegated::conversation::Step;
+use serde_json::Value;
+
+use super::{door, tools, wire::Block};
+use crate::delegated::{caller_tools::CallerTools, conversation::Step};
 
 /// The calls of one process.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
+    callers: Option<CallerTools>,
     /// Those without an answer.
     waiting: BTreeMap<String, Kind>,
     known: BTreeSet<String>,
     denied: BTreeSet<String>,
     /// The tools that the model has, once the CLI has named them.
     offered: Option<BTreeSet<String>>,
+    is_stopping: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Kind {
-    Tool,
+    /// A tool of the harness's own, or of the vendor's server.
+    Own,
+    /// A tool of the caller's, by the caller's name.
+    Callers { name: String, arguments: Value },
     /// The model hands in an answer that must have a shape.
     Answer,
 }
 
 impl Calls {
+    /// None yet. Those of `callers` are told apart from the harness's own.
+    pub(super) fn new(callers: Option<CallerTools>) -> Self {
+        Self { callers, ..Self::default() }
+    }
+
     /// The CLI names the tools that the model has.
     pub(super) fn offer(&mut self, tools: Vec<String>) {
         self.offered = Some(tools.into_iter().collect());
@@ -43,6 +55,22 @@ impl Calls {
         if !self.known.insert(block.id.clone()) {
             return;
         }
+        let call = CallId::new(block.id.as_str());
+        let (started, kind) = match self.callers.as_ref().zip(door::caller_name(&block.name)) {
+            Some((callers, name)) => {
+                let effects = callers.effects(name);
+                let started = ToolCallStarted::new(call.clone(), name, ToolOrigin::Caller, effects);
+                (started, Kind::Callers { name: name.to_owned(), arguments: block.input.clone() })
+            }
+            None => (self.own(call.clone(), &block), Kind::Own),
+        };
+        step.event(started.with_parent(parent.map(CallId::new)));
+        step.event(ToolCallArguments::new(call, block.input));
+        self.waiting.insert(block.id, kind);
+    }
+
+    /// The start of a call that is not the caller's to answer.
+    fn own(&self, call: CallId, block: &Block) -> ToolCallStarted {
         let origin = match block.kind.as_str() {
             "server_tool_use" => ToolOrigin::Hosted,
             _ => ToolOrigin::Harness,
@@ -52,11 +80,7 @@ impl Calls {
             Some(offered) if !tools::is_offered(&block.name, offered) => Effects::None,
             _ => tools::effects(&block.name),
         };
-        let call = CallId::new(block.id.as_str());
-        let started = ToolCallStarted::new(call.clone(), block.name, origin, effects);
-        step.event(started.with_parent(parent.map(CallId::new)));
-        step.event(ToolCallArguments::new(call, block.input));
-        self.waiting.insert(block.id, Kind::Tool);
+        ToolCallStarted::new(call, block.name.as_str(), origin, effects)
     }
 
     /// The CLI says beforehand that a call is not let through.
@@ -64,25 +88,47 @@ impl Calls {
         self.denied.insert(id);
     }
 
+    /// The CLI was told to stop: from now on it answers in the place of tools that it no longer waits for.
+    pub(super) fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
     /// A call was answered.
     pub(super) fn end(&mut self, block: &Block, step: &mut Step) {
-        match self.waiting.remove(&block.tool_use_id) {
-            None => {}
-            Some(Kind::Answer) if block.is_error => {
-                step.event(TurnEvent::warning("the answer did not fit the schema; the CLI told the model"));
+        let Some(kind) = self.waiting.remove(&block.tool_use_id) else { return };
+        let is_denied = match kind {
+            Kind::Answer => {
+                if block.is_error {
+                    step.event(TurnEvent::warning(
+                        "the answer did not fit the schema; the CLI told the model",
+                    ));
+                }
+                return;
             }
-            Some(Kind::Answer) => {}
-            Some(Kind::Tool) => {
-                let is_denied = self.denied.contains(&block.tool_use_id) || tools::is_refusal(block);
-                let status = match (block.is_error, is_denied) {
-                    (false, _) => ToolCallStatus::Succeeded,
-                    (true, true) => ToolCallStatus::Denied,
-                    (true, false) => ToolCallStatus::Failed,
-                };
-                let call = CallId::new(block.tool_use_id.as_str());
-                step.event(ToolCallFinished::new(call, status, tools::output(block)));
+            Kind::Callers { .. } if self.is_stopping && block.is_error => return,
+            Kind::Callers { name, arguments } => {
+                if tools::is_cut(block) {
+                    let reason = "is too long for the CLI, which shows the model the beginning of it";
+                    step.event(TurnEvent::warning(format!("the answer of the tool {name} {reason}")));
+                }
+                self.was_denied(&name, &arguments) || self.denied.contains(&block.tool_use_id)
             }
-        }
+            Kind::Own => self.denied.contains(&block.tool_use_id) || tools::is_refusal(block),
+        };
+        let status = match (block.is_error, is_denied) {
+            (false, _) => ToolCallStatus::Succeeded,
+            (true, true) => ToolCallStatus::Denied,
+            (true, false) => ToolCallStatus::Failed,
+        };
+        let call = CallId::new(block.tool_use_id.as_str());
+        step.event(ToolCallFinished::new(call, status, tools::output(block)));
+    }
+
+    /// Whether a call of the caller's tools was not let through: by the session, or by the CLI, which knows of no
+    /// tool beyond the session's.
+    fn was_denied(&self, name: &str, arguments: &Value) -> bool {
+        let denied = |callers: &CallerTools| !door::has(callers, name) || callers.was_denied(name, arguments);
+        self.callers.as_ref().is_some_and(denied)
     }
 
     /// Whether a call has no answer yet.

@@ -4,6 +4,8 @@
 //! `$NEXUS_HOME/sessions` if the conversation is kept, else in the run's home, gone with it. Without one the
 //! CLI runs with the user's login and hence in the user's own folder; there it rewrites `.claude.json`, adds
 //! to `.claude/backups` and `.claude/plugins/store`, and a conversation that is kept to `.claude/projects`.
+//! At the levels with a shell its cache is the user's: there a turn with tools of the caller's leaves a log of their
+//! connection (`claude-cli-nodejs/…/mcp-logs-nexus`), without the token; the CLI clears it away after some weeks.
 //! No code here opens a credential of the CLI's.
 
 use std::{
@@ -34,7 +36,7 @@ const MAX_RETRIES: &str = "3";
 /// Set in every process.
 ///
 /// Source: the vendor's list of variables; each one observed with claude 2.1.197 and 2.1.329.
-const SWITCHES: [(&str, &str); 9] = [
+const SWITCHES: [(&str, &str); 12] = [
     // `@path` in a prompt would be read from the disk, whatever the tools.
     ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1"),
     ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
@@ -45,8 +47,18 @@ const SWITCHES: [(&str, &str); 9] = [
     ("DISABLE_TELEMETRY", "1"),
     ("DISABLE_ERROR_REPORTING", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
+    // Every tool is given to the model at once.
     ("ENABLE_TOOL_SEARCH", "false"),
+    // A call of the caller's takes as long as the turn allows: it is neither given up after five minutes of silence,
+    // nor answered with the name of a task in the background.
+    ("CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT", "0"),
+    ("CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS", "0"),
+    // What the caller says about a tool arrives whole. Not before 2.1.329.
+    ("CLAUDE_CODE_MAX_MCP_DESCRIPTION_LENGTH", "1000000"),
 ];
+
+/// The host of the door to the caller's tools.
+const TOOLS_HOST: &str = "127.0.0.1";
 
 /// A place to live.
 #[derive(Debug)]
@@ -200,19 +212,25 @@ fn environment(
         _ => builder.pass(["HOME", "CLAUDE_CONFIG_DIR", "USER"]),
     };
     builder = match (request.tool_access, credential) {
-        (ToolAccess::ScopedOnly, Some(_)) => {
-            let own = home.folder("home").map_err(unwritable)?;
-            builder.with("HOME", own).with("XDG_CACHE_HOME", home.folder("cache").map_err(unwritable)?)
-        }
+        (ToolAccess::ScopedOnly, Some(_)) => builder.with("HOME", home.folder("home").map_err(unwritable)?),
         // The agent's shell is the user's: git, cargo and ssh look there.
         _ => builder.pass(["HOME"]),
     };
-    builder.build().map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))
+    if matches!(request.tool_access, ToolAccess::ScopedOnly | ToolAccess::ReadOnly) {
+        builder = builder.with("XDG_CACHE_HOME", home.folder("cache").map_err(unwritable)?);
+    }
+    let invalid = |error| Failure::of(ErrorKind::InvalidRequest, &error);
+    let mut environment = builder.build().map_err(invalid)?;
+    if plan.tools.is_some() {
+        // The requests for the caller's tools bear a token that is no proxy's business.
+        environment.bypass_proxies(TOOLS_HOST).map_err(invalid)?;
+    }
+    Ok(environment)
 }
 
 /// Whether the CLI itself reads the variable.
 fn steers_the_cli(name: &str) -> bool {
-    ["ANTHROPIC_", "CLAUDE", "NODE_", "BUN_"].iter().any(|prefix| name.starts_with(prefix))
+    ["ANTHROPIC_", "CLAUDE", "NODE_", "BUN_", "MCP_"].iter().any(|prefix| name.starts_with(prefix))
         || ["HOME", "PATH"].contains(&name)
         || SWITCHES.iter().any(|(switch, _)| *switch == name)
 }
@@ -238,7 +256,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::delegated::ledger::LedgerEntry;
+    use crate::delegated::{claude::tests::callers, ledger::LedgerEntry};
 
     struct Bench {
         folder: tempfile::TempDir,
@@ -327,6 +345,31 @@ mod tests {
     }
 
     #[test]
+    fn the_token_of_the_callers_tools_is_in_no_variable_and_reaches_no_proxy() {
+        let bench = Bench::new();
+        let mut settings = billed(Billing::Metered);
+        settings.network.inherit_proxy = true;
+        let mut plan = bench.plan(TurnRequest::new("x"));
+        let settle = |plan: &TurnPlan| {
+            settle(plan, &Attempt::First, &settings, &bench.context, Some(&Secret::new("canary"))).unwrap()
+        };
+        let place = settle(&plan);
+        assert_eq!(value(&place, "HTTPS_PROXY").as_deref(), Some("http://proxy"));
+        assert_eq!(value(&place, "no_proxy"), None);
+        let tools = callers(&["add"]);
+        plan.tools = Some(tools.clone());
+        let place = settle(&plan);
+        for name in ["no_proxy", "NO_PROXY"] {
+            assert_eq!(value(&place, name).as_deref(), Some("127.0.0.1"));
+        }
+        let names: Vec<_> = place.environment.names().filter_map(|name| name.to_str()).collect();
+        assert!(names.len() > 10, "{names:?}");
+        for name in names {
+            assert!(!value(&place, name).unwrap().contains(tools.token().expose()), "{name}");
+        }
+    }
+
+    #[test]
     fn no_request_steers_the_cli_by_a_variable() {
         let bench = Bench::new();
         for name in [
@@ -334,6 +377,7 @@ mod tests {
             "CLAUDE_CODE_USE_BEDROCK",
             "CLAUDECODE",
             "NODE_OPTIONS",
+            "MCP_TIMEOUT",
             "DISABLE_TELEMETRY",
         ] {
             let failure = bench.settle(TurnRequest::new("x").with_variable(name), &Settings::default(), None);
@@ -352,8 +396,14 @@ mod tests {
             assert!(folder.starts_with(&home), "{name}={folder}");
             assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700, "{name}");
         }
+        let reading = TurnRequest::new("x").with_tool_access(ToolAccess::ReadOnly);
+        let reading = bench.settle(reading, &Settings::default(), None).unwrap();
+        assert!(
+            value(&reading, "XDG_CACHE_HOME").unwrap().starts_with(reading.home.path().to_str().unwrap())
+        );
         let working = TurnRequest::new("x").with_tool_access(ToolAccess::WorkspaceWrite);
         let working = bench.settle(working, &settings, Some("canary")).unwrap();
+        assert_eq!(value(&working, "XDG_CACHE_HOME"), None, "the shell's cache is the user's");
         assert_eq!(value(&working, "HOME").as_deref(), Some("/home/user"));
         assert!(
             value(&working, "CLAUDE_CONFIG_DIR").unwrap().starts_with(working.home.path().to_str().unwrap())

@@ -1,8 +1,9 @@
 //! `claude-cli`: Anthropic's Claude Code runs the loop.
 //!
-//! One process is one turn, driven by JSON lines in both directions. What it is told (system text, schema,
-//! prompt) goes by standard input; who would pay is known before the prompt does. `args` builds the command
-//! line, `home` the folders and the environment, `wire` has the vendor's words, `translate` their meaning.
+//! One process is one turn, driven by JSON lines in both directions. What it is told (system text, schema, the
+//! caller's tools, prompt) goes by standard input; who would pay, and that the tools are there, is known before the
+//! prompt goes. `args` builds the command line, `home` the folders and the environment, `wire` has the vendor's
+//! words, `translate` their meaning, `door` leads to the caller's tools.
 //!
 //! Two things are left as the CLI does them. A model call whose stream breaks is repeated by the CLI itself, by
 //! 2.1.197 without streaming, by 2.1.329 mostly with it: what was shown of it is taken back, and the turn goes
@@ -13,6 +14,15 @@
 //! Each access level is kept by the CLI's own rules. `ScopedOnly` and `ReadOnly` are lists of tools, and the
 //! list that the CLI reports is checked before the answer is believed. `WorkspaceWrite` lets the shell run what
 //! the CLI can tell to stay inside; other commands are denied, as nobody is there to be asked.
+//!
+//! The caller's tools are there at every level, as those of the MCP server `nexus` (`mcp__nexus__NAME` to the model,
+//! so 116 characters are the most for a name). In `ScopedOnly` the model has them and nothing else, but for
+//! `StructuredOutput` where the answer must have a shape: the CLI takes the answer by it, and it reaches nothing. A
+//! call of anything else the CLI answers itself, as a tool that is not there; no such call is carried out or comes to
+//! the session. A call may take as long as the turn; the CLI makes calls of tools that only read at once, and all
+//! others one after another. Of an answer of more than 500,000 characters it shows the model the beginning, which is
+//! told as a warning. A rule of the machine's administrator may keep the tools away
+//! (`/etc/claude-code/managed-settings.json`): such a turn ends before it is spent, or before an answer is believed.
 //!
 //! The credential stands in the environment of the process, never on a command line and in no file. The CLI
 //! takes a subscription's token out of what its shell sees, and leaves an API key in; so at the levels with a
@@ -33,6 +43,7 @@
 mod account;
 mod args;
 mod calls;
+mod door;
 mod first_turn;
 mod home;
 mod menu;
@@ -192,6 +203,7 @@ impl Cli for Claude {
         capabilities.output = OutputSupport::Native;
         capabilities.resume = Support::Yes;
         capabilities.harness_tools = Support::Yes;
+        capabilities.caller_tools = Support::Yes;
         capabilities.extra_roots = Support::Yes;
         capabilities.efforts = args::EFFORTS.to_vec();
         capabilities.access = AccessTable {
@@ -259,6 +271,9 @@ impl Cli for Claude {
         if request.model.as_ref().is_some_and(|model| model.as_str().trim().is_empty()) {
             return Err(Failure::new(ErrorKind::InvalidRequest, "the model has no name"));
         }
+        if let Some(tools) = &plan.tools {
+            warnings.extend(door::inspect(tools.definitions(), versions::number(&version))?);
+        }
         if matches!(attempt, Attempt::Repair { .. }) {
             return Err(Failure::new(ErrorKind::OutputInvalid, "the process that would ask again has ended"));
         }
@@ -269,8 +284,10 @@ impl Cli for Claude {
         let place = home::settle(plan, &attempt, &self.settings, &self.context, token)?;
         let keeps_session = place.session.is_kept();
         let closed = plan.login_folders();
+        let resume = place.resume.as_deref();
+        let has_tools = plan.tools.is_some();
         let arguments =
-            args::arguments(request, plan.effort, keeps_session, place.resume.as_deref(), &closed);
+            args::arguments(request, plan.effort, keeps_session, resume, &closed, has_tools);
         let model_and_effort = request.model.as_ref().zip(plan.effort);
         let first_turn = lease.is_none().then(FirstTurn::default);
         let queue = first_turn.as_ref().map_or_else(Queue::none, |first| first.queue(&plan.nexus_home));
@@ -279,12 +296,14 @@ impl Cli for Claude {
             system: request.system.clone(),
             schema: request.output.as_ref().map(|output| output.schema().clone()),
             access: request.tool_access,
+            tools: plan.tools.clone(),
             billing: self.settings.billing,
             model_and_effort: model_and_effort
                 .map(|(model, effort)| (model.as_str().to_owned(), args::word(effort.applied).to_owned())),
             session: place.session,
             first_turn,
         });
+        let secrets = [token.map(Secret::expose), plan.tools.as_ref().map(|tools| tools.token().expose())];
         let invocation = Invocation::new(executable, place.working_directory)
             .arguments(arguments)
             .environment(place.environment)
@@ -294,7 +313,7 @@ impl Cli for Claude {
             invocation,
             conversation,
             home: Some(place.home),
-            redactor: Redactor::new(token.map(Secret::expose)),
+            redactor: Redactor::new(secrets.into_iter().flatten()),
             lent: lease.into(),
             queue,
             version: Some(versions::number(&version).to_owned()),

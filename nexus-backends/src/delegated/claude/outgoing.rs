@@ -28,6 +28,17 @@ pub(super) enum System<'a> {
     Vendor,
 }
 
+/// The control request `mcp_set_servers`: these servers, by name, and no others.
+pub(super) fn set_servers(id: &str, servers: &Value) -> Bytes {
+    let request = json!({ "subtype": "mcp_set_servers", "servers": servers });
+    line(&json!({ "type": "control_request", "request_id": id, "request": request }))
+}
+
+/// The control request `mcp_status`.
+pub(super) fn server_status(id: &str) -> Bytes {
+    line(&json!({ "type": "control_request", "request_id": id, "request": { "subtype": "mcp_status" } }))
+}
+
 /// The control request `interrupt`.
 pub(super) fn interrupt(id: &str) -> Bytes {
     line(&json!({ "type": "control_request", "request_id": id, "request": { "subtype": "interrupt" } }))

@@ -1,6 +1,13 @@
 //! The conversation alone: lines in, steps out.
 
-use nexus_core::{Effects, ErrorKind, Phase, ToolAccess, TurnEvent, turn::ToolCallStarted};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use nexus_core::{
+    Effects, ErrorKind, ParticipantScope, Phase, ToolAccess, ToolCall, ToolCallStatus, ToolDefinition,
+    ToolResult, ToolRouter, TurnEvent,
+    turn::{ToolCallFinished, ToolCallStarted, ToolOrigin},
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -9,6 +16,7 @@ use super::{
     translate::{ClaudeConversation, Opening},
 };
 use crate::delegated::{
+    caller_tools::CallerTools,
     conversation::{Conversation as _, Polite, Step, Verdict},
     settings::Billing,
 };
@@ -16,8 +24,40 @@ use crate::delegated::{
 /// The recordings, as they lie beside the tests.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts/claude");
 
+/// Tools that nobody calls.
+#[derive(Debug)]
+struct Shelf(Vec<ToolDefinition>);
+
+#[async_trait]
+impl ToolRouter for Shelf {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        self.0.clone()
+    }
+
+    async fn call(&self, call: ToolCall) -> ToolResult {
+        ToolResult::error(format!("{} was called", call.name))
+    }
+}
+
+/// A caller's tools of these names, which write.
+pub(super) fn callers(names: &[&str]) -> CallerTools {
+    let tool = |name: &&str| ToolDefinition::new(*name, "A tool.", json!({})).with_effects(Effects::Wrote);
+    let shelf = Arc::new(Shelf(names.iter().map(tool).collect()));
+    let session = nexus_core::Session::mint("tests", ParticipantScope::unrestricted(), shelf);
+    CallerTools::new(session, "http://127.0.0.1:1/mcp".to_owned())
+}
+
 fn conversation(access: ToolAccess, billing: Option<Billing>) -> ClaudeConversation {
+    conversation_with(access, billing, None)
+}
+
+fn conversation_with(
+    access: ToolAccess,
+    billing: Option<Billing>,
+    tools: Option<CallerTools>,
+) -> ClaudeConversation {
     ClaudeConversation::new(Opening {
+        tools,
         prompt: super::prompt::text_blocks("canary prompt"),
         system: Some("canary system".to_owned()),
         schema: None,
@@ -66,6 +106,164 @@ fn the_prompt_follows_the_opening() {
     let step = read(&mut conversation, &initialized(&json!({ "tokenSource": "CLAUDE_CODE_OAUTH_TOKEN" })));
     assert!(writes(&step).contains("canary prompt"));
     assert_eq!(conversation.phase(), Phase::FirstByte);
+}
+
+/// A turn with the tool `add`, whose conversation is open.
+fn with_add() -> (ClaudeConversation, Step) {
+    let tools = callers(&["add"]);
+    let mut conversation = conversation_with(ToolAccess::ScopedOnly, None, Some(tools));
+    let step = read(&mut conversation, &initialized(&json!({ "apiKeySource": "ANTHROPIC_API_KEY" })));
+    (conversation, step)
+}
+
+fn answered(id: &str, response: &Value) -> Value {
+    json!({ "type": "control_response", "response": {
+        "subtype": "success", "request_id": id, "response": response,
+    }})
+}
+
+fn missed(step: &Step) -> &str {
+    match &step.verdict {
+        Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::ToolsUnavailable => {
+            failure.message.as_deref().unwrap_or_default()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_prompt_is_not_written_before_the_callers_tools_are_there() {
+    let (mut conversation, step) = with_add();
+    let words = writes(&step);
+    assert!(words.contains("mcp_set_servers") && words.contains("Bearer "), "{words}");
+    assert!(!words.contains("canary prompt"));
+    let step = read(&mut conversation, &answered("nexus-tools", &json!({ "errors": {} })));
+    assert!(writes(&step).contains("mcp_status") && !writes(&step).contains("canary prompt"));
+    assert_eq!(conversation.phase(), Phase::Start);
+    let server = json!({ "name": "nexus", "status": "connected", "tools": [{ "name": "add" }] });
+    let ready = answered("nexus-tools-ready", &json!({ "mcpServers": [server] }));
+    assert!(writes(&read(&mut conversation, &ready)).contains("canary prompt"));
+    assert_eq!(conversation.phase(), Phase::FirstByte);
+    assert_eq!(writes(&read(&mut conversation, &ready)), "", "it is asked once");
+}
+
+#[test]
+fn tools_that_are_not_there_end_the_turn_unspent() {
+    let refused = json!({ "type": "control_response", "response": {
+        "subtype": "error", "request_id": "nexus-tools", "error": "what servers?",
+    }});
+    let (mut conversation, _) = with_add();
+    let step = read(&mut conversation, &refused);
+    assert!(missed(&step).contains("add") && missed(&step).contains("what servers?"));
+    let (mut conversation, _) = with_add();
+    let unreached = answered("nexus-tools", &json!({ "errors": { "nexus": "nobody there" } }));
+    assert!(missed(&read(&mut conversation, &unreached)).contains("nobody there"));
+
+    for servers in [
+        json!([]),
+        json!([{ "name": "nexus", "status": "pending" }]),
+        json!([{ "name": "nexus", "status": "connected", "tools": [{ "name": "sub" }] }]),
+        json!([{ "name": "other", "status": "connected", "tools": [{ "name": "add" }] }]),
+        json!("nonsense"),
+    ] {
+        let (mut conversation, _) = with_add();
+        read(&mut conversation, &answered("nexus-tools", &json!({ "errors": {} })));
+        let step = read(&mut conversation, &answered("nexus-tools-ready", &json!({ "mcpServers": servers })));
+        assert!(missed(&step).contains("add"), "{servers}");
+        assert_eq!(writes(&step), "", "{servers}");
+    }
+}
+
+#[test]
+fn tools_that_the_model_is_not_given_end_the_turn() {
+    let (mut conversation, _) = with_add();
+    let init = |tools: Value| json!({ "type": "system", "subtype": "init", "tools": tools });
+    let step = read(&mut conversation, &init(json!([])));
+    assert!(missed(&step).contains("add") && writes(&step).contains("interrupt"));
+    let (mut conversation, _) = with_add();
+    let step = read(&mut conversation, &init(json!(["mcp__nexus__add", "mcp__nexus__sub"])));
+    assert!(
+        matches!(&step.verdict, Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::Unsupported)
+    );
+    let (mut conversation, _) = with_add();
+    assert!(read(&mut conversation, &init(json!(["mcp__nexus__add"]))).verdict.is_none());
+}
+
+/// What becomes of a call of `name`, answered so.
+fn called(conversation: &mut ClaudeConversation, name: &str, answer: Value) -> Vec<TurnEvent> {
+    let call = json!({ "type": "tool_use", "id": name, "name": name, "input": { "a": 1 } });
+    let call = json!({ "type": "assistant", "message": { "id": name, "content": [call] } });
+    let mut events = read(conversation, &call).events;
+    let mut result = json!({ "type": "tool_result", "tool_use_id": name });
+    result.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+    let answer = json!({ "type": "user", "message": { "content": [result] } });
+    events.extend(read(conversation, &answer).events);
+    events
+}
+
+#[test]
+fn a_call_of_the_callers_has_the_callers_words() {
+    let (mut conversation, _) = with_add();
+    let text = json!([{ "type": "text", "text": "3" }]);
+    let events = called(&mut conversation, "mcp__nexus__add", json!({ "content": text }));
+    let [
+        TurnEvent::ToolCallStarted(started),
+        TurnEvent::ToolCallArguments(arguments),
+        TurnEvent::ToolCallFinished(end),
+    ] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!(
+        (started.name.as_str(), started.origin, started.effects),
+        ("add", ToolOrigin::Caller, Effects::Wrote)
+    );
+    assert_eq!(arguments.arguments, json!({ "a": 1 }));
+    assert_eq!(end.status, ToolCallStatus::Succeeded);
+    assert_eq!(end.output, [nexus_core::ToolContent::text("3")]);
+}
+
+/// The status at the end of these events.
+fn status(events: &[TurnEvent]) -> Option<ToolCallStatus> {
+    events.iter().find_map(|event| match event {
+        TurnEvent::ToolCallFinished(ToolCallFinished { status, .. }) => Some(*status),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_call_that_fails_is_told_from_one_that_is_not_let_through() {
+    let (mut conversation, _) = with_add();
+    // The tool's own words, however they sound.
+    let words = json!({ "content": "Permission to use the calculator is missing", "is_error": true });
+    assert_eq!(status(&called(&mut conversation, "mcp__nexus__add", words)), Some(ToolCallStatus::Failed));
+    let words = "<tool_use_error>Error: No such tool available: mcp__nexus__sub</tool_use_error>";
+    let events = called(&mut conversation, "mcp__nexus__sub", json!({ "content": words, "is_error": true }));
+    assert_eq!(status(&events), Some(ToolCallStatus::Denied));
+    let is_harmless = |event: &TurnEvent| matches!(event, TurnEvent::ToolCallStarted(call) if call.name == "sub" && call.effects == Effects::None);
+    assert!(events.iter().any(is_harmless), "{events:?}");
+}
+
+#[test]
+fn what_the_cli_answers_in_the_place_of_a_tool_is_no_answer() {
+    let (mut conversation, _) = with_add();
+    conversation.interrupt(&mut Step::default());
+    let words =
+        json!({ "content": "The user doesn't want to proceed with this tool use.", "is_error": true });
+    assert_eq!(status(&called(&mut conversation, "mcp__nexus__add", words)), None);
+}
+
+#[test]
+fn an_answer_that_is_cut_is_said() {
+    let (mut conversation, _) = with_add();
+    let note = json!({ "content": "<persisted-output>\nOutput too large (586KB). Full output saved to: …" });
+    let events = called(&mut conversation, "mcp__nexus__add", note);
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, TurnEvent::Warning(warning) if warning.text.contains("add"))),
+        "{events:?}"
+    );
 }
 
 #[test]
@@ -186,7 +384,8 @@ proptest! {
     ) {
         static LINES: std::sync::OnceLock<Vec<Vec<u8>>> = std::sync::OnceLock::new();
         let lines = LINES.get_or_init(lines);
-        let mut conversation = conversation(ToolAccess::Unrestricted, None);
+        let tools = Some(callers(&["add"]));
+        let mut conversation = conversation_with(ToolAccess::Unrestricted, None, tools);
         for (index, mut place, value, cut) in picks {
             let line = index.get(lines);
             let mut step = Step::default();

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use nexus_core::{Effects, ToolAccess, ToolContent};
 use serde_json::Value;
 
-use super::wire::Block;
+use super::{door, wire::Block};
+use crate::delegated::caller_tools::CallerTools;
 
 /// The tool by which the CLI takes an answer that must have a shape. It is the answer and no call.
 pub(super) const STRUCTURED_OUTPUT: &str = "StructuredOutput";
@@ -51,14 +52,23 @@ pub(super) const EVERYTHING: [&str; 29] = [
     "Write",
 ];
 
-/// The first tool of `offered` that a turn at this level must not have.
-pub(super) fn forbidden(access: ToolAccess, offered: &[String]) -> Option<&str> {
-    let allowed: &[&str] = match access {
-        ToolAccess::ScopedOnly => &[],
-        ToolAccess::ReadOnly => &READERS,
-        _ => return None,
+/// The first tool of `offered` that a turn at this level must not have: one of the harness's own that is not of the
+/// level, or one of a server that is not the caller's.
+pub(super) fn forbidden<'o>(
+    access: ToolAccess,
+    offered: &'o [String],
+    callers: Option<&CallerTools>,
+) -> Option<&'o str> {
+    let own: Option<&[&str]> = match access {
+        ToolAccess::ScopedOnly => Some(&[]),
+        ToolAccess::ReadOnly => Some(&READERS),
+        _ => None,
     };
-    let is_allowed = |tool: &&str| *tool == STRUCTURED_OUTPUT || allowed.contains(tool);
+    let is_allowed = |tool: &&str| match door::caller_name(tool) {
+        Some(name) => callers.is_some_and(|callers| door::has(callers, name)),
+        None if door::is_served(tool) => false,
+        None => *tool == STRUCTURED_OUTPUT || own.is_none_or(|own| own.contains(tool)),
+    };
     offered.iter().map(String::as_str).find(|tool| !is_allowed(tool))
 }
 
@@ -76,12 +86,13 @@ pub(super) fn effects(tool: &str) -> Effects {
     }
 }
 
-/// Whether the model has the tool. Hosted and late tools are not in the list, so only what is known to be the
-/// harness's own can be told to be missing.
+/// Whether the model has the tool. Hosted tools are not in the list, so only what is known to be the harness's own or
+/// a server's can be told to be missing.
 pub(super) fn is_offered(tool: &str, offered: &BTreeSet<String>) -> bool {
     // The list calls it by its old name.
     let name = if tool == "Agent" { "Task" } else { tool };
-    offered.contains(name) || offered.contains(tool) || !EVERYTHING.contains(&tool)
+    let is_listed = EVERYTHING.contains(&tool) || door::is_served(tool);
+    offered.contains(name) || offered.contains(tool) || !is_listed
 }
 
 /// How the answers to calls begin that were not let through. The structured list comes with the `result` line
@@ -110,6 +121,13 @@ pub(super) fn is_refusal(answer: &Block) -> bool {
     REFUSALS.iter().any(|refusal| text.starts_with(refusal)) || text.contains(BLOCKED)
 }
 
+/// Whether the CLI put a file's name and the beginning in the place of what a server's tool answered. What a server
+/// answers well is a list of blocks; text in its place is the CLI's own. Source: transcript mcp_tool_big_90000.
+pub(super) fn is_cut(answer: &Block) -> bool {
+    let is_note = |text: &str| text.starts_with("<persisted-output>");
+    !answer.is_error && answer.content.as_str().is_some_and(is_note)
+}
+
 /// What a call was answered.
 pub(super) fn output(answer: &Block) -> Vec<ToolContent> {
     match &answer.content {
@@ -133,13 +151,31 @@ fn part(value: &Value) -> ToolContent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::delegated::claude::tests::callers;
 
     #[test]
     fn a_scoped_turn_has_no_tool_but_the_one_for_its_answer() {
         let offered = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        assert_eq!(forbidden(ToolAccess::ScopedOnly, &offered(&["StructuredOutput"])), None);
-        assert_eq!(forbidden(ToolAccess::ScopedOnly, &offered(&["Read"])), Some("Read"));
-        assert_eq!(forbidden(ToolAccess::ReadOnly, &offered(&["Read", "Bash"])), Some("Bash"));
-        assert_eq!(forbidden(ToolAccess::WorkspaceWrite, &offered(&["Bash"])), None);
+        assert_eq!(forbidden(ToolAccess::ScopedOnly, &offered(&["StructuredOutput"]), None), None);
+        assert_eq!(forbidden(ToolAccess::ScopedOnly, &offered(&["Read"]), None), Some("Read"));
+        assert_eq!(forbidden(ToolAccess::ReadOnly, &offered(&["Read", "Bash"]), None), Some("Bash"));
+        assert_eq!(forbidden(ToolAccess::WorkspaceWrite, &offered(&["Bash"]), None), None);
+    }
+
+    #[test]
+    fn no_level_has_a_servers_tool_that_is_not_the_callers() {
+        let callers = callers(&["add"]);
+        let offered = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        for access in ToolAccess::ALL {
+            let judge = |name: &str| {
+                let offered = offered(&["StructuredOutput", name]);
+                forbidden(access, &offered, Some(&callers)).map(str::to_owned)
+            };
+            assert_eq!(judge("mcp__nexus__add"), None, "{access:?}");
+            for name in ["mcp__nexus__sub", "mcp__nexus__", "mcp__other__add", "mcp__"] {
+                assert_eq!(judge(name).as_deref(), Some(name), "{access:?}");
+            }
+        }
+        assert!(forbidden(ToolAccess::Unrestricted, &offered(&["mcp__nexus__add"]), None).is_some());
     }
 }

@@ -1,4 +1,6 @@
 //! What the lines of `claude` mean: a transcript in, events and a verdict out.
+//!
+//! Before the prompt is written, the CLI says whose credential it uses, and that it has the caller's tools.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -12,19 +14,21 @@ use serde_json::Value;
 use super::{
     account,
     calls::Calls,
+    door,
     first_turn::FirstTurn,
     menu::takes_effort,
     messages::{BlockKind, Messages},
     outcome::{self, Witness},
-    outgoing::{System, deny, initialize, interrupt, refuse, user},
+    outgoing::{System, deny, initialize, interrupt, refuse, server_status, set_servers, user},
     session::Session,
     tools,
     wire::{
-        AskedLine, AssistantLine, Block, ControlLine, ControlResponse, Head, RateLimitLine, ResultLine,
-        StreamLine, SystemLine, UserLine,
+        AskedLine, AssistantLine, Block, ControlAnswer, ControlLine, ControlResponse, Head, RateLimitLine,
+        ResultLine, StreamLine, SystemLine, UserLine,
     },
 };
 use crate::delegated::{
+    caller_tools::CallerTools,
     conversation::{Conversation, Polite, ProcessEnd, Repair, Step, Verdict},
     settings::Billing,
 };
@@ -32,6 +36,12 @@ use crate::turn::Failure;
 
 /// Names our control request that opens the conversation.
 const OPENING: &str = "nexus-open";
+
+/// Names our control request that leads to the caller's tools.
+const TOOLS: &str = "nexus-tools";
+
+/// Names our control request that asks which of them are there.
+const TOOLS_READY: &str = "nexus-tools-ready";
 
 /// Names our control request that stops it.
 const STOP: &str = "nexus-stop";
@@ -48,8 +58,10 @@ pub(super) struct Opening {
     pub(super) system: Option<String>,
     /// The shape of the answer.
     pub(super) schema: Option<Value>,
-    /// Which tools the turn may have.
+    /// Which tools of the harness's own the turn may have.
     pub(super) access: ToolAccess,
+    /// The caller's tools, if there are any.
+    pub(super) tools: Option<CallerTools>,
     /// Who is expected to pay.
     pub(super) billing: Option<Billing>,
     /// The model and the effort that stand on the command line.
@@ -80,7 +92,13 @@ pub(crate) struct ClaudeConversation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// It opens the conversation.
     Starting,
+    /// It connects the caller's tools.
+    Connecting,
+    /// It lists them.
+    Listing,
+    /// It has the prompt.
     Asked,
 }
 
@@ -88,13 +106,14 @@ impl ClaudeConversation {
     /// Nothing has been read.
     pub(super) fn new(opening: Opening) -> Self {
         let witness = Witness { resumes: opening.session.resumes(), ..Witness::default() };
+        let calls = Calls::new(opening.tools.clone());
         Self {
             opening,
             stage: Stage::Starting,
             is_streaming: false,
             is_stopping: false,
             messages: Messages::default(),
-            calls: Calls::default(),
+            calls,
             tasks: BTreeSet::new(),
             held: None,
             witness,
@@ -291,13 +310,22 @@ impl ClaudeConversation {
             self.opening.session.is_at(session);
             step.resume = self.opening.session.handle();
         }
-        if let Some(tool) = tools::forbidden(self.opening.access, &line.tools) {
-            let level = self.opening.access.as_str();
-            let reason = format!("the CLI gives the model the tool {tool}, which {level} does not have");
+        if let Err(failure) = self.check_tools(&line.tools) {
             step.write(interrupt(STOP));
-            step.failed(Failure::new(ErrorKind::Unsupported, reason));
+            step.failed(failure);
         }
         self.calls.offer(line.tools);
+    }
+
+    /// Holds the tools that the model is given against those that it must have and must not.
+    fn check_tools(&self, offered: &[String]) -> Result<(), Failure> {
+        let Opening { access, tools, .. } = &self.opening;
+        if let Some(tool) = tools::forbidden(*access, offered, tools.as_ref()) {
+            let level = access.as_str();
+            let reason = format!("the CLI gives the model the tool {tool}, which {level} does not have");
+            return Err(Failure::new(ErrorKind::Unsupported, reason));
+        }
+        tools.as_ref().map_or(Ok(()), |tools| door::offered(offered, tools))
     }
 
     fn rate_limit(&mut self, line: RateLimitLine, step: &mut Step) -> Option<()> {
@@ -318,31 +346,66 @@ impl ClaudeConversation {
         Some(())
     }
 
+    /// An answer of the CLI's takes the conversation one step on. The prompt comes last.
     fn control(&mut self, line: ControlLine, step: &mut Step) -> Option<()> {
         let ControlResponse { subtype, request_id, error, response } = line.response;
-        if request_id != OPENING || self.stage != Stage::Starting {
-            return Some(());
-        }
-        if subtype != "success" {
-            let reason = error.unwrap_or_else(|| "it refused to begin".to_owned());
-            step.failed(Failure::new(ErrorKind::Protocol, reason));
-            return Some(());
-        }
-        match account::check(response.account.as_ref(), self.opening.billing) {
-            Ok(warning) => warning.into_iter().for_each(|text| step.event(TurnEvent::warning(text))),
-            Err(failure) => {
-                step.failed(failure);
-                return Some(());
+        let is_done = subtype == "success";
+        let taken = match (self.stage, request_id.as_str()) {
+            (Stage::Starting, OPENING) if is_done => self.opened(&response, step),
+            (Stage::Starting, OPENING) => {
+                let reason = error.unwrap_or_else(|| "it refused to begin".to_owned());
+                Err(Failure::new(ErrorKind::Protocol, reason))
             }
+            (Stage::Connecting, TOOLS) => {
+                self.with_tools(is_done, error, |tools| door::connected(&response, tools))
+            }
+            (Stage::Listing, TOOLS_READY) => {
+                self.with_tools(is_done, error, |tools| door::ready(&response, tools))
+            }
+            _ => return Some(()),
+        };
+        match taken {
+            Ok(()) => self.go_on(step),
+            Err(failure) => step.failed(failure),
         }
+        Some(())
+    }
+
+    /// The conversation is open: who pays, and what can the model do?
+    fn opened(&self, answer: &ControlAnswer, step: &mut Step) -> Result<(), Failure> {
+        let warning = account::check(answer.account.as_ref(), self.opening.billing)?;
+        warning.into_iter().for_each(|text| step.event(TurnEvent::warning(text)));
         if let Some((model, effort)) = &self.opening.model_and_effort
-            && !takes_effort(&response.models, model, effort)
+            && !takes_effort(&answer.models, model, effort)
         {
             step.event(TurnEvent::warning(format!("the model {model} does not take effort {effort}")));
         }
-        self.stage = Stage::Asked;
-        step.write(user(&self.opening.prompt));
-        Some(())
+        Ok(())
+    }
+
+    /// Checks an answer about the caller's tools.
+    fn with_tools(
+        &self,
+        is_done: bool,
+        error: Option<String>,
+        check: impl FnOnce(&CallerTools) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match &self.opening.tools {
+            Some(tools) if is_done => check(tools),
+            Some(tools) => Err(door::refused(tools, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// The next of what comes before the prompt, or the prompt.
+    fn go_on(&mut self, step: &mut Step) {
+        let (stage, words) = match (self.stage, &self.opening.tools) {
+            (Stage::Starting, Some(tools)) => (Stage::Connecting, set_servers(TOOLS, &door::servers(tools))),
+            (Stage::Connecting, Some(_)) => (Stage::Listing, server_status(TOOLS_READY)),
+            _ => (Stage::Asked, user(&self.opening.prompt)),
+        };
+        self.stage = stage;
+        step.write(words);
     }
 
     /// The CLI asks something. It would wait for the answer for ever.
@@ -446,10 +509,11 @@ impl Conversation for ClaudeConversation {
 
     fn interrupt(&mut self, step: &mut Step) -> Polite {
         self.is_stopping = true;
+        self.calls.stop();
         match self.stage {
-            // Nothing was asked yet: without input it ends by itself.
-            Stage::Starting => step.close_stdin = true,
             Stage::Asked => step.write(interrupt(STOP)),
+            // Nothing was asked yet: without input it ends by itself.
+            _ => step.close_stdin = true,
         }
         Polite::Written
     }
@@ -462,7 +526,7 @@ impl Conversation for ClaudeConversation {
     }
 
     fn phase(&self) -> Phase {
-        if self.stage == Stage::Starting {
+        if self.stage != Stage::Asked {
             Phase::Start
         } else if self.is_streaming {
             Phase::Model

@@ -309,17 +309,46 @@ pub(super) struct ControlResponse {
     #[serde(deserialize_with = "lenient")]
     pub(super) error: Option<String>,
     #[serde(deserialize_with = "lenient")]
-    pub(super) response: Initialized,
+    pub(super) response: ControlAnswer,
 }
 
-/// The answer to `initialize`.
+/// What was asked for: by `initialize` the account and the models, by `mcp_set_servers` the errors, by `mcp_status`
+/// the servers.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Initialized {
+pub(super) struct ControlAnswer {
     #[serde(deserialize_with = "lenient")]
     pub(super) account: Option<Account>,
     #[serde(deserialize_with = "lenient")]
     pub(super) models: Vec<ModelInfo>,
+    /// Why a server could not be connected, by the server's name.
+    #[serde(deserialize_with = "lenient")]
+    pub(super) errors: Map<String, Value>,
+    #[serde(rename = "mcpServers", deserialize_with = "lenient")]
+    pub(super) mcp_servers: Vec<ServerStatus>,
+}
+
+/// How a server of tools stands.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ServerStatus {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) name: String,
+    /// `connected`, `pending`, `failed`, and more.
+    #[serde(deserialize_with = "lenient")]
+    pub(super) status: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) error: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) tools: Vec<ServerTool>,
+}
+
+/// A tool of a server, by the server's own name for it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ServerTool {
+    #[serde(deserialize_with = "lenient")]
+    pub(super) name: String,
 }
 
 /// Which credential the CLI found.
