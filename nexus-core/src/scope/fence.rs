@@ -50,7 +50,7 @@ impl Fence {
 
     fn checked(&self, asked: &str, access: PathAccess) -> Result<Walked, String> {
         spelling(asked)?;
-        let walked = walk(&self.root, Path::new(asked)).map_err(|astray| {
+        let walked = walk(&self.root.join(asked)).map_err(|astray| {
             let near = |grant: &&PathBuf| astray.at.starts_with(grant) || grant.starts_with(&astray.at);
             // What lies elsewhere is not told apart.
             if self.grants(access).any(|grant| near(&grant)) { astray.problem } else { self.outside(access) }
@@ -141,12 +141,8 @@ impl Fence {
     /// Where the paths that must not be touched are, as seen now: each where it was written, and where it leads.
     fn protected(&self) -> Vec<Protected<'_>> {
         let found = self.rules.paths().filter_map(|(rule, path)| {
-            let walked = walk(&self.root, path).ok()?;
-            let identity = match walked.kind {
-                Kind::Missing => None,
-                _ => walked.identities.last().copied(),
-            };
-            Some(Protected { rule, key: key_of(&walked.path), identity })
+            let walked = walk(path).ok()?;
+            Some(Protected { rule, key: key_of(&walked.path), identity: walked.identity() })
         });
         let written =
             self.rules.paths().map(|(rule, path)| Protected { rule, key: key_of(path), identity: None });
@@ -217,7 +213,7 @@ impl Fence {
             return Err(wrong("has `..` in it; write the path it leads to"));
         }
         let walked =
-            walk(root, path).map_err(|astray| wrong(&format!("is of no use: {}", astray.problem)))?;
+            walk(&root.join(path)).map_err(|astray| wrong(&format!("is of no use: {}", astray.problem)))?;
         if walked.links.iter().any(|link| link.starts_with(root)) {
             return Err(wrong(&format!(
                 "leads to {:?} by a symbolic link; write that path if it is meant",
@@ -278,4 +274,19 @@ fn is_special_on_windows(name: &str) -> bool {
             .is_some_and(|rest| rest.chars().count() == 1);
     let trimmed = !matches!(name, "." | "..") && name.ends_with(['.', ' ']);
     (name.contains(':') && !is_drive) || is_device || trimmed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_windows_reads_otherwise_are_told() {
+        for name in ["CON", "nul.txt", "com1", "LPT9.log", "a:b", "file::$DATA", "dot.", "space ", "aux .c"] {
+            assert!(is_special_on_windows(name), "{name}");
+        }
+        for name in ["C:", ".", "..", "console", "a.txt", "com10", ".env", "nullable"] {
+            assert!(!is_special_on_windows(name), "{name}");
+        }
+    }
 }

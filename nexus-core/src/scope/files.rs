@@ -24,20 +24,20 @@
 use std::{
     fs::File,
     io::{self, Read as _},
-    path::PathBuf,
+    path::Path,
     sync::Arc,
 };
 
+#[cfg(unix)]
+use super::files_by_handle::ByHandle;
 use super::{
     PathAccess, PathDenial,
     fence::{Fence, denial},
-    files_by_name,
+    files_by_name::ByName,
 };
 
-#[cfg(unix)]
-use super::files_by_handle as inside;
-#[cfg(not(unix))]
-use super::files_by_name as inside;
+/// How often a file is tried that is changed while it is opened. Source: our own bound.
+const MAX_TRIES: usize = 16;
 
 /// Files as one participant may use them. Paths are those of [`ParticipantScope::check_path`]; each is checked when it is
 /// used, and what was opened is checked again before it is handed out or changed.
@@ -117,6 +117,8 @@ pub enum FileError {
 /// The same, before it is said of which path.
 #[derive(Debug)]
 pub(super) enum Trouble {
+    /// It is not what was checked any more. It may be checked again.
+    Changed,
     Denied(String),
     Io(io::Error),
 }
@@ -125,6 +127,16 @@ impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
+}
+
+/// A way to files at real paths that were checked a moment ago. Each is checked again.
+pub(super) trait Opener {
+    fn open(&self, real: &Path) -> Result<File, Trouble>;
+    fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, Trouble>;
+    fn replace(&self, real: &Path, content: &[u8]) -> Result<(), Trouble>;
+    fn list(&self, real: &Path) -> Result<Vec<FolderEntry>, Trouble>;
+    fn create_folder(&self, real: &Path) -> Result<(), Trouble>;
+    fn remove_file(&self, real: &Path) -> Result<(), Trouble>;
 }
 
 impl ScopedFiles {
@@ -138,11 +150,7 @@ impl ScopedFiles {
     ///
     /// [`FileError`], here and below: the participant may not, or the system says no.
     pub fn open(&self, path: &str) -> Result<File, FileError> {
-        match self.checked(path, PathAccess::Read)? {
-            (real, Some(fence)) => inside::open(Some(fence), &real),
-            (real, None) => files_by_name::open(None, &real),
-        }
-        .map_err(|trouble| said_of(path, PathAccess::Read, trouble))
+        self.run(path, PathAccess::Read, |files, real| files.open(real))
     }
 
     /// What is in a file.
@@ -163,62 +171,62 @@ impl ScopedFiles {
 
     /// What is in a folder, by name. What must not be touched is left out, and so are names that are not Unicode.
     pub fn list(&self, path: &str) -> Result<Vec<FolderEntry>, FileError> {
-        let mut entries = match self.checked(path, PathAccess::Read)? {
-            (real, Some(fence)) => inside::list(Some(fence), &real),
-            (real, None) => files_by_name::list(None, &real),
-        }
-        .map_err(|trouble| said_of(path, PathAccess::Read, trouble))?;
+        let mut entries = self.run(path, PathAccess::Read, |files, real| files.list(real))?;
         entries.sort_unstable();
         Ok(entries)
     }
 
     /// Opens a file for writing. Folders above it that do not exist are made.
     pub fn open_for_writing(&self, path: &str, mode: WriteMode) -> Result<File, FileError> {
-        match self.checked(path, PathAccess::Write)? {
-            (real, Some(fence)) => inside::open_for_writing(Some(fence), &real, mode),
-            (real, None) => files_by_name::open_for_writing(None, &real, mode),
-        }
-        .map_err(|trouble| said_of(path, PathAccess::Write, trouble))
+        self.run(path, PathAccess::Write, |files, real| files.open_for_writing(real, mode))
     }
 
     /// Writes a whole file, or leaves it as it was: whoever reads meanwhile sees the old content or the new. Folders
     /// above it that do not exist are made. The new file keeps the permissions of the old one, and not its owner.
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> Result<(), FileError> {
-        match self.checked(path, PathAccess::Write)? {
-            (real, Some(fence)) => inside::replace(Some(fence), &real, content.as_ref()),
-            (real, None) => files_by_name::replace(None, &real, content.as_ref()),
-        }
-        .map_err(|trouble| said_of(path, PathAccess::Write, trouble))
+        self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref()))
     }
 
     /// Makes a folder, and those above it that do not exist. One that exists is left as it is.
     pub fn create_folder(&self, path: &str) -> Result<(), FileError> {
-        match self.checked(path, PathAccess::Write)? {
-            (real, Some(fence)) => inside::create_folder(Some(fence), &real),
-            (real, None) => files_by_name::create_folder(None, &real),
-        }
-        .map_err(|trouble| said_of(path, PathAccess::Write, trouble))
+        self.run(path, PathAccess::Write, |files, real| files.create_folder(real))
     }
 
     /// Removes a file. Of a symbolic link, the file it leads to.
     pub fn remove_file(&self, path: &str) -> Result<(), FileError> {
-        match self.checked(path, PathAccess::Write)? {
-            (real, Some(fence)) => inside::remove_file(Some(fence), &real),
-            (real, None) => files_by_name::remove_file(None, &real),
-        }
-        .map_err(|trouble| said_of(path, PathAccess::Write, trouble))
+        self.run(path, PathAccess::Write, |files, real| files.remove_file(real))
     }
 
-    fn checked(&self, path: &str, access: PathAccess) -> Result<(PathBuf, Option<&Fence>), PathDenial> {
-        match self.fence.as_deref() {
-            Some(fence) => Ok((fence.check(path, access)?, Some(fence))),
-            None => Ok((PathBuf::from(path), None)),
+    /// Checks the path, and does something there; again, if it changed meanwhile.
+    fn run<T>(
+        &self,
+        path: &str,
+        access: PathAccess,
+        act: impl Fn(&dyn Opener, &Path) -> Result<T, Trouble>,
+    ) -> Result<T, FileError> {
+        for _ in 0..MAX_TRIES {
+            let done = match self.fence.as_deref() {
+                #[cfg(unix)]
+                Some(fence) => act(&ByHandle(fence), &fence.check(path, access)?),
+                #[cfg(not(unix))]
+                Some(fence) => act(&ByName(Some(fence)), &fence.check(path, access)?),
+                None => act(&ByName(None), Path::new(path)),
+            };
+            match done {
+                Ok(done) => return Ok(done),
+                Err(Trouble::Changed) => {}
+                Err(trouble) => return Err(said_of(path, access, trouble)),
+            }
         }
+        Err(said_of(path, access, Trouble::Changed))
     }
 }
 
 fn said_of(path: &str, access: PathAccess, trouble: Trouble) -> FileError {
     match trouble {
+        Trouble::Changed => {
+            FileError::Denied(denial(path, access, "it keeps changing while it is opened".to_owned()))
+        }
         Trouble::Denied(reason) => FileError::Denied(denial(path, access, reason)),
         Trouble::Io(source) => FileError::Io { path: path.to_owned(), access, source },
     }

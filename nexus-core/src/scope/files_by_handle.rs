@@ -17,8 +17,9 @@ use rustix::{
 use super::{
     PathAccess,
     fence::Fence,
-    files::{EntryKind, FolderEntry, Trouble, WriteMode},
+    files::{EntryKind, FolderEntry, Opener, Trouble, WriteMode},
     files_by_name::part_name,
+    path_rule::key_of,
     path_walk::{Identity, Kind},
 };
 
@@ -35,172 +36,181 @@ const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBL
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 const NEW_FOLDER: Mode = Mode::from_raw_mode(0o777);
 
+/// Opens from handles.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByHandle<'f>(pub(super) &'f Fence);
+
 impl From<Errno> for Trouble {
     fn from(error: Errno) -> Self {
         match error {
             // There was no link when the path was checked.
-            Errno::LOOP => Self::Denied("it was changed while it was opened".to_owned()),
+            Errno::LOOP => Self::Changed,
             error => Self::Io(error.into()),
         }
     }
 }
 
-pub(super) fn open(fence: Option<&Fence>, real: &Path) -> Result<File, Trouble> {
-    let (folder, name) = folder_of(real)?;
-    let file = File::from(rustix::fs::openat(&folder, name, OFlags::RDONLY | FILE, Mode::empty())?);
-    judge(fence, real, &file, PathAccess::Read)?;
-    Ok(file)
-}
-
-pub(super) fn open_for_writing(fence: Option<&Fence>, real: &Path, mode: WriteMode) -> Result<File, Trouble> {
-    let (folder, name) = made_folder_of(fence, real)?;
-    let flags =
-        OFlags::WRONLY | FILE | if mode == WriteMode::Append { OFlags::APPEND } else { OFlags::empty() };
-    let made = rustix::fs::openat(&folder, name, flags | OFlags::CREATE | OFlags::EXCL, NEW_FILE);
-    let file = match made {
-        Err(Errno::EXIST) if mode != WriteMode::New => {
-            File::from(rustix::fs::openat(&folder, name, flags, Mode::empty())?)
-        }
-        made => File::from(made?),
-    };
-    judge(fence, real, &file, PathAccess::Write)?;
-    if mode == WriteMode::Empty {
-        file.set_len(0)?;
+impl Opener for ByHandle<'_> {
+    fn open(&self, real: &Path) -> Result<File, Trouble> {
+        let (folder, name) = folder_of(real)?;
+        let file = File::from(rustix::fs::openat(&folder, name, OFlags::RDONLY | FILE, Mode::empty())?);
+        self.judge(real, &file, PathAccess::Read)?;
+        Ok(file)
     }
-    Ok(file)
+
+    fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, Trouble> {
+        let (folder, name) = self.made_folder_of(real)?;
+        let append = if mode == WriteMode::Append { OFlags::APPEND } else { OFlags::empty() };
+        let flags = OFlags::WRONLY | FILE | append;
+        let made = rustix::fs::openat(&folder, name, flags | OFlags::CREATE | OFlags::EXCL, NEW_FILE);
+        let opened = match made {
+            Err(Errno::EXIST) if mode != WriteMode::New => {
+                rustix::fs::openat(&folder, name, flags, Mode::empty())
+            }
+            made => made,
+        };
+        let file = match opened {
+            // It was there, and then it was not; or it is a pipe that nobody reads.
+            Err(Errno::NOENT | Errno::NXIO) => return Err(Trouble::Changed),
+            opened => File::from(opened?),
+        };
+        self.judge(real, &file, PathAccess::Write)?;
+        if mode == WriteMode::Empty {
+            file.set_len(0)?;
+        }
+        Ok(file)
+    }
+
+    fn replace(&self, real: &Path, content: &[u8]) -> Result<(), Trouble> {
+        let (folder, name) = self.made_folder_of(real)?;
+        let permissions = self.judge_replaced(real, &folder, name)?;
+        let part = part_name();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | FILE;
+        let mut file = File::from(rustix::fs::openat(&folder, &*part, flags, NEW_FILE)?);
+        let mut write = || -> io::Result<()> {
+            if let Some(permissions) = permissions {
+                rustix::fs::fchmod(&file, permissions)?;
+            }
+            file.write_all(content)?;
+            file.sync_data()?;
+            // Replaces the name: whatever it has become meanwhile, nothing is followed.
+            Ok(rustix::fs::renameat(&folder, &*part, &folder, name)?)
+        };
+        let written = write();
+        if written.is_err() {
+            // Whatever is left of it is of no use.
+            let _ = rustix::fs::unlinkat(&folder, &*part, AtFlags::empty());
+        }
+        Ok(written?)
+    }
+
+    fn list(&self, real: &Path) -> Result<Vec<FolderEntry>, Trouble> {
+        let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(open_folder(real)?, ".", readable, Mode::empty())?;
+        let here = self.judge_folder(real, &folder, None, PathAccess::Read)?;
+        let mut found = Vec::new();
+        for entry in Dir::read_from(&folder)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if matches!(name, "." | "..") || self.0.rules.rule_against(&here.join(name)).is_some() {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(FileType::Unknown, |status| FileType::from_raw_mode(status.st_mode)),
+                kind => kind,
+            };
+            let kind = match kind {
+                FileType::RegularFile => EntryKind::File,
+                FileType::Directory => EntryKind::Folder,
+                FileType::Symlink => EntryKind::Link,
+                _ => EntryKind::Other,
+            };
+            found.push(FolderEntry::new(name.to_owned(), kind));
+        }
+        Ok(found)
+    }
+
+    fn create_folder(&self, real: &Path) -> Result<(), Trouble> {
+        let folder = make_folder(real)?;
+        self.judge_folder(real, &folder, None, PathAccess::Write).map(|_| ())
+    }
+
+    fn remove_file(&self, real: &Path) -> Result<(), Trouble> {
+        let (folder, name) = folder_of(real)?;
+        self.judge_folder(real, &folder, Some(name), PathAccess::Write)?;
+        self.judge_replaced(real, &folder, name)?;
+        Ok(rustix::fs::unlinkat(&folder, name, AtFlags::empty())?)
+    }
 }
 
-pub(super) fn replace(fence: Option<&Fence>, real: &Path, content: &[u8]) -> Result<(), Trouble> {
-    let (folder, name) = made_folder_of(fence, real)?;
-    let permissions = match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(old) if FileType::from_raw_mode(old.st_mode) == FileType::Directory => {
+impl ByHandle<'_> {
+    /// Checks what was opened: what it is, how many names it has, and where it really is.
+    fn judge(&self, real: &Path, file: &File, access: PathAccess) -> Result<(), Trouble> {
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
         }
-        Ok(old) => Some(Mode::from_raw_mode(old.st_mode & 0o777)),
-        Err(Errno::NOENT) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let part = part_name();
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | FILE;
-    let mut file = File::from(rustix::fs::openat(&folder, &*part, flags, NEW_FILE)?);
-    let mut write = || -> io::Result<()> {
-        if let Some(permissions) = permissions {
-            rustix::fs::fchmod(&file, permissions)?;
-        }
-        file.write_all(content)?;
-        file.sync_data()?;
-        // Replaces the name: whatever it has become meanwhile, nothing is followed.
-        Ok(rustix::fs::renameat(&folder, &*part, &folder, name)?)
-    };
-    let written = write();
-    if written.is_err() {
-        // Whatever is left of it is of no use.
-        let _ = rustix::fs::unlinkat(&folder, &*part, AtFlags::empty());
-    }
-    Ok(written?)
-}
-
-pub(super) fn list(fence: Option<&Fence>, real: &Path) -> Result<Vec<FolderEntry>, Trouble> {
-    let folder = open_folder(real)?;
-    let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = rustix::fs::openat(&folder, ".", readable, Mode::empty())?;
-    let real = judge_folder(fence, real, &folder, None, PathAccess::Read)?;
-    let mut found = Vec::new();
-    for entry in Dir::read_from(&folder)? {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().to_str() else { continue };
-        if matches!(name, "." | "..") || is_kept_off(fence, &real.join(name)) {
-            continue;
-        }
-        let kind = match entry.file_type() {
-            FileType::Unknown => match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(status) => FileType::from_raw_mode(status.st_mode),
-                Err(_) => FileType::Unknown,
-            },
-            kind => kind,
-        };
-        let kind = match kind {
-            FileType::RegularFile => EntryKind::File,
-            FileType::Directory => EntryKind::Folder,
-            FileType::Symlink => EntryKind::Link,
-            _ => EntryKind::Other,
-        };
-        found.push(FolderEntry::new(name.to_owned(), kind));
-    }
-    Ok(found)
-}
-
-pub(super) fn create_folder(fence: Option<&Fence>, real: &Path) -> Result<(), Trouble> {
-    let folder = make_folder(real)?;
-    judge_folder(fence, real, &folder, None, PathAccess::Write)?;
-    Ok(())
-}
-
-pub(super) fn remove_file(fence: Option<&Fence>, real: &Path) -> Result<(), Trouble> {
-    let (folder, name) = folder_of(real)?;
-    judge_folder(fence, real, &folder, Some(name), PathAccess::Write)?;
-    Ok(rustix::fs::unlinkat(&folder, name, AtFlags::empty())?)
-}
-
-fn is_kept_off(fence: Option<&Fence>, path: &Path) -> bool {
-    fence.is_some_and(|fence| fence.rules.rule_against(path).is_some())
-}
-
-/// Checks what was opened: what it is, how many names it has, and where it really is.
-fn judge(fence: Option<&Fence>, real: &Path, file: &File, access: PathAccess) -> Result<(), Trouble> {
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
-    }
-    if let Some(fence) = fence {
         let kind = Kind::of(&metadata);
         if kind == (Kind::File { names: 0 }) {
-            return Err(Trouble::Denied("it was removed while it was opened".to_owned()));
+            return Err(Trouble::Changed);
         }
-        fence.judge_kind(kind, access).map_err(Trouble::Denied)?;
-        let real = real_path(file).unwrap_or_else(|| real.to_owned());
-        fence.judge_opened(&real, Identity::of(&metadata), access).map_err(Trouble::Denied)?;
+        self.0.judge_kind(kind, access).map_err(Trouble::Denied)?;
+        let here = place_of(file, real)?;
+        self.0.judge_opened(&here, Identity::of(&metadata), access).map_err(Trouble::Denied)?;
+        let flags = rustix::fs::fcntl_getfl(file)?;
+        Ok(rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)?)
     }
-    let flags = rustix::fs::fcntl_getfl(file)?;
-    rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)?;
-    Ok(())
-}
 
-/// Checks where an opened folder, or a name in it, really is. The answer is the folder's path.
-fn judge_folder(
-    fence: Option<&Fence>,
-    real: &Path,
-    folder: &OwnedFd,
-    name: Option<&OsStr>,
-    access: PathAccess,
-) -> Result<PathBuf, Trouble> {
-    let expected = if name.is_some() { real.parent().unwrap_or(real) } else { real };
-    let here = real_path(folder).unwrap_or_else(|| expected.to_owned());
-    if let Some(fence) = fence {
+    /// Checks where an opened folder, or a name in it, really is. The answer is the folder's path.
+    fn judge_folder(
+        &self,
+        real: &Path,
+        folder: &OwnedFd,
+        name: Option<&OsStr>,
+        access: PathAccess,
+    ) -> Result<PathBuf, Trouble> {
+        let expected = if name.is_some() { real.parent().unwrap_or(real) } else { real };
+        let here = place_of(folder, expected)?;
         let place = name.map_or_else(|| here.clone(), |name| here.join(name));
-        fence.judge_opened(&place, None, access).map_err(Trouble::Denied)?;
+        self.0.judge_opened(&place, None, access).map_err(Trouble::Denied)?;
+        Ok(here)
     }
-    Ok(here)
+
+    /// Checks what is about to lose its name. The answer is its permissions.
+    fn judge_replaced(&self, real: &Path, folder: &OwnedFd, name: &OsStr) -> Result<Option<Mode>, Trouble> {
+        let old = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(old) => old,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        match FileType::from_raw_mode(old.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Directory => return Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
+            _ => return Err(Trouble::Changed),
+        }
+        let identity = Identity { device: old.st_dev as _, number: old.st_ino as _ };
+        self.0.judge_opened(real, Some(identity), PathAccess::Write).map_err(Trouble::Denied)?;
+        Ok(Some(Mode::from_raw_mode(old.st_mode & 0o777)))
+    }
+
+    /// The folder that holds `real`, made if it does not exist, and the name there.
+    fn made_folder_of<'p>(&self, real: &'p Path) -> Result<(OwnedFd, &'p OsStr), Trouble> {
+        let (parent, name) = parts_of(real)?;
+        let folder = make_folder(parent)?;
+        self.judge_folder(real, &folder, Some(name), PathAccess::Write)?;
+        Ok((folder, name))
+    }
 }
 
 /// The folder that holds `real`, and its name there.
 fn folder_of(real: &Path) -> Result<(OwnedFd, &OsStr), Trouble> {
-    match (real.parent(), real.file_name()) {
-        (Some(parent), Some(name)) => Ok((open_folder(parent)?, name)),
-        _ => Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
-    }
+    let (parent, name) = parts_of(real)?;
+    Ok((open_folder(parent)?, name))
 }
 
-/// The same; the folder is made if it does not exist.
-fn made_folder_of<'p>(fence: Option<&Fence>, real: &'p Path) -> Result<(OwnedFd, &'p OsStr), Trouble> {
-    match (real.parent(), real.file_name()) {
-        (Some(parent), Some(name)) => {
-            let folder = make_folder(parent)?;
-            judge_folder(fence, real, &folder, Some(name), PathAccess::Write)?;
-            Ok((folder, name))
-        }
-        _ => Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
-    }
+fn parts_of(real: &Path) -> io::Result<(&Path, &OsStr)> {
+    real.parent().zip(real.file_name()).ok_or_else(|| io::ErrorKind::IsADirectory.into())
 }
 
 /// A handle of a folder, made with all that is above it if it does not exist.
@@ -209,17 +219,13 @@ fn make_folder(real: &Path) -> Result<OwnedFd, Trouble> {
         Err(Errno::NOENT) => {}
         opened => return Ok(opened?),
     }
-    match (real.parent(), real.file_name()) {
-        (Some(parent), Some(name)) => {
-            let parent = make_folder(parent)?;
-            match rustix::fs::mkdirat(&parent, name, NEW_FOLDER) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-            Ok(rustix::fs::openat(&parent, name, FOLDER, Mode::empty())?)
-        }
-        _ => Err(Errno::NOENT.into()),
+    let (parent, name) = parts_of(real)?;
+    let parent = make_folder(parent)?;
+    match rustix::fs::mkdirat(&parent, name, NEW_FOLDER) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
     }
+    Ok(rustix::fs::openat(&parent, name, FOLDER, Mode::empty())?)
 }
 
 /// A handle of the folder at `real`, on the way to which there is no symbolic link.
@@ -251,6 +257,12 @@ fn name_by_name(top: OwnedFd, real: &Path) -> Result<OwnedFd, Errno> {
     })
 }
 
+/// Where what was opened at `expected` really is: there, but perhaps by another spelling of its name.
+fn place_of(file: impl AsFd, expected: &Path) -> Result<PathBuf, Trouble> {
+    let here = real_path(file).unwrap_or_else(|| expected.to_owned());
+    if here == expected || key_of(&here) == key_of(expected) { Ok(here) } else { Err(Trouble::Changed) }
+}
+
 /// Where what was opened really is, as far as the system tells.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn real_path(file: impl AsFd) -> Option<PathBuf> {
@@ -268,4 +280,40 @@ fn real_path(file: impl AsFd) -> Option<PathBuf> {
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios")))]
 fn real_path(_: impl AsFd) -> Option<PathBuf> {
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_to_a_folder_follow_no_link() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::os::unix::fs::symlink("a", root.join("l")).unwrap();
+        let top = || rustix::fs::open("/", FOLDER, Mode::empty()).unwrap();
+        for (path, is_there) in
+            [("a/b", true), ("a", true), (".", true), ("l", false), ("l/b", false), ("c", false)]
+        {
+            let real = root.join(path);
+            assert_eq!(name_by_name(top(), &real).is_ok(), is_there, "{path}");
+            assert_eq!(open_folder(&real).is_ok(), is_there, "{path}");
+        }
+        assert!(matches!(open_folder(&root.join("l/b")), Err(Errno::LOOP | Errno::NOTDIR)));
+    }
+
+    #[test]
+    fn an_opened_file_tells_where_it_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().canonicalize().unwrap();
+        let path = root.join("a");
+        std::fs::write(&path, "").unwrap();
+        let file = File::open(&path).unwrap();
+        assert!(place_of(&file, &path).is_ok());
+        std::fs::rename(&path, root.join("b")).unwrap();
+        if cfg!(target_os = "linux") {
+            assert!(matches!(place_of(&file, &path), Err(Trouble::Changed)));
+        }
+    }
 }

@@ -9,41 +9,108 @@ use std::{
 use super::{
     PathAccess,
     fence::Fence,
-    files::{EntryKind, FolderEntry, Trouble, WriteMode},
+    files::{EntryKind, FolderEntry, Opener, Trouble, WriteMode},
     path_walk::{Kind, walk},
 };
 
-pub(super) fn open(fence: Option<&Fence>, real: &Path) -> Result<File, Trouble> {
-    let file = File::open(real)?;
-    judge(fence, real, &file, PathAccess::Read)?;
-    Ok(file)
+/// Opens by name. Without a fence nothing is checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ByName<'f>(pub(super) Option<&'f Fence>);
+
+impl Opener for ByName<'_> {
+    fn open(&self, real: &Path) -> Result<File, Trouble> {
+        let file = File::open(real)?;
+        self.judge(real, &file, PathAccess::Read)?;
+        Ok(file)
+    }
+
+    fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, Trouble> {
+        self.create_parents(real)?;
+        let mut options = OpenOptions::new();
+        match mode {
+            WriteMode::New => options.write(true).create_new(true),
+            WriteMode::Append => options.append(true).create(true),
+            WriteMode::Keep | WriteMode::Empty => options.write(true).create(true).truncate(false),
+        };
+        let file = options.open(real)?;
+        self.judge(real, &file, PathAccess::Write)?;
+        if mode == WriteMode::Empty {
+            file.set_len(0)?;
+        }
+        Ok(file)
+    }
+
+    fn replace(&self, real: &Path, content: &[u8]) -> Result<(), Trouble> {
+        self.create_parents(real)?;
+        let part = real.with_file_name(part_name());
+        let written = write_part(&part, real, content).and_then(|()| fs::rename(&part, real));
+        if written.is_err() {
+            // Whatever is left of it is of no use.
+            let _ = fs::remove_file(&part);
+        }
+        Ok(written?)
+    }
+
+    fn list(&self, real: &Path) -> Result<Vec<FolderEntry>, Trouble> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(real)? {
+            let entry = entry?;
+            if self.0.is_some_and(|fence| fence.rules.rule_against(&entry.path()).is_some()) {
+                continue;
+            }
+            let kind = match entry.file_type()? {
+                kind if kind.is_file() => EntryKind::File,
+                kind if kind.is_dir() => EntryKind::Folder,
+                kind if kind.is_symlink() => EntryKind::Link,
+                _ => EntryKind::Other,
+            };
+            found.extend(entry.file_name().into_string().ok().map(|name| FolderEntry::new(name, kind)));
+        }
+        self.judge_place(real, PathAccess::Read)?;
+        Ok(found)
+    }
+
+    fn create_folder(&self, real: &Path) -> Result<(), Trouble> {
+        fs::create_dir_all(real)?;
+        self.judge_place(real, PathAccess::Write)
+    }
+
+    fn remove_file(&self, real: &Path) -> Result<(), Trouble> {
+        Ok(fs::remove_file(real)?)
+    }
 }
 
-pub(super) fn open_for_writing(fence: Option<&Fence>, real: &Path, mode: WriteMode) -> Result<File, Trouble> {
-    create_parents(fence, real)?;
-    let mut options = OpenOptions::new();
-    match mode {
-        WriteMode::New => options.write(true).create_new(true),
-        WriteMode::Append => options.append(true).create(true),
-        WriteMode::Keep | WriteMode::Empty => options.write(true).create(true).truncate(false),
-    };
-    let file = options.open(real)?;
-    judge(fence, real, &file, PathAccess::Write)?;
-    if mode == WriteMode::Empty {
-        file.set_len(0)?;
+impl ByName<'_> {
+    fn create_parents(&self, real: &Path) -> Result<(), Trouble> {
+        match real.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => {
+                fs::create_dir_all(parent)?;
+                self.judge_place(real, PathAccess::Write)
+            }
+            None => Ok(()),
+        }
     }
-    Ok(file)
-}
 
-pub(super) fn replace(fence: Option<&Fence>, real: &Path, content: &[u8]) -> Result<(), Trouble> {
-    create_parents(fence, real)?;
-    let part = real.with_file_name(part_name());
-    let written = write_part(&part, real, content).and_then(|()| fs::rename(&part, real));
-    if written.is_err() {
-        // Whatever is left of it is of no use.
-        let _ = fs::remove_file(&part);
+    fn judge(&self, real: &Path, file: &File, access: PathAccess) -> Result<(), Trouble> {
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
+        }
+        if let Some(fence) = self.0 {
+            fence.judge_kind(Kind::of(&metadata), access).map_err(Trouble::Denied)?;
+        }
+        self.judge_place(real, access)
     }
-    Ok(written?)
+
+    /// Whether the path still leads where it led.
+    fn judge_place(&self, real: &Path, access: PathAccess) -> Result<(), Trouble> {
+        let Some(fence) = self.0 else { return Ok(()) };
+        let walked = walk(real).map_err(|_| Trouble::Changed)?;
+        if walked.path != real {
+            return Err(Trouble::Changed);
+        }
+        fence.judge_opened(real, walked.identity(), access).map_err(Trouble::Denied)
+    }
 }
 
 fn write_part(part: &Path, real: &Path, content: &[u8]) -> io::Result<()> {
@@ -62,64 +129,4 @@ pub(super) fn part_name() -> String {
     // Without randomness the name may be taken; it is only ever made anew.
     let _ = getrandom::fill(&mut bytes);
     format!(".{:016x}.part", u64::from_ne_bytes(bytes))
-}
-
-pub(super) fn list(fence: Option<&Fence>, real: &Path) -> Result<Vec<FolderEntry>, Trouble> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(real)? {
-        let entry = entry?;
-        if fence.is_some_and(|fence| fence.rules.rule_against(&entry.path()).is_some()) {
-            continue;
-        }
-        let kind = match entry.file_type()? {
-            kind if kind.is_file() => EntryKind::File,
-            kind if kind.is_dir() => EntryKind::Folder,
-            kind if kind.is_symlink() => EntryKind::Link,
-            _ => EntryKind::Other,
-        };
-        found.extend(entry.file_name().into_string().ok().map(|name| FolderEntry::new(name, kind)));
-    }
-    unchanged(fence, real, PathAccess::Read)?;
-    Ok(found)
-}
-
-pub(super) fn create_folder(fence: Option<&Fence>, real: &Path) -> Result<(), Trouble> {
-    fs::create_dir_all(real)?;
-    unchanged(fence, real, PathAccess::Write)
-}
-
-pub(super) fn remove_file(_: Option<&Fence>, real: &Path) -> Result<(), Trouble> {
-    Ok(fs::remove_file(real)?)
-}
-
-fn create_parents(fence: Option<&Fence>, real: &Path) -> Result<(), Trouble> {
-    match real.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => {
-            fs::create_dir_all(parent)?;
-            unchanged(fence, real, PathAccess::Write)
-        }
-        None => Ok(()),
-    }
-}
-
-fn judge(fence: Option<&Fence>, real: &Path, file: &File, access: PathAccess) -> Result<(), Trouble> {
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
-    }
-    if let Some(fence) = fence {
-        fence.judge_kind(Kind::of(&metadata), access).map_err(Trouble::Denied)?;
-    }
-    unchanged(fence, real, access)
-}
-
-/// Whether the path still leads where it led.
-fn unchanged(fence: Option<&Fence>, real: &Path, access: PathAccess) -> Result<(), Trouble> {
-    let Some(fence) = fence else { return Ok(()) };
-    let changed = || Trouble::Denied("it was changed while it was opened".to_owned());
-    let walked = walk(real, real).map_err(|_| changed())?;
-    if walked.path != real {
-        return Err(changed());
-    }
-    fence.judge_opened(real, walked.identities.last().copied(), access).map_err(Trouble::Denied)
 }

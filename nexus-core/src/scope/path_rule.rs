@@ -32,7 +32,8 @@ const GLOB_CHARACTERS: [char; 4] = ['*', '?', '[', '{'];
 /// | `**/private/**` | `**` stands for any number of folders, also outside of the root |
 ///
 /// `?` is one character, `[ab]` one of several, `{a,b}` one of several texts, and `\` takes the meaning from the
-/// next character. A rule errs to denial: it holds for every spelling that some file system takes for the same name,
+/// next character. A glob that does not begin with `/` is not held against the name of the root, nor against those above it.
+/// A rule errs to denial: it holds for every spelling that some file system takes for the same name,
 /// as of case and of Unicode forms; and a rule that reads as a glob holds for the path that is spelt like it, too.
 ///
 /// ```
@@ -185,7 +186,11 @@ pub struct InvalidRule {
 
 /// The rules of a scope, made ready for absolute paths.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RuleSet(Vec<Ready>);
+pub(super) struct RuleSet {
+    rules: Vec<Ready>,
+    /// The names of the root.
+    root: Vec<String>,
+}
 
 #[derive(Clone, Debug)]
 struct Ready {
@@ -206,24 +211,27 @@ impl RuleSet {
             let path = rule.path_below(root);
             Ok(Ready { rule: rule.clone(), key: key_of(&path), path, globs })
         });
-        ready.collect::<Result<_, _>>().map(Self)
+        let root = names(root).unwrap_or_default().into_iter().map(str::to_owned).collect();
+        Ok(Self { rules: ready.collect::<Result<_, _>>()?, root })
     }
 
     /// The rule that keeps off `path`, which is absolute, or something above it.
     pub(super) fn rule_against(&self, path: &Path) -> Option<&PathRule> {
         let key = key_of(path);
-        if let Some(ready) = self.0.iter().find(|ready| key.starts_with(&ready.key)) {
+        if let Some(ready) = self.rules.iter().find(|ready| key.starts_with(&ready.key)) {
             return Some(&ready.rule);
         }
-        let globs = || self.0.iter().filter_map(|ready| Some((&ready.rule, ready.globs.as_ref()?)));
+        let globs = || self.rules.iter().filter_map(|ready| Some((&ready.rule, ready.globs.as_ref()?)));
         globs().next()?;
-        let names = names(path)?;
-        let (mut plain, mut loose) = (String::new(), String::new());
-        for (name, key) in names.iter().zip(&key) {
+        let (mut plain, mut loose, mut is_above) = (String::new(), String::new(), true);
+        for (index, (name, key)) in names(path)?.iter().zip(&key).enumerate() {
             plain = plain + "/" + name;
             loose = loose + "/" + key;
-            let found =
-                globs().find(|(_, [exact, folded])| exact.is_match(&plain) || folded.is_match(&loose));
+            // The name of the root, and of what is above it, is not the participant's choice.
+            is_above = is_above && self.root.get(index).is_some_and(|above| above == name);
+            let found = globs()
+                .filter(|(rule, _)| !is_above || rule.0.starts_with('/'))
+                .find(|(_, [exact, folded])| exact.is_match(&plain) || folded.is_match(&loose));
             if let Some((rule, _)) = found {
                 return Some(rule);
             }
@@ -233,12 +241,12 @@ impl RuleSet {
 
     /// The rules that are spelt as a path, each with that path.
     pub(super) fn paths(&self) -> impl Iterator<Item = (&PathRule, &Path)> {
-        self.0.iter().map(|ready| (&ready.rule, ready.path.as_path()))
+        self.rules.iter().map(|ready| (&ready.rule, ready.path.as_path()))
     }
 
     /// Whether what is below a folder can only be judged by looking at it.
     pub(super) fn has_globs(&self) -> bool {
-        self.0.iter().any(|ready| ready.globs.is_some())
+        self.rules.iter().any(|ready| ready.globs.is_some())
     }
 }
 
@@ -302,6 +310,17 @@ mod tests {
         assert!(keeps_off("[]a].txt", "/ws/].txt") && keeps_off("\\?.txt", "/ws/?.txt"));
         assert!(!keeps_off("\\?.txt", "/ws/a.txt"));
         assert!(keeps_off("{é,b}.txt", "/ws/E\u{301}.txt"));
+    }
+
+    #[test]
+    fn the_name_of_the_root_is_not_held_against_what_is_in_it() {
+        let rules = RuleSet::new(Path::new("/home/.w/x.pem"), &[rule(".*"), rule("**/*.pem")]).unwrap();
+        assert!(rules.rule_against(Path::new("/home/.w/x.pem/a")).is_none());
+        assert!(rules.rule_against(Path::new("/home/.w")).is_none());
+        assert!(rules.rule_against(Path::new("/home/.w/x.pem/.a")).is_some());
+        assert!(rules.rule_against(Path::new("/home/.other/a")).is_some());
+        let rules = RuleSet::new(Path::new("/home/.w"), &[rule("/home/*")]).unwrap();
+        assert!(rules.rule_against(Path::new("/home/.w/a")).is_some());
     }
 
     #[test]

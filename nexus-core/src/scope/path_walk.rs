@@ -24,8 +24,15 @@ pub(super) struct Walked {
     pub(super) passed: Vec<PathBuf>,
     /// The symbolic links among them.
     pub(super) links: Vec<PathBuf>,
-    /// What exists on the way from where the path begins, by what the file system knows it by.
+    /// What exists on the way, by what the file system knows it by.
     pub(super) identities: Vec<Identity>,
+}
+
+impl Walked {
+    /// What the file system knows the place itself by, if it exists.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        fs::symlink_metadata(&self.path).ok().as_ref().and_then(Identity::of)
+    }
 }
 
 /// What is at a place.
@@ -56,13 +63,16 @@ impl Kind {
 
 /// What a file system knows a file by, whatever it is called: its device and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity(u64, u64);
+pub(super) struct Identity {
+    pub(super) device: u64,
+    pub(super) number: u64,
+}
 
 #[cfg(unix)]
 impl Identity {
     pub(super) fn of(metadata: &Metadata) -> Option<Self> {
         use std::os::unix::fs::MetadataExt as _;
-        Some(Self(metadata.dev(), metadata.ino()))
+        Some(Self { device: metadata.dev(), number: metadata.ino() })
     }
 }
 
@@ -92,17 +102,20 @@ pub(super) struct Astray {
     pub(super) problem: String,
 }
 
-/// Follows `asked` from `start`, a real path, if it is relative; else from the root of the file system.
-pub(super) fn walk(start: &Path, asked: &Path) -> Result<Walked, Astray> {
+/// Follows `path`, which is absolute, from the root of the file system. So nothing on the way is taken for granted.
+pub(super) fn walk(path: &Path) -> Result<Walked, Astray> {
     let mut walk = Walk {
-        here: start.to_owned(),
+        here: PathBuf::new(),
         kind: Kind::Folder,
         passed: Vec::new(),
         identities: Vec::new(),
         ahead: Vec::new(),
         links: Vec::new(),
     };
-    walk.turn_to(asked)?;
+    if !path.is_absolute() {
+        return Err(walk.astray("it is neither relative nor absolute"));
+    }
+    walk.turn_to(path);
     let mut steps = 0;
     while let Some(name) = walk.ahead.pop() {
         steps += 1;
@@ -131,11 +144,9 @@ impl Walk {
     }
 
     /// Puts the names of `path` before those that are still ahead.
-    fn turn_to(&mut self, path: &Path) -> Result<(), Astray> {
+    fn turn_to(&mut self, path: &Path) {
         if path.is_absolute() {
             self.here = path.ancestors().last().unwrap_or(path).to_owned();
-        } else if path.has_root() || matches!(path.components().next(), Some(Component::Prefix(_))) {
-            return Err(self.astray("it is neither relative nor absolute"));
         }
         for part in path.components().rev() {
             match part {
@@ -144,7 +155,6 @@ impl Walk {
                 Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
             }
         }
-        Ok(())
     }
 
     fn step(&mut self, name: OsString) -> Result<(), Astray> {
@@ -195,7 +205,10 @@ impl Walk {
             );
         }
         match fs::read_link(link) {
-            Ok(target) => self.turn_to(&target),
+            Ok(target) => {
+                self.turn_to(&target);
+                Ok(())
+            }
             Err(error) => {
                 Err(self.astray(format!("a symbolic link in it cannot be followed: {}", said(&error))))
             }

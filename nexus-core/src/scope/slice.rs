@@ -87,7 +87,7 @@ impl Fence {
 
 impl<'s> Piece<'s> {
     fn new(slice: &'s WriteSlice, path: PathBuf) -> Self {
-        let walked = walk(&path, &path).ok();
+        let walked = walk(&path).ok();
         let exists = path.symlink_metadata().is_ok();
         let identities = walked.map(|walked| walked.identities).unwrap_or_default();
         Self { slice, key: key_of(&path), path, identities, exists }
