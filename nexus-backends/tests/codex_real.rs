@@ -20,3 +20,5 @@ mod account;
 mod fence;
 #[path = "codex_real/record.rs"]
 mod record;
+#[path = "codex_real/tools.rs"]
+mod tools;

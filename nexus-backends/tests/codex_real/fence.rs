@@ -88,3 +88,39 @@ async fn what_the_fence_ends_at_once_is_in_the_ledger() {
     assert_eq!(result.effects, Effects::Read);
     assert!(!stage.path("work/denied").exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn no_tool_inside_a_fence_reads_a_login_that_lies_in_a_file() {
+    const CANARY: &str = "canary-of-a-login";
+    for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
+        for model in ["gpt-5.5", "gpt-6.1-sol"] {
+            let stage = Stage::new(Scenario::text(""));
+            let login = stage.write("nexus/auth/openai-codex.json", CANARY);
+            std::os::unix::fs::symlink(stage.path("nexus"), stage.path("link")).unwrap();
+            std::fs::create_dir(stage.path("data")).unwrap();
+            let link = stage.path("link/auth/openai-codex.json");
+            let command = format!(
+                "cat {} {}; touch here; touch {}/there; touch {}/no",
+                login.display(),
+                link.display(),
+                stage.path("data").display(),
+                stage.path("home").display(),
+            );
+            let stage = stage.playing(Scenario::tool_then_text(ToolCall::shell(command), "Tried."));
+            let request = TurnRequest::new("Try.").with_model(model).with_tool_access(access);
+            let ran = stage.run(request.with_extra_root(stage.path("data"))).await;
+            assert_eq!(ran.result().text, "Tried.", "{access:?} {model}");
+            let calls = stage.calls();
+            let told = calls.last().unwrap().conversation.tool_results().join("\n");
+            // Where there is no fence the same command reads it: so it would be seen.
+            let is_fenced = access != ToolAccess::Unrestricted;
+            assert_eq!(told.contains(CANARY), !is_fenced, "{access:?} {model}: {told}");
+            assert_eq!(told.contains("Permission denied"), is_fenced, "{access:?} {model}: {told}");
+            // The rest of the fence is as it is without a login to hide.
+            let writes = access != ToolAccess::ReadOnly;
+            let there = ["work/here", "data/there", "home/no"].map(|path| stage.path(path).exists());
+            assert_eq!(there, [writes, writes, !is_fenced], "{access:?} {model}: {told}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use nexus_core::{AppliedEffort, ErrorKind, PromptBlock, ToolAccess, TurnRequest};
 use serde_json::{Value, json};
 
-use super::{session::KeptSession, translate::Script};
+use super::{fence::Fence, session::KeptSession, translate::Script};
 use crate::delegated::conversation::TurnPlan;
 use crate::turn::Failure;
 
@@ -19,6 +19,9 @@ const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp
 /// Stands in for the harness's instructions, all about its tools, in a turn that has none.
 const NO_TOOLS: &str = "Answer the user in text. There are no tools.";
 
+/// Stands in for them in a turn that has the caller's alone.
+const CALLERS_TOOLS: &str = "Answer the user. You have the tools that are listed, and no others.";
+
 /// The requests of a turn.
 ///
 /// # Errors
@@ -27,24 +30,24 @@ const NO_TOOLS: &str = "Answer the user in text. There are no tools.";
 /// cannot prepare.
 pub(super) fn script(
     plan: &TurnPlan,
+    fence: &Fence,
     resumed: Option<&KeptSession>,
     effort: Option<AppliedEffort>,
 ) -> Result<Script, Failure> {
     let request = &*plan.request;
-    let (sandbox_mode, sandbox) = sandbox(request.tool_access);
-    let mut thread = json!({
-        "cwd": plan.working_directory,
-        "approvalPolicy": "never",
-        "sandbox": sandbox_mode,
-    });
+    let mut thread = json!({ "cwd": plan.working_directory, "approvalPolicy": "never" });
+    if let Some(sandbox) = fence.mode() {
+        thread["sandbox"] = json!(sandbox);
+    }
     if let Some(model) = &request.model {
         thread["model"] = json!(model.as_str());
     }
     let mut system = request.system.as_deref();
     if request.tool_access == ToolAccess::ScopedOnly {
-        // Without tools the program would send its own instructions twice to some models; ours take their place.
+        // Without its tools the program would send its own instructions twice to some models; ours take their place.
         thread["baseInstructions"] = json!("");
-        system = Some(system.unwrap_or(NO_TOOLS));
+        let stand_in = if plan.tools.is_some() { CALLERS_TOOLS } else { NO_TOOLS };
+        system = Some(system.unwrap_or(stand_in));
     }
     if let Some(system) = system {
         thread["developerInstructions"] = json!(system);
@@ -69,16 +72,7 @@ pub(super) fn script(
     if let Some(effort) = effort {
         turn["effort"] = json!(effort.applied.as_str());
     }
-    Ok(Script { thread_method, thread, turn, sandbox })
-}
-
-/// The fence of an access level: as it is asked for, and as the answer names it.
-fn sandbox(access: ToolAccess) -> (&'static str, &'static str) {
-    match access {
-        ToolAccess::ScopedOnly | ToolAccess::ReadOnly => ("read-only", "readOnly"),
-        ToolAccess::WorkspaceWrite => ("workspace-write", "workspaceWrite"),
-        ToolAccess::Unrestricted => ("danger-full-access", "dangerFullAccess"),
-    }
+    Ok(Script { thread_method, thread, turn, fence: fence.words() })
 }
 
 fn input(request: &TurnRequest) -> Result<Vec<Value>, Failure> {

@@ -18,10 +18,11 @@ pub(super) fn capabilities() -> Capabilities {
     capabilities.system = Support::Yes;
     capabilities.output = OutputSupport::Native;
     capabilities.resume = Support::Yes;
+    capabilities.caller_tools = Support::Yes;
     capabilities.harness_tools = Support::Yes;
     capabilities.extra_roots = Support::Yes;
     capabilities.efforts = EFFORTS.to_vec();
-    // Without tools the program offers the model none, and refuses the calls it makes all the same.
+    // The program offers the model none of its own tools, and refuses the calls it makes all the same.
     capabilities.access.scoped_only = AccessSupport::Kept(Fence::Vendor);
     capabilities.access.read_only = AccessSupport::Kept(Fence::Os);
     capabilities.access.workspace_write = AccessSupport::Kept(Fence::Os);

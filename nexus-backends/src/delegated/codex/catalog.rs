@@ -1,6 +1,6 @@
 //! The program's own list of models: what each takes, and which tools each is given.
 //!
-//! Some tools have no switch but the model's entry, so a turn without tools runs on an edited entry. Source:
+//! Some tools have no switch but the model's entry, so a turn without the program's own tools runs on an edited entry. Source:
 //! `codex debug models --bundled` of 0.169.0, and the tools that a loopback model was offered with it.
 
 use std::{
@@ -81,7 +81,7 @@ impl Entry<'_> {
     }
 
     /// A list that holds this model alone, with none of the program's tools.
-    pub(super) fn list_without_tools(&self) -> Value {
+    pub(super) fn list_without_own_tools(&self) -> Value {
         let mut entry = self.0.clone();
         let edits = [
             ("apply_patch_tool_type", Value::Null),
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn an_edited_entry_keeps_everything_but_the_tools() {
-        let list = catalog().entry("old").unwrap().list_without_tools();
+        let list = catalog().entry("old").unwrap().list_without_own_tools();
         assert_eq!(list["models"][0]["shell_type"], "disabled");
         assert_eq!(list["models"][0]["use_responses_lite"], true);
         assert_eq!(list["models"].as_array().unwrap().len(), 1);

@@ -11,7 +11,9 @@ use std::{
 use nexus_core::{ToolAccess, TurnRequest};
 use serde_json::{Map, Value, json};
 
+use super::{fence::Fence, tools};
 use crate::delegated::{
+    caller_tools::{self, CallerTools},
     environment::{Environment, EnvironmentError, NetworkSettings},
     settings::{Billing, Settings},
 };
@@ -117,6 +119,8 @@ impl Provider<'_> {
 /// If it cannot be written as TOML, which no value of ours causes.
 pub(super) fn configuration(
     request: &TurnRequest,
+    fence: &Fence,
+    tools: Option<&CallerTools>,
     provider: &Provider<'_>,
     folders: &Folders,
     host_home: Option<&str>,
@@ -137,26 +141,26 @@ pub(super) fn configuration(
         "shell_environment_policy": {
             "inherit": "all",
             "ignore_default_excludes": true,
-            "exclude": [TOKEN_VARIABLE, "CODEX_HOME"],
+            "exclude": [TOKEN_VARIABLE, caller_tools::TOKEN_VARIABLE, "CODEX_HOME"],
         },
         "model_providers": { "nexus": provider.table() },
     });
     if let Some(home) = host_home {
         config["shell_environment_policy"]["set"] = json!({ "HOME": home });
     }
-    match request.tool_access {
-        ToolAccess::ScopedOnly => merge(&mut config, without_tools(folders)),
-        ToolAccess::WorkspaceWrite => {
-            let roots: Vec<_> = request.extra_roots.iter().map(|root| absolute(root)).collect();
-            config["sandbox_workspace_write"] = json!({ "writable_roots": roots, "exclude_slash_tmp": true });
-        }
-        ToolAccess::ReadOnly | ToolAccess::Unrestricted => {}
+    if request.tool_access == ToolAccess::ScopedOnly {
+        merge(&mut config, without_own_tools(folders));
+    }
+    merge(&mut config, fence.configuration());
+    if let Some(tools) = tools {
+        merge(&mut config, tools::configuration(tools));
     }
     toml::to_string(&config)
 }
 
-/// Everything that leaves a tool out, or an instruction about tools. The rest is in the model's entry.
-fn without_tools(folders: &Folders) -> Value {
+/// Everything that leaves a tool of the program's own out, or an instruction about them. The rest is in the model's
+/// entry.
+fn without_own_tools(folders: &Folders) -> Value {
     json!({
         "model_catalog_json": folders.models(),
         "web_search": "disabled",

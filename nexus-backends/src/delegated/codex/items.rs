@@ -6,7 +6,8 @@ use nexus_core::{
 };
 use serde_json::{Value, json};
 
-use super::wire::Item;
+use super::{tools, translate::Setting, wire::Item};
+use crate::delegated::caller_tools::{CallerTools, SERVER};
 
 /// A tool call, as an item shows it.
 #[derive(Debug)]
@@ -23,7 +24,8 @@ pub(super) struct ItemCall {
 
 impl ItemCall {
     /// Reads an item; `None` if it is no tool call.
-    pub(super) fn read(item: Item, access: ToolAccess) -> Option<Self> {
+    pub(super) fn read(item: Item, setting: &Setting) -> Option<Self> {
+        let access = setting.access;
         Some(match item {
             Item::CommandExecution { id, command, cwd, source, status, aggregated_output, exit_code } => {
                 let name = match source.as_deref() {
@@ -42,11 +44,21 @@ impl ItemCall {
                 Self::harness(id, "apply_patch", Effects::Wrote, arguments).ended(&status, Vec::new())
             }
             Item::McpToolCall { id, server, tool, arguments, status, result, error } => {
-                let name = format!("mcp__{server}__{tool}");
                 let output = result.as_ref().map(mcp_output).unwrap_or_default();
                 let error = error.as_ref().and_then(|error| error.get("message")).and_then(Value::as_str);
                 let output = output.into_iter().chain(error.map(ToolContent::text)).collect();
-                Self::harness(id, &name, Effects::Unknown, arguments).ended(&status, output)
+                let callers = setting.tools.as_ref().filter(|own| server == SERVER && tools::has(own, &tool));
+                match callers {
+                    Some(own) => {
+                        Self::callers(own, id, &tool, arguments).ended(&status, output).denied_by(own)
+                    }
+                    None => {
+                        let is_helper = tools::is_helper(&server, &tool);
+                        let effects = if is_helper { Effects::None } else { Effects::Unknown };
+                        let name = if is_helper { tool } else { format!("mcp__{server}__{tool}") };
+                        Self::harness(id, &name, effects, arguments).ended(&status, output)
+                    }
+                }
             }
             Item::CollabAgentToolCall { id, tool, status, prompt, receiver_thread_ids, agents_states } => {
                 let arguments = json!({ "prompt": prompt, "agents": receiver_thread_ids });
@@ -78,6 +90,20 @@ impl ItemCall {
             | Item::ContextCompaction {}
             | Item::Silent {} => return None,
         })
+    }
+
+    fn callers(tools: &CallerTools, id: String, name: &str, arguments: Value) -> Self {
+        let arguments = if arguments.is_null() { json!({}) } else { arguments };
+        let effects = tools.effects(name);
+        Self { origin: ToolOrigin::Caller, ..Self::harness(id, name, effects, arguments) }
+    }
+
+    /// A call that ended as failed may have been denied: the session knows.
+    fn denied_by(mut self, tools: &CallerTools) -> Self {
+        if self.status == ToolCallStatus::Failed && tools.was_denied(&self.name, &self.arguments) {
+            self.status = ToolCallStatus::Denied;
+        }
+        self
     }
 
     fn harness(id: String, name: &str, effects: Effects, arguments: Value) -> Self {
@@ -159,6 +185,7 @@ fn snake_case(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::delegated::codex::tests::setting;
 
     #[test]
     fn a_command_in_a_read_only_fence_only_reads() {
@@ -169,7 +196,8 @@ mod tests {
     #[test]
     fn a_status_that_nobody_knows_is_no_success() {
         let item = json!({ "type": "commandExecution", "id": "c", "command": "x", "status": "novel" });
-        let call = ItemCall::read(serde_json::from_value(item).unwrap(), ToolAccess::ReadOnly).unwrap();
+        let call =
+            ItemCall::read(serde_json::from_value(item).unwrap(), &setting(ToolAccess::ReadOnly)).unwrap();
         assert_eq!(call.status, ToolCallStatus::Failed);
     }
 

@@ -5,22 +5,40 @@
 //! | `args` | the arguments, and the requests on standard input |
 //! | `home` | the private home of a run: configuration and environment |
 //! | `capabilities` | what the program can do, and who keeps it inside |
+//! | `fence` | the program's sandbox at each access level |
 //! | `program`, `catalog` | where the program is, its version, its models |
 //! | `wire` | what the program writes, in its words |
+//! | `tools` | the caller's tools: as the program is told about them, and as it names them |
 //! | `translate` | the exchange, line by line: `messages`, `items`, `tally`, `limits` and `failure` each read a part |
 //! | `record`, `session` | the program's own record of a conversation: read at the end, kept for later |
 //!
 //! The token reaches the program in its environment alone, by a provider entry of our own; there is no
 //! `auth.json`, and nothing that could refresh a token. It cannot be used up or lost by a run.
 //!
-//! The program's own sandbox, as the levels ask for it, fences writing and the network, not reading. So at every
-//! level with a shell, `ReadOnly` included, a command can read Nexus's own logins where they lie in files
-//! (`$NEXUS_HOME/auth`). A keyring keeps them from that folder.
+//! The caller's tools are a server in the program's configuration, on loopback. A conversation does not open without
+//! it, and the prompt is not sent before the program has listed every tool of the scope. Its token is in the
+//! environment alone as well, and no command sees it. Whatever the model, the tools stand in its list by their names in
+//! the namespace `mcp__nexus`, where each letter that is no ASCII letter, digit or `_` becomes `_`, and of two names
+//! that so become one each gets a hash; what is renamed is told by a warning. A result begins with how long the call
+//! took, in the program's words; one of up to 1 MiB is not cut. A call may take as long as the turn.
+//!
+//! In `ScopedOnly` nothing else is offered, but for three helpers that the program adds wherever there is a server:
+//! `list_mcp_resources`, `list_mcp_resource_templates` and `read_mcp_resource`. They reach that server alone, which has
+//! no resources. What the model calls all the same the program refuses by itself, so that it reaches nobody: `unsupported
+//! call: exec_command`, `unsupported custom tool call: apply_patch`, and for a tool of the caller's that is out of scope
+//! `unsupported call: mcp__nexusNAME`.
+//!
+//! The program's own sandbox, as the levels ask for it, fences writing and the network, not reading. Logins of Nexus's
+//! own that lie in files (`$NEXUS_HOME/auth`) are denied to commands, patches and pictures in `ReadOnly` and
+//! `WorkspaceWrite`, by a permission profile that is the same sandbox but for that folder. There is no such fence in
+//! `Unrestricted`; and a command that may write where the folder lies can move a folder above it, which a later command
+//! reads. A keyring keeps them from that folder.
 
 mod args;
 mod capabilities;
 mod catalog;
 mod failure;
+mod fence;
 mod home;
 mod items;
 mod limits;
@@ -31,6 +49,7 @@ mod session;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod tools;
 mod translate;
 mod wire;
 
@@ -45,12 +64,14 @@ use serde_json::{Map, Value};
 
 use self::{
     catalog::Catalog,
+    fence::Fence,
     home::{Folders, Provider, TOKEN_VARIABLE},
     session::{KeptSession, SessionKeeper},
-    translate::{AppServer, EffortChoice},
+    translate::{AppServer, EffortChoice, Setting},
 };
 use super::{
     backend::DelegatedBackend,
+    caller_tools,
     conversation::{Attempt, Cli, Prepared, TurnPlan},
     environment::Environment,
     executable::{Executable, ExecutableError},
@@ -157,6 +178,7 @@ impl Codex {
     fn write_home(
         &self,
         plan: &TurnPlan,
+        fence: &Fence,
         home: &RunHome,
         provider: &Provider<'_>,
         catalog: Option<&Catalog>,
@@ -172,13 +194,16 @@ impl Codex {
                 let reason = "codex does not list its models, so its tools cannot be left out";
                 return Err(Failure::new(ErrorKind::Unsupported, reason));
             };
-            home.write("codex/models.json", entry.list_without_tools().to_string()).map_err(unwritable)?;
+            home.write("codex/models.json", entry.list_without_own_tools().to_string())
+                .map_err(unwritable)?;
         }
         let host_home = match request.tool_access {
             ToolAccess::ScopedOnly => None,
             _ => self.environment.0.get("HOME").map(String::as_str).filter(|home| !home.is_empty()),
         };
-        let configuration = home::configuration(request, provider, &folders, host_home).map_err(invalid)?;
+        let configuration =
+            home::configuration(request, fence, plan.tools.as_ref(), provider, &folders, host_home)
+                .map_err(invalid)?;
         home.write("codex/config.toml", configuration).map_err(unwritable)?;
         Ok(())
     }
@@ -225,7 +250,12 @@ impl Cli for Codex {
         // The program takes whatever is in its environment to the end, and asks for nothing else.
         let term = Term { run: plan.lifetime(), margin: Duration::ZERO };
         let lease = self.borrow(term).await?;
-        let warnings = program::version_warning(&version).into_iter().chain(lease.shortfall(term)).collect();
+        let renamed = plan.tools.as_ref().and_then(tools::renamed);
+        let warnings = program::version_warning(&version)
+            .into_iter()
+            .chain(lease.shortfall(term))
+            .chain(renamed)
+            .collect();
 
         let keeper = match &request.session {
             SessionMode::Ephemeral => None,
@@ -241,25 +271,39 @@ impl Cli for Codex {
             false => None,
         };
         let effort = Self::effort(plan, catalog.as_deref());
-        let script = args::script(plan, resumed.as_ref(), effort.effort)?;
+        let fence = Fence::new(request, plan.login_folders())?;
+        let script = args::script(plan, &fence, resumed.as_ref(), effort.effort)?;
         let account = lease.credential().account.as_deref();
         let provider = Provider { settings: &self.settings, account, version: Some(&version) };
-        self.write_home(plan, &home, &provider, catalog.as_deref())?;
+        self.write_home(plan, &fence, &home, &provider, catalog.as_deref())?;
 
         let mut environment = home::environment(&self.environment.0, &self.settings, Some(request), &folders)
             .map_err(invalid)?;
+        let redactor = Redactor::new([lease.credential().token.expose()]);
         environment.set(TOKEN_VARIABLE, lease.credential().token.expose()).map_err(invalid)?;
+        if let Some(tools) = &plan.tools {
+            redactor.learn(tools.token().expose());
+            environment.set(caller_tools::TOKEN_VARIABLE, tools.token().expose()).map_err(invalid)?;
+            // Its client would ask a proxy for loopback, too, and show it the token.
+            environment.bypass_proxies("127.0.0.1").map_err(invalid)?;
+        }
         let invocation = Invocation::new(executable, &plan.working_directory)
             .arguments(args::ARGUMENTS)
             .environment(environment)
             .stdin(StdinMode::Open)
             .display_only(translate::is_display_only);
-        let conversation = AppServer::new(plan.backend.clone(), script, request.tool_access, effort, keeper);
+        let setting = Setting {
+            backend: plan.backend.clone(),
+            access: request.tool_access,
+            tools: plan.tools.clone(),
+            effort,
+            keeper,
+        };
         Ok(Prepared {
             invocation,
-            conversation,
+            conversation: AppServer::new(setting, script),
             home: Some(home),
-            redactor: Redactor::new([lease.credential().token.expose()]),
+            redactor,
             lent: Lent::Lease(lease),
             queue: Queue::none(),
             warnings,

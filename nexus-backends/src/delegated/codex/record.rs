@@ -12,13 +12,13 @@ use std::{
 };
 
 use nexus_core::{
-    CallId, ToolAccess, ToolCallStatus, ToolContent, TurnEvent,
+    CallId, Effects, ToolCallStatus, ToolContent, TurnEvent,
     turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{items::harness_effects, wire::Problem};
+use super::{items::harness_effects, tools, translate::Setting, wire::Problem};
 
 /// Longest line of the record that is read, in bytes; a longer one is passed over.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -57,6 +57,8 @@ pub(super) enum RecordedEnd {
 #[derive(Debug)]
 struct RecordedCall {
     id: String,
+    /// Whose tool it is, where the model knows it under a server's name.
+    namespace: Option<String>,
     name: String,
     arguments: Value,
     output: Option<String>,
@@ -107,7 +109,8 @@ impl Record {
                 let arguments = text(item, "arguments").or_else(|| text(item, "input")).unwrap_or_default();
                 let arguments = serde_json::from_str(&arguments).unwrap_or(Value::String(arguments));
                 let name = text(item, "name").unwrap_or_default();
-                self.calls.push(RecordedCall { id, name, arguments, output: None });
+                let namespace = text(item, "namespace");
+                self.calls.push(RecordedCall { id, namespace, name, arguments, output: None });
             }
             "function_call_output" | "custom_tool_call_output" => {
                 if let Some(call) = self.calls.iter_mut().rev().find(|call| call.id == id) {
@@ -120,25 +123,28 @@ impl Record {
 
     /// The events of calls that were not `seen` live. A script is left out where calls it made were seen:
     /// they stand for it.
-    pub(super) fn unseen_calls(
-        self,
-        seen: &HashMap<String, CallId>,
-        access: ToolAccess,
-        mut name_call: impl FnMut(&str) -> CallId,
-    ) -> Vec<TurnEvent> {
+    pub(super) fn unseen_calls(self, seen: &HashMap<String, CallId>, setting: &Setting) -> Vec<TurnEvent> {
         let scripts_were_seen = seen.keys().any(|id| id.starts_with("exec-"));
         let mut events = Vec::new();
         for call in self.calls {
-            let is_script = matches!(call.name.as_str(), "exec" | "wait");
+            let callers =
+                setting.tools.as_ref().filter(|_| call.namespace.as_deref() == Some(tools::NAMESPACE));
+            let is_script = callers.is_none() && matches!(call.name.as_str(), "exec" | "wait");
             if seen.contains_key(&call.id) || (is_script && scripts_were_seen) {
                 continue;
             }
-            let id = name_call(&call.id);
-            let effects = harness_effects(&call.name, access);
-            events.push(ToolCallStarted::new(id.clone(), &*call.name, ToolOrigin::Harness, effects).into());
+            let id = CallId::from(call.id.as_str());
+            let (origin, effects) = match callers {
+                // It was answered, but not by the caller.
+                Some(_) if call.output.is_some() => (ToolOrigin::Caller, Effects::None),
+                Some(own) => (ToolOrigin::Caller, own.effects(&call.name)),
+                None => (ToolOrigin::Harness, harness_effects(&call.name, setting.access)),
+            };
+            events.push(ToolCallStarted::new(id.clone(), &*call.name, origin, effects).into());
             events.push(ToolCallArguments::new(id.clone(), call.arguments).into());
             if let Some(output) = call.output {
-                let status = status(&call.name, &output);
+                let status =
+                    if callers.is_some() { tools::refusal(&output) } else { status(&call.name, &output) };
                 events.push(ToolCallFinished::new(id, status, vec![ToolContent::text(output)]).into());
             }
         }

@@ -1,14 +1,18 @@
 //! What the translation makes of output that no program should write, and what a run's home holds.
 
+mod tools;
+
 use nexus_core::{BuildContext, Phase, ToolAccess, TurnEvent, TurnRequest};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
+    fence::{Fence, FenceWords},
     home::{self, Folders, Provider, TOKEN_VARIABLE},
-    translate::{AppServer, EffortChoice, Script},
+    translate::{AppServer, EffortChoice, Script, Setting},
 };
 use crate::delegated::{
+    caller_tools::CallerTools,
     conversation::{Conversation as _, Polite, ProcessEnd, Step, Verdict},
     settings::Settings,
 };
@@ -17,11 +21,18 @@ const THREAD: &str = "01a1fc19-aba2-7352-853f-2aa20452b5bd";
 const RECORDING: &str = include_str!("../../../tests/transcripts/codex/app-server/fail-cut-once.jsonl");
 
 fn script() -> Script {
-    Script { thread_method: "thread/start", thread: json!({}), turn: json!({}), sandbox: "readOnly" }
+    let fence = FenceWords { sandbox: "readOnly", profile: None };
+    Script { thread_method: "thread/start", thread: json!({}), turn: json!({}), fence }
+}
+
+/// A setting with nothing special.
+pub(super) fn setting(access: ToolAccess) -> Setting {
+    let effort = EffortChoice::default();
+    Setting { backend: "codex-cli".into(), access, tools: None, effort, keeper: None }
 }
 
 fn server() -> AppServer {
-    AppServer::new("codex-cli".into(), script(), ToolAccess::ReadOnly, EffortChoice::default(), None)
+    AppServer::new(setting(ToolAccess::ReadOnly), script())
 }
 
 /// A server whose turn runs.
@@ -177,9 +188,14 @@ fn settings(value: Value) -> Settings {
 }
 
 fn configuration(request: &TurnRequest, settings: &Settings) -> String {
+    configuration_with(request, None, settings)
+}
+
+fn configuration_with(request: &TurnRequest, tools: Option<&CallerTools>, settings: &Settings) -> String {
     let provider = Provider { settings, account: Some("the-account"), version: Some("0.169.0") };
     let folders = Folders::below(std::path::Path::new("/run"));
-    home::configuration(request, &provider, &folders, Some("/home/user")).unwrap()
+    let fence = Fence::new(request, []).unwrap();
+    home::configuration(request, &fence, tools, &provider, &folders, Some("/home/user")).unwrap()
 }
 
 #[test]

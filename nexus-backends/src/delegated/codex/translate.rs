@@ -1,7 +1,8 @@
 //! Reads what `codex app-server` writes, and says what to write back.
 //!
-//! The exchange: `initialize`, then `thread/start` or `thread/resume`, then `turn/start`; the turn's news until
-//! `turn/completed`, whose status and typed error are the verdict. What the live protocol leaves out is read
+//! The exchange: `initialize`, then `thread/start` or `thread/resume`; where the caller brought tools,
+//! `mcpServerStatus/list`, so that nothing is asked of a model that does not have them; then `turn/start`; the turn's
+//! news until `turn/completed`, whose status and typed error are the verdict. What the live protocol leaves out is read
 //! from the program's own record at the end.
 
 mod news;
@@ -16,13 +17,18 @@ use serde_json::{Value, json};
 
 use super::{
     failure,
+    fence::FenceWords,
     messages::{Messages, Names},
     record::{self, Record, RecordedEnd},
     session::{KeptSession, SessionKeeper},
     tally::Tally,
+    tools,
     wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNews},
 };
-use crate::delegated::conversation::{Conversation, Polite, ProcessEnd, Repair, Step};
+use crate::delegated::{
+    caller_tools::{CallerTools, SERVER},
+    conversation::{Conversation, Polite, ProcessEnd, Repair, Step},
+};
 use crate::turn::Failure;
 
 /// What the program is asked, made ready before it runs.
@@ -35,7 +41,7 @@ pub(crate) struct Script {
     /// The parameters of `turn/start`, but for the name of the conversation.
     pub(super) turn: Value,
     /// The fence that the answer to the first must name.
-    pub(super) sandbox: &'static str,
+    pub(super) fence: FenceWords,
 }
 
 /// How hard the model is asked to think, and what the caller should know about it.
@@ -47,14 +53,26 @@ pub(super) struct EffortChoice {
     pub(super) warning: Option<String>,
 }
 
+/// What a process belongs to.
+#[derive(Debug)]
+pub(super) struct Setting {
+    /// The backend, which resume handles name.
+    pub(super) backend: BackendId,
+    /// What the agent may do, which says what its calls may have changed.
+    pub(super) access: ToolAccess,
+    /// The caller's tools, if there are any.
+    pub(super) tools: Option<CallerTools>,
+    /// How hard the model is asked to think.
+    pub(super) effort: EffortChoice,
+    /// Keeps the conversation, if it is to be kept.
+    pub(super) keeper: Option<SessionKeeper>,
+}
+
 /// One process of `codex app-server`.
 #[derive(Debug)]
 pub(crate) struct AppServer {
-    backend: BackendId,
+    setting: Setting,
     script: Script,
-    access: ToolAccess,
-    effort: EffortChoice,
-    keeper: Option<SessionKeeper>,
     next_request: u64,
     asked: BTreeMap<u64, Asked>,
     phase: Phase,
@@ -83,6 +101,7 @@ pub(crate) struct AppServer {
 enum Asked {
     Initialize,
     Thread,
+    Tools,
     Turn,
     Interrupt,
 }
@@ -98,19 +117,10 @@ impl Asked {
 
 impl AppServer {
     /// A process that is about to run `script`.
-    pub(super) fn new(
-        backend: BackendId,
-        script: Script,
-        access: ToolAccess,
-        effort: EffortChoice,
-        keeper: Option<SessionKeeper>,
-    ) -> Self {
+    pub(super) fn new(setting: Setting, script: Script) -> Self {
         Self {
-            backend,
+            setting,
             script,
-            access,
-            effort,
-            keeper,
             next_request: 0,
             asked: BTreeMap::new(),
             phase: Phase::Start,
@@ -164,7 +174,19 @@ impl AppServer {
                     self.turns.push(news.turn.id);
                 }
             }
+            (Asked::Tools, listed) => {
+                match self.setting.tools.as_ref().and_then(|own| tools::unready(own, listed)) {
+                    Some(failure) => step.failed(failure),
+                    None => self.begin_turn(step),
+                }
+            }
             (Asked::Interrupt, _) => {}
+            (Asked::Thread, Err(error)) => {
+                let tools = self.setting.tools.as_ref();
+                let unavailable = tools.and_then(|own| tools::not_connected(own, &error));
+                let other = || refused(asked, self.script.thread_method, &error);
+                step.failed(unavailable.unwrap_or_else(other));
+            }
             (asked, Err(error)) => step.failed(refused(asked, self.script.thread_method, &error)),
         }
     }
@@ -178,18 +200,30 @@ impl AppServer {
             }
         };
         let sandbox = opened.sandbox.map(|sandbox| sandbox.kind).unwrap_or_default();
-        if sandbox != self.script.sandbox {
-            let asked = self.script.sandbox;
-            let message = format!("the fence is {sandbox:?} where {asked:?} was asked for; nothing was sent");
+        let profile = opened.active_permission_profile.map(|profile| profile.id);
+        let FenceWords { sandbox: asked, profile: asked_profile } = self.script.fence;
+        if sandbox != asked || asked_profile.is_some_and(|asked| profile.as_deref() != Some(asked)) {
+            let message = format!(
+                "the fence is {sandbox:?} of profile {profile:?} where {asked:?} of profile {asked_profile:?} was asked \
+                 for; nothing was sent"
+            );
             return step.failed(Failure::new(ErrorKind::Unsupported, message));
         }
         step.model = opened.model.map(Into::into);
-        step.effort = self.effort.effort;
-        step.events.extend(self.effort.warning.take().map(TurnEvent::warning));
+        step.effort = self.setting.effort.effort;
+        step.events.extend(self.setting.effort.warning.take().map(TurnEvent::warning));
         step.version = opened.thread.cli_version;
         let session = KeptSession::new(&opened.thread.id, opened.thread.path.as_deref());
-        step.resume = session.map(|session| session.into_handle(self.backend.clone()));
-        self.thread = Some(opened.thread.id);
+        step.resume = session.map(|session| session.into_handle(self.setting.backend.clone()));
+        let thread = self.thread.insert(opened.thread.id).clone();
+        if self.setting.tools.is_none() {
+            return self.begin_turn(step);
+        }
+        let params = json!({ "threadId": thread, "serverName": SERVER, "detail": "toolsAndAuthOnly" });
+        self.ask(Asked::Tools, "mcpServerStatus/list", &params, step);
+    }
+
+    fn begin_turn(&mut self, step: &mut Step) {
         let turn = self.script.turn.take();
         self.ask_turn(turn, step);
     }
@@ -215,12 +249,12 @@ impl AppServer {
             let turns = self.turns.iter().cloned().collect();
             let mut record = Record::read(&path, &turns);
             let end = record.end.take();
-            let events = record.unseen_calls(&self.calls, self.access, |id| CallId::from(id));
+            let events = record.unseen_calls(&self.calls, &self.setting);
             step.events.extend(events);
             if !self.is_over {
                 self.judge(end, step);
             }
-            if let Some(keeper) = &self.keeper
+            if let Some(keeper) = &self.setting.keeper
                 && let Err(error) = keeper.keep(&sessions, &path)
             {
                 step.event(TurnEvent::warning(format!("the conversation could not be kept: {error}")));
@@ -336,7 +370,7 @@ fn refused(asked: Asked, thread_method: &str, error: &RpcError) -> Failure {
         // Source: recording prompt-too-long.
         Asked::Turn if reason == Some("input_too_large") => ErrorKind::InvalidRequest,
         Asked::Thread | Asked::Turn => ErrorKind::InvalidRequest,
-        Asked::Initialize | Asked::Interrupt => ErrorKind::Protocol,
+        Asked::Initialize | Asked::Tools | Asked::Interrupt => ErrorKind::Protocol,
     };
     Failure::new(kind, error.message.clone())
 }

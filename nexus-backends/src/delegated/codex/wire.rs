@@ -3,7 +3,9 @@
 //! Source: the schema that `codex app-server generate-json-schema` of 0.169.0 prints, and what was observed
 //! with that version. Fields that are not used are not named; unknown ones are ignored.
 
-use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
 /// One line.
@@ -40,6 +42,30 @@ pub(super) struct ThreadOpened {
     pub(super) model: Option<String>,
     #[serde(default)]
     pub(super) sandbox: Option<Sandbox>,
+    #[serde(default)]
+    pub(super) active_permission_profile: Option<PermissionProfile>,
+}
+
+/// The answer to `mcpServerStatus/list`.
+#[derive(Debug, Deserialize)]
+pub(super) struct ServerList {
+    #[serde(default)]
+    pub(super) data: Vec<ServerStatus>,
+}
+
+/// A server of tools, as it is connected to a conversation.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ServerStatus {
+    pub(super) name: String,
+    /// Such as `connected` or `failed`.
+    #[serde(default)]
+    pub(super) runtime_status: Option<String>,
+    /// Its tools, by their own names.
+    #[serde(default)]
+    pub(super) tools: BTreeMap<String, IgnoredAny>,
+    #[serde(default)]
+    pub(super) tools_error: Option<String>,
 }
 
 /// A conversation.
@@ -59,6 +85,12 @@ pub(super) struct Thread {
 pub(super) struct Sandbox {
     #[serde(rename = "type")]
     pub(super) kind: String,
+}
+
+/// What a fence was made from.
+#[derive(Debug, Deserialize)]
+pub(super) struct PermissionProfile {
+    pub(super) id: String,
 }
 
 /// The answer to `turn/start`, and the parameters of `turn/started` and `turn/completed`.

@@ -148,7 +148,7 @@ impl AppServer {
     }
 
     fn tool(&mut self, item: Item, parent: Option<CallId>, is_complete: bool, step: &mut Step) {
-        let Some(call) = ItemCall::read(item, self.access) else { return };
+        let Some(call) = ItemCall::read(item, &self.setting) else { return };
         let is_new = !self.calls.contains_key(&call.id);
         let name = self.name_call(&call.id);
         if is_new {

@@ -1,0 +1,142 @@
+//! The fence of an access level, in the program's words: one of its own sandboxes, or where there are logins to hide, a
+//! permission profile of ours that is the same sandbox but for that folder.
+//!
+//! Source: what commands, patches and pictures could reach under codex 0.169.0 with each of them.
+
+use std::path::{Path, PathBuf};
+
+use nexus_core::{ErrorKind, ToolAccess, TurnRequest};
+use serde_json::{Map, Value, json};
+
+use super::home::absolute;
+use crate::turn::Failure;
+
+/// The name of our profile.
+const PROFILE: &str = "nexus";
+
+/// What a turn's tools may touch.
+#[derive(Debug)]
+pub(super) struct Fence {
+    access: ToolAccess,
+    /// What no tool may read, where the level has a fence.
+    hidden: Vec<String>,
+    /// What may be written beside the working directory.
+    roots: Vec<String>,
+}
+
+/// What the program must answer when it has understood a fence.
+#[derive(Debug)]
+pub(super) struct FenceWords {
+    /// The kind of its sandbox.
+    pub(super) sandbox: &'static str,
+    /// The profile it was made from, if it is ours.
+    pub(super) profile: Option<&'static str>,
+}
+
+impl Fence {
+    /// The fence that `request` asks for, which hides those of `logins` that exist. The program denies a folder by its
+    /// real name alone, and makes one that is missing.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidRequest`] if a path cannot be written down, being no Unicode.
+    pub(super) fn new(
+        request: &TurnRequest,
+        logins: impl IntoIterator<Item = PathBuf>,
+    ) -> Result<Self, Failure> {
+        let access = request.tool_access;
+        // Without tools of the program's own there is nobody to hide from, and without a fence no hiding.
+        let hides = matches!(access, ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite);
+        let real = logins.into_iter().filter(|_| hides).filter_map(|folder| folder.canonicalize().ok());
+        let mut hidden = real.map(|folder| written(&folder)).collect::<Result<Vec<_>, _>>()?;
+        hidden.sort();
+        hidden.dedup();
+        let roots = request.extra_roots.iter().map(|root| written(&absolute(root)));
+        Ok(Self { access, hidden, roots: roots.collect::<Result<_, _>>()? })
+    }
+
+    /// The sandbox to ask for by name; `None` if the configuration names a profile instead. The two exclude each other.
+    pub(super) fn mode(&self) -> Option<&'static str> {
+        self.hidden.is_empty().then_some(match self.access {
+            ToolAccess::ScopedOnly | ToolAccess::ReadOnly => "read-only",
+            ToolAccess::WorkspaceWrite => "workspace-write",
+            ToolAccess::Unrestricted => "danger-full-access",
+        })
+    }
+
+    /// How the answer names it.
+    pub(super) fn words(&self) -> FenceWords {
+        let sandbox = match self.access {
+            ToolAccess::ScopedOnly | ToolAccess::ReadOnly => "readOnly",
+            ToolAccess::WorkspaceWrite => "workspaceWrite",
+            ToolAccess::Unrestricted => "dangerFullAccess",
+        };
+        FenceWords { sandbox, profile: (!self.hidden.is_empty()).then_some(PROFILE) }
+    }
+
+    /// What the configuration says about it. Beside the working directory and the folder for temporary files of the
+    /// run, only the roots may be written: not `/tmp`.
+    pub(super) fn configuration(&self) -> Value {
+        let may_write = self.access == ToolAccess::WorkspaceWrite;
+        if self.hidden.is_empty() {
+            return match may_write {
+                true => json!({
+                    "sandbox_workspace_write": { "writable_roots": self.roots, "exclude_slash_tmp": true },
+                }),
+                false => json!({}),
+            };
+        }
+        let mut files = Map::new();
+        if may_write {
+            files.insert(":slash_tmp".into(), json!("read"));
+            files.extend(self.roots.iter().map(|root| (root.clone(), json!("write"))));
+        }
+        files.extend(self.hidden.iter().map(|folder| (folder.clone(), json!("deny"))));
+        let base = if may_write { ":workspace" } else { ":read-only" };
+        json!({
+            "default_permissions": PROFILE,
+            "permissions": { PROFILE: { "extends": base, "filesystem": files } },
+        })
+    }
+}
+
+fn written(path: &Path) -> Result<String, Failure> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        let reason = format!("the path {} is no Unicode, and codex takes no other", path.display());
+        Failure::new(ErrorKind::InvalidRequest, reason)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logins_that_lie_in_files_are_hidden_by_their_real_name_where_there_is_a_fence() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap().join("real");
+        let link = folder.path().join("link");
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        for access in ToolAccess::ALL {
+            let request = TurnRequest::new("x").with_tool_access(access).with_extra_root("/data");
+            let fence =
+                Fence::new(&request, [link.clone(), real.clone(), folder.path().join("missing")]).unwrap();
+            let hides = matches!(access, ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite);
+            assert_eq!(
+                (fence.mode().is_none(), fence.words().profile.is_some()),
+                (hides, hides),
+                "{access:?}"
+            );
+            let files = &fence.configuration()["permissions"]["nexus"]["filesystem"];
+            assert_eq!(files[real.to_str().unwrap()] == "deny", hides, "{access:?}");
+            let writes = access == ToolAccess::WorkspaceWrite;
+            assert_eq!(
+                (files["/data"] == "write", files[":slash_tmp"] == "read"),
+                (writes, writes),
+                "{access:?}"
+            );
+            assert_eq!(Fence::new(&request, [folder.path().join("missing")]).unwrap().words().profile, None);
+        }
+    }
+}

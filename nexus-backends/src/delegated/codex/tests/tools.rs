@@ -1,0 +1,228 @@
+//! Turns with tools of the caller's: what the program is told, what must be there before the prompt is sent, and whose
+//! call is whose.
+
+use std::sync::Arc;
+
+use nexus_core::{
+    Effects, ErrorKind, ParticipantScope, Session, Tool, ToolAccess, ToolCallStatus, Toolbox, TurnEvent,
+    TurnRequest, turn::ToolOrigin,
+};
+use serde_json::{Value, json};
+
+use super::{THREAD, configuration_with, line, script, setting, settings, written};
+use crate::delegated::{
+    caller_tools::CallerTools,
+    codex::{tools, translate::AppServer},
+    conversation::{Conversation as _, ProcessEnd, Step, Verdict},
+};
+
+/// Where the tools are said to be.
+const URL: &str = "http://127.0.0.1:40123/mcp";
+
+/// Tools of these names, each of which writes.
+fn callers(names: &[&str]) -> CallerTools {
+    let with = |tools: Toolbox, name: &&str| {
+        tools.with(Tool::without_arguments(*name, "Does it.", || async {}).with_effects(Effects::Wrote))
+    };
+    let tools = names.iter().fold(Toolbox::new(), with);
+    CallerTools::new(
+        Session::mint("tester", ParticipantScope::unrestricted(), Arc::new(tools)),
+        URL.to_owned(),
+    )
+}
+
+/// A program that has just opened a conversation.
+fn opened(tools: &CallerTools) -> (AppServer, Step) {
+    let setting = super::Setting { tools: Some(tools.clone()), ..setting(ToolAccess::ReadOnly) };
+    let mut server = AppServer::new(setting, script());
+    let mut step = Step::default();
+    server.open(&mut step);
+    answer(&mut server, 1, json!({ "userAgent": "x" }), &mut step);
+    answer(
+        &mut server,
+        2,
+        json!({ "thread": { "id": THREAD }, "sandbox": { "type": "readOnly" } }),
+        &mut step,
+    );
+    (server, step)
+}
+
+fn answer(server: &mut AppServer, id: u64, result: Value, step: &mut Step) {
+    server.line(json!({ "id": id, "result": result }).to_string().as_bytes(), step);
+}
+
+fn listed(names: &[&str]) -> Value {
+    let tools: serde_json::Map<_, _> =
+        names.iter().map(|name| ((*name).to_owned(), json!({ "name": name, "inputSchema": {} }))).collect();
+    json!({ "data": [{ "name": "nexus", "runtimeStatus": "connected", "tools": tools, "toolsError": null }] })
+}
+
+fn methods(step: &Step) -> Vec<Value> {
+    written(step).iter().map(|line| line["method"].clone()).collect()
+}
+
+fn failure(step: &Step) -> (ErrorKind, String) {
+    match &step.verdict {
+        Some(Verdict::Failed(failure)) => (failure.kind, failure.message.clone().unwrap_or_default()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_prompt_waits_until_the_program_says_that_every_tool_is_there() {
+    let tools = callers(&["add", "submit"]);
+    let (mut server, mut step) = opened(&tools);
+    assert_eq!(methods(&step).last().unwrap(), "mcpServerStatus/list");
+    assert!(!methods(&step).contains(&json!("turn/start")));
+    answer(&mut server, 3, listed(&["add", "submit", "more"]), &mut step);
+    assert_eq!(methods(&step).last().unwrap(), "turn/start");
+    assert!(step.verdict.is_none());
+}
+
+#[test]
+fn a_tool_that_is_not_there_ends_the_turn_before_the_prompt_and_is_named() {
+    let tools = callers(&["add", "submit"]);
+    for (list, missing) in [
+        (listed(&["add"]), "submit"),
+        (json!({ "data": [] }), "add, submit"),
+        (json!({ "data": [{ "name": "other", "tools": { "add": {}, "submit": {} } }] }), "add, submit"),
+        (json!({ "data": 7 }), "add, submit"),
+    ] {
+        let (mut server, mut step) = opened(&tools);
+        answer(&mut server, 3, list.clone(), &mut step);
+        let (kind, message) = failure(&step);
+        assert_eq!(kind, ErrorKind::ToolsUnavailable, "{list}");
+        assert!(message.contains(&format!("codex has not connected {missing}:")), "{message}");
+        assert!(!methods(&step).contains(&json!("turn/start")), "{list}");
+    }
+    let (mut server, mut step) = opened(&tools);
+    server.line(br#"{"id":3,"error":{"code":-32600,"message":"no such method"}}"#, &mut step);
+    assert_eq!(failure(&step).0, ErrorKind::ToolsUnavailable);
+}
+
+#[test]
+fn a_server_that_the_program_cannot_reach_is_why_no_conversation_opens() {
+    let tools = callers(&["add"]);
+    let refusal = |message: &str| {
+        let setting = super::Setting { tools: Some(tools.clone()), ..setting(ToolAccess::ReadOnly) };
+        let mut server = AppServer::new(setting, script());
+        let mut step = Step::default();
+        server.open(&mut step);
+        answer(&mut server, 1, json!({ "userAgent": "x" }), &mut step);
+        let line = json!({ "id": 2, "error": { "code": -32603, "message": message } });
+        server.line(line.to_string().as_bytes(), &mut step);
+        failure(&step)
+    };
+    let (kind, message) = refusal(
+        "error creating thread: Fatal error: Failed to initialize session: required MCP servers failed to initialize: \
+         nexus: handshaking with MCP server failed",
+    );
+    assert_eq!(kind, ErrorKind::ToolsUnavailable);
+    assert!(message.contains("codex has not connected add:"), "{message}");
+    assert_eq!(refusal("error creating thread: of another kind").0, ErrorKind::InvalidRequest);
+}
+
+#[test]
+fn the_configuration_names_server_and_tools_and_holds_no_token() {
+    let tools = callers(&["add", "submit"]);
+    for access in ToolAccess::ALL {
+        let request = TurnRequest::new("x").with_tool_access(access);
+        let written = configuration_with(&request, Some(&tools), &settings(json!({})));
+        let read: toml::Table = written.parse().unwrap();
+        let server = &read["mcp_servers"]["nexus"];
+        assert_eq!(server["url"].as_str(), Some(URL));
+        assert_eq!(server["required"].as_bool(), Some(true));
+        assert_eq!(server["default_tools_approval_mode"].as_str(), Some("approve"));
+        assert_eq!(server["enabled_tools"].as_array().unwrap().len(), 2);
+        let hidden = read["shell_environment_policy"]["exclude"].to_string();
+        assert!(hidden.contains("NEXUS_TOOLS_TOKEN") && hidden.contains("NEXUS_CODEX_TOKEN"), "{hidden}");
+        assert!(!written.contains(tools.token().expose()), "{access:?}");
+    }
+}
+
+#[test]
+fn a_name_that_the_model_does_not_see_as_it_is_is_told_to_the_caller() {
+    let tools = callers(&["add", "sub_tract", &"n".repeat(64)]);
+    assert_eq!(tools::renamed(&tools), None);
+    let tools = callers(&["add", "read-file", "read_file"]);
+    let warning = tools::renamed(&tools).unwrap();
+    assert!(warning.contains(r#""read-file", "read_file""#) && !warning.contains("add"), "{warning}");
+}
+
+/// The first event of a call, the last one, and the output.
+fn call(events: &[TurnEvent]) -> (String, ToolOrigin, Effects, ToolCallStatus) {
+    let mut started = None;
+    for event in events {
+        match event {
+            TurnEvent::ToolCallStarted(call) => {
+                started = Some((call.name.clone(), call.origin, call.effects))
+            }
+            TurnEvent::ToolCallFinished(call) => {
+                let (name, origin, effects) = started.clone().unwrap();
+                return (name, origin, effects, call.status);
+            }
+            _ => {}
+        }
+    }
+    panic!("no call ended: {events:?}")
+}
+
+#[test]
+fn a_call_of_the_callers_bears_its_own_name_and_a_helper_of_the_program_is_the_programs() {
+    let tools = callers(&["add"]);
+    let item = |server: &str, tool: &str, status: &str| {
+        let (mut program, mut step) = opened(&tools);
+        answer(&mut program, 3, listed(&["add"]), &mut step);
+        let item = json!({
+            "type": "mcpToolCall", "id": "c1", "server": server, "tool": tool, "status": status, "arguments": null,
+            "result": { "content": [{ "type": "text", "text": "5" }] },
+        });
+        line(&mut program, "item/completed", &json!({ "threadId": THREAD, "item": item })).events
+    };
+    let (caller, own) = (ToolOrigin::Caller, ToolOrigin::Harness);
+    let (good, bad) = (ToolCallStatus::Succeeded, ToolCallStatus::Failed);
+    let seen = |server, tool, status| call(&item(server, tool, status));
+    assert_eq!(seen("nexus", "add", "completed"), ("add".into(), caller, Effects::Wrote, good));
+    assert_eq!(seen("nexus", "add", "failed"), ("add".into(), caller, Effects::Wrote, bad));
+    let reads = "read_mcp_resource";
+    assert_eq!(seen("nexus", reads, "failed"), (reads.into(), own, Effects::None, bad));
+    let lists = "list_mcp_resources";
+    assert_eq!(seen("codex", lists, "completed"), (lists.into(), own, Effects::None, good));
+    let other = "mcp__lab__add".to_owned();
+    assert_eq!(seen("lab", "add", "completed"), (other, own, Effects::Unknown, good));
+}
+
+#[test]
+fn a_call_that_the_program_refused_by_itself_changed_nothing() {
+    let tools = callers(&["add"]);
+    let home = tempfile::tempdir().unwrap();
+    let sessions = crate::delegated::codex::home::sessions(home.path()).join("2026/11/21");
+    std::fs::create_dir_all(&sessions).unwrap();
+    let note = |kind: &str, payload: Value| json!({ "type": kind, "payload": payload }).to_string();
+    let asks = |id: &str, name: &str, arguments: &str| {
+        let call = json!({ "type": "function_call", "call_id": id, "namespace": "mcp__nexus", "name": name, "arguments": arguments });
+        note("response_item", call)
+    };
+    let told = |id: &str, output: Value| {
+        note("response_item", json!({ "type": "function_call_output", "call_id": id, "output": output }))
+    };
+    let lines = [
+        note("event_msg", json!({ "type": "task_started", "turn_id": "turn-1" })),
+        asks("c1", "wipe", "{}"),
+        told("c1", json!("unsupported call: mcp__nexuswipe")),
+        asks("c2", "add", "{"),
+        told("c2", json!([{ "type": "input_text", "text": "err: EOF while parsing" }])),
+    ];
+    std::fs::write(sessions.join(format!("rollout-x-{THREAD}.jsonl")), lines.join("\n")).unwrap();
+
+    let (mut program, mut step) = opened(&tools);
+    answer(&mut program, 3, listed(&["add"]), &mut step);
+    answer(&mut program, 4, json!({ "turn": { "id": "turn-1" } }), &mut step);
+    let mut step = Step::default();
+    let end = ProcessEnd { exit: None, stderr_tail: "", home: Some(home.path()), was_stopped: false };
+    program.ended(&end, &mut step);
+    let (first, second) = step.events.split_at(3);
+    let none = Effects::None;
+    assert_eq!(call(first), ("wipe".into(), ToolOrigin::Caller, none, ToolCallStatus::Denied));
+    assert_eq!(call(second), ("add".into(), ToolOrigin::Caller, none, ToolCallStatus::Failed));
+}
