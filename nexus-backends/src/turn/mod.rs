@@ -7,6 +7,7 @@ mod answer;
 mod failure;
 mod limits;
 mod log;
+mod overrun;
 mod watch;
 
 pub(crate) use admission::{admit, turn_span};
@@ -16,4 +17,5 @@ pub(crate) use failure::Failure;
 pub(crate) use limits::over_limit_with;
 pub(crate) use limits::{out_of_time, over_limit};
 pub(crate) use log::TurnLog;
+pub(crate) use overrun::Overrun;
 pub(crate) use watch::{Watch, sleep_until};

@@ -5,6 +5,7 @@
 
 mod answers;
 mod faults;
+mod gate;
 mod lent;
 mod mending;
 #[cfg(feature = "login")]

@@ -185,7 +185,7 @@ async fn a_tool_that_the_server_refused_is_not_called() {
     ]);
     let backend = backend("responses", &server.base_url(), json!({}));
     let ran = run(&*backend, request(), host()).await;
-    assert_eq!(ran.result().tool_calls[0].status, nexus_core::ToolCallStatus::Failed);
+    assert_eq!(ran.result().tool_calls[0].status, nexus_core::ToolCallStatus::Denied);
 }
 
 #[tokio::test]

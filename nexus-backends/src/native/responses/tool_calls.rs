@@ -1,37 +1,21 @@
-//! Answers the calls of one reply: in parallel as far as allowed, told as they end, handed back in call order.
+//! The calls of one reply: each passes the gate of the turn's session, then they are answered, in parallel as far as
+//! allowed, told as they end, and handed back in call order.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    panic::AssertUnwindSafe,
-    sync::Arc,
-};
+use std::collections::BTreeSet;
 
-use futures::{FutureExt as _, Stream, StreamExt as _, stream};
-use nexus_core::{Effects, ToolCall, ToolCallStatus, ToolDefinition, ToolResult, ToolRouter};
-use serde_json::{Value, json, value::RawValue};
+use futures::{Stream, StreamExt as _, stream};
+use nexus_core::{Denial, Effects, Permit, Session, ToolCallStatus, ToolDefinition, ToolResult, TurnSession};
+use serde_json::{Map, Value, json, value::RawValue};
 use tracing::Instrument as _;
 
-use super::{
-    reader::{FunctionCall, OutputItem},
-    request::bare_call,
-};
+use super::{reader::OutputItem, request::bare_call};
 
 /// The caller's tools, as this turn offers them.
 #[derive(Debug)]
 pub(super) struct ToolDesk {
-    router: Arc<dyn ToolRouter>,
-    marks: BTreeMap<String, Marks>,
+    session: TurnSession,
     at_once: usize,
-    budget: Option<u32>,
-    spent: u32,
-    has_warned: bool,
     seen: BTreeSet<String>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Marks {
-    effects: Effects,
-    is_terminal: bool,
 }
 
 /// A call that is to be answered.
@@ -49,50 +33,36 @@ pub(super) struct Call {
     pub(super) effects: Effects,
     /// Whether it is a custom call, which is free text.
     pub(super) is_custom: bool,
-    /// Whether its tool hands in the answer.
+    /// Whether it was let through, to a tool that hands in the answer.
     pub(super) is_terminal: bool,
-    /// The answer, where it is decided without asking anybody.
-    pub(super) refusal: Option<Refusal>,
 }
 
-/// Why a call is answered without asking the caller.
-#[derive(Debug)]
-pub(super) enum Refusal {
-    /// The model is told what is wrong with its call.
-    Mistaken(String),
-    /// The budget is used up; the model is told what it may still call.
-    OverBudget(String),
-    /// The budget is used up, and the model knew or cannot hand in an answer by a tool.
-    EndOfTurn,
-}
+/// What the gate says to a call.
+pub(super) type Decided<'s> = Result<Permit<'s>, Denial>;
 
 impl ToolDesk {
-    /// Offers `definitions` of `router`; at most `at_once` calls run at a time, and `budget` calls in all,
-    /// terminal tools excepted. `seen` are the ids of calls that were made before the turn.
+    /// Offers those tools of `session` that are `offered`; at most `at_once` calls run at a time. `seen` are the ids of
+    /// calls that were made before the turn.
     pub(super) fn new(
-        router: Arc<dyn ToolRouter>,
-        definitions: &[&ToolDefinition],
+        session: TurnSession,
+        offered: &[&ToolDefinition],
         at_once: usize,
-        budget: Option<u32>,
         seen: BTreeSet<String>,
     ) -> Self {
-        let marks = definitions
-            .iter()
-            .map(|tool| (tool.name.clone(), Marks { effects: tool.effects, is_terminal: tool.terminal }));
-        Self {
-            router,
-            marks: marks.collect(),
-            at_once: at_once.max(1),
-            budget,
-            spent: 0,
-            has_warned: false,
-            seen,
-        }
+        let offered: BTreeSet<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
+        let names = session.definitions().iter().map(|tool| tool.name.as_str());
+        names.filter(|name| !offered.contains(name)).for_each(|name| session.withdraw(name));
+        Self { session, at_once: at_once.max(1), seen }
+    }
+
+    /// The session that decides on every call.
+    pub(super) fn session(&self) -> &Session {
+        &self.session
     }
 
     /// Withdraws a tool that the server refused.
-    pub(super) fn withdraw(&mut self, name: &str) {
-        self.marks.remove(name);
+    pub(super) fn withdraw(&self, name: &str) {
+        self.session.withdraw(name);
     }
 
     /// Gives calls whose id was there before another one: a server that repeats ids means two calls.
@@ -114,137 +84,71 @@ impl ToolDesk {
         }
     }
 
-    /// The calls of a reply, in order, each with what is decided about it beforehand.
-    pub(super) fn calls(&mut self, items: &[OutputItem]) -> Vec<Call> {
-        let mut calls = Vec::new();
-        for item in items {
-            match item {
-                OutputItem::Call(call) => calls.push(self.call(call)),
-                OutputItem::CustomCall { call_id, name, input, .. } => {
-                    let refusal = self.spend().unwrap_or_else(|| Refusal::Mistaken(self.unknown(name)));
-                    calls.push(Call {
-                        id: call_id.clone(),
-                        name: name.clone(),
-                        text: input.clone(),
-                        arguments: Value::String(input.clone()),
-                        effects: Effects::None,
-                        is_custom: true,
-                        is_terminal: false,
-                        refusal: Some(refusal),
-                    });
-                }
-                _ => {}
-            }
-        }
-        // What was refused for its budget in one reply was refused in ignorance; in the next one it was not.
-        self.has_warned |= calls.iter().any(|call| matches!(call.refusal, Some(Refusal::OverBudget(_))));
-        calls
+    /// The calls of a reply, in order, and what is decided on each.
+    pub(super) fn calls(&self, items: &[OutputItem]) -> (Vec<Call>, Vec<Decided<'_>>) {
+        items.iter().filter_map(|item| self.call(item)).unzip()
     }
 
-    fn call(&mut self, call: &FunctionCall) -> Call {
-        let marks = self.marks.get(&call.name).copied();
-        // No arguments at all are what some models write for a tool that takes none.
-        let text = if call.arguments.trim().is_empty() { "{}" } else { call.arguments.as_str() };
-        let (arguments, mistake) = match serde_json::from_str::<Value>(text) {
-            Ok(arguments) => (arguments, None),
-            Err(error) => {
-                let mistake = format!("the arguments are not JSON: {error}; write one JSON object");
-                (Value::String(call.arguments.clone()), Some(mistake))
-            }
+    fn call(&self, item: &OutputItem) -> Option<(Call, Decided<'_>)> {
+        let (id, name, text, is_custom) = match item {
+            OutputItem::Call(call) => (&call.call_id, &call.name, &call.arguments, false),
+            OutputItem::CustomCall { call_id, name, input, .. } => (call_id, name, input, true),
+            _ => return None,
         };
-        let is_terminal = marks.is_some_and(|marks| marks.is_terminal);
-        let mistake = match marks {
-            None => Some(self.unknown(&call.name)),
-            Some(_) => mistake,
-        };
-        // A mistake counts as a call: the model was asked for it, and is asked for another.
-        let over_budget = if is_terminal { None } else { self.spend() };
-        let refusal = over_budget.or(mistake.map(Refusal::Mistaken));
-        let effects = match (&refusal, marks) {
-            (None, Some(marks)) => marks.effects,
-            _ => Effects::None,
-        };
-        Call {
-            id: call.call_id.clone(),
-            name: call.name.clone(),
-            text: call.arguments.clone(),
+        let arguments = read(text, is_custom);
+        let decided = self.session.authorize(self.session.token(), name, &arguments);
+        let tool = decided.as_ref().ok().map(Permit::definition);
+        let call = Call {
+            id: id.clone(),
+            name: name.clone(),
+            text: text.clone(),
             arguments,
-            effects,
-            is_custom: false,
-            is_terminal,
-            refusal,
-        }
-    }
-
-    /// Takes a call out of the budget.
-    fn spend(&mut self) -> Option<Refusal> {
-        let budget = self.budget?;
-        if self.spent < budget {
-            self.spent += 1;
-            return None;
-        }
-        let terminal: Vec<&str> = self.terminal_tools().collect();
-        if self.has_warned || terminal.is_empty() {
-            return Some(Refusal::EndOfTurn);
-        }
-        let names = terminal.join(", ");
-        Some(Refusal::OverBudget(format!(
-            "the budget of {budget} tool calls is used up; you may still call: {names}"
-        )))
-    }
-
-    fn terminal_tools(&self) -> impl Iterator<Item = &str> {
-        self.marks.iter().filter(|(_, marks)| marks.is_terminal).map(|(name, _)| name.as_str())
-    }
-
-    fn unknown(&self, name: &str) -> String {
-        // The model may call anything a tool, at any length.
-        let name: String = name.chars().take(100).collect();
-        let names: Vec<&str> = self.marks.keys().map(String::as_str).collect();
-        match names.is_empty() {
-            true => format!("there is no tool named {name:?}; you have no tools"),
-            false => format!("there is no tool named {name:?}; there are: {}", names.join(", ")),
-        }
+            // A call that is not let through changes nothing.
+            effects: tool.map_or(Effects::None, |tool| tool.effects),
+            is_custom,
+            is_terminal: tool.is_some_and(|tool| tool.terminal),
+        };
+        Some((call, decided))
     }
 
     /// The answers to `calls`, each with its place among them, as they come. Dropping the stream gives up
     /// what is not answered yet.
     pub(super) fn answers<'c>(
-        &self,
+        &'c self,
         calls: &'c [Call],
+        decided: Vec<Decided<'c>>,
     ) -> impl Stream<Item = (usize, ToolResult, ToolCallStatus)> + use<'c> {
-        let router = Arc::clone(&self.router);
-        let answer = move |(index, call): (usize, &'c Call)| {
-            let router = Arc::clone(&router);
-            async move {
-                let (result, status) = answer(&*router, call).await;
-                (index, result, status)
-            }
+        let answer = move |(index, (call, decided)): (usize, (&'c Call, Decided<'c>))| async move {
+            let (result, status) = answer(&self.session, call, decided).await;
+            (index, result, status)
         };
-        stream::iter(calls.iter().enumerate()).map(answer).buffer_unordered(self.at_once)
+        stream::iter(calls.iter().zip(decided).enumerate()).map(answer).buffer_unordered(self.at_once)
     }
 }
 
-async fn answer(router: &dyn ToolRouter, call: &Call) -> (ToolResult, ToolCallStatus) {
-    match &call.refusal {
-        Some(Refusal::Mistaken(reason)) => return (ToolResult::error(reason), ToolCallStatus::Failed),
-        Some(Refusal::OverBudget(reason)) => return (ToolResult::error(reason), ToolCallStatus::Denied),
-        Some(Refusal::EndOfTurn) => {
-            return (ToolResult::error("the budget of tool calls is used up"), ToolCallStatus::Denied);
-        }
-        None => {}
+/// Arguments as a model writes them: JSON, or nothing for a tool that needs none. Other text stays what it is, and the
+/// gate says what is wrong with it. A custom call is free text, which may be an object all the same.
+fn read(text: &str, is_custom: bool) -> Value {
+    if text.trim().is_empty() && !is_custom {
+        return Value::Object(Map::new());
     }
+    let read = serde_json::from_str(text).ok();
+    read.filter(|read: &Value| read.is_object() || !is_custom)
+        .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+async fn answer(session: &Session, call: &Call, decided: Decided<'_>) -> (ToolResult, ToolCallStatus) {
+    let permit = match decided {
+        Ok(permit) => permit,
+        Err(denial) => return (ToolResult::error(denial.to_string()), ToolCallStatus::Denied),
+    };
     let span = tracing::info_span!(
         "execute_tool",
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = call.name,
         gen_ai.tool.call.id = call.id,
     );
-    let asked = ToolCall::new(call.id.as_str(), call.name.as_str(), call.arguments.clone());
-    // Also the making of the future may panic, so that happens inside.
-    let answered = async move { router.call(asked).await };
-    let result = AssertUnwindSafe(answered).catch_unwind().instrument(span).await;
-    let result = result.unwrap_or_else(|_| ToolResult::error(format!("the tool {} broke down", call.name)));
+    let result = session.answer(call.id.as_str().into(), permit).instrument(span).await;
     let status = if result.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
     (result, status)
 }
@@ -269,9 +173,9 @@ fn rename(item: &mut OutputItem, id: String) {
 
 #[cfg(test)]
 mod tests {
-    use nexus_core::NoTools;
+    use nexus_core::{TurnHost, TurnRequest};
 
-    use super::*;
+    use super::{super::reader::FunctionCall, *};
 
     #[test]
     fn no_two_calls_of_a_turn_have_one_id_whatever_kind_they_are() {
@@ -290,9 +194,10 @@ mod tests {
             raw: raw(),
         };
         let mut items = [custom(), OutputItem::Call(function), custom()];
-        let mut desk = ToolDesk::new(Arc::new(NoTools), &[], 1, None, BTreeSet::new());
+        let session = TurnHost::new().open_turn(&TurnRequest::new("x"));
+        let mut desk = ToolDesk::new(session, &[], 1, BTreeSet::new());
         desk.tell_apart(&mut items);
-        let ids: Vec<String> = desk.calls(&items).into_iter().map(|call| call.id).collect();
+        let ids: Vec<String> = desk.calls(&items).0.into_iter().map(|call| call.id).collect();
         assert_eq!(ids, ["x", "x-2", "x-3"]);
         for (item, id) in items.iter().zip(&ids) {
             let sent: Value = serde_json::from_str(item.raw().get()).unwrap();

@@ -13,11 +13,11 @@ use super::{
     reader::{Ending, ModelReply, OutputItem},
     repeats::{Repeats, Round},
     request::Conversation,
-    tool_calls::{Call, Refusal, ToolDesk},
+    tool_calls::{Call, Decided, ToolDesk},
 };
 use crate::{
     native::backend::NativeBackend,
-    turn::{AnswerCheck, Checked, Failure, TurnLog, Watch, over_limit},
+    turn::{AnswerCheck, Checked, Failure, Overrun, TurnLog, Watch, over_limit},
 };
 
 /// How often in a turn a reply without calls may ask for another request. Source: our own bound.
@@ -41,7 +41,8 @@ pub(crate) struct TurnLoop<'a> {
     is_handed_in: bool,
     has_warned_of_usage: bool,
     answer: AnswerCheck,
-    /// The limits of the request without that on tool calls, which the tool desk keeps.
+    overrun: Overrun,
+    /// The limits of the request without that on tool calls, which the session keeps.
     limits: Limits,
 }
 
@@ -67,6 +68,7 @@ impl<'a> TurnLoop<'a> {
             is_handed_in: false,
             has_warned_of_usage: false,
             answer: AnswerCheck::new(request.output.clone()),
+            overrun: Overrun::default(),
             limits,
             host,
             request,
@@ -102,13 +104,9 @@ impl<'a> TurnLoop<'a> {
         let definitions = session.definitions().to_vec();
         let mut setup = self.set_up(&definitions, events).await?;
         let conversation = kept.insert(self.open(&setup)?);
-        let mut desk = ToolDesk::new(
-            session.share().router(),
-            &setup.offered(&definitions),
-            self.backend.parallel_tools,
-            self.request.limits.tool_calls,
-            conversation.calls_before().clone(),
-        );
+        let calls_before = conversation.calls_before().clone();
+        let offered = setup.offered(&definitions);
+        let mut desk = ToolDesk::new(session, &offered, self.backend.parallel_tools, calls_before);
         let mut repeats = Repeats::new(self.backend.repeated_calls);
         loop {
             self.may_ask()?;
@@ -117,7 +115,7 @@ impl<'a> TurnLoop<'a> {
             desk.tell_apart(&mut reply.items);
             conversation.model(&reply.items);
             self.account(&reply)?;
-            match self.judge(&reply, &mut desk, &mut repeats, conversation, events).await? {
+            match self.judge(&reply, &desk, &mut repeats, conversation, events).await? {
                 Next::Ask => {}
                 Next::Answered { finish, output } => return Ok((finish, output)),
             }
@@ -167,7 +165,7 @@ impl<'a> TurnLoop<'a> {
     async fn judge(
         &mut self,
         reply: &ModelReply,
-        desk: &mut ToolDesk,
+        desk: &ToolDesk,
         repeats: &mut Repeats,
         conversation: &mut Conversation,
         events: &mut dyn EventSink,
@@ -175,9 +173,9 @@ impl<'a> TurnLoop<'a> {
         if let Ending::Incomplete { reason } = &reply.ending {
             return Err(self.incomplete(reason));
         }
-        let calls = desk.calls(&reply.items);
+        let (calls, decided) = desk.calls(&reply.items);
         if !calls.is_empty() {
-            self.answer_calls(&calls, desk, repeats, conversation, events).await?;
+            self.answer_calls(&calls, decided, desk, repeats, conversation, events).await?;
             return Ok(Next::Ask);
         }
         if matches!(reply.ending, Ending::Completed { end_turn: Some(false) }) {
@@ -233,6 +231,7 @@ impl<'a> TurnLoop<'a> {
     async fn answer_calls(
         &mut self,
         calls: &[Call],
+        decided: Vec<Decided<'_>>,
         desk: &ToolDesk,
         repeats: &mut Repeats,
         conversation: &mut Conversation,
@@ -248,7 +247,7 @@ impl<'a> TurnLoop<'a> {
         let mut results: Vec<Option<ToolResult>> = Vec::new();
         results.resize_with(calls.len(), || None);
         {
-            let mut answers = std::pin::pin!(desk.answers(calls));
+            let mut answers = std::pin::pin!(desk.answers(calls, decided));
             while let Some((index, result, status)) = self.course.attend(events, answers.next()).await? {
                 self.course.watch.heard(Phase::Tool);
                 let Some((call, place)) = calls.get(index).zip(results.get_mut(index)) else { continue };
@@ -268,13 +267,10 @@ impl<'a> TurnLoop<'a> {
         conversation.is_whole();
         self.is_handed_in |= hands_in;
         // Who hands in the answer beside one call too many has handed it in.
-        if !hands_in && calls.iter().any(|call| matches!(call.refusal, Some(Refusal::EndOfTurn))) {
-            let budget = self.request.limits.tool_calls.unwrap_or(0);
-            return Err(Failure::new(
-                ErrorKind::LimitReached(Limit::ToolCalls),
-                format!("{budget} calls are allowed"),
-            ));
+        if !hands_in && let Some(failure) = self.overrun.check(desk.session()) {
+            return Err(failure);
         }
+        self.overrun.told(desk.session());
         repeats.observe(&round)
     }
 }

@@ -1,0 +1,84 @@
+//! Notices a model that goes on calling tools beyond its budget.
+
+use nexus_core::{ErrorKind, Limit, Session};
+
+use super::Failure;
+
+/// What the model was told of its budget.
+///
+/// The session denies every call beyond the budget. The first reply with such calls is made in ignorance: the model is
+/// told what it may still call, and can hand its answer in. Where it has no tool to hand it in by, or calls others all the
+/// same, its turn is over.
+#[derive(Debug, Default)]
+pub(crate) struct Overrun {
+    /// Denials that the model has read.
+    told: u32,
+}
+
+impl Overrun {
+    /// The calls of a reply are answered: what was denied until now the model knows from its next reply on.
+    pub(crate) fn told(&mut self, session: &Session) {
+        self.told = session.over_budget_calls();
+    }
+
+    /// The failure of a turn that `session` belongs to, if its model calls more than it knows to be allowed.
+    pub(crate) fn check(&self, session: &Session) -> Option<Failure> {
+        let is_over = session.over_budget_calls() > self.told;
+        let may_hand_in = self.told == 0 && session.has_terminal_tools();
+        if !is_over || may_hand_in {
+            return None;
+        }
+        let reason = format!("{} calls were made, and no more are allowed", session.calls_made());
+        Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nexus_core::{Limits, Tool, Toolbox, TurnHost, TurnRequest, TurnSession};
+    use serde_json::json;
+
+    use super::*;
+
+    fn session(tools: Toolbox) -> TurnSession {
+        let request = TurnRequest::new("x").with_limits(Limits::new().with_tool_calls(1));
+        TurnHost::new().with_tools(Arc::new(tools)).open_turn(&request)
+    }
+
+    fn look(session: &Session) {
+        let _ = session.authorize(session.token(), "look", &json!({}));
+    }
+
+    fn tools() -> Toolbox {
+        Toolbox::new().with(Tool::without_arguments("look", "", || async {}))
+    }
+
+    #[test]
+    fn who_can_hand_in_is_told_once() {
+        let session = session(tools().with(Tool::without_arguments("submit", "", || async {}).terminal()));
+        let mut overrun = Overrun::default();
+        look(&session);
+        assert!(overrun.check(&session).is_none());
+        // Two calls of one reply, of which neither knows of the other.
+        look(&session);
+        look(&session);
+        assert!(overrun.check(&session).is_none());
+        overrun.told(&session);
+        assert!(overrun.check(&session).is_none());
+        look(&session);
+        let failure = overrun.check(&session).unwrap();
+        assert_eq!(failure.kind, ErrorKind::LimitReached(Limit::ToolCalls));
+    }
+
+    #[test]
+    fn who_cannot_is_stopped() {
+        let session = session(tools());
+        let overrun = Overrun::default();
+        look(&session);
+        assert!(overrun.check(&session).is_none());
+        look(&session);
+        assert!(overrun.check(&session).is_some());
+    }
+}
