@@ -95,6 +95,20 @@ catalogue! { $
         a_terminal_tool_is_exempt_from_the_budget [CallerTools, ScopedOnly, ToolCallLimit]
         effects_are_those_of_the_tools_called [CallerTools, ScopedOnly]
     }
+    scope {
+        a_tool_out_of_scope_is_invisible_and_never_asked [CallerTools, ScopedOnly]
+        every_call_at_the_gate_is_written_down [CallerTools, ScopedOnly]
+        a_path_out_of_scope_is_denied [CallerTools, ScopedOnly]
+        a_denied_call_changes_nothing [CallerTools, ScopedOnly]
+        beyond_the_budget_an_answer_can_still_be_handed_in [CallerTools, ScopedOnly, ToolCallLimit]
+        a_budget_without_a_way_out_ends_the_turn [CallerTools, ScopedOnly, ToolCallLimit]
+        turns_of_one_session_share_its_budget [CallerTools, ScopedOnly, ToolCallLimit]
+        a_turn_that_is_over_holds_on_to_no_tool [CallerTools, ScopedOnly]
+        calls_of_one_reply_are_each_answered_with_their_own [CallerTools, ScopedOnly]
+        a_big_answer_arrives_whole [CallerTools, ScopedOnly]
+        tools_and_an_output_schema_go_together [CallerTools, ScopedOnly, Output]
+        tools_that_the_program_does_not_reach_are_missed [CallerTools, ScopedOnly, Process]
+    }
     own_loop {
         calls_run_at_once_and_results_keep_their_order [OwnLoop, CallerTools, ScopedOnly]
         arguments_that_are_not_json_are_answered [OwnLoop, CallerTools, ScopedOnly]

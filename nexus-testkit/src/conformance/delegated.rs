@@ -5,12 +5,12 @@ use std::{path::PathBuf, sync::Arc};
 use nexus_core::BackendKind;
 
 use super::{
-    kind_subject::{Builder, Counterpart, KindSubject},
+    kind_subject::{Builder, Counterpart, KindSubject, Weather},
     subject::{Line, Stage, StageError},
 };
 use crate::{
-    fake_cli::{Act, FakeCli, FakeScript, Vendor},
-    sim::{Dialect, Scenario, ToolCall},
+    fake_cli::{Act, FakeCli, FakeScript, Misbehaviour, Vendor},
+    sim::{Dialect, ToolCall},
 };
 
 /// A delegated backend before the suite: one that takes `executable`, `base_url` and `credential` among its
@@ -69,10 +69,14 @@ impl DelegatedSubject {
 }
 
 impl Counterpart for Program {
-    fn stage(&self, script: Scenario, line: Line, mut builder: Builder<'_>) -> Result<Stage, StageError> {
+    fn stage(&self, weather: Weather, mut builder: Builder<'_>) -> Result<Stage, StageError> {
         match &self.0 {
             Which::Fake { vendor, program } => {
-                let script = FakeScript::new(Act::Imitate { scenario: Box::new(script), line });
+                let Weather { script, line, door } = weather;
+                let mut script = FakeScript::new(Act::Imitate { scenario: Box::new(script), line });
+                if door == Line::Refused {
+                    script = script.with(Misbehaviour::ReachesNoServer);
+                }
                 let fake = Arc::new(match program {
                     Some(program) => FakeCli::install_program(program, *vendor, &script)?,
                     None => FakeCli::install(*vendor, &script)?,
@@ -83,8 +87,14 @@ impl Counterpart for Program {
             }
             Which::Real { executable, dialect } => {
                 builder.set("executable", executable.to_string_lossy());
-                builder.before_sim(*dialect, script, line)
+                builder.before_sim(*dialect, weather)
             }
         }
+    }
+
+    fn cannot_stage(&self, case: &str) -> Option<String> {
+        let is_real = matches!(self.0, Which::Real { .. });
+        let needs_failure = case == "tools_that_the_program_does_not_reach_are_missed";
+        (is_real && needs_failure).then(|| "the real program reaches every server that is there".to_owned())
     }
 }

@@ -37,7 +37,24 @@ pub trait Counterpart: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Whatever kept it from being set up.
-    fn stage(&self, script: Scenario, line: Line, builder: Builder<'_>) -> Result<Stage, StageError>;
+    fn stage(&self, weather: Weather, builder: Builder<'_>) -> Result<Stage, StageError>;
+
+    /// Why `case` cannot be staged, if it cannot.
+    fn cannot_stage(&self, case: &str) -> Option<String> {
+        let _ = case;
+        None
+    }
+}
+
+/// What a backend is to meet with.
+#[derive(Clone, Debug)]
+pub struct Weather {
+    /// What the model answers.
+    pub(super) script: Scenario,
+    /// Whether the model is there.
+    pub(super) line: Line,
+    /// Whether the caller's tools are in reach.
+    pub(super) door: Line,
 }
 
 /// Builds a backend from settings that can still be added to.
@@ -61,14 +78,9 @@ impl Builder<'_> {
     }
 
     /// Builds the backend before a simulator that speaks `dialect`, or before a port that refuses.
-    pub(super) fn before_sim(
-        mut self,
-        dialect: Dialect,
-        script: Scenario,
-        line: Line,
-    ) -> Result<Stage, StageError> {
-        let sim = Arc::new(Sim::start(dialect, script)?);
-        if line == Line::Refused {
+    pub(super) fn before_sim(mut self, dialect: Dialect, weather: Weather) -> Result<Stage, StageError> {
+        let sim = Arc::new(Sim::start(dialect, weather.script)?);
+        if weather.line == Line::Refused {
             let port = RefusedPort::bind()?;
             self.set("base_url", sim.base_url().replacen(&sim.root_url(), &port.root_url(), 1));
             return Ok(Stage::new(self.build()?, sim).keeping(port));
@@ -180,7 +192,8 @@ impl<C: Counterpart> Subject for KindSubject<C> {
         environment.extend(self.variables.iter().cloned());
         let context = BuildContext::new(&setting.home, &setting.home).with_environment(environment);
         let builder = Builder { kind: &*self.kind, settings: self.settings.clone(), context };
-        self.counterpart.stage(setting.script, setting.line, builder)
+        let weather = Weather { script: setting.script, line: setting.line, door: setting.door };
+        self.counterpart.stage(weather, builder)
     }
 
     fn model(&self) -> Option<ModelId> {
@@ -201,7 +214,7 @@ impl<C: Counterpart> Subject for KindSubject<C> {
 
     fn cannot_stage(&self, case: &str) -> Option<String> {
         let reason = self.not_staged.iter().find(|(name, _)| *name == case);
-        reason.map(|(_, reason)| reason.clone())
+        reason.map(|(_, reason)| reason.clone()).or_else(|| self.counterpart.cannot_stage(case))
     }
 
     fn departures(&self) -> &[Departure] {

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use nexus_core::BackendKind;
 
 use super::{
-    kind_subject::{Builder, Counterpart, KindSubject},
-    subject::{Line, Stage, StageError, Timing},
+    kind_subject::{Builder, Counterpart, KindSubject, Weather},
+    subject::{Stage, StageError, Timing},
 };
-use crate::sim::{Dialect, Model, Scenario, ToolCall};
+use crate::sim::{Dialect, Model, ToolCall};
 
 /// A native backend before the suite: one that takes `base_url` and `credential` among its settings, calls the
 /// model itself, and whose resume handles carry the conversation.
@@ -73,9 +73,9 @@ const SHORT: Duration = Duration::from_millis(1500);
 const CARRIED: &str = "the handle carries the conversation, so that there is nothing to lose";
 
 impl Counterpart for Service {
-    fn stage(&self, mut script: Scenario, line: Line, builder: Builder<'_>) -> Result<Stage, StageError> {
-        script.models.extend(self.models.iter().cloned());
-        script.strict_shape |= self.strict;
-        builder.before_sim(self.dialect, script, line)
+    fn stage(&self, mut weather: Weather, builder: Builder<'_>) -> Result<Stage, StageError> {
+        weather.script.models.extend(self.models.iter().cloned());
+        weather.script.strict_shape |= self.strict;
+        builder.before_sim(self.dialect, weather)
     }
 }

@@ -75,6 +75,9 @@ pub struct Setting {
     pub script: Scenario,
     /// Whether there is anyone to answer.
     pub line: Line,
+    /// Whether a program that runs the loop reaches the caller's tools. A subject that cannot keep it from them says
+    /// so by [`Subject::cannot_stage`].
+    pub door: Line,
     /// The folder for what Nexus keeps: [`BuildContext::home`](nexus_core::BuildContext::home).
     pub home: PathBuf,
     /// The host's environment: [`BuildContext::environment`](nexus_core::BuildContext::environment). It holds
@@ -85,15 +88,15 @@ pub struct Setting {
 impl Setting {
     /// A model that plays `script`, and a place of its own.
     pub fn new(script: Scenario, home: PathBuf, environment: BTreeMap<String, String>) -> Self {
-        Self { script, line: Line::Open, home, environment }
+        Self { script, line: Line::Open, door: Line::Open, home, environment }
     }
 }
 
-/// Whether the model can be reached.
+/// Whether somebody can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// It can.
+    /// Yes.
     Open,
     /// Connections are refused.
     Refused,

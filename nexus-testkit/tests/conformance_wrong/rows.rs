@@ -62,6 +62,7 @@ pub(crate) fn promises() -> Vec<Row> {
         output(),
         tools(),
         tool_rows::caller_tools(),
+        tool_rows::scope(),
         tool_rows::own_loop(),
         session(),
         usage(),

@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    CancelToken, Effects, Limits, ToolCall as CallerCall, ToolContent, ToolDefinition, ToolResult,
+    CancelToken, Effects, Limits, LoopMode, ToolCall as CallerCall, ToolContent, ToolDefinition, ToolResult,
     ToolRouter, TurnHost,
 };
 use nexus_testkit::sim::{Reply, ToolCall};
@@ -74,6 +74,73 @@ pub(crate) fn caller_tools() -> Vec<Row> {
     ]
 }
 
+pub(crate) fn scope() -> Vec<Row> {
+    // Between the backend and the gate stands somebody who passes its words on, and nothing else.
+    let second_hand = || host(|it| Meddling::host(it, |_| {}));
+    vec![
+        row(
+            "a_tool_out_of_scope_is_invisible_and_never_asked",
+            "the model is not told of it",
+            request(|it| it.system = Some("Mind that there is open_the_vault, too.".to_owned())),
+        ),
+        row(
+            "every_call_at_the_gate_is_written_down",
+            "decisions",
+            host(|it| Meddling::host(it, |tools| tools.makes_up_answers = true)),
+        ),
+        row("a_path_out_of_scope_is_denied", "status", second_hand()),
+        row(
+            "a_denied_call_changes_nothing",
+            "effects",
+            outcome(|it, _| well(it, |result| result.effects = Effects::Wrote)),
+        ),
+        row(
+            "beyond_the_budget_an_answer_can_still_be_handed_in",
+            "the turn ends well",
+            host(|it| {
+                Meddling::host(it, |tools| {
+                    tools.marks = |mut tool| {
+                        tool.terminal = false;
+                        tool
+                    };
+                })
+            }),
+        ),
+        row(
+            "a_budget_without_a_way_out_ends_the_turn",
+            "the turn fails",
+            request(|it| it.limits = Limits::new()),
+        ),
+        row("turns_of_one_session_share_its_budget", "the turn fails", second_hand()),
+        row(
+            "a_turn_that_is_over_holds_on_to_no_tool",
+            "holders of the tools",
+            host(|it| {
+                std::mem::forget(it.tools());
+                it
+            }),
+        ),
+        row(
+            "calls_of_one_reply_are_each_answered_with_their_own",
+            "each call has its own answer",
+            host(|it| {
+                Meddling::host(it, |tools| tools.answers = |_, _| ToolResult::text("about the weather"))
+            }),
+        ),
+        row(
+            "a_big_answer_arrives_whole",
+            "the answer in the ledger",
+            host(|it| Meddling::host(it, |tools| tools.answers = |_, answer| cut(answer, 64 << 10))),
+        ),
+        row("tools_and_an_output_schema_go_together", "value", request(|it| it.output = None)),
+        row(
+            "tools_that_the_program_does_not_reach_are_missed",
+            "the turn fails",
+            Wrong { capabilities: Some(|it, _| it.mode = LoopMode::Delegated), ..Wrong::default() },
+        ),
+    ]
+}
+
 pub(crate) fn own_loop() -> Vec<Row> {
     vec![
         row(
@@ -85,18 +152,7 @@ pub(crate) fn own_loop() -> Vec<Row> {
         row(
             "an_answer_of_ten_megabytes_arrives_whole",
             "the answer in the ledger",
-            host(|it| {
-                Meddling::host(it, |tools| {
-                    tools.answers = |_, mut answer| {
-                        for piece in &mut answer.content {
-                            if let ToolContent::Text { text } = piece {
-                                text.truncate(text.floor_char_boundary(1 << 20));
-                            }
-                        }
-                        answer
-                    };
-                })
-            }),
+            host(|it| Meddling::host(it, |tools| tools.answers = |_, answer| cut(answer, 1 << 20))),
         ),
         row(
             "a_hundred_calls_at_once_are_each_answered_once",
@@ -142,6 +198,16 @@ fn known() -> Wrong {
     setting(|it| change_calls(&mut it.script, |call| *call = ToolCall::function("lookup", json!({}))))
 }
 
+/// The answer, with texts of this many bytes at most.
+fn cut(mut answer: ToolResult, most: usize) -> ToolResult {
+    for piece in &mut answer.content {
+        if let ToolContent::Text { text } = piece {
+            text.truncate(text.floor_char_boundary(most));
+        }
+    }
+    answer
+}
+
 fn host(change: fn(TurnHost) -> TurnHost) -> Wrong {
     Wrong { host: Some(change), ..Wrong::default() }
 }
@@ -153,6 +219,7 @@ struct Meddling {
     marks: fn(ToolDefinition) -> ToolDefinition,
     answers: fn(u32, ToolResult) -> ToolResult,
     one_by_one: bool,
+    makes_up_answers: bool,
     turn: tokio::sync::Mutex<()>,
     count: AtomicU32,
 }
@@ -164,6 +231,7 @@ impl Meddling {
             marks: |tool| tool,
             answers: |_, answer| answer,
             one_by_one: false,
+            makes_up_answers: false,
             turn: tokio::sync::Mutex::default(),
             count: AtomicU32::new(0),
         };
@@ -180,6 +248,9 @@ impl ToolRouter for Meddling {
 
     async fn call(&self, call: CallerCall) -> ToolResult {
         let _alone = if self.one_by_one { Some(self.turn.lock().await) } else { None };
+        if self.makes_up_answers {
+            return ToolResult::text("a bird, I suppose");
+        }
         let answer = self.inner.call(call).await;
         (self.answers)(self.count.fetch_add(1, Ordering::Relaxed), answer)
     }

@@ -2,18 +2,17 @@
 
 use std::{
     future::{Future, poll_fn},
-    panic::AssertUnwindSafe,
     pin::pin,
     sync::{Mutex, MutexGuard, PoisonError},
     task::Poll,
     time::Duration,
 };
 
-use futures::future::{FutureExt as _, join_all};
+use futures::future::join_all;
 use nexus_core::{
-    CallId, ErrorKind, EventSink, ExecutionBackend as _, FinishReason, Limit, MessageId, Outbox, Phase,
-    Provenance, Recorder, Retry, ToolCall, ToolCallStatus, ToolContent, ToolResult, TurnError, TurnEvent,
-    TurnHost, TurnRequest, TurnResult,
+    CallId, Effects, ErrorKind, EventSink, ExecutionBackend as _, FinishReason, Limit, MessageId, Outbox,
+    Phase, Provenance, Recorder, Retry, ToolCallStatus, ToolContent, TurnError, TurnEvent, TurnHost,
+    TurnRequest, TurnResult, TurnSession,
     turn::{
         MessageEnded, MessageVoided, Retrying, Started, TextDelta, ThinkingDelta, ToolCallArguments,
         ToolCallFinished, ToolCallStarted, ToolOrigin, VoidCause,
@@ -37,6 +36,8 @@ pub(crate) struct Turn<'a> {
     parrot: &'a Parrot,
     request: TurnRequest,
     host: TurnHost,
+    /// The caller's tools, for this turn.
+    session: TurnSession,
     log: Mutex<(Outbox, Recorder)>,
 }
 
@@ -51,7 +52,8 @@ enum Said {
 
 impl<'a> Turn<'a> {
     pub(crate) fn new(parrot: &'a Parrot, request: TurnRequest, host: TurnHost) -> Self {
-        Self { parrot, request, host, log: Mutex::new((Outbox::new(), Recorder::new())) }
+        let session = host.open_turn(&request);
+        Self { parrot, request, host, session, log: Mutex::new((Outbox::new(), Recorder::new())) }
     }
 
     pub(crate) async fn run(self, events: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
@@ -77,7 +79,7 @@ impl<'a> Turn<'a> {
     }
 
     fn check(&self) -> Result<(), Failure> {
-        let offers_tools = !self.host.tools().definitions().is_empty();
+        let offers_tools = !self.session.definitions().is_empty();
         let directory_is_there = self.request.working_directory.as_ref().is_none_or(|path| path.is_dir());
         let kind = if self.parrot.capabilities().unmet(&self.request, offers_tools).is_some() {
             ErrorKind::Unsupported
@@ -118,7 +120,7 @@ impl<'a> Turn<'a> {
         let mut asked = Asked {
             prompt: self.request.prompt_text(),
             model: self.request.model.as_ref().map(ToString::to_string),
-            tools: self.host.tools().definitions().into_iter().map(|tool| tool.name).collect(),
+            tools: self.session.definitions().iter().map(|tool| tool.name.clone()).collect(),
             answers: Vec::new(),
         };
         let (mut count, mut tries) = (0, 1);
@@ -174,25 +176,25 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Answers a call, whatever the tool does. Returns what the voice is told.
+    /// Answers a call, if the session lets it through. Returns what the voice is told.
     async fn call(&self, Wanted { id, name, arguments }: Wanted) -> String {
         let id = CallId::new(id);
-        let definition = self.host.tools().definitions().into_iter().find(|tool| tool.name == name);
-        let effects = definition.map(|tool| tool.effects).unwrap_or_default();
-        self.event(ToolCallStarted::new(id.clone(), name.clone(), ToolOrigin::Caller, effects));
-        let answer = match serde_json::from_str::<Value>(&arguments) {
-            Ok(arguments) => {
-                self.event(ToolCallArguments::new(id.clone(), arguments.clone()));
-                let tools = self.host.tools();
-                let call = tools.call(ToolCall::new(id.clone(), name, arguments));
-                let answer = AssertUnwindSafe(call).catch_unwind().await;
-                answer.unwrap_or_else(|_panic| ToolResult::error("the tool broke down"))
+        // What is no JSON is shown to the gate as the text that it is: it knows what to say.
+        let arguments = serde_json::from_str::<Value>(&arguments).unwrap_or(Value::String(arguments));
+        let permit = self.session.authorize(self.session.token(), &name, &arguments);
+        let effects = permit.as_ref().map_or(Effects::None, |permit| permit.definition().effects);
+        self.event(ToolCallStarted::new(id.clone(), name, ToolOrigin::Caller, effects));
+        self.event(ToolCallArguments::new(id.clone(), arguments));
+        let (status, content) = match permit {
+            Err(denial) => (ToolCallStatus::Denied, vec![ToolContent::text(denial.to_string())]),
+            Ok(permit) => {
+                let answer = self.session.answer(id.clone(), permit).await;
+                let status = if answer.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
+                (status, answer.content)
             }
-            Err(error) => ToolResult::error(format!("the arguments are not JSON: {error}")),
         };
-        let status = if answer.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
-        let text = answer.content.iter().map(told).collect::<Vec<_>>().join("\n");
-        self.event(ToolCallFinished::new(id, status, answer.content));
+        let text = content.iter().map(told).collect::<Vec<_>>().join("\n");
+        self.event(ToolCallFinished::new(id, status, content));
         text
     }
 

@@ -11,6 +11,7 @@ pub(super) mod output;
 pub(super) mod own_loop;
 pub(super) mod prompt;
 pub(super) mod request;
+pub(super) mod scope;
 pub(super) mod secrets;
 pub(super) mod session;
 pub(super) mod text;

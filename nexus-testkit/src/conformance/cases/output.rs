@@ -40,7 +40,8 @@ pub(crate) async fn an_answer_that_never_fits_is_given_up(trial: &Trial<'_>) -> 
     ensure((1..=TOO_MANY_CALLS).contains(&calls), "repairs are bounded", || format!("{calls} model calls"))
 }
 
-fn schema() -> Result<OutputSchema, Finding> {
+/// A verdict.
+pub(super) fn schema() -> Result<OutputSchema, Finding> {
     let schema = json!({
         "type": "object",
         "properties": { "verdict": { "type": "string", "enum": ["approve", "reject"] } },

@@ -16,7 +16,7 @@ use std::{
 use nexus_core::{
     AppliedEffort, Cost, CostSource, ErrorKind, EventSink, ExecutionBackend as _, FinishReason, Limit,
     MessageId, OnLost, Outbox, Phase, PromptBlock, Provenance, Recorder, Retry, SessionMode, TurnError,
-    TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, Usd,
+    TurnEvent, TurnHost, TurnRequest, TurnResult, TurnSession, Usage, Usd,
     turn::{MessageEnded, MessageVoided, Retrying, Started, TextDelta, ThinkingDelta, VoidCause},
 };
 use serde_json::Value;
@@ -45,6 +45,8 @@ pub(super) struct Turn<'a> {
     backend: &'a ReferenceBackend,
     request: TurnRequest,
     host: TurnHost,
+    /// The caller's tools: what is called passes its gate.
+    session: TurnSession,
     effort: Option<AppliedEffort>,
     log: Mutex<Log>,
     names: AtomicU64,
@@ -55,7 +57,7 @@ struct Log {
     outbox: Outbox,
     recorder: Recorder,
     model_calls: u32,
-    tool_calls: u32,
+    harness_calls: u32,
     repeated: Repeated,
 }
 
@@ -73,10 +75,11 @@ impl<'a> Turn<'a> {
             outbox: Outbox::new(),
             recorder: Recorder::new(),
             model_calls: 0,
-            tool_calls: 0,
+            harness_calls: 0,
             repeated: Repeated::default(),
         };
-        Self { backend, request, host, effort, log: Mutex::new(log), names: AtomicU64::new(1) }
+        let session = host.open_turn(&request);
+        Self { backend, request, host, session, effort, log: Mutex::new(log), names: AtomicU64::new(1) }
     }
 
     /// Runs it to its end.
@@ -110,7 +113,7 @@ impl<'a> Turn<'a> {
 
     /// Refuses what cannot be run.
     fn check(&self) -> Result<(), Failure> {
-        let offers_tools = !self.host.tools().definitions().is_empty();
+        let offers_tools = !self.session.definitions().is_empty();
         if let Some(unmet) = self.backend.capabilities().unmet(&self.request, offers_tools) {
             return Err(Failure::new(ErrorKind::Unsupported, unmet));
         }
@@ -251,7 +254,7 @@ impl<'a> Turn<'a> {
         call.model = self.request.model.as_ref().map(|model| model.to_string());
         call.effort = self.effort.map(|effort| effort.applied.to_string());
         call.system = self.request.system.clone().unwrap_or_default();
-        call.tools = self.host.tools().definitions().into_iter().map(|tool| tool.name).collect();
+        call.tools = self.session.definitions().iter().map(|tool| tool.name.clone()).collect();
         call.tools.extend(fence.tools().iter().map(|&name| name.to_owned()));
         match self.backend.model.answer(call) {
             Some(reply) => self.deliver(&reply).await,

@@ -1,10 +1,10 @@
 //! The calls of one reply: run at once, each answered once, whatever the tool does.
 
-use std::{collections::BTreeMap, panic::AssertUnwindSafe};
+use std::collections::BTreeMap;
 
-use futures::future::{FutureExt as _, join_all};
+use futures::future::join_all;
 use nexus_core::{
-    CallId, Effects, Limit, Phase, ToolCallStatus, ToolContent, ToolDefinition, ToolResult,
+    CallId, Effects, Limit, Phase, ToolCallStatus, ToolContent,
     turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::{Value, json};
@@ -44,29 +44,40 @@ pub(super) struct Repeated {
 impl Turn<'_> {
     /// Runs the calls of one reply, all at once. Returns what the model is told, in their order.
     pub(super) async fn run_tools(&self, calls: Vec<Called>, fence: &Fence) -> Result<Vec<Told>, Failure> {
-        let tools = self.host.tools().definitions();
-        let own = |call: &ToolCall| tools.iter().find(|tool| tool.name == access::name(call));
-        let is_counted = |called: &&Called| !own(&called.call).is_some_and(|tool| tool.terminal);
-        let count = u32::try_from(calls.iter().filter(is_counted).count()).unwrap_or(u32::MAX);
-        let total = {
+        let count = calls.iter().filter(|called| !self.is_callers(&called.call)).count();
+        {
             let mut log = self.log();
-            log.tool_calls = log.tool_calls.saturating_add(count);
-            log.tool_calls
-        };
-        if self.request.limits.tool_calls.is_some_and(|limit| total > limit) {
-            return Err(limit(Limit::ToolCalls));
+            log.harness_calls = log.harness_calls.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
         }
+        self.check_budget()?;
         let mut names = Vec::<CallId>::new();
         for called in &calls {
             names.push(self.tell_apart(&called.id, &names));
         }
-        let runs = calls
-            .iter()
-            .zip(names)
-            .map(|(Called { call, .. }, id)| self.run_tool(id, call, own(call), fence));
+        let runs = calls.iter().zip(names).map(|(Called { call, .. }, id)| self.run_tool(id, call, fence));
         let told = self.in_phase(Phase::Tool, join_all(runs)).await?;
+        self.check_budget()?;
         self.check_repeats(&calls, &told)?;
         Ok(told)
+    }
+
+    /// Whether a call is for the caller to answer: it names a tool of the caller's, or none of the harness's.
+    fn is_callers(&self, call: &ToolCall) -> bool {
+        let is_harness =
+            matches!(call, ToolCall::Shell { .. } | ToolCall::WriteFile { .. } | ToolCall::ReadFile { .. });
+        !is_harness || self.session.definitions().iter().any(|tool| tool.name == access::name(call))
+    }
+
+    /// Ends a turn that makes more calls than it may. Those of the caller's tools are the session's to count: of one
+    /// that it denied the model is told, and where there is still a tool to call it may try another time.
+    fn check_budget(&self) -> Result<(), Failure> {
+        let made = self.log().harness_calls.saturating_add(self.session.calls_made());
+        let chances = u32::from(self.session.has_terminal_tools());
+        let is_over = self.request.limits.tool_calls.is_some_and(|limit| made > limit);
+        if is_over || self.session.over_budget_calls() > chances {
+            return Err(limit(Limit::ToolCalls));
+        }
+        Ok(())
     }
 
     /// The model's id for a call, or another if that one is taken.
@@ -88,48 +99,55 @@ impl Turn<'_> {
         if repeated.times >= REPEATS { Err(limit(Limit::RepeatedCalls)) } else { Ok(()) }
     }
 
-    async fn run_tool(
-        &self,
-        id: CallId,
-        call: &ToolCall,
-        own: Option<&ToolDefinition>,
-        fence: &Fence,
-    ) -> Told {
-        let name = access::name(call);
-        let (origin, effects) = match own {
-            Some(tool) => (ToolOrigin::Caller, tool.effects),
-            None => (ToolOrigin::Harness, access::effects(call)),
-        };
-        let objection = if own.is_some() { None } else { fence.objection(call) };
-        let effects = if objection.is_some() { Effects::None } else { effects };
-        self.event(ToolCallStarted::new(id.clone(), name, origin, effects));
-        let arguments = arguments(call);
-        let shown = arguments.clone().unwrap_or_else(Value::String);
-        self.event(ToolCallArguments::new(id.clone(), shown));
-        let (status, content) = match (objection, own, arguments) {
-            (Some(objection), ..) => (ToolCallStatus::Denied, vec![ToolContent::text(objection)]),
-            (None, Some(_), Err(_)) => {
-                (ToolCallStatus::Failed, vec![ToolContent::text("the arguments are not JSON")])
-            }
-            (None, Some(_), Ok(arguments)) => {
-                let answer = self.ask_caller(nexus_core::ToolCall::new(id.clone(), name, arguments)).await;
-                let status = if answer.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
-                (status, answer.content)
-            }
-            (None, None, _) => match tools::run(call, fence, &self.environment()).await {
+    async fn run_tool(&self, id: CallId, call: &ToolCall, fence: &Fence) -> Told {
+        if self.is_callers(call) {
+            return self.ask_caller(id, call).await;
+        }
+        let objection = fence.objection(call);
+        let effects = if objection.is_some() { Effects::None } else { access::effects(call) };
+        let arguments = arguments(call).unwrap_or_else(Value::String);
+        self.tell_of(&id, access::name(call), ToolOrigin::Harness, effects, arguments);
+        let (status, content) = match objection {
+            Some(objection) => (ToolCallStatus::Denied, vec![ToolContent::text(objection)]),
+            None => match tools::run(call, fence, &self.environment()).await {
                 Ok(text) => (ToolCallStatus::Succeeded, vec![ToolContent::text(text)]),
                 Err(text) => (ToolCallStatus::Failed, vec![ToolContent::text(text)]),
             },
         };
+        self.tell_end(id, status, content)
+    }
+
+    /// Has the caller answer, if the session lets the call through.
+    async fn ask_caller(&self, id: CallId, call: &ToolCall) -> Told {
+        let name = access::name(call);
+        let arguments = arguments(call).unwrap_or_else(Value::String);
+        let permit = self.session.authorize(self.session.token(), name, &arguments);
+        let effects = permit.as_ref().map_or(Effects::None, |permit| permit.definition().effects);
+        self.tell_of(&id, name, ToolOrigin::Caller, effects, arguments);
+        let permit = match permit {
+            Ok(permit) => permit,
+            Err(denial) => {
+                return self.tell_end(
+                    id,
+                    ToolCallStatus::Denied,
+                    vec![ToolContent::text(denial.to_string())],
+                );
+            }
+        };
+        let answer = self.session.answer(id.clone(), permit).await;
+        let status = if answer.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
+        self.tell_end(id, status, answer.content)
+    }
+
+    fn tell_of(&self, id: &CallId, name: &str, origin: ToolOrigin, effects: Effects, arguments: Value) {
+        self.event(ToolCallStarted::new(id.clone(), name, origin, effects));
+        self.event(ToolCallArguments::new(id.clone(), arguments));
+    }
+
+    fn tell_end(&self, id: CallId, status: ToolCallStatus, content: Vec<ToolContent>) -> Told {
         let told = told(&content);
         self.event(ToolCallFinished::new(id, status, content));
         told
-    }
-
-    /// What the caller's tool answers; a panic is a failure of the tool, not of the turn.
-    async fn ask_caller(&self, call: nexus_core::ToolCall) -> ToolResult {
-        let answer = AssertUnwindSafe(self.host.tools().call(call)).catch_unwind().await;
-        answer.unwrap_or_else(|_panic| ToolResult::error("the tool broke down"))
     }
 
     /// What a tool sees of the host's environment.
