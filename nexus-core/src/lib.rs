@@ -12,10 +12,12 @@
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
 //! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
 //! | hold an agent to a scope | [`ParticipantScope`], [`Session`] |
+//! | say which agents there are, and what their tier adds to a scope | [`AgentTypes`], [`AgentType`] |
 //! | keep a piece of work in a folder | [`Workspaces`], [`Workspace`] |
 //! | lend credentials of your own | [`CredentialSource`] |
 //! | write a backend | the contract of [`ExecutionBackend`], [`Recorder`], [`Outbox`] |
 
+pub mod agent;
 pub mod availability;
 pub mod backend;
 pub mod backend_ext;
@@ -35,6 +37,7 @@ pub mod tool;
 pub mod turn;
 pub mod workspace;
 
+pub use agent::{AgentType, AgentTypeError, AgentTypes};
 pub use availability::Availability;
 pub use backend::{ExecutionBackend, TurnHost};
 pub use backend_ext::{ExecutionBackendExt, StreamItem, TurnStream};

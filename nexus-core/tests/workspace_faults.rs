@@ -77,7 +77,7 @@ proptest! {
         for _ in 0..2 {
             workspace.update(|status| status.labels.insert(text.clone(), text.clone())).unwrap();
         }
-        let event = workspace.append(text.clone(), data.clone()).unwrap();
+        let event = workspace.append(text, data.clone()).unwrap();
         prop_assert_eq!(workspace.status().unwrap().data, data);
         prop_assert_eq!(workspace.events().unwrap().events.pop(), Some(event));
     }

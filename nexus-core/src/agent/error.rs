@@ -1,0 +1,95 @@
+//! Why a tier or a type cannot be registered, or is not there.
+
+use std::fmt;
+
+/// What a name is the name of.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AgentNameKind {
+    /// A tier.
+    Tier,
+    /// A phase of a tier.
+    Phase,
+    /// A type of agent.
+    Type,
+}
+
+impl fmt::Display for AgentNameKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tier => "tier",
+            Self::Phase => "phase",
+            Self::Type => "agent type",
+        })
+    }
+}
+
+/// Why a tier or a type cannot be registered, or is not there.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgentTypeError {
+    /// The text is no name.
+    #[error("{text:?} names no {what}: a name is a letter, and up to 63 ASCII letters, digits, `-` and `_`")]
+    InvalidName {
+        /// What it should name.
+        what: AgentNameKind,
+        /// What was given, shortened.
+        text: String,
+    },
+    /// The name is one that is built in, or could be taken for it.
+    #[error("the {what} {name:?} would pass for {built_in:?}, which is built in: {}", way_out(*.what))]
+    ShadowsBuiltIn {
+        /// What is built in.
+        what: AgentNameKind,
+        /// The name that was given.
+        name: String,
+        /// The one that is built in.
+        built_in: String,
+    },
+    /// The name is one that was registered before, or could be taken for it.
+    #[error("the {what} {name:?} would pass for {other:?}, which is there already: {}", other_way_out(*.what))]
+    AlreadyThere {
+        /// What is there.
+        what: AgentNameKind,
+        /// The name that was given.
+        name: String,
+        /// The one that is there.
+        other: String,
+    },
+    /// There is none of this name.
+    #[error("unknown {what} {name:?}; {}", suggestion(.nearest.as_deref(), .known))]
+    Unknown {
+        /// What was looked for.
+        what: AgentNameKind,
+        /// The name that was given.
+        name: String,
+        /// The name that was probably meant.
+        nearest: Option<String>,
+        /// Every name that there is.
+        known: Vec<String>,
+    },
+}
+
+fn way_out(what: AgentNameKind) -> &'static str {
+    match what {
+        AgentNameKind::Tier => "take another name, or give an overlay to the one that is built in",
+        AgentNameKind::Phase => "take another name, or write it as it is built in",
+        AgentNameKind::Type => "take another name, or give an overlay to its tier and phase",
+    }
+}
+
+fn other_way_out(what: AgentNameKind) -> &'static str {
+    match what {
+        AgentNameKind::Tier => "take another name, or use that one",
+        AgentNameKind::Phase => "take another name, or write it in the same way",
+        AgentNameKind::Type => "take another name, or replace that one",
+    }
+}
+
+fn suggestion(nearest: Option<&str>, known: &[String]) -> String {
+    match nearest {
+        Some(nearest) => format!("did you mean {nearest:?}?"),
+        None if known.is_empty() => "there is none".to_owned(),
+        None => format!("there is {}", known.join(", ")),
+    }
+}

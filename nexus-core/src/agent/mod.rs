@@ -1,0 +1,22 @@
+//! Which agents there are: their types, and the tiers and phases of the work that they do.
+//!
+//! | type | tier | phase | does |
+//! | --- | --- | --- | --- |
+//! | `orchestrator` | `operations` | `orchestrate` | plans the work and hands it out |
+//! | `executor` | `execution` | `implement` | does it |
+//! | `reviewer` | `operations` | `review` | checks what was done |
+//! | `reflector` | `operations` | `reflect` | says what is to be learnt from it |
+//!
+//! These are built in; [`AgentTypes`] takes more of both. Each tier, and each phase of a tier, may have an
+//! [`Overlay`](crate::Overlay): what its agents may use and touch beyond their brief. Who runs an agent, and on which
+//! model, is left to the router.
+
+mod agent_type;
+mod error;
+mod name;
+mod types;
+mod written;
+
+pub use agent_type::AgentType;
+pub use error::{AgentNameKind, AgentTypeError};
+pub use types::AgentTypes;

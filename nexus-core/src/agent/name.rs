@@ -1,0 +1,74 @@
+//! The names of tiers, phases and types: which are names at all, and which look like one another.
+
+use super::{AgentNameKind, AgentTypeError};
+
+/// Longest name, in bytes. Source: our own bound.
+const MAX_BYTES: usize = 64;
+
+/// Whether `text` is a name: a letter, and up to 63 letters, digits, `-` and `_`, all of them ASCII.
+///
+/// So no letter of another script can pass for one of these.
+pub(super) fn check(what: AgentNameKind, text: &str) -> Result<(), AgentTypeError> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let begins_well = text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic());
+    match begins_well && text.len() <= MAX_BYTES && text.bytes().all(fits) {
+        true => Ok(()),
+        false => Err(AgentTypeError::InvalidName { what, text: text.chars().take(2 * MAX_BYTES).collect() }),
+    }
+}
+
+/// What a person sees at a glance. Two names look alike if it is the same.
+fn glance(name: &str) -> String {
+    let glyph = |character: char| match character.to_ascii_lowercase() {
+        '-' | '_' => None,
+        '0' => Some('o'),
+        '1' | 'i' => Some('l'),
+        '5' => Some('s'),
+        other => Some(other),
+    };
+    name.chars().filter_map(glyph).collect::<String>().replace("rn", "m").replace("vv", "w")
+}
+
+/// Whether a person could take one name for the other. A name looks like itself.
+pub(super) fn look_alike(one: &str, other: &str) -> bool {
+    glance(one) == glance(other)
+}
+
+/// The name of `known` that `word` was probably meant to be.
+pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let word: String = word.chars().take(2 * MAX_BYTES).collect::<String>().to_lowercase();
+    let bound = (word.chars().count() / 3).max(1);
+    let distance = |name: &'a str| (strsim::damerau_levenshtein(&word, &name.to_lowercase()), name);
+    let best = known.into_iter().map(distance).filter(|(distance, _)| *distance <= bound).min();
+    best.map(|(_, name)| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_ascii_letters_digits_and_two_signs() {
+        for text in ["a", "security-reviewer", "step_2", "X", &"x".repeat(64)] {
+            assert!(check(AgentNameKind::Type, text).is_ok(), "{text:?}");
+        }
+        // The first letter of the last one but one is Cyrillic; the one before has a joiner in it.
+        for text in
+            ["", "2nd", "-a", "_", "a b", "a/b", "a.b", "re\u{200d}viewer", "\u{435}xecutor", &"x".repeat(65)]
+        {
+            assert!(check(AgentNameKind::Type, text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_look_alike_whatever_their_case_and_signs() {
+        for alike in ["executor", "Executor", "EXECUTOR", "exe-cutor", "execut0r", "executor_"] {
+            assert!(look_alike("executor", alike), "{alike}");
+        }
+        assert!(look_alike("reviewer", "revlewer") && look_alike("reviewer", "rev1evver"));
+        assert!(look_alike("former", "forrner"));
+        for other in ["executors", "executer", "planner"] {
+            assert!(!look_alike("executor", other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The registry as a file has it: what it adds to what is built in.
+
+use std::{fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, MapAccess, Visitor},
+};
+
+use super::{AgentNameKind, AgentType, AgentTypeError, AgentTypes, types::is_built_in};
+use crate::scope::Overlay;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Written {
+    #[serde(default, skip_serializing_if = "Entries::is_empty")]
+    tiers: Entries<TierWritten>,
+    #[serde(default, skip_serializing_if = "Entries::is_empty")]
+    types: Entries<TypeWritten>,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TierWritten {
+    overlay: Overlay,
+    phases: Entries<Overlay>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TypeWritten {
+    tier: String,
+    phase: String,
+}
+
+impl TryFrom<Written> for AgentTypes {
+    type Error = AgentTypeError;
+
+    fn try_from(written: Written) -> Result<Self, AgentTypeError> {
+        let mut types = Self::built_in();
+        for (name, tier) in written.tiers.0 {
+            if !is_built_in(AgentNameKind::Tier, &name) {
+                types = types.with_tier(&name)?;
+            }
+            types = types.with_tier_overlay(&name, tier.overlay)?;
+            for (phase, overlay) in tier.phases.0 {
+                types = types.with_phase_overlay(&name, &phase, overlay)?;
+            }
+        }
+        for (name, TypeWritten { tier, phase }) in written.types.0 {
+            types = types.with_type(AgentType { name, tier, phase })?;
+        }
+        Ok(types)
+    }
+}
+
+impl From<AgentTypes> for Written {
+    fn from(types: AgentTypes) -> Self {
+        let bare = AgentTypes::built_in();
+        let added = types.tiers.into_iter().filter(|tier| !bare.tiers.contains(tier));
+        let tiers = added
+            .map(|tier| (tier.name, TierWritten { overlay: tier.overlay, phases: Entries(tier.phases) }));
+        let custom = types.types.into_iter().filter(|known| !is_built_in(AgentNameKind::Type, &known.name));
+        let custom = custom.map(|AgentType { name, tier, phase }| (name, TypeWritten { tier, phase }));
+        Self { tiers: Entries(tiers.collect()), types: Entries(custom.collect()) }
+    }
+}
+
+/// An object in the order of its keys, none of which is there twice.
+struct Entries<T>(Vec<(String, T)>);
+
+impl<T> Entries<T> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<T> Default for Entries<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: Serialize> Serialize for Entries<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visit<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Visit<T> {
+            type Value = Entries<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("names, each with what it stands for")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<T>, A::Error> {
+                let mut entries: Vec<(String, T)> = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    if entries.iter().any(|(known, _)| *known == name) {
+                        return Err(de::Error::custom(format_args!("{name:?} is there twice")));
+                    }
+                    entries.push((name, map.next_value()?));
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Visit(PhantomData))
+    }
+}

@@ -1,0 +1,198 @@
+//! The registry of tiers and agent types: what is built in, what may be added, and what is refused.
+
+use nexus_core::{
+    AgentType, AgentTypes, Overlay, ParticipantScope, PathAccess,
+    agent::{AgentNameKind, AgentTypeError},
+    scope::{Brief, PathRule},
+};
+use serde_json::json;
+
+fn overlay(tool: &str) -> Overlay {
+    Overlay::new().tool(tool.parse().unwrap())
+}
+
+fn tools(overlay: &Overlay) -> Vec<&str> {
+    overlay.tools.iter().map(|tool| tool.as_str()).collect()
+}
+
+#[test]
+fn four_types_in_two_tiers_are_built_in() {
+    let types = AgentTypes::built_in();
+    assert_eq!(types.tiers().collect::<Vec<_>>(), ["operations", "execution"]);
+    let all: Vec<String> =
+        types.types().map(|known| format!("{} {}/{}", known.name, known.tier, known.phase)).collect();
+    assert_eq!(
+        all,
+        [
+            "orchestrator operations/orchestrate",
+            "executor execution/implement",
+            "reviewer operations/review",
+            "reflector operations/reflect",
+        ]
+    );
+    for known in types.types() {
+        assert_eq!(types.overlay_of(&known.name).unwrap(), Overlay::new());
+    }
+    assert_eq!(AgentTypes::default(), types);
+}
+
+#[test]
+fn nothing_passes_for_what_is_built_in() {
+    for name in ["executor", "Executor", "EXECUTOR", "exe_cutor", "execut0r", "executor-"] {
+        let error =
+            AgentTypes::built_in().with_type(AgentType::new(name, "execution", "implement")).unwrap_err();
+        let AgentTypeError::ShadowsBuiltIn { what: AgentNameKind::Type, built_in, .. } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!(built_in, "executor");
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "the agent type {name:?} would pass for \"executor\", which is built in: take another name, or give an \
+                 overlay to its tier and phase"
+            )
+        );
+    }
+    for name in ["operations", "Operations", "operati0ns"] {
+        let error = AgentTypes::built_in().with_tier(name).unwrap_err();
+        assert!(matches!(error, AgentTypeError::ShadowsBuiltIn { what: AgentNameKind::Tier, .. }), "{error}");
+    }
+    let error =
+        AgentTypes::built_in().with_type(AgentType::new("second", "operations", "Review")).unwrap_err();
+    assert!(matches!(error, AgentTypeError::ShadowsBuiltIn { what: AgentNameKind::Phase, .. }), "{error}");
+    // A letter of another script is no letter of a name.
+    let error = AgentTypes::built_in()
+        .with_type(AgentType::new("\u{435}xecutor", "execution", "implement"))
+        .unwrap_err();
+    assert!(matches!(error, AgentTypeError::InvalidName { what: AgentNameKind::Type, .. }), "{error}");
+    let error = AgentTypes::built_in()
+        .with_replaced_type(AgentType::new("executor", "operations", "review"))
+        .unwrap_err();
+    assert!(matches!(error, AgentTypeError::ShadowsBuiltIn { .. }), "{error}");
+}
+
+#[test]
+fn a_custom_type_is_replaced_only_where_that_is_said() {
+    let types = AgentTypes::built_in()
+        .with_tier("research")
+        .unwrap()
+        .with_type(AgentType::new("cartographer", "research", "survey"))
+        .unwrap();
+    let again = AgentType::new("Cartographer", "operations", "review");
+    let error = types.clone().with_type(again.clone()).unwrap_err();
+    assert!(
+        error.to_string().ends_with("which is there already: take another name, or replace that one"),
+        "{error}"
+    );
+    let error = types.clone().with_replaced_type(again).unwrap_err();
+    assert!(error.to_string().ends_with("did you mean \"cartographer\"?"), "{error}");
+    let replaced =
+        types.clone().with_replaced_type(AgentType::new("cartographer", "execution", "survey")).unwrap();
+    assert_eq!(replaced.find("cartographer").unwrap().tier, "execution");
+    assert_eq!(replaced.types().count(), 5);
+    assert!(types.clone().with_tier("re-search").is_err());
+    assert!(types.with_type(AgentType::new("surveyor", "research", "sur-vey")).is_err());
+}
+
+#[test]
+fn slips_are_answered_with_the_name_that_was_meant() {
+    let types = AgentTypes::built_in();
+    let cases = [
+        (types.find("reviwer").map(|_| ()), "unknown agent type \"reviwer\"; did you mean \"reviewer\"?"),
+        (
+            types.overlay("operation", "review").map(|_| ()),
+            "unknown tier \"operation\"; did you mean \"operations\"?",
+        ),
+        (
+            types.overlay("operations", "reveiw").map(|_| ()),
+            "unknown phase \"reveiw\"; did you mean \"review\"?",
+        ),
+        (types.overlay("execution", "review").map(|_| ()), "unknown phase \"review\"; there is implement"),
+        (
+            types.with_tier_overlay("Execution", Overlay::new()).map(|_| ()),
+            "unknown tier \"Execution\"; did you mean \"execution\"?",
+        ),
+    ];
+    for (result, words) in cases {
+        assert_eq!(result.unwrap_err().to_string(), words);
+    }
+}
+
+#[test]
+fn the_overlay_of_the_tier_comes_before_that_of_its_phase() {
+    let types = AgentTypes::built_in()
+        .with_phase_overlay("operations", "review", overlay("read_*"))
+        .unwrap()
+        .with_tier_overlay("operations", overlay("list"))
+        .unwrap()
+        .with_tier_overlay("operations", overlay("note").do_not_touch("keys".parse::<PathRule>().unwrap()))
+        .unwrap();
+    let review = types.overlay("operations", "review").unwrap();
+    assert_eq!(tools(&review), ["list", "note", "read_*"]);
+    assert_eq!(review.do_not_touch.len(), 1);
+    assert_eq!(tools(&types.overlay_of("reflector").unwrap()), ["list", "note"]);
+    assert_eq!(types.overlay_of("executor").unwrap(), Overlay::new());
+}
+
+#[test]
+fn a_scope_is_assembled_from_a_brief_and_the_overlay_of_a_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let types = AgentTypes::built_in()
+        .with_tier_overlay("execution", overlay("read_*").reading("."))
+        .unwrap()
+        .with_phase_overlay("execution", "implement", overlay("write_file").writing("src"))
+        .unwrap();
+    let brief = Brief::new(&root).do_not_touch("src/keys".parse().unwrap());
+    let scope =
+        ParticipantScope::assemble(&brief, Some(&types.overlay("execution", "implement").unwrap()), None)
+            .unwrap();
+    assert!(scope.allows_tool("read_file") && scope.allows_tool("write_file") && !scope.allows_tool("run"));
+    assert!(scope.check_path("src/a.rs", PathAccess::Write).is_ok());
+    assert!(scope.check_path("docs/a.md", PathAccess::Write).is_err());
+    assert!(scope.check_path("src/keys/a", PathAccess::Read).is_err());
+}
+
+#[test]
+fn a_registry_is_read_from_a_file_and_written_back() {
+    let written = json!({
+        "tiers": {
+            "operations": { "overlay": { "tools": ["list"] }, "phases": { "review": { "tools": ["read_*"] } } },
+            "research": {},
+        },
+        "types": { "cartographer": { "tier": "research", "phase": "survey" } },
+    });
+    let types: AgentTypes = serde_json::from_value(written).unwrap();
+    assert_eq!(tools(&types.overlay_of("reviewer").unwrap()), ["list", "read_*"]);
+    assert_eq!(types.find("cartographer").unwrap().phase, "survey");
+    let text = serde_json::to_string(&types).unwrap();
+    assert!(!text.contains("executor"), "what is built in is not written: {text}");
+    assert_eq!(serde_json::from_str::<AgentTypes>(&text).unwrap(), types);
+    assert_eq!(serde_json::to_value(AgentTypes::built_in()).unwrap(), json!({}));
+}
+
+#[test]
+fn a_file_that_says_what_cannot_be_is_refused() {
+    let cases = [
+        (
+            r#"{ "types": { "Executor": { "tier": "execution", "phase": "implement" } } }"#,
+            "which is built in",
+        ),
+        (
+            r#"{ "types": { "executor": { "tier": "execution", "phase": "implement" } } }"#,
+            "which is built in",
+        ),
+        (r#"{ "types": { "a": { "tier": "nowhere", "phase": "b" } } }"#, "unknown tier"),
+        (r#"{ "types": { "a b": { "tier": "execution", "phase": "b" } } }"#, "names no agent type"),
+        (r#"{ "types": { "a": { "tier": "execution", "phase": "" } } }"#, "names no phase"),
+        (r#"{ "tiers": { "Operations": {} } }"#, "would pass for \"operations\""),
+        (r#"{ "tiers": { "a": {}, "a": {} } }"#, "\"a\" is there twice"),
+        (r#"{ "tiers": { "operations": { "overlays": {} } } }"#, "unknown field `overlays`"),
+        (r#"{ "tier": {} }"#, "unknown field `tier`"),
+        (r#"{ "tiers": { "operations": { "overlay": { "tools": ["a b"] } } } }"#, "names no tool"),
+    ];
+    for (text, words) in cases {
+        let error = serde_json::from_str::<AgentTypes>(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
