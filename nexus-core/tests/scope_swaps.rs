@@ -1,0 +1,207 @@
+//! Somebody swaps a file for something else, again and again, while it is read and written.
+//!
+//! Each swap is first shown to work against a check that is followed by opening the name; then nothing of the kind gets past
+//! the files of a scope.
+#![cfg(target_os = "linux")]
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use nexus_core::{Brief, ParticipantScope, PathAccess, scope::WriteMode};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use tempfile::TempDir;
+
+/// How long a swap may take to show that it works. Source: our own bound; it takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long the files of a scope are tried.
+const TRIAL: Duration = Duration::from_millis(1500);
+
+/// A root with a folder `open`, in which `x/file` is asked for, beside a folder `outside`.
+struct Ground {
+    _scratch: TempDir,
+    root: PathBuf,
+    outside: PathBuf,
+    scope: ParticipantScope,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = scratch.path().canonicalize().unwrap();
+        let (root, outside) = (top.join("ws"), top.join("outside"));
+        fs::create_dir_all(root.join("open/x")).unwrap();
+        fs::create_dir_all(&outside).unwrap();
+        fs::write(root.join("open/x/file"), "fine").unwrap();
+        fs::write(outside.join("file"), "secret").unwrap();
+        let brief = Brief::new(&root).writing("open");
+        let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+        Self { _scratch: scratch, root, outside, scope }
+    }
+
+    /// Exchanges two names until `trial` is over. The answer is how often.
+    fn swapping(&self, one: &Path, other: &Path, trial: impl FnOnce()) -> u64 {
+        let (is_over, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+                    swaps.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            // Also when it fails, or the thread would go on.
+            struct Over<'a>(&'a AtomicBool);
+            impl Drop for Over<'_> {
+                fn drop(&mut self) {
+                    self.0.store(true, Ordering::Relaxed);
+                }
+            }
+            let _over = Over(&is_over);
+            trial();
+        });
+        swaps.load(Ordering::Relaxed)
+    }
+
+    /// Swaps `one` and `other` while `open/x/file` is read.
+    fn read_while_swapping(&self, one: &Path, other: &Path) {
+        let (mut by_name, mut tried) = (0_u64, 0_u64);
+        self.swapping(one, other, || {
+            let began = Instant::now();
+            while by_name == 0 {
+                assert!(began.elapsed() < PATIENCE, "the swap was never hit in {tried} attempts");
+                tried += 1;
+                let Ok(path) = self.scope.check_path("open/x/file", PathAccess::Read) else { continue };
+                by_name += u64::from(fs::read(path).is_ok_and(|content| content == b"secret"));
+            }
+        });
+        let (mut fine, mut refused) = (0_u64, 0_u64);
+        let swaps = self.swapping(one, other, || {
+            let (began, files) = (Instant::now(), self.scope.files());
+            while began.elapsed() < TRIAL {
+                match files.read_to_string("open/x/file") {
+                    Ok(content) => {
+                        assert_eq!(content, "fine");
+                        fine += 1;
+                    }
+                    Err(_) => refused += 1,
+                }
+            }
+        });
+        println!(
+            "by name: 1 of {tried} read the secret; scoped: {fine} fine, {refused} refused, {swaps} swaps"
+        );
+        assert!(swaps > 0 && refused > 0, "the swap was never met: {fine} fine of {swaps} swaps");
+    }
+
+    /// Swaps `one` and `other` while `open/x/file` is written, in every way there is.
+    fn write_while_swapping(&self, one: &Path, other: &Path, kept: &Path) {
+        let files = self.scope.files();
+        let mut done = 0_u64;
+        let swaps = self.swapping(one, other, || {
+            let began = Instant::now();
+            while began.elapsed() < TRIAL {
+                for mode in [WriteMode::New, WriteMode::Keep, WriteMode::Append, WriteMode::Empty] {
+                    use std::io::Write as _;
+                    if let Ok(mut file) = files.open_for_writing("open/x/file", mode) {
+                        done += u64::from(file.write_all(b"mine").is_ok());
+                    }
+                }
+                assert_eq!(fs::read_to_string(kept).unwrap(), "secret");
+            }
+        });
+        println!("scoped: {done} written, {swaps} swaps");
+        assert!(swaps > 0 && done > 0);
+        assert_eq!(fs::read_to_string(kept).unwrap(), "secret");
+    }
+}
+
+#[test]
+fn a_file_swapped_for_a_link_is_not_read_through_it() {
+    let ground = Ground::new();
+    symlink(ground.outside.join("file"), ground.root.join("open/link")).unwrap();
+    ground.read_while_swapping(&ground.root.join("open/x/file"), &ground.root.join("open/link"));
+}
+
+#[test]
+fn a_folder_swapped_for_a_link_is_not_read_through_it() {
+    let ground = Ground::new();
+    symlink(&ground.outside, ground.root.join("open/y")).unwrap();
+    ground.read_while_swapping(&ground.root.join("open/x"), &ground.root.join("open/y"));
+}
+
+#[test]
+fn a_file_swapped_for_a_hard_link_is_not_read() {
+    let ground = Ground::new();
+    fs::hard_link(ground.outside.join("file"), ground.root.join("open/hard")).unwrap();
+    ground.read_while_swapping(&ground.root.join("open/x/file"), &ground.root.join("open/hard"));
+}
+
+#[test]
+fn a_file_swapped_for_a_link_is_not_written_through_it() {
+    let ground = Ground::new();
+    symlink(ground.outside.join("file"), ground.root.join("open/link")).unwrap();
+    let (one, other) = (ground.root.join("open/x/file"), ground.root.join("open/link"));
+    ground.write_while_swapping(&one, &other, &ground.outside.join("file"));
+}
+
+#[test]
+fn a_folder_swapped_for_a_link_is_not_written_through_it() {
+    let ground = Ground::new();
+    symlink(&ground.outside, ground.root.join("open/y")).unwrap();
+    let (one, other) = (ground.root.join("open/x"), ground.root.join("open/y"));
+    ground.write_while_swapping(&one, &other, &ground.outside.join("file"));
+    assert_eq!(fs::read_dir(&ground.outside).unwrap().count(), 1, "something was made outside");
+}
+
+#[test]
+fn a_file_swapped_for_a_hard_link_is_neither_written_nor_emptied() {
+    let ground = Ground::new();
+    fs::hard_link(ground.outside.join("file"), ground.root.join("open/hard")).unwrap();
+    let (one, other) = (ground.root.join("open/x/file"), ground.root.join("open/hard"));
+    ground.write_while_swapping(&one, &other, &ground.outside.join("file"));
+}
+
+#[test]
+fn a_file_swapped_for_a_pipe_holds_nobody_up() {
+    let ground = Ground::new();
+    let pipe = ground.root.join("open/pipe");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let files = ground.scope.files();
+    ground.swapping(&ground.root.join("open/x/file"), &pipe, || {
+        let began = Instant::now();
+        while began.elapsed() < TRIAL {
+            if let Ok(content) = files.read_to_string("open/x/file") {
+                assert_eq!(content, "fine");
+            }
+            drop(files.open_for_writing("open/x/file", WriteMode::Append));
+        }
+    });
+}
+
+#[test]
+fn readers_of_a_file_that_is_written_whole_see_it_whole() {
+    let ground = Ground::new();
+    let (one, other) = ("a".repeat(100_000), "b".repeat(100_000));
+    ground.scope.files().write("open/x/file", &one).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for _ in 0..100 {
+                ground.scope.files().write("open/x/file", &other).unwrap();
+                ground.scope.files().write("open/x/file", &one).unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        while !is_over.load(Ordering::Relaxed) {
+            let seen = ground.scope.files().read_to_string("open/x/file").unwrap();
+            assert!(seen == one || seen == other, "{} bytes", seen.len());
+        }
+    });
+    assert_eq!(fs::read_dir(ground.root.join("open/x")).unwrap().count(), 1, "a part was left");
+}
