@@ -26,3 +26,5 @@ mod fence;
 mod renewal;
 #[path = "grok_real/session.rs"]
 mod session;
+#[path = "grok_real/tools.rs"]
+mod tools;

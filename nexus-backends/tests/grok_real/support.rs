@@ -1,6 +1,7 @@
 //! How Grok Build is set up before the simulator, and what its tests ask of a turn.
 
 use nexus_backends::delegated::grok::GrokCli;
+use nexus_core::{EventEnvelope, TurnHost, TurnRequest};
 use nexus_testkit::sim::{Dialect, Scenario, Sim};
 use serde_json::json;
 
@@ -22,6 +23,14 @@ impl Stage {
             .with_variable("TOKEN", TOKEN)
             .with_variable("STRAY_API_KEY", "stray")
             .with_variable("FOR_TOOLS", "passed")
+    }
+
+    /// Runs a turn with this very request, for this host.
+    pub(crate) async fn run_for(&self, request: TurnRequest, host: TurnHost) -> Ran {
+        let mut events = Vec::new();
+        let mut sink = |envelope: EventEnvelope| events.push(envelope.event);
+        let outcome = self.backend().run_turn(request, host, &mut sink).await;
+        Ran { outcome, events }
     }
 }
 

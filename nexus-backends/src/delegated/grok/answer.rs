@@ -12,6 +12,11 @@ const NOT_LET_THROUGH: &str = "User cancelled the execution"; // perm-cancel-str
 /// What such an answer has in it, with the rule behind it.
 const DENIED_BY_RULE: &str = "Denied by permission policy"; // strict-deny-bare
 
+/// What stands before a picture that a tool of a server returned, each on a line of its own.
+const PICTURE: &str = "data:image/";
+/// What stands between a picture's type and its data.
+const ENCODING: &str = ";base64,";
+
 /// How a call ended that the vendor counts as completed or not, and what came back.
 pub(super) fn of_call(update: &wire::ToolCallUpdate, succeeded: bool) -> (ToolCallStatus, Vec<ToolContent>) {
     let output = tool_output(update);
@@ -42,6 +47,39 @@ fn tool_output(update: &wire::ToolCallUpdate) -> Vec<ToolContent> {
     }
 }
 
+/// Takes the pictures out of a text in which the CLI has put what a tool returned.
+pub(super) fn with_pictures(output: Vec<ToolContent>) -> Vec<ToolContent> {
+    let apart = |part: ToolContent| match part {
+        ToolContent::Text { text } if text.contains(PICTURE) => apart(&text),
+        other => vec![other],
+    };
+    output.into_iter().flat_map(apart).collect()
+}
+
+fn apart(text: &str) -> Vec<ToolContent> {
+    let mut parts = Vec::new();
+    let mut words: Option<String> = None;
+    for line in text.split_inclusive('\n') {
+        match picture(line.trim_end_matches('\n')) {
+            Some(picture) => {
+                // The line end before a picture is the CLI's.
+                let before = words.take().map(|text| text.strip_suffix('\n').unwrap_or(&text).to_owned());
+                parts.extend(before.map(ToolContent::text));
+                parts.push(picture);
+            }
+            None => words.get_or_insert_default().push_str(line),
+        }
+    }
+    parts.extend(words.map(ToolContent::text));
+    parts
+}
+
+fn picture(line: &str) -> Option<ToolContent> {
+    let (kind, data) = line.strip_prefix(PICTURE)?.split_once(ENCODING)?;
+    let is_kind = kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    is_kind.then(|| ToolContent::Image { media_type: format!("image/{kind}"), data: data.to_owned() })
+}
+
 /// Whether a shell command ended with another status than zero, which the vendor counts as completed.
 fn command_failed(raw: &Value) -> bool {
     let is_command = raw.get("type").and_then(Value::as_str) == Some("Bash");
@@ -53,4 +91,33 @@ fn was_denied(output: &[ToolContent]) -> bool {
         ToolContent::Text { text } => text.starts_with(NOT_LET_THROUGH) || text.contains(DENIED_BY_RULE),
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_are_pictures_again() {
+        let text = "a heron\nat dusk\ndata:image/png;base64,AAAA\ndata:image/svg+xml;base64,BBBB\nthe end";
+        let parts = with_pictures(vec![ToolContent::text(text)]);
+        let picture = |media_type: &str, data: &str| ToolContent::Image {
+            media_type: media_type.into(),
+            data: data.into(),
+        };
+        let expected = [
+            ToolContent::text("a heron\nat dusk"),
+            picture("image/png", "AAAA"),
+            picture("image/svg+xml", "BBBB"),
+            ToolContent::text("the end"),
+        ];
+        assert_eq!(parts, expected);
+    }
+
+    #[test]
+    fn a_text_without_pictures_stays_as_it_is() {
+        for text in ["", "\n", "a\n", "see data:image/png;base64,AAAA", "data:image/png"] {
+            assert_eq!(with_pictures(vec![ToolContent::text(text)]), [ToolContent::text(text)], "{text:?}");
+        }
+    }
 }

@@ -1,13 +1,15 @@
 //! The arguments of one headless run. Every process of the machine can read them, so neither prompt nor
 //! system text, schema or token is among them.
 //!
+//! Below `WorkspaceWrite` nothing is approved but calls of the caller's tools.
+//!
 //! Source: observed with grok 1.0.41.
 
 use std::{ffi::OsString, path::PathBuf};
 
 use nexus_core::{Effort, ToolAccess};
 
-use super::tools;
+use super::{server, tools};
 
 /// How long background commands of the agent's are waited for when it is done, in seconds.
 const BACKGROUND_WAIT_SECONDS: &str = "30";
@@ -20,6 +22,8 @@ pub(super) struct Arguments {
     /// The folder to work in, absolute.
     pub(super) directory: PathBuf,
     pub(super) access: ToolAccess,
+    /// Whether there are tools of the caller's.
+    pub(super) has_callers: bool,
     pub(super) session: Session,
     pub(super) model: Option<String>,
     pub(super) effort: Option<Effort>,
@@ -76,7 +80,13 @@ impl Arguments {
         if let Some(tools) = tools::allowed(self.access) {
             option("--tools", tools.into());
         }
-        option("--disallowed-tools", tools::disallowed(self.access).into());
+        option("--disallowed-tools", tools::disallowed(self.access, self.has_callers).into());
+        for rule in tools::denied(self.access) {
+            option("--deny", rule.into());
+        }
+        if self.has_callers {
+            option("--allow", server::ALLOW_RULE.into());
+        }
         for folder in [&self.grok_home].into_iter().chain(&self.closed) {
             // The second names the folder itself, which only a search is given.
             for (tool, below) in [("Read", "/**"), ("Grep", "/**"), ("Grep", ""), ("Edit", "/**")] {
@@ -105,6 +115,7 @@ mod tests {
             prompt_file: "/h/prompt.json".into(),
             directory: "/w".into(),
             access,
+            has_callers: false,
             session: Session::New("s".into()),
             model: Some("grok-4.6".into()),
             effort: Some(Effort::XHigh),
@@ -152,5 +163,23 @@ mod tests {
         let text = text(&arguments(ToolAccess::ScopedOnly));
         assert!(text.contains("--tools search_tool,use_tool"), "{text}");
         assert!(text.contains(",search_tool,use_tool,"), "{text}");
+        assert!(!text.contains("--allow"), "{text}");
+    }
+
+    #[test]
+    fn the_callers_tools_are_kept_and_approved() {
+        for access in ToolAccess::ALL {
+            let text = text(&Arguments { has_callers: true, ..arguments(access) });
+            assert!(text.contains("--allow MCPTool(*)"), "{text}");
+            assert!(!text.contains(",search_tool,use_tool,"), "{text}");
+        }
+    }
+
+    #[test]
+    fn with_the_callers_tools_alone_no_file_is_read() {
+        let text = text(&Arguments { has_callers: true, ..arguments(ToolAccess::ScopedOnly) });
+        for rule in ["--deny Read(**)", "--deny Bash ", "--deny Edit ", "--deny Grep "] {
+            assert!(text.contains(rule), "{rule} in {text}");
+        }
     }
 }

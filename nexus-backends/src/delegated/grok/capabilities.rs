@@ -21,6 +21,7 @@ pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     all.output = OutputSupport::Instructed;
     all.resume = Support::Yes;
     all.harness_tools = Support::Yes;
+    all.caller_tools = Support::Yes;
     all.efforts = EFFORTS.to_vec();
     all.access.scoped_only = AccessSupport::Kept(Fence::Vendor);
     all.access.read_only = AccessSupport::Kept(Fence::Vendor);

@@ -3,7 +3,8 @@
 //! The CLI looks for a new `auth.json` when it is about to call the model and its own token has run out. Between
 //! the end of a tool and that call there is no time for anyone else, so hooks make some: around every tool, the CLI
 //! runs a hook of ours that waits for a word from here. Before a tool the file goes, and a tool does not start while
-//! it is there; after the last tool it comes. A turn whose token outlives it has no such hooks.
+//! it is there; after the last tool it comes. A turn whose token outlives it has no such hooks. A tool of the caller's
+//! does not count: it runs with the caller, not with the CLI, and reads what the caller lets it.
 //!
 //! What this does not fence: a program that a tool left running in the background, or one that imitates the hook,
 //! runs as the same user as the CLI and can find the file while the CLI is yet to read it.
@@ -19,6 +20,8 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::json;
+
+use super::server;
 
 /// The folder where hooks and we meet, in `GROK_HOME`.
 const FOLDER: &str = "lent";
@@ -133,6 +136,9 @@ impl Drop for Visit {
 #[serde(rename_all = "camelCase")]
 struct Note {
     tool_use_id: String,
+    /// Of a server's tool the name by which it is offered, however it was called.
+    #[serde(default)]
+    tool_name: String,
 }
 
 impl Gate {
@@ -144,7 +150,13 @@ impl Gate {
     /// The hooks, as the CLI reads them.
     pub(super) fn hooks() -> String {
         let hook = |command: &str| json!([{ "hooks": [{ "type": "command", "command": format!("{MEET}{command}") }] }]);
-        json!({ "hooks": { "PreToolUse": hook(BEFORE), "PostToolUse": hook(AFTER) } }).to_string()
+        // A tool of a server that answers with an error ends in the last.
+        let hooks = json!({
+            "PreToolUse": hook(BEFORE),
+            "PostToolUse": hook(AFTER),
+            "PostToolUseFailure": hook(AFTER),
+        });
+        json!({ "hooks": hooks }).to_string()
     }
 
     /// From now on, hooks wait for a word.
@@ -179,8 +191,10 @@ impl Gate {
             has_ended |= is_end;
             // Whatever it says, its hook must not wait for ever.
             if let Some(note) = read(&path) {
+                let is_callers = server::own_name(&note.tool_name).is_some();
                 match is_end {
                     true => self.tools.hook_ended(&note.tool_use_id),
+                    false if is_callers => {}
                     false => self.tools.hook_began(&note.tool_use_id),
                 }
             }
@@ -225,6 +239,10 @@ mod tests {
         }
 
         fn hook(&self, event: &str, call: &str) -> Child {
+            self.hook_of(event, call, "grep")
+        }
+
+        fn hook_of(&self, event: &str, call: &str, tool: &str) -> Child {
             let hooks: serde_json::Value = serde_json::from_str(&Gate::hooks()).unwrap();
             let command = hooks["hooks"][event][0]["hooks"][0]["command"].as_str().unwrap();
             let mut child = Command::new("sh")
@@ -233,7 +251,12 @@ mod tests {
                 .stdin(Stdio::piped())
                 .spawn()
                 .unwrap();
-            let input = json!({ "toolUseId": call, "toolInput": { "toolUseId": "forged" } }).to_string();
+            let input = json!({
+                "toolUseId": call,
+                "toolName": tool,
+                "toolInput": { "toolUseId": "forged", "toolName": "nexus__forged" },
+            });
+            let input = input.to_string();
             // One that does not wait may be gone before it reads.
             let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
             child
@@ -326,6 +349,19 @@ mod tests {
         // The name may be used again.
         home.tools.began("a");
         assert_eq!(home.gate.visit().moment, Moment::Busy);
+    }
+
+    #[test]
+    fn a_tool_of_the_callers_holds_nothing_back() {
+        let home = Home::new();
+        home.gate.open().unwrap();
+        let before = home.hook_of("PreToolUse", "a", "nexus__look_up");
+        assert_eq!(home.notes(1).moment, Moment::Idle);
+        assert_eq!(code(before), Some(0));
+        assert_eq!(home.gate.visit().moment, Moment::Idle, "while it runs");
+        let after = home.hook_of("PostToolUseFailure", "a", "nexus__look_up");
+        assert_eq!(home.notes(1).moment, Moment::BeforeModel);
+        assert_eq!(code(after), Some(0));
     }
 
     #[test]

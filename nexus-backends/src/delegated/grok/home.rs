@@ -5,7 +5,8 @@
 //! prompt if it cannot. So no tool of the model ever finds it, whatever it may read, and no variable of any
 //! process holds it. A turn that outlives its token is lent a fresh one in the same place; see
 //! [`renewal`](super::renewal). How the account is billed is pinned: with the other way of signing in, the CLI does not
-//! start.
+//! start. The token of the caller's tools goes the same way, in a `config.toml` that the hook replaces by one without
+//! it; see [`server`](super::server).
 //!
 //! **Quiet.** What calls home, writes summaries, or reads what other programs left in the user's home is off.
 //!
@@ -20,14 +21,16 @@ use std::{
 use nexus_core::{PromptBlock, Secret};
 use serde_json::{Value, json};
 
-use super::{gate::Gate, translate::grok_home};
+use super::{gate::Gate, server, translate::grok_home};
 use crate::{
     auth::{Credential, Lease},
-    delegated::{run_home::RunHome, settings::Billing},
+    delegated::{caller_tools::CallerTools, run_home::RunHome, settings::Billing},
 };
 
 /// The prompt's file, in the home. By the end of its name the CLI knows that content blocks are in it.
 const PROMPT_FILE: &str = "prompt.json";
+/// A folder in the home.
+const USER_HOME: &str = "user";
 /// Names the issuer and client that a subscription's entry stands under.
 const PLAN_ENTRY: &str = "https://auth.x.ai::b1a00492-073a-47ea-816f-4c329264a828";
 const ISSUER: &str = "https://auth.x.ai";
@@ -90,7 +93,13 @@ exclude = ["GROK_*", "XAI_*"]
 "#;
 
 /// Removes the lent credential before the prompt is sent. Exit code 2 stops the prompt.
-const FORGET: &str = r#"{"hooks":{"UserPromptSubmit":[{"hooks":[{"type":"command","command":"rm -f -- \"$GROK_HOME/auth.json\" && [ ! -e \"$GROK_HOME/auth.json\" ] || exit 2"}]}]}}"#;
+const FORGET: &str = r#"rm -f -- "$GROK_HOME/auth.json" && [ ! -e "$GROK_HOME/auth.json" ] || exit 2"#;
+
+/// Puts the configuration without a token in its place.
+const FORGET_TOKEN: &str = r#"; mv -f -- "$GROK_HOME/config.quiet" "$GROK_HOME/config.toml" || exit 2"#;
+
+/// How long the hook before a prompt may take, in seconds. One that takes longer is ignored by the CLI.
+const HOOK_SECONDS: u64 = 90;
 
 /// Variables that the CLI gets besides its folder: what it must not do, or read in the user's home.
 pub(super) const SWITCHES: [(&str, &str); 18] = [
@@ -99,7 +108,8 @@ pub(super) const SWITCHES: [(&str, &str); 18] = [
     ("GROK_DISABLE_AUTOUPDATER", "1"),
     ("GROK_MEMORY", "0"),
     ("GROK_TELEMETRY_ENABLED", "0"),
-    ("GROK_MAX_MCP_OUTPUT_BYTES", "1000000"),
+    // What is longer is cut, and the rest kept in a file. Without this it would be 20,000.
+    ("GROK_MAX_MCP_OUTPUT_BYTES", "16777216"),
     // Without this the CLI submits a failed turn up to four times, 46 seconds at the least; each submission
     // is retried as `max_retries` says anyway.
     ("GROK_TURN_TRANSIENT_RETRY", "0"),
@@ -117,21 +127,58 @@ pub(super) const SWITCHES: [(&str, &str); 18] = [
     ("GROK_CURSOR_AGENTS_ENABLED", "0"),
 ];
 
-/// Writes what does not change from process to process of a turn.
-pub(super) fn furnish(home: &RunHome, billing: Billing) -> io::Result<()> {
-    let method = match billing {
+/// What is set up anew for each process of a turn.
+#[derive(Debug)]
+pub(super) struct Setup<'a> {
+    pub(super) billing: Billing,
+    /// The caller's tools, if there are any.
+    pub(super) tools: Option<&'a CallerTools>,
+    /// How long the turn may take.
+    pub(super) deadline: Option<Duration>,
+    /// The session's id.
+    pub(super) session: &'a str,
+    /// How much of the session's record of events is older than the process, in bytes.
+    pub(super) known_event_bytes: u64,
+}
+
+/// Writes the configuration, and the hook that makes the CLI's folder fit for a prompt.
+pub(super) fn furnish(home: &RunHome, setup: &Setup<'_>) -> io::Result<()> {
+    let method = match setup.billing {
         Billing::Plan => "oidc",
         Billing::Metered => "api_key",
     };
-    home.write("grok/config.toml", format!("{CONFIG}[auth]\npreferred_method = \"{method}\"\n"))?;
-    home.write("grok/hooks/forget.json", FORGET)?;
-    home.folder("user")?;
+    let quiet = format!("{CONFIG}[auth]\npreferred_method = \"{method}\"\n");
+    let rewrite = |name: &str, text: &str| {
+        forget(&home.path().join(name))?;
+        home.write(name, text)
+    };
+    let mut before_a_prompt = FORGET.to_owned();
+    match setup.tools {
+        Some(tools) => {
+            let entry = Secret::new(format!("{quiet}{}", server::entry(tools, setup.deadline)));
+            rewrite("grok/config.toml", entry.expose())?;
+            rewrite("grok/config.quiet", &quiet)?;
+            before_a_prompt += FORGET_TOKEN;
+            before_a_prompt += &server::waiting(setup.session, setup.known_event_bytes);
+        }
+        None => drop(rewrite("grok/config.toml", &quiet)?),
+    }
+    let hook =
+        json!([{ "hooks": [{ "type": "command", "command": before_a_prompt, "timeout": HOOK_SECONDS }] }]);
+    rewrite("grok/hooks/forget.json", &json!({ "hooks": { "UserPromptSubmit": hook } }).to_string())?;
     Ok(())
 }
 
-/// The `HOME` of a turn without tools.
+/// Makes the folders of a new home.
+pub(super) fn make_folders(home: &RunHome) -> io::Result<()> {
+    home.folder("grok")?;
+    home.folder(USER_HOME)?;
+    Ok(())
+}
+
+/// The `HOME` of a turn without tools of the harness.
 pub(super) fn user_home(home: &RunHome) -> PathBuf {
-    home.path().join("user")
+    home.path().join(USER_HOME)
 }
 
 /// Writes the system text as an agent file, which the CLI adds to its own.
@@ -266,11 +313,9 @@ pub(super) fn grok_folder(home: &RunHome) -> PathBuf {
     grok_home(home.path())
 }
 
-/// Reads how long `updates.jsonl` of a restored session is, in bytes.
-pub(super) fn updates_length(session: Option<&Path>) -> u64 {
-    let length =
-        |session: &Path| std::fs::metadata(session.join("updates.jsonl")).map_or(0, |file| file.len());
-    session.map_or(0, length)
+/// Reads how long a file of a session is that may be there already, in bytes.
+pub(super) fn length_in(session: Option<&Path>, file: &str) -> u64 {
+    session.map_or(0, |session| std::fs::metadata(session.join(file)).map_or(0, |file| file.len()))
 }
 
 #[cfg(test)]

@@ -10,6 +10,19 @@
 //! above. At `WorkspaceWrite` it is empty inside the fence, for every program. At `Unrestricted` there is no fence,
 //! and a command that finds it by another name reads logins that lie in files. A keyring keeps them from that folder.
 //!
+//! **The caller's tools** are served to the CLI as its one server; see [`server`]. At `ScopedOnly` its model is offered
+//! two functions, and what they reach is all it has:
+//!
+//! - `search_tool` finds the caller's tools in scope, by words. It reads nothing else, and changes nothing.
+//! - `use_tool` calls one. It also takes arguments from a JSON file: at `ScopedOnly` a rule denies it every path, at the
+//!   other levels the folders that are denied to all tools that read.
+//!
+//! A call of any other tool the CLI refuses by itself, and says so to its model: "Tool not found: NAME"; for a file
+//! "MCP source Read denied: Denied by permission policy". None of them reaches the caller.
+//!
+//! A tool's pictures arrive at the model as base64 text, which is warned of. A tool is refused whose name the CLI would
+//! leave out without a word: one with `__` in it or `_` before it.
+//!
 //! Source: observed with grok 1.0.41.
 
 mod answer;
@@ -23,6 +36,7 @@ mod prepare;
 mod record;
 mod renewal;
 mod sandbox;
+mod server;
 mod sessions;
 mod tools;
 mod translate;

@@ -17,6 +17,7 @@ use super::{
     record::{self, RetryWatch},
     renewal::{Renewal, TurnTime},
     sandbox::{self, Fence},
+    server,
     sessions::{self, Keeping},
     translate::GrokConversation,
     version,
@@ -56,6 +57,7 @@ impl Grok {
     ) -> Result<Prepared<GrokConversation>, Failure> {
         let request = &*plan.request;
         refuse_reserved(request)?;
+        refuse_nameless(plan)?;
         let executable = self.executable().map_err(|error| {
             Failure::new(ErrorKind::NotInstalled, format!("{error}: {INSTALL}")).with_source(error)
         })?;
@@ -93,6 +95,9 @@ impl Grok {
         };
         let tools = ToolsRunning::default();
         let redactor = Redactor::new([lease.credential().token.expose()]);
+        if let Some(tools) = &plan.tools {
+            redactor.learn(tools.token().expose());
+        }
         let turn = TurnTime::of(request, term);
         let lent =
             self.hand_over(lease, turn, &home, &tools, &redactor, &mut warnings).map_err(unwritable)?;
@@ -100,7 +105,16 @@ impl Grok {
         let grok_home = home::grok_folder(&home);
         let session_id = start.session.id().to_owned();
         let old_session = record::session_folder(&grok_home, &session_id);
-        let watch = RetryWatch::new(&grok_home, &session_id, home::updates_length(old_session.as_deref()));
+        let length = |file| home::length_in(old_session.as_deref(), file);
+        let watch = RetryWatch::new(&grok_home, &session_id, length("updates.jsonl"));
+        let setup = home::Setup {
+            billing: self.billing,
+            tools: plan.tools.as_ref(),
+            deadline: request.limits.deadline,
+            session: &session_id,
+            known_event_bytes: length("events.jsonl"),
+        };
+        home::furnish(&home, &setup).map_err(unwritable)?;
         let keeping = match request.session {
             SessionMode::Ephemeral => Keeping::for_this_turn(session_id),
             _ => Keeping::below(&plan.nexus_home, session_id),
@@ -115,6 +129,7 @@ impl Grok {
             prompt_file,
             directory: plan.working_directory.clone(),
             access: request.tool_access,
+            has_callers: plan.tools.is_some(),
             session: start.session,
             model: request.model.as_ref().map(|model| model.as_str().to_owned()),
             effort: taken,
@@ -130,7 +145,8 @@ impl Grok {
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let conversation = GrokConversation::new(plan.backend.clone(), request.tool_access, process)
             .with_session(keeping, watch)
-            .with_tools_running(tools);
+            .with_tools_running(tools)
+            .with_callers(plan.tools.clone());
         Ok(Prepared {
             invocation: invocation.display_only(is_display_only),
             conversation,
@@ -224,7 +240,7 @@ impl Grok {
             Some(home) => home,
             None => {
                 let home = plan.ledger.home().map_err(unwritable)?;
-                home::furnish(&home, self.billing).map_err(unwritable)?;
+                home::make_folders(&home).map_err(unwritable)?;
                 home
             }
         };
@@ -319,6 +335,19 @@ fn refuse_reserved(request: &TurnRequest) -> Result<(), Failure> {
         }
         None => Ok(()),
     }
+}
+
+/// Refuses tools of the caller's that the CLI would leave out without a word.
+fn refuse_nameless(plan: &TurnPlan) -> Result<(), Failure> {
+    let nameless = plan.tools.as_ref().map(|tools| server::nameless(tools.definitions())).unwrap_or_default();
+    if nameless.is_empty() {
+        return Ok(());
+    }
+    let reason = format!(
+        "the vendor's program cannot offer the tools {}: it takes letters, digits, - and single _ after the first",
+        nameless.join(", ")
+    );
+    Err(Failure::new(ErrorKind::Unsupported, reason))
 }
 
 /// How a process starts.

@@ -5,6 +5,9 @@
 //! `updates.jsonl`, and at the end the messages are held against `chat_history.jsonl`. Without a session
 //! folder, as in a recording, the output alone is judged.
 //!
+//! Where there are tools of the caller's, nothing of the model's is believed before the CLI has listed them all. A call
+//! of one is told by the caller's name for it, however the model made it.
+//!
 //! Source: observed with grok 1.0.41.
 
 use std::{
@@ -13,8 +16,8 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, CallId, Cost, CostSource, ErrorKind, MessageId, Phase, ProcessExit, ResumeHandle, ToolAccess,
-    TurnEvent, Usage, Usd,
+    BackendId, CallId, Cost, CostSource, Effects, ErrorKind, MessageId, Phase, ProcessExit, ResumeHandle,
+    ToolAccess, ToolCallStatus, ToolContent, TurnEvent, Usage, Usd,
     turn::{
         MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
         ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
@@ -28,14 +31,23 @@ use super::{
     gate::ToolsRunning,
     outcome,
     record::{self, Answer, RetryWatch, TurnEnd},
+    server,
     sessions::Keeping,
-    tools, wire,
+    tools::{self, CallersCall},
+    wire,
 };
-use crate::delegated::conversation::{Conversation, Polite, ProcessEnd, Repair, Step, Verdict};
+use crate::delegated::{
+    caller_tools::CallerTools,
+    conversation::{Conversation, Polite, ProcessEnd, Repair, Step, Verdict},
+};
 use crate::turn::Failure;
 
 /// The CLI waits longer than this before it asks again, and what it wrote before is read sooner.
 const RETRY_GAP: Duration = Duration::from_millis(800);
+
+/// What the CLI makes of a picture that a tool returns.
+const UNSEEN_PICTURES: &str =
+    "the vendor's program gives its model a tool's pictures as base64 text, not as pictures";
 
 /// Reads the output of one process.
 #[derive(Debug)]
@@ -55,6 +67,11 @@ pub(crate) struct GrokConversation {
     last: Option<Last>,
     phase: Phase,
     tools_running: ToolsRunning,
+    callers: Option<CallerTools>,
+    /// Tools of the caller's that the CLI has not listed yet.
+    missing: Vec<String>,
+    /// Whether the caller was told that the model does not see pictures of tools.
+    has_warned_of_pictures: bool,
 }
 
 /// Names messages, differently in each process of a turn.
@@ -91,6 +108,8 @@ struct Call {
     vendor_id: String,
     id: CallId,
     is_running: bool,
+    /// What was asked for, if it is a tool of the caller's.
+    callers: Option<CallersCall>,
 }
 
 /// The line that the turn ended with.
@@ -119,6 +138,9 @@ impl GrokConversation {
             last: None,
             phase: Phase::Start,
             tools_running: ToolsRunning::default(),
+            callers: None,
+            missing: Vec::new(),
+            has_warned_of_pictures: false,
         }
     }
 
@@ -137,8 +159,24 @@ impl GrokConversation {
         self
     }
 
+    /// Expects the caller's tools to be there, if there are any.
+    #[must_use]
+    pub(super) fn with_callers(mut self, callers: Option<CallerTools>) -> Self {
+        let names = callers.iter().flat_map(CallerTools::definitions).map(|tool| tool.name.clone());
+        self.missing = names.collect();
+        self.callers = callers;
+        self
+    }
+
     /// Reads a line whose name is known; `None` if it is not what the name promises.
     fn known_line(&mut self, kind: &str, line: &[u8], step: &mut Step) -> Option<()> {
+        if matches!(kind, "text" | "thought" | "tool_call" | "usage")
+            && let Some(failure) = self.unready()
+        {
+            // Whatever the model says, it says without the tools that it should have.
+            step.failed(failure);
+            return Some(());
+        }
         match kind {
             "text" => self.text(read::<wire::Delta>(line)?.data, step),
             "thought" => self.thought(read::<wire::Delta>(line)?.data, step),
@@ -167,11 +205,26 @@ impl GrokConversation {
         if self.phase == Phase::Start {
             self.phase = Phase::FirstByte;
         }
-        if let Some(excess) = tools::first_excess(self.access, &available.tools) {
+        if let Some(callers) = &self.callers {
+            let is_listed =
+                |name: &str| available.tools.iter().any(|tool| server::own_name(tool) == Some(name));
+            self.missing = callers.missing(is_listed).into_iter().map(str::to_owned).collect();
+        }
+        if let Some(excess) = tools::first_excess(self.access, self.callers.as_ref(), &available.tools) {
             let access = self.access.as_str();
             let reason = format!("it gives the model the tool {excess}, which {access} does not allow");
             step.failed(Failure::new(ErrorKind::Protocol, reason));
         }
+    }
+
+    /// Why the turn cannot be believed: tools of the caller's are not there.
+    fn unready(&self) -> Option<Failure> {
+        if self.missing.is_empty() {
+            return None;
+        }
+        let missing = self.missing.join(", ");
+        let reason = format!("the vendor's program did not connect the caller's tools {missing}");
+        Some(Failure::new(ErrorKind::ToolsUnavailable, reason))
     }
 
     fn text(&mut self, text: String, step: &mut Step) {
@@ -246,17 +299,26 @@ impl GrokConversation {
             more => format!("{}#{}", call.tool_call_id, more + 1),
         };
         let id = CallId::new(id);
-        let (origin, effects) = match is_hosted {
-            true => (ToolOrigin::Hosted, nexus_core::Effects::Read),
-            false => (ToolOrigin::Harness, tools::effects(self.access, &name, call.kind.as_deref())),
+        let callers = self.callers.as_ref().zip(tools::callers_call(&name, &call.raw_input));
+        let (name, origin, effects) = match &callers {
+            Some((tools, callers)) => {
+                (callers.name.clone(), ToolOrigin::Caller, tools.effects(&callers.name))
+            }
+            None if is_hosted => (name, ToolOrigin::Hosted, Effects::Read),
+            None => {
+                let effects = tools::effects(self.access, &name, call.kind.as_deref(), &call.raw_input);
+                (name, ToolOrigin::Harness, effects)
+            }
         };
-        step.event(ToolCallStarted::new(id.clone(), name, origin, effects));
-        step.event(ToolCallArguments::new(id.clone(), call.raw_input));
-        // The vendor's own servers reach no file here.
-        if !is_hosted {
+        let callers = callers.map(|(_, callers)| callers);
+        // Neither the caller's tools nor the vendor's own servers find a file of the CLI's.
+        if origin == ToolOrigin::Harness {
             self.tools_running.began(&call.tool_call_id);
         }
-        self.calls.push(Call { vendor_id: call.tool_call_id, id, is_running: true });
+        let arguments = callers.as_ref().map_or(call.raw_input, |callers| callers.arguments.clone());
+        step.event(ToolCallStarted::new(id.clone(), name, origin, effects));
+        step.event(ToolCallArguments::new(id.clone(), arguments));
+        self.calls.push(Call { vendor_id: call.tool_call_id, id, is_running: true, callers });
         self.phase = Phase::Tool;
     }
 
@@ -271,7 +333,17 @@ impl GrokConversation {
         let Some(call) = running else { return };
         call.is_running = false;
         self.tools_running.ended(&call.vendor_id);
-        let (status, output) = answer::of_call(update, succeeded);
+        let (mut status, mut output) = answer::of_call(update, succeeded);
+        if let Some((callers, asked)) = self.callers.as_ref().zip(call.callers.as_ref()) {
+            if !succeeded && callers.was_denied(&asked.name, &asked.arguments) {
+                status = ToolCallStatus::Denied;
+            }
+            output = answer::with_pictures(output);
+            let has_pictures = output.iter().any(|part| matches!(part, ToolContent::Image { .. }));
+            if has_pictures && !std::mem::replace(&mut self.has_warned_of_pictures, true) {
+                step.event(TurnEvent::warning(UNSEEN_PICTURES));
+            }
+        }
         step.event(ToolCallFinished::new(call.id.clone(), status, output));
         self.phase = self.phase_between();
     }
@@ -328,6 +400,8 @@ impl GrokConversation {
     fn verdict(&self, record: Option<&TurnEnd>) -> Option<Verdict> {
         Some(match self.last.as_ref()? {
             Last::Error(error) => Verdict::Failed(failure::from_message(&error.message, record)),
+            // The prompt was held back for them, and stopped.
+            Last::End(_) if !self.missing.is_empty() => Verdict::Failed(self.unready()?),
             Last::End(end) => {
                 let answer = self.closed.last().map(|message| message.text.as_str());
                 outcome::of_end(end, answer, self.reached_max_turns)

@@ -1,12 +1,20 @@
 //! Whatever Grok writes, and whatever its record says, nothing panics and nothing is lost.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-use nexus_core::{ProcessExit, Recorder, ToolAccess, turn::MessageVoided};
+use nexus_core::{
+    Effects, ErrorKind, ParticipantScope, ProcessExit, Recorder, Session, Tool, ToolAccess, ToolCallStatus,
+    ToolContent, Toolbox,
+    turn::{MessageVoided, ToolOrigin},
+};
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::{record::RetryWatch, sessions::Keeping, translate::GrokConversation};
-use crate::delegated::conversation::{Conversation as _, ProcessEnd, Step, Verdict};
+use crate::delegated::{
+    caller_tools::CallerTools,
+    conversation::{Conversation as _, ProcessEnd, Step, Verdict},
+};
 use nexus_core::TurnEvent;
 
 struct Run {
@@ -22,11 +30,17 @@ fn run(lines: &[&[u8]], home: Option<&Path>) -> Run {
         let watch = RetryWatch::new(&home.join("grok"), "s", 0);
         conversation = conversation.with_session(Keeping::for_this_turn("s".into()), watch);
     }
+    finish(conversation, lines, home)
+}
+
+/// Has a conversation read lines and its end.
+fn finish(mut conversation: GrokConversation, lines: &[&[u8]], home: Option<&Path>) -> Run {
     let mut run = Run { recorder: Recorder::new(), voided: Vec::new(), verdict: None };
     let mut step = Step::default();
     for line in lines {
         conversation.line(line, &mut step);
     }
+    let early = step.verdict.take();
     let end = ProcessEnd { exit: Some(ProcessExit::Code(0)), stderr_tail: "", home, was_stopped: false };
     conversation.ended(&end, &mut step);
     for event in step.events {
@@ -35,8 +49,25 @@ fn run(lines: &[&[u8]], home: Option<&Path>) -> Run {
             run.voided.push(voided);
         }
     }
-    run.verdict = step.verdict;
+    run.verdict = early.or(step.verdict);
     run
+}
+
+/// Reads lines of a turn with the caller's tools `noon` and `midnight` alone.
+fn run_with_callers(lines: &[&[u8]]) -> Run {
+    let says = |name: &str| Tool::without_arguments(name, "Says when.", || async { "12:00" }).read_only();
+    let toolbox = Toolbox::new().with(says("noon")).with(says("midnight"));
+    let session = Session::mint("caller", ParticipantScope::unrestricted(), Arc::new(toolbox));
+    let callers = CallerTools::new(session, "http://127.0.0.1:1/mcp".into());
+    let conversation = GrokConversation::new("grok-cli".into(), ToolAccess::ScopedOnly, 0);
+    finish(conversation.with_callers(Some(callers)), lines, None)
+}
+
+fn failure_of(run: &Run) -> (ErrorKind, String) {
+    match &run.verdict {
+        Some(Verdict::Failed(failure)) => (failure.kind, failure.message.clone().unwrap_or_default().into()),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn home_with(history: &str, updates: &str) -> tempfile::TempDir {
@@ -90,6 +121,76 @@ fn an_answer_of_which_nothing_was_shown_is_taken_from_the_record() {
     let run = run(&[END], Some(home.path()));
     assert_eq!(run.recorder.last_message().unwrap().text, "hi");
     assert!(matches!(run.verdict, Some(Verdict::Answered { .. })));
+}
+
+const READY: &[u8] =
+    br#"{"type":"available_commands","tools":["search_tool","use_tool","nexus__noon","nexus__midnight"]}"#;
+
+#[test]
+fn nothing_is_believed_before_every_tool_of_the_callers_is_there() {
+    let half = br#"{"type":"available_commands","tools":["search_tool","use_tool","nexus__noon"]}"#;
+    let words = br#"{"type":"text","data":"I have no such tool."}"#;
+    for lines in [vec![&words[..], END], vec![half, words, END], vec![READY, half, words, END]] {
+        let run = run_with_callers(&lines);
+        let (kind, reason) = failure_of(&run);
+        assert_eq!(kind, ErrorKind::ToolsUnavailable);
+        assert!(reason.contains("midnight"), "{reason}");
+        assert!(run.recorder.messages().is_empty());
+    }
+    let run = run_with_callers(&[half, READY, words, br#"{"type":"usage"}"#, END]);
+    assert!(matches!(run.verdict, Some(Verdict::Answered { .. })), "{:?}", run.verdict);
+}
+
+#[test]
+fn a_prompt_that_was_stopped_names_the_tools_that_it_was_held_back_for() {
+    let (kind, reason) = failure_of(&run_with_callers(&[br#"{"type":"end","stopReason":"cancelled"}"#]));
+    assert_eq!(kind, ErrorKind::ToolsUnavailable);
+    assert!(reason.contains("noon, midnight"), "{reason}");
+    // Another reason is told as it is.
+    let run = run_with_callers(&[br#"{"type":"error","message":"Not signed in."}"#]);
+    assert_eq!(failure_of(&run).0, ErrorKind::Unauthenticated);
+}
+
+#[test]
+fn a_tool_that_is_not_the_callers_is_an_excess() {
+    let more = br#"{"type":"available_commands","tools":["search_tool","use_tool","nexus__noon","nexus__midnight","read_file"]}"#;
+    let (kind, reason) = failure_of(&run_with_callers(&[more, END]));
+    assert_eq!(kind, ErrorKind::Protocol);
+    assert!(reason.contains("read_file"), "{reason}");
+}
+
+#[test]
+fn a_call_is_the_callers_however_it_was_made() {
+    let run = run_with_callers(&[
+        READY,
+        br#"{"type":"tool_call","toolCallId":"1","toolName":"search_tool","kind":"search_tool","rawInput":{"query":"noon"}}"#,
+        br#"{"type":"tool_call_update","toolCallId":"1","status":"completed","content":[]}"#,
+        br#"{"type":"tool_call","toolCallId":"2","toolName":"use_tool","kind":"use_tool","rawInput":{"tool_name":"nexus__noon","tool_input":{"at":1}}}"#,
+        br#"{"type":"tool_call","toolCallId":"3","toolName":"nexus__midnight","kind":"other","rawInput":{"at":2}}"#,
+        br#"{"type":"tool_call","toolCallId":"4","toolName":"use_tool","kind":"use_tool","rawInput":{"tool_name":"nexus__secret","tool_input":{}}}"#,
+        br#"{"type":"tool_call_update","toolCallId":"3","status":"failed","content":[],"rawOutput":{"type":"MCP","output":{"Error":"too dark"},"is_error":true}}"#,
+        br#"{"type":"tool_call_update","toolCallId":"2","status":"completed","content":[],"rawOutput":{"type":"MCP","output":{"OkayOutput":"12:00\ndata:image/png;base64,AAAA"}}}"#,
+        br#"{"type":"tool_call_update","toolCallId":"4","status":"failed","content":[{"content":{"text":"Tool `nexus__secret` failed via `use_tool`: Tool not found: nexus__secret"}}]}"#,
+        br#"{"type":"text","data":"Noon."}"#,
+        br#"{"type":"usage"}"#,
+        END,
+    ]);
+    let calls = run.recorder.tool_calls();
+    let told: Vec<_> = calls
+        .iter()
+        .map(|call| (call.name.as_str(), call.origin, call.effects, call.arguments.clone(), call.status))
+        .collect();
+    let (harness, caller) = (ToolOrigin::Harness, ToolOrigin::Caller);
+    let expected = [
+        ("search_tool", harness, Effects::None, Some(json!({ "query": "noon" })), ToolCallStatus::Succeeded),
+        ("noon", caller, Effects::Read, Some(json!({ "at": 1 })), ToolCallStatus::Succeeded),
+        ("midnight", caller, Effects::Read, Some(json!({ "at": 2 })), ToolCallStatus::Failed),
+        ("secret", caller, Effects::None, Some(json!({})), ToolCallStatus::Failed),
+    ];
+    assert_eq!(told, expected);
+    let picture = ToolContent::Image { media_type: "image/png".into(), data: "AAAA".into() };
+    assert_eq!(calls[1].output, [ToolContent::text("12:00"), picture]);
+    assert_eq!(calls[2].output, [ToolContent::text("too dark")]);
 }
 
 /// Recordings to mutilate.

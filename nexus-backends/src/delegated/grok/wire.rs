@@ -20,7 +20,8 @@ pub(super) struct Delta {
     pub(super) data: String,
 }
 
-/// `available_commands`: sent before the first model call, and again whenever it may have changed.
+/// `available_commands`: sent before the first model call, and again whenever it may have changed, as when a server
+/// is connected: `tools` holds the tools of servers, too.
 #[derive(Debug, Deserialize)]
 pub(super) struct AvailableCommands {
     #[serde(default)]
