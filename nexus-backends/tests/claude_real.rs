@@ -27,3 +27,7 @@ mod first_party;
 mod request;
 #[path = "claude_real/session.rs"]
 mod session;
+#[path = "claude_real/shelf.rs"]
+mod shelf;
+#[path = "claude_real/tools.rs"]
+mod tools;

@@ -34,9 +34,13 @@ async fn without_a_login_the_turn_ends_unspent(variable: &str) {
     assert_eq!(stage.calls().len(), 0);
 }
 
-/// A backend that uses the login of its user, who has a subscription.
 fn own_login(variable: &str) -> Stage {
-    let stage = Stage::at_the_vendors_host(variable, Scenario::text("Hello."), json!({}));
+    own_login_with(variable, Scenario::text("Hello."))
+}
+
+/// A backend that uses the login of its user, who has a subscription.
+pub(crate) fn own_login_with(variable: &str, scenario: Scenario) -> Stage {
+    let stage = Stage::at_the_vendors_host(variable, scenario, json!({}));
     let login = json!({ "claudeAiOauth": {
         "accessToken": "sk-ant-oat01-simulated", "refreshToken": "sk-ant-ort01-simulated",
         "expiresAt": 9_999_999_999_999_u64, "scopes": ["user:inference"], "subscriptionType": "max",

@@ -3,7 +3,7 @@
 use std::net::ToSocketAddrs as _;
 
 use nexus_backends::delegated::claude::ClaudeCli;
-use nexus_core::{TurnError, TurnEvent, TurnRequest};
+use nexus_core::{EventEnvelope, TurnError, TurnEvent, TurnHost, TurnRequest};
 use nexus_testkit::sim::{Dialect, Scenario, Sim};
 use serde_json::{Value, json};
 
@@ -78,6 +78,14 @@ impl Stage {
             None => request.with_model(MODEL),
         };
         self.run_as_asked(request).await
+    }
+
+    /// Runs a turn with [`MODEL`] and with what the host brings.
+    pub(crate) async fn run_with(&self, request: TurnRequest, host: TurnHost) -> Ran {
+        let mut events = Vec::new();
+        let mut sink = |envelope: EventEnvelope| events.push(envelope.event);
+        let outcome = self.backend().run_turn(request.with_model(MODEL), host, &mut sink).await;
+        Ran { outcome, events }
     }
 }
 

@@ -286,8 +286,7 @@ impl Cli for Claude {
         let closed = plan.login_folders();
         let resume = place.resume.as_deref();
         let has_tools = plan.tools.is_some();
-        let arguments =
-            args::arguments(request, plan.effort, keeps_session, resume, &closed, has_tools);
+        let arguments = args::arguments(request, plan.effort, keeps_session, resume, &closed, has_tools);
         let model_and_effort = request.model.as_ref().zip(plan.effort);
         let first_turn = lease.is_none().then(FirstTurn::default);
         let queue = first_turn.as_ref().map_or_else(Queue::none, |first| first.queue(&plan.nexus_home));

@@ -1,0 +1,406 @@
+//! The caller's tools: that they are there, that nothing else is, and that their answers arrive.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use nexus_core::{
+    Effects, ErrorKind, OutputSchema, ParticipantScope, Session, SessionMode, ToolAccess, ToolCallStatus,
+    ToolDefinition, ToolResult, TurnHost, TurnRequest, Verdict, scope::Brief, turn::ToolOrigin,
+};
+use nexus_testkit::sim::{Reply, Scenario, ToolCall, long_text};
+use serde_json::{Value, json};
+
+use super::{
+    shelf::{Shelf, terms},
+    support::{PORT, Ran, Stage},
+};
+
+/// What the CLI itself answers to a call of a tool that the turn does not have, by version.
+fn refusal(variable: &str, name: &str) -> String {
+    let more = match (variable.ends_with("197"), name) {
+        (_, name) if name.starts_with("mcp__") || name == "NoSuchTool" => String::new(),
+        (true, "Glob" | "Grep") => {
+            format!(". {name} is not available in this context. Use one of the available tools instead.")
+        }
+        (true, _) => {
+            format!(
+                ". {name} exists but is not enabled in this context. Use one of the available tools instead."
+            )
+        }
+        (false, "Glob" | "Grep") => format!(". {name} is disabled for this session."),
+        (false, _) => format!(". {name} is disabled for this session, in subagents as well as here."),
+    };
+    format!("<tool_use_error>Error: No such tool available: {name}{more}</tool_use_error>")
+}
+
+/// The harness's own tools that read, write, execute, or start somebody who does.
+const OWN: [&str; 8] = ["Bash", "Read", "Write", "Edit", "Glob", "Grep", "WebFetch", "Agent"];
+
+async fn a_scoped_turn_has_the_callers_tools_in_scope_and_nothing_else(variable: &str) {
+    let shelf = Shelf::adding().with("sub", |_| async { ToolResult::text("never") }).shared();
+    for schema in [None, Some(OutputSchema::new(json!({ "type": "object" })).unwrap())] {
+        let stage = Stage::metered(variable, answer_by(schema.is_some()));
+        let mut request = TurnRequest::new("Hello.");
+        request.output = schema.clone();
+        let ran = stage.run_with(request, scoped(&shelf, "add")).await;
+        ran.result();
+        let mut expected = vec!["mcp__nexus__add"];
+        expected.extend(schema.map(|_| "StructuredOutput"));
+        assert_eq!(sorted(stage.calls()[0].conversation.tool_names()), sorted(expected));
+    }
+}
+
+async fn a_call_beyond_the_scope_reaches_no_tool(variable: &str) {
+    let shelf = Shelf::adding().with("sub", |_| async { ToolResult::text("never") }).shared();
+    let session = session(&shelf, "add");
+    let beyond: Vec<&str> =
+        OWN.into_iter().chain(["mcp__nexus__sub", "mcp__other__add", "mcp__nexus__", "NoSuchTool"]).collect();
+    let stage = Stage::metered(variable, Reply::text("unused"));
+    let trace = stage.path("work/trace");
+    let call = |name: &&str| ToolCall::function(*name, arguments(name, &trace));
+    let add = ToolCall::mcp("nexus", "add", terms(1, 2));
+    let calls = beyond.iter().map(call).chain([add]);
+    stage.sim.set_scenario(Scenario::new([Reply::calls(calls), Reply::text("I tried.")]));
+    let host = TurnHost::new().with_session(Arc::clone(&session));
+    let ran = stage.run_with(TurnRequest::new("Try.").in_directory(stage.path("work")), host).await;
+    assert_eq!(ran.result().text, "I tried.");
+
+    assert_eq!(shelf.asked(), ["add"]);
+    let decisions = session.decisions();
+    let allowed = decisions.iter().filter(|decision| decision.verdict == Verdict::Allowed).count();
+    assert_eq!((decisions.len(), allowed), (1, 1), "what the CLI refuses does not come to the session");
+    let model_calls = stage.calls();
+    let told = model_calls[1].conversation.tool_results();
+    let mut expected: Vec<_> = beyond.iter().map(|name| refusal(variable, name)).collect();
+    expected.push("3".to_owned());
+    assert_eq!(told, expected);
+    assert_eq!(stage.files("work"), Vec::<String>::new());
+
+    let calls = &ran.result().tool_calls;
+    assert_eq!(calls.len(), beyond.len() + 1);
+    assert!(calls.iter().all(|call| (call.status == ToolCallStatus::Succeeded) == (call.name == "add")));
+    let sub = calls.iter().find(|call| call.name == "sub").unwrap();
+    assert_eq!((sub.origin, sub.status), (ToolOrigin::Caller, ToolCallStatus::Denied));
+    assert_eq!(ran.result().effects, Effects::Read);
+}
+
+async fn at_every_level_a_call_of_the_callers_is_answered(variable: &str) {
+    for access in ToolAccess::ALL {
+        let shelf = Shelf::adding().shared();
+        let stage = Stage::metered(variable, call_then_text("add", terms(2, 3)));
+        let request = TurnRequest::new("Add.").with_tool_access(access).in_directory(stage.path("work"));
+        let ran = stage.run_with(request, TurnHost::new().with_tools(shelf.clone())).await;
+        let [call] = &ran.result().tool_calls[..] else { panic!("{:?}", ran.result().tool_calls) };
+        assert_eq!((call.name.as_str(), call.status), ("add", ToolCallStatus::Succeeded), "{access:?}");
+        assert_eq!(call.arguments, Some(terms(2, 3)));
+        assert_eq!(stage.calls()[1].conversation.tool_results(), ["5"], "{access:?}");
+    }
+}
+
+async fn an_answer_of_300_000_characters_arrives_whole(variable: &str) {
+    for (length, is_whole) in [(300_000, true), (499_000, true), (600_000, false)] {
+        let text = long_text(length);
+        let answer = text.clone();
+        let shelf = Shelf::default().with("big", move |_| {
+            let answer = answer.clone();
+            async move { ToolResult::text(answer) }
+        });
+        let stage = Stage::metered(variable, call_then_text("big", json!({})));
+        let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.shared())).await;
+        ran.result();
+        let calls = stage.calls();
+        assert_eq!(calls[1].conversation.tool_results()[0] == text, is_whole, "{length}");
+        let is_said = ran.warnings().iter().any(|warning| warning.contains("big is too long"));
+        assert_eq!(is_said, !is_whole, "{length}: {:?}", ran.warnings());
+    }
+}
+
+async fn a_name_is_called_as_long_as_it_may_be(variable: &str) {
+    for (length, fits) in [(64, true), (116, true), (117, false)] {
+        let name = "n".repeat(length);
+        let shelf = Shelf::default().with(&name, |_| async { ToolResult::text("found") }).shared();
+        let stage = Stage::metered(variable, call_then_text(&name, json!({})));
+        let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.clone())).await;
+        if fits {
+            assert_eq!(ran.result().tool_calls[0].name, name);
+            assert_eq!(stage.calls()[1].conversation.tool_results(), ["found"]);
+        } else {
+            assert_eq!(ran.error().kind(), ErrorKind::InvalidRequest, "{:?}", ran.error());
+            assert!(ran.error().to_string().contains(&name), "{}", ran.error());
+            assert_eq!(stage.calls().len(), 0);
+        }
+    }
+}
+
+async fn what_is_said_about_a_tool_arrives_whole_or_is_warned_of(variable: &str) {
+    let words = "d".repeat(5_000);
+    let tool = ToolDefinition::new("add", words.clone(), json!({ "type": "object" }));
+    let shelf = Shelf::default().with_defined(tool, |_| async { ToolResult::text("") }).shared();
+    let stage = Stage::metered(variable, Reply::text("Hello."));
+    let ran = stage.run_with(TurnRequest::new("Hello."), TurnHost::new().with_tools(shelf)).await;
+    ran.result();
+    let is_whole = stage.calls()[0].conversation.tools[0].description == words;
+    let is_warned = ran.warnings().iter().any(|warning| warning.contains("description of \"add\""));
+    assert_eq!((is_whole, is_warned), (!is_warned, variable.ends_with("197")));
+}
+
+async fn calls_made_together_are_each_answered(variable: &str) {
+    for (effects, at_once) in [(Effects::Read, 6), (Effects::Wrote, 1)] {
+        let tool =
+            ToolDefinition::new("double", "Doubles.", json!({ "type": "object" })).with_effects(effects);
+        let shelf = Shelf::default().with_defined(tool, |arguments| async move {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            ToolResult::text((2 * arguments["n"].as_i64().unwrap()).to_string())
+        });
+        let shelf = shelf.shared();
+        let calls = (0..6).map(|n| ToolCall::mcp("nexus", "double", json!({ "n": n })));
+        let stage = Stage::metered(variable, [Reply::calls(calls), Reply::text("Done.")]);
+        let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.clone())).await;
+        for (n, call) in (0..6).zip(&ran.result().tool_calls) {
+            assert_eq!(call.arguments, Some(json!({ "n": n })));
+            assert_eq!(call.output, [nexus_core::ToolContent::text((2 * n).to_string())]);
+        }
+        assert_eq!(stage.calls()[1].conversation.tool_results(), ["0", "2", "4", "6", "8", "10"]);
+        assert_eq!((shelf.asked().len(), shelf.most_at_once()), (6, at_once), "{effects:?}");
+    }
+}
+
+async fn a_call_of_more_than_two_minutes_is_waited_for(variable: &str) {
+    let shelf = Shelf::default().with("think", |_| async {
+        tokio::time::sleep(Duration::from_secs(150)).await;
+        ToolResult::text("It is done.")
+    });
+    let stage = Stage::metered(variable, call_then_text("think", json!({})));
+    let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.shared())).await;
+    assert_eq!(ran.result().tool_calls[0].status, ToolCallStatus::Succeeded);
+    assert_eq!(stage.calls()[1].conversation.tool_results(), ["It is done."]);
+}
+
+async fn a_conversation_that_goes_on_has_the_tools_of_its_turn(variable: &str) {
+    let scenario = [
+        Reply::call(ToolCall::mcp("nexus", "add", terms(1, 1))),
+        Reply::text("Two."),
+        Reply::call(ToolCall::mcp("nexus", "add", terms(2, 2))),
+        Reply::text("Four."),
+        Reply::text("None."),
+    ];
+    let stage = Stage::metered(variable, scenario);
+    let shelf = Shelf::adding().shared();
+    let host = || TurnHost::new().with_tools(shelf.clone());
+    let first = stage.run_with(TurnRequest::new("One.").with_session(SessionMode::Keep), host()).await;
+    let resume = |ran: &Ran| SessionMode::resume(ran.result().resume.clone().expect("a handle"));
+    let second = stage.run_with(TurnRequest::new("Two.").with_session(resume(&first)), host()).await;
+    assert_eq!(second.result().tool_calls[0].output, [nexus_core::ToolContent::text("4")]);
+    let third = TurnRequest::new("Three.").with_session(resume(&second));
+    stage.run_with(third, TurnHost::new()).await.result();
+    let calls = stage.calls();
+    assert_eq!(calls[2].conversation.tool_names(), ["mcp__nexus__add"]);
+    assert_eq!(calls[4].conversation.tool_names(), [""; 0], "a turn without tools has none");
+    assert_eq!(shelf.asked(), ["add", "add"]);
+}
+
+async fn an_answer_in_shape_is_given_beside_the_callers_tools(variable: &str) {
+    let answer = ToolCall::function("StructuredOutput", json!({ "sum": 3 }));
+    let add = ToolCall::mcp("nexus", "add", terms(1, 2));
+    let stage = Stage::metered(variable, [Reply::call(add), Reply::call(answer)]);
+    let shape =
+        json!({ "type": "object", "properties": { "sum": { "type": "integer" } }, "required": ["sum"] });
+    let request = TurnRequest::new("Add.").with_output(OutputSchema::new(shape).unwrap());
+    let ran = stage.run_with(request, TurnHost::new().with_tools(Shelf::adding().shared())).await;
+    assert_eq!(ran.result().output, Some(json!({ "sum": 3 })));
+    let names: Vec<_> = ran.result().tool_calls.iter().map(|call| call.name.as_str()).collect();
+    assert_eq!(names, ["add"]);
+}
+
+async fn a_proxy_is_not_asked_for_the_callers_tools(variable: &str) {
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", proxy.local_addr().unwrap());
+    let stage = Stage::metered(variable, call_then_text("add", terms(1, 2)))
+        .with("network", json!({ "inherit_proxy": true }))
+        .with_variable("HTTP_PROXY", &url)
+        .with_variable("no_proxy", "example.com");
+    let ran =
+        stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(Shelf::adding().shared())).await;
+    assert_eq!(ran.result().tool_calls[0].status, ToolCallStatus::Succeeded);
+    proxy.set_nonblocking(true).unwrap();
+    assert!(proxy.accept().is_err(), "nobody came");
+}
+
+async fn the_token_lies_where_nobody_else_finds_it(variable: &str) {
+    // Whatever has the shape of a token is taken for one; this one has, and must be found.
+    let planted = "planted-where-the-models-shell-can-read-it_";
+    let stage = Stage::metered(variable, Reply::text("unused")).with_variable("PLANTED", planted);
+    let (found, folder) = (Arc::new(Mutex::new(Vec::new())), stage.path(""));
+    let finds = Arc::clone(&found);
+    let shelf = Shelf::default().with("peek", move |_| {
+        *finds.lock().unwrap() = tokens_of_children().chain(tokens_in(&folder)).collect();
+        async { ToolResult::text("peeked") }
+    });
+    let look = "env; cat /proc/$PPID/environ /proc/$PPID/cmdline | tr '\\0' '\\n'";
+    let scenario = [
+        Reply::call(ToolCall::mcp("nexus", "peek", json!({}))),
+        Reply::call(ToolCall::shell(look)),
+        Reply::text("Done."),
+    ];
+    stage.sim.set_scenario(Scenario::new(scenario));
+    let request = TurnRequest::new("Look.")
+        .with_tool_access(ToolAccess::Unrestricted)
+        .with_variable("PLANTED")
+        .in_directory(stage.path("work"));
+    let ran = stage.run_with(request, TurnHost::new().with_tools(shelf.shared())).await;
+    assert_eq!(ran.result().text, "Done.");
+    let calls = stage.calls();
+    let seen = calls.last().unwrap().conversation.tool_results().join("\n");
+    for tokens in [found.lock().unwrap().clone(), tokens(seen.as_bytes())] {
+        assert!(tokens.contains(&planted.to_owned()), "{tokens:?}");
+        assert!(tokens.iter().all(|token| token == planted), "{tokens:?}");
+    }
+}
+
+async fn a_subscriber_has_the_callers_tools_and_no_others(variable: &str) {
+    let _port = PORT.lock().await;
+    let shelf = Shelf::adding().shared();
+    let settings = json!({ "credential": { "env": "TOKEN" }, "billing": "plan" });
+    let stage = Stage::at_the_vendors_host(variable, call_then_text("add", terms(1, 2)), settings);
+    let ran = stage.run_with(TurnRequest::new("Add."), scoped(&shelf, "add")).await;
+    ran.result();
+    assert_eq!(stage.calls()[0].conversation.tool_names(), ["mcp__nexus__add"]);
+    assert_eq!(stage.calls()[1].conversation.tool_results(), ["3"]);
+}
+
+async fn with_the_users_own_login_nothing_of_the_users_comes_in(variable: &str) {
+    let _port = PORT.lock().await;
+    for access in [ToolAccess::ScopedOnly, ToolAccess::WorkspaceWrite] {
+        let stage = super::account::own_login_with(variable, call_then_text("add", terms(1, 2)));
+        let server = json!({ "command": "sh", "args": ["-c", "touch SERVED; cat"] });
+        let servers = json!({ "mcpServers": { "poison": server } }).to_string();
+        let plugin = json!({ "enabledPlugins": { "poison@here": true }, "env": { "POISON": "poison" } });
+        for (path, text) in [
+            ("home/.claude.json", servers.as_str()),
+            ("home/.claude/settings.json", &plugin.to_string()),
+            ("home/.claude/CLAUDE.md", "poison"),
+            ("work/.mcp.json", &servers),
+        ] {
+            stage.write(path, text);
+        }
+        let request = TurnRequest::new("Add.").with_tool_access(access).in_directory(stage.path("work"));
+        let shelf = Shelf::adding().shared();
+        let ran = stage.run_with(request, TurnHost::new().with_tools(shelf.clone())).await;
+        assert_eq!(ran.result().tool_calls[0].status, ToolCallStatus::Succeeded);
+        let calls = stage.calls();
+        let served: Vec<_> = calls[0].conversation.tool_names();
+        let served: Vec<_> = served.iter().filter(|name| name.starts_with("mcp__")).collect();
+        assert_eq!(served, ["mcp__nexus__add"], "{access:?}");
+        assert!(!String::from_utf8_lossy(&calls[0].body).contains("poison"), "{access:?}");
+        assert!(!stage.path("work/SERVED").exists());
+        let left = stage.files("home");
+        assert_eq!(
+            left.iter().any(|file| file.contains("mcp-logs-nexus")),
+            access == ToolAccess::WorkspaceWrite
+        );
+    }
+}
+
+/// A host whose session has the tools that `pattern` allows.
+fn scoped(shelf: &Arc<Shelf>, pattern: &str) -> TurnHost {
+    TurnHost::new().with_session(session(shelf, pattern))
+}
+
+fn session(shelf: &Arc<Shelf>, pattern: &str) -> Arc<Session> {
+    let brief = Brief::new(std::env::temp_dir()).tool(pattern.parse().unwrap());
+    let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+    Session::mint("tests", scope, Arc::clone(shelf) as _)
+}
+
+/// A model that calls the caller's tool `name` once.
+fn call_then_text(name: &str, arguments: Value) -> Scenario {
+    Scenario::tool_then_text(ToolCall::mcp("nexus", name, arguments), "Done.")
+}
+
+fn answer_by(schema: bool) -> Scenario {
+    match schema {
+        true => Scenario::new([Reply::call(ToolCall::function("StructuredOutput", json!({})))]),
+        false => Scenario::text("Hello."),
+    }
+}
+
+/// What each of the harness's own tools would leave a trace with.
+fn arguments(name: &str, trace: &Path) -> Value {
+    match name {
+        "Bash" => json!({ "command": format!("touch {}", trace.display()), "description": "Touch" }),
+        "Write" => json!({ "file_path": trace, "content": "x" }),
+        "Agent" => {
+            json!({ "description": "Touch", "prompt": "Touch it.", "subagent_type": "general-purpose" })
+        }
+        _ => {
+            json!({ "file_path": "/etc/hostname", "pattern": "*", "url": "http://127.0.0.1:1", "prompt": "x" })
+        }
+    }
+}
+
+/// What looks like a session's token: 43 letters, digits, `_` and `-` in a row.
+fn tokens(bytes: &[u8]) -> Vec<String> {
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let words = bytes.split(move |byte| !fits(byte)).filter(|word| word.len() == 43);
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// Those in the arguments and the environments of the processes below this one.
+fn tokens_of_children() -> impl Iterator<Item = String> {
+    let parent = |pid: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1).map(str::to_owned)
+    };
+    let own = std::process::id().to_string();
+    let pids =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let below = pids.filter(move |pid| {
+        let mut line = std::iter::successors(parent(pid), |pid| parent(pid));
+        line.any(|above| above == own)
+    });
+    below.flat_map(|pid| {
+        let read = |name| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        tokens(&[read("environ"), read("cmdline")].concat())
+    })
+}
+
+/// Those in the files below a folder.
+fn tokens_in(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(tokens_in(&path)),
+            false => found.extend(tokens(&std::fs::read(path).unwrap_or_default())),
+        }
+    }
+    found
+}
+
+fn sorted<T: Into<String>>(names: Vec<T>) -> Vec<String> {
+    let mut names: Vec<String> = names.into_iter().map(Into::into).collect();
+    names.sort();
+    names
+}
+
+mod tests {
+    crate::with_each_version! {
+        a_scoped_turn_has_the_callers_tools_in_scope_and_nothing_else
+        a_call_beyond_the_scope_reaches_no_tool
+        at_every_level_a_call_of_the_callers_is_answered
+        an_answer_of_300_000_characters_arrives_whole
+        a_name_is_called_as_long_as_it_may_be
+        what_is_said_about_a_tool_arrives_whole_or_is_warned_of
+        calls_made_together_are_each_answered
+        a_call_of_more_than_two_minutes_is_waited_for
+        a_conversation_that_goes_on_has_the_tools_of_its_turn
+        an_answer_in_shape_is_given_beside_the_callers_tools
+        a_proxy_is_not_asked_for_the_callers_tools
+        the_token_lies_where_nobody_else_finds_it
+        a_subscriber_has_the_callers_tools_and_no_others
+        with_the_users_own_login_nothing_of_the_users_comes_in
+    }
+}
