@@ -142,7 +142,9 @@ impl Router {
     /// Runs every seat of a panel at once, with the same request; each seat adds its binding and its lens.
     ///
     /// `panel` is a type that is bound to a panel, or the panel's own name. `host` is asked once per seat for
-    /// its tools and its cancellation. Dropping the future stops every seat.
+    /// its tools and its cancellation. A seat is a participant: give each a session of its own
+    /// ([`TurnHost::with_session`]), for what hosts share, as clones of one do, is one budget and one list of decisions. Turns
+    /// of one session still have a token each. Dropping the future stops every seat.
     ///
     /// # Errors
     ///

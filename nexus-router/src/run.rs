@@ -8,9 +8,9 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, ErrorKind, EventSink, ExecutionBackend, Limit, Retry, Skipped, TurnError, TurnEvent, TurnHost,
-    TurnRequest, TurnResult, Usd,
-    turn::{Fallback, Queued},
+    BackendId, ErrorKind, EventSink, ExecutionBackend, Limit, Retry, Session, Skipped, ToolCallRecord,
+    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
+    turn::{Fallback, Queued, ToolOrigin},
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -238,7 +238,7 @@ impl Run<'_> {
             limits.deadline = Some(left);
         }
         if let Some(calls) = &mut limits.tool_calls {
-            let used = u32::try_from(spent.tool_calls.len()).unwrap_or(u32::MAX);
+            let used = counted(&spent.tool_calls, self.host.session());
             *calls = left_of(*calls, used).ok_or(Limit::ToolCalls)?;
         }
         if let Some(tokens) = &mut limits.output_tokens {
@@ -254,6 +254,19 @@ impl Run<'_> {
         }
         Ok(request)
     }
+}
+
+/// Calls that count for the limit on tool calls: neither those that a server made by itself, nor those of terminal
+/// tools of the caller's.
+fn counted(calls: &[ToolCallRecord], session: &Session) -> u32 {
+    let is_terminal =
+        |name: &str| session.definitions().iter().any(|tool| tool.terminal && tool.name == name);
+    let counts = |call: &&ToolCallRecord| match call.origin {
+        ToolOrigin::Hosted => false,
+        ToolOrigin::Caller => !is_terminal(&call.name),
+        _ => true,
+    };
+    u32::try_from(calls.iter().filter(counts).count()).unwrap_or(u32::MAX)
 }
 
 /// What is left of a limit; `None` if others used it up.
@@ -297,5 +310,30 @@ async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::{Effects, Recorder, Tool, Toolbox, turn::ToolCallStarted};
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_was_handed_in_and_calls_of_a_server_cost_the_next_backend_nothing() {
+        let tools = Toolbox::new()
+            .with(Tool::without_arguments("look", "", || async {}))
+            .with(Tool::without_arguments("submit", "", || async {}).terminal());
+        let host = TurnHost::new().with_tools(Arc::new(tools));
+        let mut recorder = Recorder::new();
+        for (call, name, origin) in [
+            ("1", "look", ToolOrigin::Caller),
+            ("2", "submit", ToolOrigin::Caller),
+            ("3", "submit", ToolOrigin::Harness),
+            ("4", "web_search", ToolOrigin::Hosted),
+        ] {
+            recorder.observe(&ToolCallStarted::new(call.into(), name, origin, Effects::None).into());
+        }
+        assert_eq!(counted(recorder.tool_calls(), host.session()), 2);
     }
 }
