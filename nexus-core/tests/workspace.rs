@@ -390,16 +390,42 @@ fn what_could_not_be_read_back_is_not_written() {
 fn what_a_dead_writer_left_is_ignored_and_removed() {
     let (_folder, workspaces) = place();
     let workspace = named(&workspaces, "task");
-    let left = workspace.path().join(".status.json.new");
-    fs::write(&left, "{ \"version\":").unwrap();
+    let left = workspace.path().join(".status.json.abc.new");
+    let foreign = workspace.path().join(".status.jsonx.new");
+    for path in [&left, &foreign] {
+        fs::write(path, "{ \"version\":").unwrap();
+    }
     assert_eq!(workspace.status().unwrap().generation(), 1);
-    workspace.update(|status| status.enter(WorkspaceState::Running)).unwrap();
-    assert!(!left.exists(), "a writer takes its place");
-    fs::write(&left, "{ \"version\":").unwrap();
     workspace.update(|_| workspaces.open(&id("task")).unwrap()).unwrap();
     assert!(left.exists(), "somebody is writing");
     workspaces.open(&id("task")).unwrap();
-    assert!(!left.exists(), "opening removes it");
+    assert!(!left.exists() && foreign.exists(), "opening removes it, and nothing else");
+}
+
+#[test]
+fn writers_whose_lock_fails_lose_changes_and_mix_nothing() {
+    let (_folder, workspaces) = place();
+    let workspace = named(&workspaces, "task");
+    let lock = workspace.path().join(".lock");
+    std::thread::scope(|scope| {
+        let write = |letter: char| {
+            for round in 0..200_usize {
+                let text = String::from(letter).repeat(1_000 + round * 50);
+                workspace.update(|status| status.data = json!([text, text])).unwrap();
+            }
+        };
+        let writers = ['a', 'b', 'c'].map(|letter| scope.spawn(move || write(letter)));
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            // Others lock another file from now on.
+            let _ = fs::remove_file(&lock);
+            let data = workspace.status().unwrap().data;
+            assert_eq!(data[0], data[1]);
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+    });
+    assert!(fs::read_dir(workspace.path()).unwrap().count() <= 3, "nothing is left");
 }
 
 #[cfg(unix)]
@@ -443,8 +469,9 @@ mod unix {
             fs::remove_file(&path).unwrap();
         }
         let workspace = named(&workspaces, "other");
-        symlink(&outside, workspace.path().join(".status.json.new")).unwrap();
-        workspace.update(|status| status.enter(WorkspaceState::Running)).unwrap();
+        symlink(&outside, workspace.path().join(".status.json.abc.new")).unwrap();
+        workspaces.open(&id("other")).unwrap();
+        assert_eq!(fs::read_dir(workspace.path()).unwrap().count(), 3);
         assert_eq!(fs::read_to_string(&outside).unwrap(), "precious");
     }
 }

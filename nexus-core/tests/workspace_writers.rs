@@ -4,8 +4,8 @@
 //! part that the variable names, and is otherwise one of those that start such processes.
 
 use std::{
-    fs,
-    io::{BufRead as _, BufReader},
+    fs::{self, File},
+    io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
@@ -129,6 +129,45 @@ fn eight_processes_lose_nothing() {
     assert_eq!(processes.len() as u64, WRITERS);
 }
 
+#[test]
+fn an_event_that_is_being_written_is_not_taken_for_a_torn_one() {
+    let (_folder, workspace) = new_workspace();
+    workspace.append("first", Value::Null).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let read = || {
+            let mut seen = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let log = workspace.events().unwrap();
+                assert_eq!(log.torn.len(), 0, "nobody was stopped");
+                seen = log.events.len();
+            }
+            seen
+        };
+        let readers: Vec<_> = (0..3).map(|_| scope.spawn(read)).collect();
+        let lock = File::options().write(true).open(workspace.path().join(".lock")).unwrap();
+        let mut log = File::options().append(true).open(workspace.path().join("events.jsonl")).unwrap();
+        for sequence in 2..50 {
+            // So long that the rest arrives while the reader still looks at the beginning.
+            let data = "0123456789".repeat(10_000);
+            let event =
+                json!({ "data": data, "kind": "slow", "sequence": sequence, "time": "2026-01-31T12:00:00Z" });
+            let line = format!("{event}\n");
+            let (one, other) = line.split_at(line.len() - 100);
+            lock.lock().unwrap();
+            log.write_all(one.as_bytes()).unwrap();
+            thread::yield_now();
+            log.write_all(other.as_bytes()).unwrap();
+            lock.unlock().unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        for reader in readers {
+            assert!(reader.join().unwrap() > 1, "the reader saw nothing of it");
+        }
+    });
+    assert_eq!(workspace.events().unwrap().events.len(), 49);
+}
+
 /// Writes until it is killed, and says what it believes to be on the disk.
 fn write_until_killed(folder: PathBuf) -> ! {
     let workspace = Workspace::open(folder).unwrap();
@@ -139,6 +178,12 @@ fn write_until_killed(folder: PathBuf) -> ! {
         let sequence = workspace.append("counted", Value::from("x".repeat(EVENT_BYTES))).unwrap().sequence;
         println!("event {sequence}");
     }
+}
+
+/// Whether a status was begun, and is not in place.
+fn has_unfinished(workspace: &Workspace) -> bool {
+    let names = fs::read_dir(workspace.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    names.into_iter().any(|name| name.to_string_lossy().ends_with(".new"))
 }
 
 /// What a killed process said last of `what`.
@@ -166,7 +211,7 @@ fn a_killed_writer_leaves_a_whole_workspace() {
         writer.wait().unwrap();
         lines.extend(output);
 
-        unfinished += u64::from(fs::exists(workspace.path().join(".status.json.new")).unwrap());
+        unfinished += u64::from(has_unfinished(&workspace));
         let status = workspace.status().unwrap();
         assert_eq!(status.data["count"], status.data["again"]);
         let count = status.data["count"].as_u64().unwrap();
@@ -181,7 +226,7 @@ fn a_killed_writer_leaves_a_whole_workspace() {
 
         // The lock of the dead is free, and the next writer goes on where they were.
         let reopened = Workspace::open(workspace.path()).unwrap();
-        assert!(!fs::exists(workspace.path().join(".status.json.new")).unwrap());
+        assert!(!has_unfinished(&workspace));
         assert_eq!(reopened.append("found", json!({ "round": round })).unwrap().sequence, events + 1);
         reopened.update(count_up).unwrap();
     }

@@ -36,7 +36,7 @@ pub enum WorkspaceErrorKind {
     NoSpace,
     /// The operating system does not allow it. See to the rights of the file and of its folder.
     PermissionDenied,
-    /// The operating system reports another failure, which is the source.
+    /// The operating system reports another failure, which is the source. What was to be written may be there.
     Io,
 }
 

@@ -88,6 +88,10 @@ pub(super) fn read(folder: &Path) -> Result<EventLog, WorkspaceError> {
             Err(_) if bytes.iter().all(u8::is_ascii_whitespace) => {}
             Err(_) => log.torn.push(TornLine { line, offset, bytes, is_tail: !ends }),
         }
+        if !ends {
+            // What comes behind it by now is the rest of the line, from a writer who is at it.
+            return Ok(log);
+        }
         offset += length as u64;
     }
 }

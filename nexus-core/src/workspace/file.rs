@@ -5,12 +5,15 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::Duration,
 };
 
-use super::error::{WorkspaceError, WorkspaceErrorKind};
+use super::{WorkspaceError, WorkspaceErrorKind, WorkspaceId};
+
+/// Ends the name of a file that is not in place yet.
+const PENDING: &str = ".new";
 
 /// How often a step is tried on Windows, where a file that somebody just opened or deleted can be refused for a moment.
 const WINDOWS_TRIES: u32 = 60;
@@ -38,7 +41,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<File, Workspace
 /// As [`open`], but makes the file where there is none. Says whether it did.
 pub(super) fn open_or_make(path: &Path, options: &mut OpenOptions) -> Result<(File, bool), WorkspaceError> {
     // A file that appears or vanishes in between is looked at once more.
-    for _ in 0..3 {
+    for _ in 0..SWAPS {
         match open(path, options) {
             Err(error) if error.kind() == WorkspaceErrorKind::NotFound => {}
             opened => return opened.map(|file| (file, false)),
@@ -69,35 +72,35 @@ pub(super) fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, WorkspaceErro
     Ok(bytes)
 }
 
-/// The name under which the next content of a file is written.
-pub(super) fn pending_name(name: &str) -> String {
-    format!(".{name}.new")
-}
-
-/// Replaces a file of `folder` as a whole: it has the old content or the new one, whenever and however this ends. The
-/// caller holds the lock, so the pending file is nobody else's: what is there was left by somebody who died.
+/// Replaces a file of `folder` as a whole: it has the old content or the new one, whenever and however this ends.
+///
+/// The content is written under a name of its own first. So two writers never mix their bytes, even where a lock does
+/// not hold what it promises.
 pub(super) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), WorkspaceError> {
     let path = folder.join(name);
-    let pending = folder.join(pending_name(name));
+    let pending = folder.join(format!(".{name}.{}{PENDING}", WorkspaceId::random()));
     let written = write_new(&pending, bytes).and_then(|()| patiently(|| fs::rename(&pending, &path)));
     if let Err(error) = written {
-        // What cannot be removed now is removed by the next writer.
+        // What cannot be removed now is removed when the workspace is opened.
         let _ = fs::remove_file(&pending);
         return Err(WorkspaceError::from_io(&path, "cannot be written", error));
     }
     sync_folder(folder)
 }
 
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    let mut file = match make(path, &mut options) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            patiently(|| fs::remove_file(path))?;
-            patiently(|| make(path, &mut options))?
-        }
-        made => made?,
+/// The files that a writer of `name` left behind when it died, or is writing now.
+pub(super) fn pending(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let is_pending = |file: &str| {
+        let rest = file.strip_prefix('.').and_then(|rest| rest.strip_prefix(name));
+        rest.is_some_and(|rest| rest.starts_with('.') && rest.ends_with(PENDING))
     };
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let entries = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_pending));
+    entries.map(|entry| entry.path()).collect()
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = make(path, OpenOptions::new().write(true).create_new(true))?;
     file.write_all(bytes)?;
     file.sync_all()
 }

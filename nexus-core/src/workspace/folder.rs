@@ -214,6 +214,7 @@ impl Workspace {
     ///
     /// [`NotFound`](WorkspaceErrorKind::NotFound) if the workspace is gone;
     /// [`Malformed`](WorkspaceErrorKind::Malformed) if the numbers have a gap, or if a line is longer than any event;
+    /// [`InUse`](WorkspaceErrorKind::InUse) if somebody does not end writing the last one;
     /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and [`Io`](WorkspaceErrorKind::Io).
     pub fn events(&self) -> Result<EventLog, WorkspaceError> {
         let log = match event_log::read(&self.folder) {
@@ -230,7 +231,8 @@ impl Workspace {
         match self.lock() {
             Ok(_lock) => event_log::read(&self.folder),
             // Who may not write can still read.
-            Err(_) => Ok(log),
+            Err(error) if error.kind() == WorkspaceErrorKind::PermissionDenied => Ok(log),
+            Err(error) => Err(error),
         }
     }
 
@@ -243,14 +245,16 @@ impl Workspace {
         Workspaces::with_settings(place, self.settings.clone())
     }
 
-    /// Removes what a dead writer left. Whoever holds the lock may be writing it.
+    /// Removes what dead writers left. Whoever holds the lock may be writing it.
     fn tidy_up(&self) {
-        let pending = self.folder.join(file::pending_name(status_file::NAME));
-        if fs::symlink_metadata(&pending).is_ok()
+        let left = || file::pending(&self.folder, status_file::NAME);
+        if !left().is_empty()
             && let Ok(_lock) = Lock::take(&self.folder, Duration::ZERO)
         {
-            // What cannot be removed is replaced by the next writer.
-            let _ = fs::remove_file(&pending);
+            for path in left() {
+                // It is in nobody's way, and will be tried again.
+                let _ = fs::remove_file(path);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 //! | `status.json` | state, parent, links, labels and the caller's data; replaced as a whole |
 //! | `events.jsonl` | what happened, one event on a line; only ever appended to |
 //! | `.lock` | nothing; whoever writes holds a lock on it |
-//! | `.status.json.new` | the next status, while it is being written |
+//! | `.status.json.*.new` | the next status, while it is being written |
 //!
 //! [`Workspaces`] are the folders of one place, each named by its [`WorkspaceId`]; a [`Workspace`] is one of them. There
 //! is no database and no daemon: what every thread and every process knows is what the files say.
@@ -17,7 +17,7 @@
 //!   of the operating system, so that no change is lost. A process that dies lets go of it.
 //! - **Events** are numbered from 1 without a gap, whoever appends them.
 //! - **After a crash** there is nothing to repair: open the workspace and read. A status that was never finished is
-//!   ignored, and removed by the next writer. The end of an event that was cut off is reported
+//!   ignored, and removed when the workspace is opened. The end of an event that was cut off is reported
 //!   ([`EventLog::torn_tail`]) and stays; the next event starts on a line of its own.
 //! - **Loss of power**: when a call that writes returns, its content is flushed to the disk, and on Unix its folder too.
 //!
