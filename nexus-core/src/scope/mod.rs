@@ -4,6 +4,11 @@
 //! has. A [`Session`] holds one participant to it: whatever carries a call, a loop of our own or a vendor's program,
 //! the call passes [`Session::authorize`], and one that is out of scope never reaches the tool. How a call travels is
 //! left to the backends.
+//!
+//! Whoever runs a turn opens a [`TurnSession`] below the caller's session and takes every call to it as it came, also one
+//! that can only be denied. A [`Permit`] is what the tool is asked by; a [`Denial`] is what the model reads instead, and
+//! the call's status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied). So the [`Decision`]s are all the calls
+//! that reached a door, in order, and say the same whichever door that was.
 
 mod arguments;
 mod brief;
