@@ -71,7 +71,27 @@ pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
 
 /// What lives beside a request while its turn runs.
 ///
-/// The caller's tools are always behind a [`Session`]: no backend is handed the tools themselves.
+/// The caller's tools are always behind a [`Session`]: no backend is handed the tools themselves. Clones share the session,
+/// its budget and its decisions; what is told apart, such as the seats of a panel, gets a session each.
+///
+/// ```
+/// use std::sync::Arc;
+/// use nexus_core::{ParticipantScope, Session, Tool, Toolbox, TurnHost, scope::Brief};
+///
+/// let tools = Toolbox::new()
+///     .with(Tool::without_arguments("read_notes", "Reads the notes.", || async { "none yet" }).read_only())
+///     .with(Tool::without_arguments("publish", "Publishes them.", || async {}));
+/// let brief = Brief::new(std::env::temp_dir()).tool("read_*".parse()?);
+/// let scope = ParticipantScope::assemble(&brief, None, None)?;
+/// let session = Session::mint_with_budget("reader", scope, Arc::new(tools), 20);
+/// let host = TurnHost::new().with_session(Arc::clone(&session));
+/// assert_eq!(host.session().definitions().len(), 1);
+/// // Run any number of turns with the host. Then see what was called:
+/// for decision in session.decisions() {
+///     println!("{} {} {:?}", decision.tool, decision.arguments, decision.verdict);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct TurnHost {
@@ -120,7 +140,10 @@ impl TurnHost {
     }
 
     /// The session of one turn: what a backend serves the caller's tools from. It ends when it is dropped, and keeps
-    /// the limit on tool calls that `request` sets.
+    /// the limit on tool calls that `request` sets, whatever else the session allows.
+    ///
+    /// A layer that gives one request to several backends, one after the other, lowers that limit by what the earlier
+    /// ones called. The budget of the caller's session holds over all of them by itself.
     pub fn open_turn(&self, request: &TurnRequest) -> TurnSession {
         self.session.for_turn(request.limits.tool_calls)
     }

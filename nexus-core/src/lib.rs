@@ -11,7 +11,8 @@
 //! | watch it | [`TurnEvent`], [`EventSink`] |
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
 //! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
-//! | hold an agent to a scope | [`ParticipantScope`], [`Session`] |
+//! | hold an agent to a scope | [`ParticipantScope`], [`Session`], [`TurnHost::with_session`] |
+//! | see what it called, and what it was denied | [`Session::decisions`], [`Decision`], [`Denial`] |
 //! | say which agents there are, and what their tier adds to a scope | [`AgentTypes`], [`AgentType`] |
 //! | keep a piece of work in a folder | [`Workspaces`], [`Workspace`] |
 //! | lend credentials of your own | [`CredentialSource`] |

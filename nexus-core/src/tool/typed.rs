@@ -90,7 +90,7 @@ impl Tool {
         Self { definition, handler: Arc::new(handler), reader, checks_schema: false }
     }
 
-    /// A tool that needs no arguments. What the model writes as arguments is not looked at.
+    /// A tool that needs no arguments. What the model writes as arguments is not looked at, as long as it is an object.
     pub fn without_arguments<H, F>(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -156,6 +156,10 @@ impl Tool {
     /// States that the argument at `pointer` is a path that is read. A session lets a call through only if the path
     /// is in its scope, and the closure gets the path that was checked; see
     /// [`PathArgument`](crate::PathArgument).
+    ///
+    /// What stands at the pointer is checked and nothing else: an argument that may be written by another name, such as
+    /// one with `#[serde(alias)]`, needs a pointer for each. A schema's own constraints on it hold for the path as the
+    /// closure gets it.
     ///
     /// ```
     /// # use nexus_core::Tool;
