@@ -22,7 +22,15 @@ enum Entry {
     Folder(String),
     File(String),
     Link(String, String),
-    HardLink(String, String),
+    /// Of one of those before it, counted from the first, over and over.
+    HardLink(String, usize),
+}
+
+impl Entry {
+    fn place(&self) -> &str {
+        let (Self::Folder(at) | Self::File(at) | Self::Link(at, _) | Self::HardLink(at, _)) = self;
+        at
+    }
 }
 
 fn name() -> impl Strategy<Value = String> {
@@ -61,7 +69,7 @@ fn entry() -> impl Strategy<Value = Entry> {
         3 => place().prop_map(Entry::Folder),
         4 => place().prop_map(Entry::File),
         4 => (place(), link_target()).prop_map(|(at, to)| Entry::Link(at, to)),
-        1 => (place(), place()).prop_map(|(at, to)| Entry::HardLink(at, to)),
+        2 => (place(), 0..99_usize).prop_map(|(at, to)| Entry::HardLink(at, to)),
     ]
 }
 
@@ -100,9 +108,8 @@ impl Ground {
 
     /// Makes what can be made; of two things at one place the first stays. A file holds the path it was made at.
     fn fill(&self, entries: &[Entry]) {
-        for entry in entries {
-            let (Entry::Folder(at) | Entry::File(at) | Entry::Link(at, _) | Entry::HardLink(at, _)) = entry;
-            let path = self.top.join(at);
+        for (index, entry) in entries.iter().enumerate() {
+            let path = self.top.join(entry.place());
             if fs::symlink_metadata(&path).is_ok() || fs::create_dir_all(path.parent().unwrap()).is_err() {
                 continue;
             }
@@ -114,7 +121,10 @@ impl Ground {
                     fs::write(&path, real.strip_prefix(&self.top).unwrap_or(&real).to_str().unwrap())
                 }
                 Entry::Link(_, to) => std::os::unix::fs::symlink(self.named(to), &path),
-                Entry::HardLink(_, to) => fs::hard_link(self.top.join(to), &path),
+                Entry::HardLink(_, to) => {
+                    let other = &entries[to % (index + 1)];
+                    fs::hard_link(self.top.join(other.place()), &path)
+                }
             };
         }
     }
@@ -238,9 +248,14 @@ proptest! {
         let ground = Ground::new();
         let scope = ground.scope(&rules, hard_links);
         ground.fill(&entries);
-        for (wish, writes) in &wishes {
-            let access = if *writes { PathAccess::Write } else { PathAccess::Read };
-            check(&ground, &scope, &rules, hard_links, wish, access);
+        // What there is, in the tree, is asked for, too.
+        let placed = entries.iter().flat_map(|entry| {
+            let place = entry.place().strip_prefix("ws/").unwrap_or(entry.place()).to_owned();
+            [(place.clone(), false), (place, true)]
+        });
+        for (wish, writes) in placed.chain(wishes) {
+            let access = if writes { PathAccess::Write } else { PathAccess::Read };
+            check(&ground, &scope, &rules, hard_links, &wish, access);
         }
     }
 
@@ -248,15 +263,18 @@ proptest! {
     fn nothing_outside_is_read_or_changed_by_scoped_files(
         entries in vec(entry(), 0..14),
         rules in proptest::sample::subsequence(RULES.to_vec(), 0..=RULES.len()),
-        wishes in vec((wish(), 0..6), 1..14),
+        wishes in vec((wish(), 0..6_usize), 1..14),
     ) {
         let ground = Ground::new();
         let scope = ground.scope(&rules, false);
         ground.fill(&entries);
         let before = ground.rest();
         let files = scope.files();
-        for (wish, action) in &wishes {
-            let asked = ground.named(wish);
+        let placed = entries.iter().enumerate().map(|(index, entry)| {
+            (entry.place().strip_prefix("ws/").unwrap_or(entry.place()).to_owned(), index % 6)
+        });
+        for (wish, action) in placed.chain(wishes) {
+            let asked = ground.named(&wish);
             match action {
                 0 => drop(files.write(&asked, "written")),
                 1 => drop(files.open_for_writing(&asked, nexus_core::scope::WriteMode::Empty)),

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::{
     PathAccess, PathDenial, PathRule, ScopeError,
-    path_rule::{RuleSet, key_of},
+    path_key::key_of,
     path_walk::{Identity, Kind, Walked, walk},
+    rule_set::RuleSet,
 };
 
 /// Longest path, in bytes. Source: `PATH_MAX` of Linux, which counts the NUL.
@@ -74,8 +75,9 @@ impl Fence {
         if walked.path.to_str().is_none() {
             return Err("its real name is not Unicode".to_owned());
         }
-        let touched =
-            walked.passed.iter().chain([&walked.path]).find_map(|path| self.rules.rule_against(path));
+        // What is above the end of the path is judged with it.
+        let beside = walked.passed.iter().filter(|passed| !walked.path.starts_with(passed));
+        let touched = beside.chain([&walked.path]).find_map(|path| self.rules.rule_against(path));
         if let Some(rule) = touched {
             return Err(kept_off(rule));
         }

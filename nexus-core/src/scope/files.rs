@@ -2,22 +2,24 @@
 //!
 //! Between a check of a path and its use somebody else can put something else in its place. What of that is closed:
 //!
-//! | what is swapped in | [`check_path`], then open by name | [`ScopedFiles`] on Linux | on macOS and the BSDs | elsewhere |
+//! | swapped in meanwhile | [`check_path`], then opened by name | [`ScopedFiles`], Linux | macOS, the BSDs | elsewhere |
 //! | --- | --- | --- | --- | --- |
-//! | a symbolic link for the file | open | closed: nothing is followed | closed | narrowed: checked again after opening |
-//! | a symbolic link for a folder above it | open | closed | closed | narrowed |
-//! | another hard link of a file elsewhere | open | closed: names are counted after opening | closed | open: names are not counted |
-//! | what must not be touched, renamed to this name | open | closed for what a rule names by path: what was opened is compared | closed | narrowed |
-//! | a pipe or a device | open | closed: it is opened without waiting, and closed again unread | closed | narrowed |
-//! | a folder above it, moved elsewhere while the file is opened | open | narrowed: the real name is asked for after opening | narrowed on macOS, else open | open |
-//! | a file's content, between reading and writing it | open | open: there is no lock | open | open |
+//! | a symbolic link in place of the file | open | closed: no link is followed | closed | narrowed: looked at again after opening |
+//! | a symbolic link in place of a folder above it | open | closed | closed | narrowed |
+//! | another name (hard link) of a file elsewhere | open | closed: names are counted after opening | closed | open: names cannot be counted |
+//! | a pipe or a device | open | closed: opened without waiting, closed unread | closed | narrowed |
+//! | a folder above it moved away, its handle in hand | open | narrowed: the real place is asked for after opening | narrowed on macOS, else open | open |
+//! | a second name, made once the file was opened | open | open: who holds the file holds it | open | open |
+//! | what must not be touched, renamed to a name in scope | open | open: it is in scope then | open | open |
+//! | other content, between reading and writing | open | open: there is no lock | open | open |
 //!
-//! Linux opens with `openat2` and, where a sandbox forbids that, name by name, like the others of the third kind. Nothing
-//! is emptied before what was opened has been checked; what is written whole replaces a name and follows nothing.
-//! macOS, the BSDs and Windows are unproven: no test has run there.
+//! Linux opens with `openat2`, or name by name where a sandbox forbids that, as macOS and the BSDs do. Nothing is emptied
+//! before what was opened has been checked. What is written whole replaces a name, follows nothing and changes no
+//! other file; only a file put under that name in the last moment would be lost, as by any renaming. No test has run on
+//! macOS, the BSDs and Windows: what is said of them is unproven.
 //!
-//! What no system tells: that a folder is a second mount of another one. What a rule names by path is recognised
-//! through such a mount, by its device and number; what a glob names is not.
+//! No system tells that a folder is mounted at a second place. What a rule names by path is known there, too, by device
+//! and number; what a glob names is not.
 //!
 //! [`check_path`]: super::ParticipantScope::check_path
 

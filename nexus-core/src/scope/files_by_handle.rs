@@ -4,8 +4,7 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::{self, Write as _},
-    os::fd::AsFd,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use rustix::{
@@ -19,22 +18,15 @@ use super::{
     fence::Fence,
     files::{EntryKind, FolderEntry, Opener, Trouble, WriteMode},
     files_by_name::part_name,
-    path_rule::key_of,
+    files_folder::{folder_of, make_folder, open_folder, parts_of, place_of},
     path_walk::{Identity, Kind},
 };
-
-/// A handle of a folder that serves for names in it, and for nothing else.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A file that may have become something else: neither a link is followed nor a pipe waited for.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// Permissions of what is made, before the process's mask. Source: what `std::fs` uses.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
-const NEW_FOLDER: Mode = Mode::from_raw_mode(0o777);
 
 /// Opens from handles.
 #[derive(Clone, Copy, Debug)]
@@ -200,120 +192,5 @@ impl ByHandle<'_> {
         let folder = make_folder(parent)?;
         self.judge_folder(real, &folder, Some(name), PathAccess::Write)?;
         Ok((folder, name))
-    }
-}
-
-/// The folder that holds `real`, and its name there.
-fn folder_of(real: &Path) -> Result<(OwnedFd, &OsStr), Trouble> {
-    let (parent, name) = parts_of(real)?;
-    Ok((open_folder(parent)?, name))
-}
-
-fn parts_of(real: &Path) -> io::Result<(&Path, &OsStr)> {
-    real.parent().zip(real.file_name()).ok_or_else(|| io::ErrorKind::IsADirectory.into())
-}
-
-/// A handle of a folder, made with all that is above it if it does not exist.
-fn make_folder(real: &Path) -> Result<OwnedFd, Trouble> {
-    match open_folder(real) {
-        Err(Errno::NOENT) => {}
-        opened => return Ok(opened?),
-    }
-    let (parent, name) = parts_of(real)?;
-    let parent = make_folder(parent)?;
-    match rustix::fs::mkdirat(&parent, name, NEW_FOLDER) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(error) => return Err(error.into()),
-    }
-    Ok(rustix::fs::openat(&parent, name, FOLDER, Mode::empty())?)
-}
-
-/// A handle of the folder at `real`, on the way to which there is no symbolic link.
-fn open_folder(real: &Path) -> Result<OwnedFd, Errno> {
-    let top = rustix::fs::open("/", FOLDER, Mode::empty())?;
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    match at_once(&top, real) {
-        // A kernel before 5.6 does not know the call, and some sandboxes forbid it.
-        Err(Errno::NOSYS | Errno::PERM) => {}
-        opened => return opened,
-    }
-    name_by_name(top, real)
-}
-
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn at_once(top: &OwnedFd, real: &Path) -> Result<OwnedFd, Errno> {
-    use rustix::fs::ResolveFlags;
-    let below = real.strip_prefix("/").map_err(|_| Errno::INVAL)?;
-    let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(top, below, FOLDER, Mode::empty(), resolve)
-}
-
-fn name_by_name(top: OwnedFd, real: &Path) -> Result<OwnedFd, Errno> {
-    real.components().try_fold(top, |folder, part| match part {
-        Component::RootDir => Ok(folder),
-        Component::Normal(name) => rustix::fs::openat(&folder, name, FOLDER, Mode::empty()),
-        _ => Err(Errno::INVAL),
-    })
-}
-
-/// Where what was opened at `expected` really is: there, but perhaps by another spelling of its name.
-fn place_of(file: impl AsFd, expected: &Path) -> Result<PathBuf, Trouble> {
-    let here = real_path(file).unwrap_or_else(|| expected.to_owned());
-    if here == expected || key_of(&here) == key_of(expected) { Ok(here) } else { Err(Trouble::Changed) }
-}
-
-/// Where what was opened really is, as far as the system tells.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn real_path(file: impl AsFd) -> Option<PathBuf> {
-    use std::os::fd::AsRawFd as _;
-    let link = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-    std::fs::read_link(link).ok().filter(|path| path.is_absolute())
-}
-
-#[cfg(any(target_os = "macos", target_os = "ios"))]
-fn real_path(file: impl AsFd) -> Option<PathBuf> {
-    let path = rustix::fs::getpath(file).ok()?;
-    path.into_string().ok().map(PathBuf::from)
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "ios")))]
-fn real_path(_: impl AsFd) -> Option<PathBuf> {
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_ways_to_a_folder_follow_no_link() {
-        let scratch = tempfile::tempdir().unwrap();
-        let root = scratch.path().canonicalize().unwrap();
-        std::fs::create_dir_all(root.join("a/b")).unwrap();
-        std::os::unix::fs::symlink("a", root.join("l")).unwrap();
-        let top = || rustix::fs::open("/", FOLDER, Mode::empty()).unwrap();
-        for (path, is_there) in
-            [("a/b", true), ("a", true), (".", true), ("l", false), ("l/b", false), ("c", false)]
-        {
-            let real = root.join(path);
-            assert_eq!(name_by_name(top(), &real).is_ok(), is_there, "{path}");
-            assert_eq!(open_folder(&real).is_ok(), is_there, "{path}");
-        }
-        assert!(matches!(open_folder(&root.join("l/b")), Err(Errno::LOOP | Errno::NOTDIR)));
-    }
-
-    #[test]
-    fn an_opened_file_tells_where_it_is() {
-        let scratch = tempfile::tempdir().unwrap();
-        let root = scratch.path().canonicalize().unwrap();
-        let path = root.join("a");
-        std::fs::write(&path, "").unwrap();
-        let file = File::open(&path).unwrap();
-        assert!(place_of(&file, &path).is_ok());
-        std::fs::rename(&path, root.join("b")).unwrap();
-        if cfg!(target_os = "linux") {
-            assert!(matches!(place_of(&file, &path), Err(Trouble::Changed)));
-        }
     }
 }

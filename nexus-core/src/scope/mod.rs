@@ -20,6 +20,8 @@ mod files;
 #[cfg(unix)]
 mod files_by_handle;
 mod files_by_name;
+#[cfg(unix)]
+mod files_folder;
 mod ledger;
 mod participant;
 mod path_argument;
@@ -27,6 +29,7 @@ mod path_key;
 mod path_rule;
 mod path_walk;
 mod permit;
+mod rule_set;
 mod session;
 mod slice;
 mod token;

@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Brief, Overlay, PathAccess, PathDenial, PathRule, ScopeError, ScopedFiles, ToolPattern, TurnOverride,
-    WriteSlice, fence::Fence, path_rule::RuleSet,
+    WriteSlice, fence::Fence, rule_set::RuleSet,
 };
 
 /// What one participant may use and touch: tools by name, paths for reading and for writing, and what must not be

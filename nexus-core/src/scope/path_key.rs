@@ -14,6 +14,12 @@ pub(super) fn names(path: &Path) -> Option<Vec<&str>> {
     parts.map(|part| part.as_os_str().to_str()).collect()
 }
 
+/// The names of a path as they are compared. A name that is not Unicode is compared by what of it is.
+pub(super) fn key_of(path: &Path) -> Vec<String> {
+    let parts = path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
+    parts.map(|part| folded_name(&part.as_os_str().to_string_lossy())).collect()
+}
+
 /// Names as one text, as globs are held against them.
 pub(super) fn joined<N: AsRef<str>>(names: &[N]) -> String {
     names.iter().fold(String::new(), |text, name| text + "/" + name.as_ref())

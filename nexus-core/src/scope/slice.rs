@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     ScopeError,
     fence::Fence,
-    path_rule::key_of,
+    path_key::key_of,
     path_walk::{Identity, walk},
 };
 
