@@ -33,6 +33,10 @@ fn real(executable: PathBuf) -> DelegatedSubject {
     DelegatedSubject::real("grok-cli with its real program", Arc::new(GrokCli), executable, Dialect::Xai)
         .with_model("grok-4.6")
         .not_staging("a_plan_that_is_used_up_says_until_when", "xAI's answer names no time")
+        .not_staging(
+            "a_picture_that_a_tool_returns_reaches_the_model",
+            "Grok gives its model a tool's picture as base64 text, which the backend warns of",
+        )
 }
 
 /// Without bubblewrap: inside of it the fake could not write its notes, which stand beside it.
@@ -41,6 +45,10 @@ fn fake(programs: &std::path::Path) -> DelegatedSubject {
         .with_model("grok-4.6")
         .with_variable("PATH", programs.to_string_lossy())
         .not_staging("a_plan_that_is_used_up_says_until_when", "xAI's answer names no time")
+        .not_staging(
+            "a_picture_that_a_tool_returns_reaches_the_model",
+            "Grok gives its model a tool's picture as base64 text, which the backend warns of",
+        )
 }
 
 /// A folder with a link to every program on the `PATH` but one.
