@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use nexus_core::{Effects, Session, SessionToken, ToolDefinition};
+use nexus_core::{Effects, Session, SessionToken, ToolDefinition, Verdict};
 use serde_json::Value;
 
 use super::tools_door::{CallRecord, ToolsDoor};
@@ -54,14 +54,14 @@ impl CallerTools {
         self.definitions().iter().find(|tool| tool.name == name).map_or(Effects::None, |tool| tool.effects)
     }
 
-    /// Whether the session denied a call like this in this turn. Of a call that failed it tells why.
+    /// Whether the session denied the last call like this one in this turn.
     pub(crate) fn was_denied(&self, name: &str, arguments: &Value) -> bool {
-        self.calls.was_denied(name, arguments)
+        matches!(self.session.verdict(name, arguments), Some(Verdict::Denied(_)))
     }
 
     /// Whether a call reached the session, whatever was decided.
     pub(crate) fn were_called(&self) -> bool {
-        self.calls.begun() > 0
+        self.calls.were_decided()
     }
 
     /// Waits until a call was decided on, or has ended.
@@ -82,8 +82,7 @@ impl CallerTools {
     /// Whether the model goes on calling although its budget is used up: once is enough where no tool is left to
     /// call, and where one is it may try once.
     pub(crate) fn overran_budget(&self) -> bool {
-        let chances = u32::from(self.definitions().iter().any(|tool| tool.terminal));
-        self.calls.over_budget() > chances
+        self.session.over_budget_calls() > u32::from(self.session.has_terminal_tools())
     }
 
     /// The tools that are not among `connected`.

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    path::Path,
     pin::pin,
     sync::{
         Arc,
@@ -11,10 +12,12 @@ use std::{
 };
 
 use nexus_backends::delegated::tools_door::ToolsDoor;
-use nexus_core::{Effects, ParticipantScope, Session, Tool, ToolContent, ToolFault, ToolResult, Toolbox};
+use nexus_core::{
+    Brief, Effects, ParticipantScope, Session, Tool, ToolContent, ToolFault, ToolResult, Toolbox,
+};
 use rmcp::{
     ServiceExt as _,
-    model::ClientInfo,
+    model::ClientConfig,
     service::{RoleClient, RunningService},
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
@@ -22,22 +25,26 @@ use serde_json::json;
 
 /// What the tools did.
 #[derive(Debug, Default)]
-pub struct Deeds {
+pub(crate) struct Deeds {
     /// Calls that reached a tool.
-    pub called: AtomicU32,
+    called: AtomicU32,
     /// Tools that run.
-    pub running: AtomicU32,
+    running: AtomicU32,
     /// The most that ran at once.
-    pub most_running: AtomicU32,
+    most_running: AtomicU32,
 }
 
 impl Deeds {
-    pub fn called(&self) -> u32 {
+    pub(crate) fn called(&self) -> u32 {
         self.called.load(Ordering::SeqCst)
     }
 
-    pub fn running(&self) -> u32 {
+    pub(crate) fn running(&self) -> u32 {
         self.running.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn most_running(&self) -> u32 {
+        self.most_running.load(Ordering::SeqCst)
     }
 
     fn begin(self: &Arc<Self>) -> Running {
@@ -57,10 +64,10 @@ impl Drop for Running {
 }
 
 /// The smallest picture: one pixel.
-pub const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
+pub(crate) const PIXEL: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 
-/// `add`, `fail`, `wait`, `show`, `table`.
-pub fn toolbox(deeds: &Arc<Deeds>) -> Toolbox {
+/// `look`, `echo`, `add`, `fail`, `wait`, `show`, `table`.
+pub(crate) fn toolbox(deeds: &Arc<Deeds>) -> Toolbox {
     let numbers = json!({
         "type": "object",
         "properties": { "a": { "type": "integer" }, "b": { "type": "integer" } },
@@ -96,16 +103,52 @@ pub fn toolbox(deeds: &Arc<Deeds>) -> Toolbox {
         ToolResult::ok(vec![ToolContent::image(PIXEL).unwrap(), ToolContent::text("a pixel")])
     });
     let table = Tool::without_arguments("table", "Answers with JSON.", || async { json!({ "cranes": 3 }) });
-    Toolbox::new().with(add.with_effects(Effects::None)).with(fail).with(wait).with(show).with(table)
+    let echo = Tool::with_schema("echo", "Says `text` again.", anything(), |arguments| async move {
+        arguments["text"].as_str().unwrap_or_default().to_owned()
+    });
+    let for_look = Arc::clone(deeds);
+    let look = Tool::with_schema("look", "Looks at `path`.", anything(), move |arguments| {
+        let running = for_look.begin();
+        async move {
+            let _running = running;
+            arguments["path"].as_str().unwrap_or_default().to_owned()
+        }
+    });
+    Toolbox::new()
+        .with(look.reading("/path"))
+        .with(echo)
+        .with(add.with_effects(Effects::None))
+        .with(fail)
+        .with(wait)
+        .with(show)
+        .with(table)
+}
+
+/// A session of those whose names fit one of these patterns. It may read `docs` below `root`.
+pub(crate) fn scoped(deeds: &Arc<Deeds>, tools: &[&str], root: &Path) -> Arc<Session> {
+    let patterns = tools.iter().map(|pattern| pattern.parse().unwrap());
+    let brief = patterns.fold(Brief::new(root), Brief::tool).reading("docs");
+    let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+    Session::mint("clerk", scope, Arc::new(toolbox(deeds)))
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(holds: impl Fn() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("it comes to hold");
 }
 
 /// A session of all of them.
-pub fn session(deeds: &Arc<Deeds>) -> Arc<Session> {
+pub(crate) fn session(deeds: &Arc<Deeds>) -> Arc<Session> {
     Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(toolbox(deeds)))
 }
 
 /// Does `work` while the door is served.
-pub async fn beside<T>(door: &mut ToolsDoor, work: impl Future<Output = T>) -> T {
+pub(crate) async fn beside<T>(door: &mut ToolsDoor, work: impl Future<Output = T>) -> T {
     let work = pin!(work);
     tokio::select! {
         biased;
@@ -115,11 +158,11 @@ pub async fn beside<T>(door: &mut ToolsDoor, work: impl Future<Output = T>) -> T
 }
 
 /// The client of an implementation that is not ours.
-pub type Client = RunningService<RoleClient, ClientInfo>;
+pub(crate) type Client = RunningService<RoleClient, ClientConfig>;
 
 /// Connects one, with this token.
-pub async fn client(url: &str, token: &str) -> Result<Client, Box<dyn std::error::Error>> {
+pub(crate) async fn client(url: &str, token: &str) -> Result<Client, Box<dyn std::error::Error>> {
     let config = StreamableHttpClientTransportConfig::with_uri(url.to_owned()).auth_header(token.to_owned());
     let transport = StreamableHttpClientTransport::from_config(config);
-    Ok(ClientInfo::default().serve(transport).await?)
+    Ok(ClientConfig::default().serve(transport).await?)
 }

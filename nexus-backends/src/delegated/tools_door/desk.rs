@@ -31,7 +31,7 @@ use super::{
     connections::{MAX_KNOWN, Seat},
     knock::{MAX_BODY_BYTES, Refusal, SESSION_HEADER, VERSION_HEADER, Wish, identify, only, wish},
     record::CallRecord,
-    wire::{self, Called, Message, VERSIONS},
+    wire::{self, Called, Message},
 };
 
 /// How long a body may take to come. Source: our own choice: a program on this machine needs none.
@@ -167,8 +167,7 @@ impl Desk {
     /// The client whose MCP session a request is part of.
     fn client(&self, head: &Parts) -> Result<Uuid, Stranger> {
         if head.headers.contains_key(VERSION_HEADER)
-            && !only(&head.headers, VERSION_HEADER)
-                .is_some_and(|named| VERSIONS.iter().any(|version| version.as_str() == named))
+            && !only(&head.headers, VERSION_HEADER).is_some_and(wire::is_spoken)
         {
             return Err(Stranger::OtherRevision);
         }
@@ -208,7 +207,7 @@ impl Desk {
     async fn pass(self: Arc<Self>, call: CallId, called: Called, token: SessionToken) -> ToolResult {
         let Called { tool, arguments } = called;
         let decided = self.session.authorize(&token, &tool, &arguments);
-        self.record.decided(&tool, &arguments, decided.as_ref().err());
+        self.record.decided();
         match decided {
             Ok(permit) => {
                 let _running = self.record.running();

@@ -50,12 +50,16 @@ mod wire;
 use std::{convert::Infallible, fmt, io, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use nexus_core::Session;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use self::{address::Address, connections::Connections, desk::Desk};
 
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 pub(crate) use self::record::CallRecord;
+
+/// How many connections the system may hold until they are taken. Source: our own choice: as many as systems allow, for
+/// somebody may flood the port.
+const BACKLOG: u32 = 4096;
 
 /// Pause after a connection that could not be taken, such as for want of descriptors. Source: our own choice.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -79,7 +83,9 @@ impl ToolsDoor {
     ///
     /// The system's own, if it gives no port.
     pub async fn open(session: Arc<Session>) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let listener = socket.listen(BACKLOG)?;
         let address = Address::new(listener.local_addr()?.port());
         let desk = Arc::new(Desk::new(session, address));
         Ok(Self { listener, address, desk, connections: Connections::default() })

@@ -1,18 +1,10 @@
-//! What came in by a door, for the turn that it belongs to.
+//! What goes on at a door, for the turn that it belongs to.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nexus_core::Denial;
-use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
-/// Most denied calls that are remembered. Source: our own bound.
-const MAX_DENIED: usize = 1024;
-
-/// The calls of one turn, as far as the turn needs to know about them.
+/// The calls of one turn, as far as they are not in its session.
 #[derive(Debug, Default)]
 pub(crate) struct CallRecord {
     calls: Mutex<Calls>,
@@ -21,31 +13,21 @@ pub(crate) struct CallRecord {
 
 #[derive(Debug, Default)]
 struct Calls {
-    begun: u64,
+    decided: u64,
     under_way: u32,
-    over_budget: u32,
-    denied: VecDeque<(String, Value)>,
 }
 
 impl CallRecord {
     /// A call was decided on.
-    pub(super) fn decided(&self, tool: &str, arguments: &Value, denial: Option<&Denial>) {
+    pub(super) fn decided(&self) {
+        self.calls().decided += 1;
         self.news.notify_one();
-        let mut calls = self.calls();
-        calls.begun += 1;
-        let Some(denial) = denial else { return };
-        if matches!(denial, Denial::OverBudget { .. }) {
-            calls.over_budget += 1;
-        }
-        if calls.denied.len() == MAX_DENIED {
-            calls.denied.pop_front();
-        }
-        calls.denied.push_back((tool.to_owned(), plain(arguments)));
     }
 
     /// A tool runs, until what comes back is dropped.
     pub(super) fn running(&self) -> Running<'_> {
         self.calls().under_way += 1;
+        self.news.notify_one();
         Running(self)
     }
 
@@ -64,21 +46,11 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Arguments as they are compared: none at all are the empty object.
-fn plain(arguments: &Value) -> Value {
-    if arguments.is_null() { Value::Object(Map::new()) } else { arguments.clone() }
-}
-
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 impl CallRecord {
-    /// Calls so far, whatever was decided.
-    pub(crate) fn begun(&self) -> u64 {
-        self.calls().begun
-    }
-
-    /// Waits until a call was decided on, or has ended. One waits at a time.
-    pub(crate) async fn news(&self) {
-        self.news.notified().await;
+    /// Whether a call was decided on.
+    pub(crate) fn were_decided(&self) -> bool {
+        self.calls().decided > 0
     }
 
     /// Whether a tool runs.
@@ -86,15 +58,8 @@ impl CallRecord {
         self.calls().under_way > 0
     }
 
-    /// Calls that were denied because the budget was used up.
-    pub(crate) fn over_budget(&self) -> u32 {
-        self.calls().over_budget
-    }
-
-    /// Whether a call like this was denied.
-    pub(crate) fn was_denied(&self, tool: &str, arguments: &Value) -> bool {
-        let arguments = plain(arguments);
-        let calls = self.calls();
-        calls.denied.iter().any(|(name, denied)| name == tool && *denied == arguments)
+    /// Waits until a call was decided on, or has ended. One waits at a time.
+    pub(crate) async fn news(&self) {
+        self.news.notified().await;
     }
 }

@@ -15,8 +15,14 @@ use rmcp::model::{
 use serde_json::{Map, Value, json};
 
 /// The revisions of the protocol that are spoken, the newest last.
-pub(super) const VERSIONS: [ProtocolVersion; 2] =
-    [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25];
+const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25];
+
+/// Whether a request that names this revision in its head is of one that is spoken. By the specification a request that
+/// names none is taken to be of 2025-03-26, so one that says so is no different.
+pub(super) fn is_spoken(named: &str) -> bool {
+    named == ProtocolVersion::V_2025_03_26.as_str()
+        || VERSIONS.iter().any(|version| version.as_str() == named)
+}
 
 /// How long a result Claude may show to its model, in characters; it takes no more from anybody. Source: observed
 /// with claude 2.1.197; others pass over it.
