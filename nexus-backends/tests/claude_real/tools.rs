@@ -233,6 +233,8 @@ async fn the_token_lies_where_nobody_else_finds_it(variable: &str) {
     // Whatever has the shape of a token is taken for one; this one has, and must be found.
     let planted = "planted-where-the-models-shell-can-read-it_";
     let stage = Stage::metered(variable, Reply::text("unused")).with_variable("PLANTED", planted);
+    let record = stage.path("record");
+    let stage = stage.with("record", json!(record));
     let (found, folder) = (Arc::new(Mutex::new(Vec::new())), stage.path(""));
     let finds = Arc::clone(&found);
     let shelf = Shelf::default().with("peek", move |_| {
@@ -258,6 +260,11 @@ async fn the_token_lies_where_nobody_else_finds_it(variable: &str) {
         assert!(tokens.contains(&planted.to_owned()), "{tokens:?}");
         assert!(tokens.iter().all(|token| token == planted), "{tokens:?}");
     }
+    let left = tokens_in(&record);
+    assert!(left.iter().all(|token| token == planted), "{left:?}");
+    let said =
+        stage.files("record").into_iter().map(|file| std::fs::read_to_string(record.join(file)).unwrap());
+    assert!(said.collect::<String>().contains("[redacted]"), "the CLI says the token back");
 }
 
 async fn a_subscriber_has_the_callers_tools_and_no_others(variable: &str) {

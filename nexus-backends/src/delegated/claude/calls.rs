@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::{
-    CallId, Effects, ToolCallStatus, TurnEvent,
+    CallId, Effects, ToolAccess, ToolCallStatus, TurnEvent,
     turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 
@@ -15,6 +15,7 @@ use crate::delegated::{caller_tools::CallerTools, conversation::Step};
 /// The calls of one process.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
+    access: ToolAccess,
     callers: Option<CallerTools>,
     /// Those without an answer.
     waiting: BTreeMap<String, Kind>,
@@ -37,8 +38,8 @@ enum Kind {
 
 impl Calls {
     /// None yet. Those of `callers` are told apart from the harness's own.
-    pub(super) fn new(callers: Option<CallerTools>) -> Self {
-        Self { callers, ..Self::default() }
+    pub(super) fn new(access: ToolAccess, callers: Option<CallerTools>) -> Self {
+        Self { access, callers, ..Self::default() }
     }
 
     /// The CLI names the tools that the model has.
@@ -71,13 +72,14 @@ impl Calls {
 
     /// The start of a call that is not the caller's to answer.
     fn own(&self, call: CallId, block: &Block) -> ToolCallStarted {
-        let origin = match block.kind.as_str() {
-            "server_tool_use" => ToolOrigin::Hosted,
-            _ => ToolOrigin::Harness,
-        };
+        // Hosted tools are in no list.
+        let is_call = block.kind != "server_tool_use";
+        let origin = if is_call { ToolOrigin::Harness } else { ToolOrigin::Hosted };
         let effects = match &self.offered {
             // A call of a tool that is not there is answered with an error, and nothing runs.
-            Some(offered) if !tools::is_offered(&block.name, offered) => Effects::None,
+            Some(offered) if is_call && !tools::is_offered(&block.name, self.access, offered) => {
+                Effects::None
+            }
             _ => tools::effects(&block.name),
         };
         ToolCallStarted::new(call, block.name.as_str(), origin, effects)

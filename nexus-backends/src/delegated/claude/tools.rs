@@ -52,22 +52,26 @@ pub(super) const EVERYTHING: [&str; 29] = [
     "Write",
 ];
 
-/// The first tool of `offered` that a turn at this level must not have: one of the harness's own that is not of the
-/// level, or one of a server that is not the caller's.
+/// The harness's own tools at a level, if these are all that there may be beside the caller's. At the other levels a
+/// version has what it has; a tool of a server that is not the caller's is let through at none.
+fn whole_list(access: ToolAccess) -> Option<&'static [&'static str]> {
+    match access {
+        ToolAccess::ScopedOnly => Some(&[]),
+        ToolAccess::ReadOnly => Some(&READERS),
+        _ => None,
+    }
+}
+
+/// The first tool of `offered` that a turn at this level must not have.
 pub(super) fn forbidden<'o>(
     access: ToolAccess,
     offered: &'o [String],
     callers: Option<&CallerTools>,
 ) -> Option<&'o str> {
-    let own: Option<&[&str]> = match access {
-        ToolAccess::ScopedOnly => Some(&[]),
-        ToolAccess::ReadOnly => Some(&READERS),
-        _ => None,
-    };
+    let own = whole_list(access)?;
     let is_allowed = |tool: &&str| match door::caller_name(tool) {
         Some(name) => callers.is_some_and(|callers| door::has(callers, name)),
-        None if door::is_served(tool) => false,
-        None => *tool == STRUCTURED_OUTPUT || own.is_none_or(|own| own.contains(tool)),
+        None => *tool == STRUCTURED_OUTPUT || own.contains(tool),
     };
     offered.iter().map(String::as_str).find(|tool| !is_allowed(tool))
 }
@@ -86,13 +90,13 @@ pub(super) fn effects(tool: &str) -> Effects {
     }
 }
 
-/// Whether the model has the tool. Hosted tools are not in the list, so only what is known to be the harness's own or
-/// a server's can be told to be missing.
-pub(super) fn is_offered(tool: &str, offered: &BTreeSet<String>) -> bool {
+/// Whether the model has the tool. Where the list need not be whole, only what is known to be the harness's own, or a
+/// server's, can be told to be missing.
+pub(super) fn is_offered(tool: &str, access: ToolAccess, offered: &BTreeSet<String>) -> bool {
     // The list calls it by its old name.
     let name = if tool == "Agent" { "Task" } else { tool };
-    let is_listed = EVERYTHING.contains(&tool) || door::is_served(tool);
-    offered.contains(name) || offered.contains(tool) || !is_listed
+    let can_be_missing = whole_list(access).is_some() || EVERYTHING.contains(&tool) || door::is_served(tool);
+    offered.contains(name) || offered.contains(tool) || !can_be_missing
 }
 
 /// How the answers to calls begin that were not let through. The structured list comes with the `result` line
@@ -163,19 +167,29 @@ mod tests {
     }
 
     #[test]
-    fn no_level_has_a_servers_tool_that_is_not_the_callers() {
+    fn of_the_servers_tools_a_turn_has_the_callers() {
         let callers = callers(&["add"]);
-        let offered = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        for access in ToolAccess::ALL {
+        for access in [ToolAccess::ScopedOnly, ToolAccess::ReadOnly] {
             let judge = |name: &str| {
-                let offered = offered(&["StructuredOutput", name]);
+                let offered = ["StructuredOutput", name].map(str::to_owned);
                 forbidden(access, &offered, Some(&callers)).map(str::to_owned)
             };
             assert_eq!(judge("mcp__nexus__add"), None, "{access:?}");
             for name in ["mcp__nexus__sub", "mcp__nexus__", "mcp__other__add", "mcp__"] {
                 assert_eq!(judge(name).as_deref(), Some(name), "{access:?}");
             }
+            assert!(forbidden(access, &["mcp__nexus__add".to_owned()], None).is_some());
         }
-        assert!(forbidden(ToolAccess::Unrestricted, &offered(&["mcp__nexus__add"]), None).is_some());
+    }
+
+    #[test]
+    fn a_tool_that_nobody_listed_is_not_there_where_the_list_is_whole() {
+        let offered = BTreeSet::from(["Task".to_owned()]);
+        let is_there = |tool: &str, access| is_offered(tool, access, &offered);
+        assert!(
+            is_there("Novelty", ToolAccess::Unrestricted) && !is_there("Novelty", ToolAccess::ScopedOnly)
+        );
+        assert!(!is_there("mcp__other__add", ToolAccess::Unrestricted));
+        assert!(!is_there("Bash", ToolAccess::Unrestricted) && is_there("Agent", ToolAccess::Unrestricted));
     }
 }

@@ -106,7 +106,7 @@ impl ClaudeConversation {
     /// Nothing has been read.
     pub(super) fn new(opening: Opening) -> Self {
         let witness = Witness { resumes: opening.session.resumes(), ..Witness::default() };
-        let calls = Calls::new(opening.tools.clone());
+        let calls = Calls::new(opening.access, opening.tools.clone());
         Self {
             opening,
             stage: Stage::Starting,
