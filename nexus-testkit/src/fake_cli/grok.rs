@@ -228,8 +228,9 @@ impl Imitation for Grok {
         if !self.servers.tools().is_empty() {
             self.show_tools(stage);
         }
-        if let Err(message) = self.request.run_prompt_hooks() {
-            return Err(self.fail(&message, stage));
+        if !self.request.hooks_let_the_prompt_through() {
+            stage.line(&self.end_line("cancelled"));
+            return Err(Exit::code(0));
         }
         let mut user_texts = self.session.earlier_prompts().to_vec();
         user_texts.push(self.request.prompt.clone());

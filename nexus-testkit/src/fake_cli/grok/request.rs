@@ -113,7 +113,7 @@ impl Request {
     }
 
     /// Runs what is to run before the prompt is sent. Exit code 2 stops it.
-    pub(super) fn run_prompt_hooks(&self) -> Result<(), String> {
+    pub(super) fn hooks_let_the_prompt_through(&self) -> bool {
         let files = fs::read_dir(self.grok_home.join("hooks")).into_iter().flatten().flatten();
         for file in files {
             let hooks = fs::read_to_string(file.path()).unwrap_or_default();
@@ -130,10 +130,10 @@ impl Request {
                 .stderr(Stdio::null())
                 .status();
             if status.is_ok_and(|status| status.code() == Some(2)) {
-                return Err("a hook blocked the prompt".to_owned());
+                return false;
             }
         }
-        Ok(())
+        true
     }
 }
 
