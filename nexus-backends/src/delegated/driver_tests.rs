@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use super::{
     backend::DelegatedBackend,
+    caller_tools::CallerTools,
     conversation::{Attempt, Cli, Conversation, Polite, Prepared, ProcessEnd, Repair, Step, TurnPlan},
     environment::Environment,
     executable::Executable,
@@ -31,21 +32,24 @@ use crate::turn::Failure;
 
 /// Runs `sh` with one script per process of the turn; the last one repeats.
 #[derive(Debug)]
-struct Script {
+pub(super) struct Script {
     scripts: Vec<String>,
-    spawned: Mutex<usize>,
+    pub(super) spawned: Mutex<usize>,
     repair: Repair,
     lost_first: bool,
+    /// The caller's tools, once a process was prepared that has some.
+    pub(super) tools: Mutex<Option<CallerTools>>,
 }
 
 impl Script {
-    fn new(script: &str) -> Self {
+    pub(super) fn new(script: &str) -> Self {
         Self::each(&[script])
     }
 
-    fn each(scripts: &[&str]) -> Self {
+    pub(super) fn each(scripts: &[&str]) -> Self {
         let scripts = scripts.iter().map(|script| (*script).to_owned()).collect();
-        Self { scripts, spawned: Mutex::new(0), repair: Repair::SameProcess, lost_first: false }
+        let (spawned, tools) = (Mutex::new(0), Mutex::new(None));
+        Self { scripts, spawned, repair: Repair::SameProcess, lost_first: false, tools }
     }
 }
 
@@ -58,6 +62,7 @@ impl Cli for Script {
         capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
         capabilities.output = OutputSupport::Instructed;
         capabilities.resume = Support::Yes;
+        capabilities.caller_tools = Support::Yes;
         capabilities.efforts = vec![Effort::Low, Effort::High];
         capabilities.limits = LimitSupport::new(
             Enforcement::Ours,
@@ -76,6 +81,7 @@ impl Cli for Script {
         if self.lost_first && matches!(attempt, Attempt::First) {
             return Err(Failure::new(ErrorKind::SessionLost, "no such conversation"));
         }
+        self.tools.lock().unwrap().clone_from(&plan.tools);
         let mut spawned = self.spawned.lock().unwrap();
         let script = &self.scripts[(*spawned).min(self.scripts.len() - 1)];
         *spawned += 1;
@@ -105,10 +111,10 @@ impl Cli for Script {
     }
 }
 
-/// Reads `{"text":…}`, `{"tool":id}`, `{"tool_done":id}`, `{"tokens":n}`, `{"calls":n}`, `{"done":text}` and
-/// `{"fail":words}`.
+/// Reads `{"text":…}`, `{"tool":id}`, `{"tool_done":id}`, `{"tokens":n}`, `{"calls":n}`, `{"done":text}`,
+/// `{"fail":words}` and `{"no_tools":words}`.
 #[derive(Debug)]
-struct Reader {
+pub(super) struct Reader {
     phase: Phase,
     messages: u32,
     repair: Repair,
@@ -154,6 +160,8 @@ impl Conversation for Reader {
             step.answered(FinishReason::Stop);
         } else if let Some(words) = text("fail") {
             step.failed(Failure::new(ErrorKind::VendorFailure, words));
+        } else if let Some(words) = text("no_tools") {
+            step.failed(Failure::new(ErrorKind::ToolsUnavailable, words));
         }
     }
 
@@ -175,13 +183,13 @@ impl Conversation for Reader {
     fn ended(&mut self, _end: &ProcessEnd<'_>, _step: &mut Step) {}
 }
 
-struct Bench {
-    backend: DelegatedBackend<Script>,
+pub(super) struct Bench {
+    pub(super) backend: DelegatedBackend<Script>,
     home: tempfile::TempDir,
 }
 
 impl Bench {
-    fn new(script: Script) -> Self {
+    pub(super) fn new(script: Script) -> Self {
         let home = tempfile::tempdir().unwrap();
         let context =
             BuildContext::new(home.path().join("nexus"), home.path()).with_environment(BTreeMap::new());
@@ -192,12 +200,12 @@ impl Bench {
         self.backend.run_text(request).await
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
 
     /// Asserts that the turns left nothing in the folder of Nexus.
-    fn assert_nothing_left(&self) {
+    pub(super) fn assert_nothing_left(&self) {
         let mut left = Vec::new();
         for folder in ["runs", "tmp"] {
             let entries = std::fs::read_dir(self.path("nexus").join(folder)).into_iter().flatten().flatten();
@@ -207,15 +215,15 @@ impl Bench {
     }
 }
 
-fn request() -> TurnRequest {
+pub(super) fn request() -> TurnRequest {
     TurnRequest::new("go")
 }
 
-fn idle(idle: IdleLimits) -> TurnRequest {
+pub(super) fn idle(idle: IdleLimits) -> TurnRequest {
     request().with_limits(Limits::new().with_idle(idle))
 }
 
-const SHORT: Duration = Duration::from_millis(300);
+pub(super) const SHORT: Duration = Duration::from_millis(300);
 
 #[tokio::test]
 async fn an_answer_is_an_answer_and_leaves_nothing() {

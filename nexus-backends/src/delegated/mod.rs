@@ -18,6 +18,8 @@ pub mod codex;
     allow(dead_code, reason = "each vendor uses its part of the seam")
 )]
 mod conversation;
+#[cfg(all(test, any(feature = "claude", feature = "codex", feature = "grok")))]
+mod door_tests;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 mod drive;
 #[cfg(all(test, any(feature = "claude", feature = "codex", feature = "grok")))]
