@@ -7,7 +7,8 @@
 //!
 //! A [`FakeScript`] either replays what a real CLI once wrote, with its timing, its end and any
 //! [`Misbehaviour`], or plays a neutral [`Scenario`](crate::sim::Scenario) as an imitation of the vendor's
-//! harness would: shell commands really run, files are really written. What the fake was given (arguments,
+//! harness would: shell commands really run, files are really written, and the MCP servers that the program is given
+//! are really connected to, where and as the vendor's program does it. What the fake was given (arguments,
 //! environment, working directory, standard input) is noted beside the script, so that a test can check what
 //! was sent as strictly as what came back.
 
