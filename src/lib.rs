@@ -22,17 +22,22 @@
 pub use nexus_backends::http;
 pub use nexus_backends::{auth, registry};
 pub use nexus_core::{
-    AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, BuildContext, CallId,
-    CancelToken, Capabilities, Clock, Cost, CostReport, CostSource, Credential, CredentialError,
-    CredentialSource, Effects, Effort, Enforcement, ErrorKind, EventEnvelope, EventSink, EventSinkExt,
-    ExecutionBackend, ExecutionBackendExt, Fence, FinishReason, IdleLimits, IntoToolResult, Json, Limit,
-    LimitSupport, Limits, LoopMode, Message, MessageId, ModelId, NoTools, OnLost, Outbox, OutputProblem,
-    OutputSchema, OutputSupport, Partial, Phase, Picture, PrintStyle, ProcessExit, ProcessReport,
-    PromptBlock, Provenance, QuarantineReason, Quarantined, Recorder, Registry, ResumeHandle, Retry, Secret,
-    SessionMode, SettingsError, Skipped, Standing, StreamItem, Support, Survivor, SystemClock,
-    TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord, ToolCallStatus, ToolContent, ToolDefinition,
-    ToolFault, ToolResult, ToolRouter, Toolbox, TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnPrinter,
-    TurnRequest, TurnResult, TurnStream, Usage, Usd, VendorId, tool, turn,
+    AccessSupport, AccessTable, AgentType, AgentTypeError, AgentTypes, AppliedEffort, Availability,
+    BackendId, BackendKind, Brief, BuildContext, CallId, CancelToken, Capabilities, Clock, Cost, CostReport,
+    CostSource, Credential, CredentialError, CredentialSource, Decision, Denial, Effects, Effort,
+    Enforcement, ErrorKind, EventEnvelope, EventLog, EventSink, EventSinkExt, ExecutionBackend,
+    ExecutionBackendExt, Fence, FinishReason, IdleLimits, IntoToolResult, Json, Limit, LimitSupport, Limits,
+    LoopMode, Message, MessageId, ModelId, NewWorkspace, NoTools, OnLost, Outbox, OutputProblem,
+    OutputSchema, OutputSupport, Overlay, Partial, ParticipantId, ParticipantScope, PathAccess, PathArgument,
+    PathDenial, PathRule, Permit, Phase, Picture, PrintStyle, ProcessExit, ProcessReport, PromptBlock,
+    Provenance, QuarantineReason, Quarantined, Recorder, Registry, ResumeHandle, Retry, ScopeError,
+    ScopedFiles, Secret, Session, SessionMode, SessionToken, SettingsError, Skipped, Standing, StreamItem,
+    Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord,
+    ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox,
+    TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnPrinter, TurnRequest, TurnResult,
+    TurnSession, TurnStream, Usage, Usd, VendorId, Workspace, WorkspaceError, WorkspaceErrorKind,
+    WorkspaceEvent, WorkspaceId, WorkspaceState, WorkspaceStatus, Workspaces, WriteSlice, agent, scope, tool,
+    turn, workspace,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,

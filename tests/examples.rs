@@ -96,6 +96,24 @@ fn native_tools_answers_the_model_and_gets_the_report() {
 }
 
 #[test]
+fn scoped_tools_holds_three_vendors_to_one_scope() {
+    let shown = shown("scoped_tools");
+    assert_shows(
+        &shown,
+        &[
+            "At the gate, by claude-cli:",
+            "At the gate, by codex-cli:",
+            "At the gate, by grok-cli:",
+            "\"letters/private/diary.txt\" cannot be read: it must not be touched",
+            "The three decision logs are the same.",
+        ],
+    );
+    assert_eq!(shown.matches("  DENIED ").count(), 6, "{shown}");
+    assert_eq!(shown.matches("On disk: \"The herons are back.\"").count(), 3, "{shown}");
+    assert!(!shown.contains("burns"), "{shown}");
+}
+
+#[test]
 fn local_model_streams_an_answer() {
     assert_shows(&shown("local_model"), &["Rayleigh scattering", "kind: responses", "the red is left."]);
 }
