@@ -78,7 +78,7 @@ async fn a_call_under_way_has_its_answer_when_the_session_is_closed() {
         gate.wait().await;
     });
     assert_eq!(text(&answer), "late");
-    assert!(call(&running, "slow", json!({})).await.is_error);
+    assert_eq!(running.authorize(running.token(), "slow", &json!({})).unwrap_err(), Denial::Closed);
 }
 
 #[test]
@@ -89,7 +89,10 @@ fn nothing_is_let_through_after_a_session_was_closed() {
         let callers: Vec<_> = (0..4)
             .map(|_| {
                 let turn = turn.share();
-                thread::spawn(move || while turn.authorize(turn.token(), "look", &json!({})).is_ok() {})
+                thread::spawn(move || {
+                    let denied = || turn.authorize(turn.token(), "look", &json!({})).is_err();
+                    assert!((0..100_000).any(|_| denied()), "the session is never closed");
+                })
             })
             .collect();
         thread::yield_now();
