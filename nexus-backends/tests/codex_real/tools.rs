@@ -321,6 +321,30 @@ async fn an_answer_that_is_asked_for_again_may_call_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the real CLI; run by .ci/run"]
+async fn a_sub_agent_has_the_same_tools_and_its_calls_are_told_apart() {
+    let helper = json!({ "message": "You are the helper." });
+    let parent = [
+        Reply::call(ToolCall::namespaced("multi_agent_v1", "spawn_agent", helper)),
+        Reply::call(own("add", json!({ "a": 1, "b": 1 }))),
+        Reply::text("Two.").after(Duration::from_secs(4)),
+    ];
+    let child = [Reply::call(own("add", json!({ "a": 2, "b": 2 }))), Reply::text("Four.")];
+    let stage = Stage::new(Scenario::new(parent).when_prompt("You are the helper.", child));
+    let deeds = Deeds::default();
+    let session = adder(&deeds, &stage);
+    let request = TurnRequest::new("Add.").with_model("mystery-1").with_tool_access(ToolAccess::ReadOnly);
+    let ran = stage.run_in(request, TurnHost::new().with_session(Arc::clone(&session))).await;
+    assert_eq!(ran.result().text, "Two.");
+    assert_eq!((deeds.all().len(), session.decisions().len()), (2, 2));
+    let calls = ran.result().tool_calls.iter().filter(|call| call.origin == ToolOrigin::Caller);
+    let mut seen: Vec<_> = calls.map(|call| (call.arguments.clone(), call.parent.is_some())).collect();
+    seen.sort_by_key(|(_, is_helpers)| *is_helpers);
+    let sums = [json!({ "a": 1, "b": 1 }), json!({ "a": 2, "b": 2 })].map(Some);
+    assert_eq!(seen, sums.into_iter().zip([false, true]).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the real CLI; run by .ci/run"]
 async fn no_command_sees_the_token_of_the_tools() {
     for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
         let stage = Stage::new(Scenario::tool_then_text(ToolCall::shell("env"), "Listed."));

@@ -17,22 +17,25 @@
 //!
 //! The caller's tools are a server in the program's configuration, on loopback. A conversation does not open without
 //! it, and the prompt is not sent before the program has listed every tool of the scope. Its token is in the
-//! environment alone as well, and no command sees it. Whatever the model, the tools stand in its list by their names in
-//! the namespace `mcp__nexus`, where each letter that is no ASCII letter, digit or `_` becomes `_`, and of two names
-//! that so become one each gets a hash; what is renamed is told by a warning. A result begins with how long the call
-//! took, in the program's words; one of up to 1 MiB is not cut. A call may take as long as the turn.
+//! environment alone as well, and is passed on to no command; one that in `Unrestricted` looks into the environment of
+//! the program finds it, and comes to the same gate with it. Whatever the model, the tools stand in its list by their
+//! names in the namespace `mcp__nexus`, where each letter that is no ASCII letter, digit or `_` becomes `_`, and of two
+//! names that so become one each gets a hash; what is renamed is told by a warning. A result begins with how long the
+//! call took, in the program's words; one of up to 1 MiB is not cut, but what outgrows the model's window the program
+//! has summed up first, with a warning. A call may take as long as the turn. A sub-agent of the program's has the same
+//! tools.
 //!
 //! In `ScopedOnly` nothing else is offered, but for three helpers that the program adds wherever there is a server:
 //! `list_mcp_resources`, `list_mcp_resource_templates` and `read_mcp_resource`. They reach that server alone, which has
-//! no resources. What the model calls all the same the program refuses by itself, so that it reaches nobody: `unsupported
-//! call: exec_command`, `unsupported custom tool call: apply_patch`, and for a tool of the caller's that is out of scope
-//! `unsupported call: mcp__nexusNAME`.
+//! no resources. What the model calls all the same the program refuses by itself, so that it reaches nobody: it says
+//! `unsupported call: exec_command`, `unsupported custom tool call: apply_patch`, and of a tool of the caller's that is
+//! out of scope `unsupported call: mcp__nexusNAME`.
 //!
 //! The program's own sandbox, as the levels ask for it, fences writing and the network, not reading. Logins of Nexus's
-//! own that lie in files (`$NEXUS_HOME/auth`) are denied to commands, patches and pictures in `ReadOnly` and
-//! `WorkspaceWrite`, by a permission profile that is the same sandbox but for that folder. There is no such fence in
-//! `Unrestricted`; and a command that may write where the folder lies can move a folder above it, which a later command
-//! reads. A keyring keeps them from that folder.
+//! own that lie in files (`$NEXUS_HOME/auth`) when the turn begins are denied to commands, patches and pictures in
+//! `ReadOnly` and `WorkspaceWrite`, by a permission profile that is the same sandbox but for that folder. There is no
+//! such fence in `Unrestricted`; and a command that may write where the folder lies can move a folder above it, which a
+//! later command reads. A keyring keeps them from that folder.
 
 mod args;
 mod capabilities;
