@@ -74,15 +74,9 @@ impl CallerTools {
         self.calls.is_busy()
     }
 
-    /// Calls that the session counts, terminal tools excepted.
-    pub(crate) fn calls_made(&self) -> u32 {
-        self.session.calls_made()
-    }
-
-    /// Whether the model goes on calling although its budget is used up: once is enough where no tool is left to
-    /// call, and where one is it may try once.
-    pub(crate) fn overran_budget(&self) -> bool {
-        self.session.over_budget_calls() > u32::from(self.session.has_terminal_tools())
+    /// The session of the turn.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
     }
 
     /// The tools that are not among `connected`.

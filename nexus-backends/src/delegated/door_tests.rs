@@ -27,6 +27,10 @@ use super::{
 /// Waits until the test says so, and answers.
 const ANSWER_WHEN_TOLD: &str = r#"while [ ! -e ../../../told ]; do sleep 0.02; done; echo '{"done":"ok"}'"#;
 
+/// As [`ANSWER_WHEN_TOLD`], and shows meanwhile that the model is at work.
+const TALK_UNTIL_TOLD: &str =
+    r#"while [ ! -e ../../../told ]; do echo '{"text":"."}'; sleep 0.02; done; echo '{"done":"ok"}'"#;
+
 /// `count`, which counts; `wait`, which waits; and `submit`, if it is asked for, which is terminal.
 fn session(running: &Arc<AtomicU32>, has_terminal: bool) -> Arc<Session> {
     struct Running(Arc<AtomicU32>);
@@ -88,6 +92,8 @@ impl Scene {
             let tools = self.tools().await;
             let client = Client::connect(&tools).await;
             for (number, (tool, arguments)) in calls.iter().enumerate() {
+                // A model takes a while, too.
+                tokio::time::sleep(Duration::from_millis(80)).await;
                 match client.call(number, tool, arguments).await {
                     Some(answer) => answers.push(answer),
                     None => return,
@@ -292,14 +298,22 @@ async fn a_model_that_goes_on_calling_over_its_budget_ends_the_turn() {
 #[tokio::test]
 async fn a_model_that_is_over_its_budget_may_still_submit() {
     let count = || ("count", json!({}));
-    let scene = Scene::new(Script::new(ANSWER_WHEN_TOLD)).with_terminal_tool();
+    let scene = Scene::new(Script::new(TALK_UNTIL_TOLD)).with_terminal_tool();
     let (result, answers) =
         scene.run_with_calls(limited(1), &[count(), count(), ("submit", json!({}))]).await;
     assert_eq!(result.unwrap().text, "ok");
     let words = "the budget of 1 tool calls is used up; you may still call: submit";
     assert_eq!(answers.iter().map(text).collect::<Vec<_>>(), ["1", words, "done"]);
-    let scene = Scene::new(Script::new(ANSWER_WHEN_TOLD)).with_terminal_tool();
+    let scene = Scene::new(Script::new(TALK_UNTIL_TOLD)).with_terminal_tool();
     let (result, _) = scene.run_with_calls(limited(1), &[count(), count(), count(), count()]).await;
+    assert_eq!(result.unwrap_err().kind(), ErrorKind::LimitReached(Limit::ToolCalls));
+}
+
+#[tokio::test]
+async fn calls_over_the_budget_end_where_the_process_shows_none_of_them() {
+    let scene = Scene::new(Script::new(ANSWER_WHEN_TOLD)).with_terminal_tool();
+    let calls = vec![("count", json!({})); 80];
+    let (result, _) = scene.run_with_calls(limited(1), &calls).await;
     assert_eq!(result.unwrap_err().kind(), ErrorKind::LimitReached(Limit::ToolCalls));
 }
 

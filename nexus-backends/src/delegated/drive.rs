@@ -21,7 +21,8 @@ use super::{
     tally::Tally,
 };
 use crate::turn::{
-    AnswerCheck, Checked, Failure, TurnLog, Watch, out_of_time, over_limit, over_limit_with, sleep_until,
+    AnswerCheck, Checked, Failure, Overrun, TurnLog, Watch, out_of_time, over_limit, over_limit_with,
+    sleep_until,
 };
 
 /// How long a process may take to say its last words once it was asked to stop.
@@ -29,6 +30,10 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How long a process may take to end by itself once it has answered. Some wait for background work.
 const EXIT_GRACE: Duration = Duration::from_secs(10);
+
+/// Most calls beyond the budget, where the process does not show when the model was told of the first. Source: our own
+/// bound, above what one reply calls.
+const MAX_OVERRUN: u32 = 64;
 
 /// Lines read before events, limits and cancellation get their turn.
 const LINES_PER_ROUND: usize = 64;
@@ -40,6 +45,7 @@ const UNREADABLE_HEAD_BYTES: usize = 4 << 10;
 pub(super) struct Drive<'a> {
     pub(super) process: &'a Process,
     pub(super) tools: Option<&'a CallerTools>,
+    pub(super) overrun: &'a mut Overrun,
     pub(super) conversation: &'a mut dyn Conversation,
     pub(super) home: Option<&'a Path>,
     pub(super) lent: &'a mut Lent,
@@ -114,7 +120,7 @@ impl Drive<'_> {
                     None => break,
                 },
                 () = news_of(self.tools), if is_running => {
-                    self.watch.heard(self.phase());
+                    self.heard();
                     if let Some(failure) = self.over_limit() {
                         state = self.interrupt(failure);
                     }
@@ -133,7 +139,7 @@ impl Drive<'_> {
         for _ in 0..LINES_PER_ROUND {
             let Some(line) = next else { break };
             self.line(&line, &mut step);
-            self.watch.heard(self.phase());
+            self.said();
             state = self.apply(&mut step, state);
             next = match state {
                 State::Running => self.process.ready_line(),
@@ -202,7 +208,7 @@ impl Drive<'_> {
             Repair::SameProcess => {
                 self.log.provenance.attempts += 1;
                 self.write(step);
-                self.watch.heard(self.phase());
+                self.heard();
                 State::Running
             }
         }
@@ -224,11 +230,20 @@ impl Drive<'_> {
         }
     }
 
-    /// The phase the turn is in. A tool of the caller's that runs is one, whether or not the process says so.
-    fn phase(&self) -> Phase {
-        match self.tools {
-            Some(tools) if tools.are_busy() => Phase::Tool,
-            _ => self.conversation.phase(),
+    /// Something was heard. A tool of the caller's that runs is a phase of the turn, whether or not the process says so.
+    fn heard(&mut self) {
+        let is_busy = self.tools.is_some_and(CallerTools::are_busy);
+        self.watch.heard(if is_busy { Phase::Tool } else { self.conversation.phase() });
+    }
+
+    /// The process said something. Where the model is at work again, it has read what became of its calls.
+    fn said(&mut self) {
+        self.heard();
+        if let Some(tools) = self.tools
+            && !tools.are_busy()
+            && self.conversation.phase() != Phase::Tool
+        {
+            self.overrun.told(tools.session());
         }
     }
 
@@ -236,13 +251,16 @@ impl Drive<'_> {
     /// the record.
     fn over_limit(&self) -> Option<Failure> {
         let Some(tools) = self.tools else { return over_limit(self.log, self.limits) };
-        if tools.overran_budget() {
+        if let Some(failure) = self.overrun.check(tools.session()) {
+            return Some(failure);
+        }
+        if tools.session().over_budget_calls() > MAX_OVERRUN {
             let reason = "the budget is used up, and the model goes on calling";
             return Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason));
         }
         let calls = self.log.recorder.tool_calls();
         let own = calls.iter().filter(|call| call.origin == ToolOrigin::Harness).count();
-        over_limit_with(own + tools.calls_made() as usize, self.log, self.limits)
+        over_limit_with(own + tools.session().calls_made() as usize, self.log, self.limits)
     }
 
     /// Asks the process to stop, for `cause`.

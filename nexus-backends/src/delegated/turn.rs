@@ -21,7 +21,7 @@ use super::{
     tally::Tally,
     tools_door::ToolsDoor,
 };
-use crate::turn::{AnswerCheck, Failure, TurnLog, Watch, sleep_until};
+use crate::turn::{AnswerCheck, Failure, Overrun, TurnLog, Watch, sleep_until};
 
 /// How many times a process is started again that did not find the caller's tools. Source: our own choice.
 const MAX_RESTARTS: u32 = 2;
@@ -36,6 +36,7 @@ pub(super) struct Turn<'a, C> {
     watch: Watch,
     log: TurnLog,
     tally: Tally,
+    overrun: Overrun,
     answer: AnswerCheck,
 }
 
@@ -63,6 +64,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             watch: Watch::new(&request.limits),
             log: TurnLog::new(backend.id.clone(), request.model.clone(), effort),
             tally: Tally::default(),
+            overrun: Overrun::default(),
             answer: AnswerCheck::new(request.output.clone()),
             request,
         }
@@ -236,6 +238,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         let drive = Drive {
             process: &process,
             tools: plan.tools.as_ref(),
+            overrun: &mut self.overrun,
             conversation: &mut conversation,
             home: home.as_ref().map(RunHome::path),
             lent: &mut lent,
