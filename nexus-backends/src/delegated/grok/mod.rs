@@ -10,7 +10,7 @@
 //! above. At `WorkspaceWrite` it is empty inside the fence, for every program. At `Unrestricted` there is no fence,
 //! and a command that finds it by another name reads logins that lie in files. A keyring keeps them from that folder.
 //!
-//! **The caller's tools** are served to the CLI as its one server; see [`server`]. At `ScopedOnly` its model is offered
+//! **The caller's tools** are served to the CLI as its one server. At `ScopedOnly` its model is offered
 //! two functions, and what they reach is all it has:
 //!
 //! - `search_tool` finds the caller's tools in scope, by words. It reads nothing else, and changes nothing.
