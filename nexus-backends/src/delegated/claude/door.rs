@@ -187,9 +187,9 @@ mod tests {
     fn a_description_that_is_cut_is_said_of_the_version_that_cuts() {
         let tool = |length| ToolDefinition::new("add", "d".repeat(length), json!({}));
         let warnings = |length, version| inspect(&[tool(length)], version).unwrap();
-        assert_eq!(warnings(2048, CUTS_DESCRIPTIONS), [String::new(); 0]);
+        assert_eq!(warnings(2048, CUTS_DESCRIPTIONS), [""; 0]);
         assert!(warnings(2049, CUTS_DESCRIPTIONS)[0].contains("add"));
-        assert_eq!(warnings(1 << 20, "2.1.329"), [String::new(); 0]);
+        assert_eq!(warnings(1 << 20, "2.1.329"), [""; 0]);
     }
 
     #[test]

@@ -36,7 +36,7 @@ const MAX_RETRIES: &str = "3";
 /// Set in every process.
 ///
 /// Source: the vendor's list of variables; each one observed with claude 2.1.197 and 2.1.329.
-const SWITCHES: [(&str, &str); 12] = [
+const SWITCHES: [(&str, &str); 13] = [
     // `@path` in a prompt would be read from the disk, whatever the tools.
     ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1"),
     ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
@@ -47,6 +47,8 @@ const SWITCHES: [(&str, &str); 12] = [
     ("DISABLE_TELEMETRY", "1"),
     ("DISABLE_ERROR_REPORTING", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
+    // The servers that a subscriber has connected to his account are not the caller's.
+    ("ENABLE_CLAUDEAI_MCP_SERVERS", "false"),
     // Every tool is given to the model at once.
     ("ENABLE_TOOL_SEARCH", "false"),
     // A call of the caller's takes as long as the turn allows: it is neither given up after five minutes of silence,

@@ -190,7 +190,7 @@ fn tools_that_the_model_is_not_given_end_the_turn() {
 }
 
 /// What becomes of a call of `name`, answered so.
-fn called(conversation: &mut ClaudeConversation, name: &str, answer: Value) -> Vec<TurnEvent> {
+fn called(conversation: &mut ClaudeConversation, name: &str, answer: &Value) -> Vec<TurnEvent> {
     let call = json!({ "type": "tool_use", "id": name, "name": name, "input": { "a": 1 } });
     let call = json!({ "type": "assistant", "message": { "id": name, "content": [call] } });
     let mut events = read(conversation, &call).events;
@@ -205,7 +205,7 @@ fn called(conversation: &mut ClaudeConversation, name: &str, answer: Value) -> V
 fn a_call_of_the_callers_has_the_callers_words() {
     let (mut conversation, _) = with_add();
     let text = json!([{ "type": "text", "text": "3" }]);
-    let events = called(&mut conversation, "mcp__nexus__add", json!({ "content": text }));
+    let events = called(&mut conversation, "mcp__nexus__add", &json!({ "content": text }));
     let [
         TurnEvent::ToolCallStarted(started),
         TurnEvent::ToolCallArguments(arguments),
@@ -236,9 +236,9 @@ fn a_call_that_fails_is_told_from_one_that_is_not_let_through() {
     let (mut conversation, _) = with_add();
     // The tool's own words, however they sound.
     let words = json!({ "content": "Permission to use the calculator is missing", "is_error": true });
-    assert_eq!(status(&called(&mut conversation, "mcp__nexus__add", words)), Some(ToolCallStatus::Failed));
+    assert_eq!(status(&called(&mut conversation, "mcp__nexus__add", &words)), Some(ToolCallStatus::Failed));
     let words = "<tool_use_error>Error: No such tool available: mcp__nexus__sub</tool_use_error>";
-    let events = called(&mut conversation, "mcp__nexus__sub", json!({ "content": words, "is_error": true }));
+    let events = called(&mut conversation, "mcp__nexus__sub", &json!({ "content": words, "is_error": true }));
     assert_eq!(status(&events), Some(ToolCallStatus::Denied));
     let is_harmless = |event: &TurnEvent| matches!(event, TurnEvent::ToolCallStarted(call) if call.name == "sub" && call.effects == Effects::None);
     assert!(events.iter().any(is_harmless), "{events:?}");
@@ -250,14 +250,14 @@ fn what_the_cli_answers_in_the_place_of_a_tool_is_no_answer() {
     conversation.interrupt(&mut Step::default());
     let words =
         json!({ "content": "The user doesn't want to proceed with this tool use.", "is_error": true });
-    assert_eq!(status(&called(&mut conversation, "mcp__nexus__add", words)), None);
+    assert_eq!(status(&called(&mut conversation, "mcp__nexus__add", &words)), None);
 }
 
 #[test]
 fn an_answer_that_is_cut_is_said() {
     let (mut conversation, _) = with_add();
     let note = json!({ "content": "<persisted-output>\nOutput too large (586KB). Full output saved to: …" });
-    let events = called(&mut conversation, "mcp__nexus__add", note);
+    let events = called(&mut conversation, "mcp__nexus__add", &note);
     assert!(
         events
             .iter()
