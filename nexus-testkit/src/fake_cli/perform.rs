@@ -291,7 +291,7 @@ impl Play<'_> {
             let mut still = Vec::new();
             for mut one in running {
                 match one.tool.answer() {
-                    Some(answer) => self.end_tool(one, &answer),
+                    Some(answer) => *one.told = self.end_tool(&one, &answer),
                     None => still.push(one),
                 }
             }
@@ -324,11 +324,11 @@ impl Play<'_> {
         (tool, false)
     }
 
-    fn end_tool(&mut self, one: Running<'_>, answer: &Answer) {
-        let Running { id, call, is_denied, .. } = one;
+    /// Shows what a call came to. Returns what the model is told.
+    fn end_tool(&mut self, one: &Running<'_>, answer: &Answer) -> Told {
+        let Running { id, call, is_denied, .. } = *one;
         self.imitation.show(&Moment::ToolEnds { id, call, answer, is_denied }, self.stage);
-        *one.told =
-            Told { text: self.imitation.told(call, answer), images: self.imitation.pictures_shown(answer) };
+        Told { text: self.imitation.told(call, answer), images: self.imitation.pictures_shown(answer) }
     }
 
     fn stall(&mut self) -> Result<Said, Stop> {
