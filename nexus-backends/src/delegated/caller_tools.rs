@@ -12,6 +12,7 @@ use super::tools_door::{CallRecord, ToolsDoor};
 pub(crate) const SERVER: &str = "nexus";
 
 /// The variable that carries the token to the program, where it takes it from one.
+#[cfg(feature = "codex")]
 pub(crate) const TOKEN_VARIABLE: &str = "NEXUS_TOOLS_TOKEN";
 
 /// The caller's tools in one turn.

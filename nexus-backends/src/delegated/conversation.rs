@@ -208,6 +208,8 @@ pub(crate) struct Step {
     pub(crate) model_calls: Option<u32>,
     /// How the turn ended.
     pub(crate) verdict: Option<Verdict>,
+    /// Whether a process that failed is stopped at once: nothing that it goes on to do is wanted.
+    pub(crate) stops: bool,
 }
 
 impl Step {
@@ -224,6 +226,12 @@ impl Step {
     /// The turn ended with an answer.
     pub(crate) fn answered(&mut self, finish: FinishReason) {
         self.verdict = Some(Verdict::Answered { finish, output: None });
+    }
+
+    /// The turn failed, and the process must do nothing more.
+    pub(crate) fn failed_and_stops(&mut self, failure: Failure) {
+        self.stops = true;
+        self.failed(failure);
     }
 
     /// The turn failed.

@@ -192,6 +192,7 @@ impl Drive<'_> {
         }
         match verdict {
             None => State::Running,
+            Some(Verdict::Failed(failure)) if step.stops => self.interrupt(failure),
             Some(Verdict::Failed(failure)) => self.finishing(Err(failure)),
             Some(Verdict::Answered { finish, output }) => self.answered(finish, output, step),
         }

@@ -174,7 +174,7 @@ impl GrokConversation {
             && let Some(failure) = self.unready()
         {
             // Whatever the model says, it says without the tools that it should have.
-            step.failed(failure);
+            step.failed_and_stops(failure);
             return Some(());
         }
         match kind {
@@ -213,7 +213,7 @@ impl GrokConversation {
         if let Some(excess) = tools::first_excess(self.access, self.callers.as_ref(), &available.tools) {
             let access = self.access.as_str();
             let reason = format!("it gives the model the tool {excess}, which {access} does not allow");
-            step.failed(Failure::new(ErrorKind::Protocol, reason));
+            step.failed_and_stops(Failure::new(ErrorKind::Protocol, reason));
         }
     }
 
