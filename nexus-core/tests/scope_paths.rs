@@ -234,7 +234,8 @@ fn what_must_not_be_touched_wins_over_every_grant() {
     fs::write(ground.root.join("src/deep/.env"), "").unwrap();
     fs::create_dir(ground.root.join("src/keys.pem")).unwrap();
     ground.link("deep/.env", "src/plain");
-    ground.link("deep/file", "src/name.pem");
+    ground.link("file", "src/name.pem");
+    ground.link("../src", "src/back.pem");
     ground.link("deep", "src/way");
     let scope = ground.scope(&["**/.env", "*.pem", "src/way", "docs"]);
     for path in [
@@ -242,6 +243,8 @@ fn what_must_not_be_touched_wins_over_every_grant() {
         "src/deep/.ENV",
         "src/plain",
         "src/name.pem",
+        "src/back.pem/file",
+        "src/keys.pem/../file",
         "src/keys.pem/inside",
         "src/new/x.pem",
         "src/way/file",
