@@ -13,6 +13,7 @@ pub(crate) const SERVER: &str = "nexus";
 
 /// The variable that carries the token to the program, where it takes it from one.
 #[cfg(feature = "codex")]
+#[cfg(feature = "codex")]
 pub(crate) const TOKEN_VARIABLE: &str = "NEXUS_TOOLS_TOKEN";
 
 /// The caller's tools in one turn.
