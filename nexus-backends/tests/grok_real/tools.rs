@@ -405,17 +405,23 @@ async fn every_name_is_offered_or_refused() {
     assert_eq!(stage.calls().len(), before);
 }
 
+/// A stage whose program finds its server gone, since the port is another; before that it does what `more` says.
+fn without_a_server(more: &str) -> Stage {
+    let real = std::env::var("NEXUS_REAL_GROK").unwrap();
+    let stage = Stage::new(Reply::text("I have no tools."));
+    let break_it = r##"sed -i 's#^url = .*#url = "http://127.0.0.1:9/mcp"#' "$GROK_HOME/config.toml" "$GROK_HOME/config.quiet""##;
+    let script = format!(
+        "#!/bin/sh\n[ -f \"$GROK_HOME/config.toml\" ] && {{ {break_it}; {more}; }}\nexec '{real}' \"$@\"\n"
+    );
+    let script = stage.write("broken", &script);
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    stage.with("executable", json!(script))
+}
+
 #[tokio::test]
 #[ignore = "needs the real CLI; run by .ci/run"]
 async fn a_model_is_not_called_without_the_tools_it_should_have() {
-    let real = std::env::var("NEXUS_REAL_GROK").unwrap();
-    let stage = Stage::new(Reply::text("I have no tools."));
-    // A program that finds its server gone: the port is another.
-    let break_it = r##"[ -f "$GROK_HOME/config.toml" ] && sed -i 's#^url = .*#url = "http://127.0.0.1:9/mcp"#' "$GROK_HOME/config.toml""##;
-    let script = stage.write("broken", &format!("#!/bin/sh\n{break_it}\nexec '{real}' \"$@\"\n"));
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&script, executable).unwrap();
-    let stage = stage.with("executable", json!(script));
+    let stage = without_a_server("true");
     let tools = Noting::new(&["look_up", "note"], "a bird");
     let began = Instant::now();
     let error = stage.run_for(TurnRequest::new("Look."), tools.host()).await.outcome.unwrap_err();
@@ -424,4 +430,18 @@ async fn a_model_is_not_called_without_the_tools_it_should_have() {
     assert!(reason.contains("look_up, note"), "{reason}");
     assert!(stage.calls().is_empty(), "the model was not asked");
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn what_a_model_says_without_its_tools_is_not_believed() {
+    // Without the hook that holds the prompt back, the model is called.
+    let stage = without_a_server("rm -f \"$GROK_HOME\"/hooks/forget.json");
+    let tools = Noting::new(&["look_up"], "a bird");
+    let ran = stage.run_for(TurnRequest::new("Look."), tools.host()).await;
+    let error = ran.outcome.as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ToolsUnavailable, "{error:?}");
+    assert_eq!(error.partial().text, "");
+    assert_eq!(stage.calls().len(), 3, "it was started again twice");
+    assert!(!ran.events.iter().any(|event| matches!(event, TurnEvent::TextDelta(_))));
 }
