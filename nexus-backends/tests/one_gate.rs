@@ -93,15 +93,15 @@ async fn hold(party: &Party, told: &Told) -> Result<(), String> {
         // Only the decision counts here.
         let _ = twin.authorize(twin.token(), name, arguments);
     }
-    same("the decisions", &sorted(session.decisions()), &sorted(twin.decisions()))?;
-    let asked = recorder.asked();
+    same("the decisions", &sorted(&session.decisions()), &sorted(&twin.decisions()))?;
+    let mut asked = recorder.asked();
     if asked.iter().any(|name| *name == HIDDEN) {
         return Err(format!("a tool out of scope was asked: {asked:?}"));
     }
-    let allowed = twin.decisions().into_iter().filter(|decision| is_allowed(decision));
+    let allowed = twin.decisions().into_iter().filter(is_allowed);
     let mut expected: Vec<String> = allowed.map(|decision| decision.tool).collect();
-    let mut asked = asked;
-    (expected.sort(), asked.sort());
+    expected.sort();
+    asked.sort();
     same("what was asked", &asked, &expected)?;
 
     let succeeded = result.tool_calls.iter().filter(|call| call.status == ToolCallStatus::Succeeded);
@@ -146,7 +146,7 @@ fn environment(folder: &Path) -> BTreeMap<String, String> {
 }
 
 /// Calls of one reply may come to the gate in any order.
-fn sorted(decisions: Vec<Decision>) -> Vec<String> {
+fn sorted(decisions: &[Decision]) -> Vec<String> {
     let mut written: Vec<_> = decisions.iter().map(|decision| format!("{decision:?}")).collect();
     written.sort();
     written
