@@ -11,8 +11,10 @@ use super::tools_door::{CallRecord, ToolsDoor};
 /// The name of the server, for every program: its tools are `mcp__nexus__NAME`, or `nexus__NAME`.
 pub(crate) const SERVER: &str = "nexus";
 
+/// The host that they are served at. No proxy is to be asked for it: it would be shown the token.
+pub(crate) const HOST: &str = "127.0.0.1";
+
 /// The variable that carries the token to the program, where it takes it from one.
-#[cfg(feature = "codex")]
 #[cfg(feature = "codex")]
 pub(crate) const TOKEN_VARIABLE: &str = "NEXUS_TOOLS_TOKEN";
 

@@ -4,8 +4,8 @@ use std::{path::Path, time::Duration};
 
 use futures::FutureExt as _;
 use nexus_core::{
-    CancelToken, ErrorKind, EventSink, FinishReason, Limit, Limits, Phase, ProcessExit, ProcessReport,
-    Survivor, TurnEvent,
+    CancelToken, Effects, ErrorKind, EventSink, FinishReason, Limit, Limits, Phase, ProcessExit,
+    ProcessReport, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
     turn::{ToolOrigin, Unrecognized},
 };
 use serde::de::IgnoredAny;
@@ -54,6 +54,7 @@ pub(super) struct Drive<'a> {
     pub(super) log: &'a mut TurnLog,
     pub(super) tally: &'a mut Tally,
     pub(super) limits: &'a Limits,
+    pub(super) access: ToolAccess,
     pub(super) answer: &'a mut AnswerCheck,
     pub(super) events: &'a mut dyn EventSink,
 }
@@ -260,8 +261,17 @@ impl Drive<'_> {
             return Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason));
         }
         let calls = self.log.recorder.tool_calls();
-        let own = calls.iter().filter(|call| call.origin == ToolOrigin::Harness).count();
+        let own =
+            calls.iter().filter(|call| call.origin == ToolOrigin::Harness && !self.finds_tools(call)).count();
         over_limit_with(own + tools.session().calls_made() as usize, self.log, self.limits)
+    }
+
+    /// Whether a call of the process's own is how its model finds the caller's tools, where it has no others. Such
+    /// calls are the process's way of offering them, and cost nothing.
+    fn finds_tools(&self, call: &ToolCallRecord) -> bool {
+        self.access == ToolAccess::ScopedOnly
+            && call.effects == Effects::None
+            && matches!(call.status, ToolCallStatus::Unfinished | ToolCallStatus::Succeeded)
     }
 
     /// Asks the process to stop, for `cause`.

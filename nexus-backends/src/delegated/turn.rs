@@ -247,6 +247,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             log: &mut self.log,
             tally: &mut self.tally,
             limits: &self.request.limits,
+            access: self.request.tool_access,
             answer: &mut self.answer,
             events,
         };

@@ -445,3 +445,35 @@ async fn what_a_model_says_without_its_tools_is_not_believed() {
     assert_eq!(stage.calls().len(), 3, "it was started again twice");
     assert!(!ran.events.iter().any(|event| matches!(event, TurnEvent::TextDelta(_))));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn the_tools_are_reached_past_any_proxy() {
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    proxy.set_nonblocking(true).unwrap();
+    let stage = Stage::new(Scenario::tool_then_text(nexus("look_up", "heron"), "A bird."))
+        .with("network", json!({ "inherit_proxy": true }))
+        .with_variable("http_proxy", &format!("http://{}", proxy.local_addr().unwrap()));
+    let tools = Noting::new(&["look_up"], "a long-legged bird");
+    let ran = stage.run_for(TurnRequest::new("Look it up."), tools.host()).await;
+    assert_eq!(ran.result().text, "A bird.");
+    assert_eq!(tools.asked().len(), 1);
+    assert!(proxy.accept().is_err(), "the proxy was asked");
+}
+
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn looking_for_the_tools_costs_nothing_of_their_budget() {
+    let look = ToolCall::function("search_tool", json!({ "query": "look up" }));
+    let stage = Stage::new(Scenario::new([
+        Reply::call(look.clone()),
+        Reply::call(look),
+        Reply::call(nexus("look_up", "heron")),
+        Reply::text("A bird."),
+    ]));
+    let tools = Noting::new(&["look_up"], "a long-legged bird");
+    let request = TurnRequest::new("Look it up.").with_limits(nexus_core::Limits::new().with_tool_calls(1));
+    let ran = stage.run_for(request, tools.host()).await;
+    assert_eq!(ran.result().text, "A bird.");
+    assert_eq!(tools.asked().len(), 1);
+}

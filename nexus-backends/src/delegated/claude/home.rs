@@ -20,6 +20,7 @@ use nexus_core::{BuildContext, ErrorKind, OnLost, Secret, SessionMode, ToolAcces
 
 use super::session::{Kept, Session};
 use crate::delegated::{
+    caller_tools,
     conversation::{Attempt, TurnPlan},
     environment::{Environment, NetworkSettings},
     run_home::RunHome,
@@ -58,9 +59,6 @@ const SWITCHES: [(&str, &str); 13] = [
     // What the caller says about a tool arrives whole. Not before 2.1.329.
     ("CLAUDE_CODE_MAX_MCP_DESCRIPTION_LENGTH", "1000000"),
 ];
-
-/// The host of the door to the caller's tools.
-const TOOLS_HOST: &str = "127.0.0.1";
 
 /// A place to live.
 #[derive(Debug)]
@@ -224,8 +222,7 @@ fn environment(
     let invalid = |error| Failure::of(ErrorKind::InvalidRequest, &error);
     let mut environment = builder.build().map_err(invalid)?;
     if plan.tools.is_some() {
-        // The requests for the caller's tools bear a token that is no proxy's business.
-        environment.bypass_proxies(TOOLS_HOST).map_err(invalid)?;
+        environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
     }
     Ok(environment)
 }

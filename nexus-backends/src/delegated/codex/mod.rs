@@ -287,8 +287,7 @@ impl Cli for Codex {
         if let Some(tools) = &plan.tools {
             redactor.learn(tools.token().expose());
             environment.set(caller_tools::TOKEN_VARIABLE, tools.token().expose()).map_err(invalid)?;
-            // Its client would ask a proxy for loopback, too, and show it the token.
-            environment.bypass_proxies("127.0.0.1").map_err(invalid)?;
+            environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
         }
         let invocation = Invocation::new(executable, &plan.working_directory)
             .arguments(args::ARGUMENTS)

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     auth::{Lease, Term},
     delegated::{
+        caller_tools,
         conversation::{Attempt, Prepared, TurnPlan},
         environment::{Environment, EnvironmentError},
         executable::Executable,
@@ -138,9 +139,11 @@ impl Grok {
             grok_home,
             closed,
         };
-        let environment = self
-            .child_environment(request, &home)
-            .map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))?;
+        let invalid = |error: EnvironmentError| Failure::of(ErrorKind::InvalidRequest, &error);
+        let mut environment = self.child_environment(request, &home).map_err(invalid)?;
+        if plan.tools.is_some() {
+            environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
+        }
         let invocation = self.invocation(plan, &executable, &arguments, environment, &home)?;
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let conversation = GrokConversation::new(plan.backend.clone(), request.tool_access, process)
