@@ -60,7 +60,11 @@ impl World {
             anthropic: Sim::start(Dialect::Anthropic, inside()).unwrap(),
             openai: Sim::start(Dialect::Responses, inside()).unwrap(),
             xai: Sim::start(Dialect::Xai, inside()).unwrap(),
-            native: Sim::start(Dialect::Responses, part(|name, arguments| ToolCall::function(name, arguments))).unwrap(),
+            native: Sim::start(
+                Dialect::Responses,
+                part(|name, arguments| ToolCall::function(name, arguments)),
+            )
+            .unwrap(),
             folder: tempfile::tempdir().unwrap(),
         }
     }

@@ -65,7 +65,7 @@ fn run_with_callers(lines: &[&[u8]]) -> Run {
 
 fn failure_of(run: &Run) -> (ErrorKind, String) {
     match &run.verdict {
-        Some(Verdict::Failed(failure)) => (failure.kind, failure.message.clone().unwrap_or_default().into()),
+        Some(Verdict::Failed(failure)) => (failure.kind, failure.message.clone().unwrap_or_default()),
         other => panic!("{other:?}"),
     }
 }

@@ -37,7 +37,7 @@ fn opened(tools: &CallerTools) -> (AppServer, Step) {
     let mut server = AppServer::new(setting, script());
     let mut step = Step::default();
     server.open(&mut step);
-    answer(&mut server, 1, json!({ "userAgent": "x" }), &mut step);
+    answer(&mut server, 1, &json!({ "userAgent": "x" }), &mut step);
     answer(
         &mut server,
         2,
@@ -47,7 +47,7 @@ fn opened(tools: &CallerTools) -> (AppServer, Step) {
     (server, step)
 }
 
-fn answer(server: &mut AppServer, id: u64, result: Value, step: &mut Step) {
+fn answer(server: &mut AppServer, id: u64, result: &Value, step: &mut Step) {
     server.line(json!({ "id": id, "result": result }).to_string().as_bytes(), step);
 }
 
@@ -74,7 +74,7 @@ fn the_prompt_waits_until_the_program_says_that_every_tool_is_there() {
     let (mut server, mut step) = opened(&tools);
     assert_eq!(methods(&step).last().unwrap(), "mcpServerStatus/list");
     assert!(!methods(&step).contains(&json!("turn/start")));
-    answer(&mut server, 3, listed(&["add", "submit", "more"]), &mut step);
+    answer(&mut server, 3, &listed(&["add", "submit", "more"]), &mut step);
     assert_eq!(methods(&step).last().unwrap(), "turn/start");
     assert!(step.verdict.is_none());
 }
@@ -89,7 +89,7 @@ fn a_tool_that_is_not_there_ends_the_turn_before_the_prompt_and_is_named() {
         (json!({ "data": 7 }), "add, submit"),
     ] {
         let (mut server, mut step) = opened(&tools);
-        answer(&mut server, 3, list.clone(), &mut step);
+        answer(&mut server, 3, &list, &mut step);
         let (kind, message) = failure(&step);
         assert_eq!(kind, ErrorKind::ToolsUnavailable, "{list}");
         assert!(message.contains(&format!("codex has not connected {missing}:")), "{message}");
@@ -108,7 +108,7 @@ fn a_server_that_the_program_cannot_reach_is_why_no_conversation_opens() {
         let mut server = AppServer::new(setting, script());
         let mut step = Step::default();
         server.open(&mut step);
-        answer(&mut server, 1, json!({ "userAgent": "x" }), &mut step);
+        answer(&mut server, 1, &json!({ "userAgent": "x" }), &mut step);
         let line = json!({ "id": 2, "error": { "code": -32603, "message": message } });
         server.line(line.to_string().as_bytes(), &mut step);
         failure(&step)
@@ -155,10 +155,10 @@ fn call(events: &[TurnEvent]) -> (String, ToolOrigin, Effects, ToolCallStatus) {
     for event in events {
         match event {
             TurnEvent::ToolCallStarted(call) => {
-                started = Some((call.name.clone(), call.origin, call.effects))
+                started = Some((call.name.clone(), call.origin, call.effects));
             }
             TurnEvent::ToolCallFinished(call) => {
-                let (name, origin, effects) = started.clone().unwrap();
+                let (name, origin, effects) = started.unwrap();
                 return (name, origin, effects, call.status);
             }
             _ => {}
@@ -172,7 +172,7 @@ fn a_call_of_the_callers_bears_its_own_name_and_a_helper_of_the_program_is_the_p
     let tools = callers(&["add"]);
     let item = |server: &str, tool: &str, status: &str| {
         let (mut program, mut step) = opened(&tools);
-        answer(&mut program, 3, listed(&["add"]), &mut step);
+        answer(&mut program, 3, &listed(&["add"]), &mut step);
         let item = json!({
             "type": "mcpToolCall", "id": "c1", "server": server, "tool": tool, "status": status, "arguments": null,
             "result": { "content": [{ "type": "text", "text": "5" }] },
@@ -216,8 +216,8 @@ fn a_call_that_the_program_refused_by_itself_changed_nothing() {
     std::fs::write(sessions.join(format!("rollout-x-{THREAD}.jsonl")), lines.join("\n")).unwrap();
 
     let (mut program, mut step) = opened(&tools);
-    answer(&mut program, 3, listed(&["add"]), &mut step);
-    answer(&mut program, 4, json!({ "turn": { "id": "turn-1" } }), &mut step);
+    answer(&mut program, 3, &listed(&["add"]), &mut step);
+    answer(&mut program, 4, &json!({ "turn": { "id": "turn-1" } }), &mut step);
     let mut step = Step::default();
     let end = ProcessEnd { exit: None, stderr_tail: "", home: Some(home.path()), was_stopped: false };
     program.ended(&end, &mut step);
