@@ -41,7 +41,7 @@ fn opened(tools: &CallerTools) -> (AppServer, Step) {
     answer(
         &mut server,
         2,
-        json!({ "thread": { "id": THREAD }, "sandbox": { "type": "readOnly" } }),
+        &json!({ "thread": { "id": THREAD }, "sandbox": { "type": "readOnly" } }),
         &mut step,
     );
     (server, step)
