@@ -58,7 +58,7 @@ impl NativeSubject {
         self
     }
 
-    /// Lets the simulator refuse what the vendor is known to refuse: see [`Scenario::strict`].
+    /// Lets the simulator refuse what the vendor is known to refuse: see [`Scenario::strict`](crate::sim::Scenario::strict).
     #[must_use]
     pub fn before_a_strict_vendor(mut self) -> Self {
         self.counterpart.strict = true;
