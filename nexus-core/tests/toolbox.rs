@@ -1,6 +1,7 @@
 //! A toolbox as a backend sees it: what it offers, and how it answers what models write.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{
         Arc,
@@ -209,6 +210,29 @@ async fn one_bad_tool_is_left_out_and_the_others_work() {
     assert_eq!(left_out[9..], [("read", &not_a_pointer("path")), ("write", &not_a_pointer(""))]);
     assert_eq!(call(&tools, "add", json!({ "a": 1, "b": 1 })).await, ToolResult::text("2"));
     assert!(tools.quarantined()[0].to_string().contains("an earlier tool has its name"));
+}
+
+#[test]
+fn a_tool_whose_path_leads_nowhere_in_its_schema_is_left_out() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Files {
+        files: BTreeMap<String, String>,
+    }
+    let named = |name: &str| Tool::new(name, "", |Files { files }| async move { drop(files) });
+    let open = Tool::with_schema("open", "", json!({ "type": "object" }), |_| async {});
+    let tools = Toolbox::new()
+        .with(named("typo").reading("/files/*").writing("/flies/a"))
+        .with(named("deep").writing("/files/*/to"))
+        .with(named("good").writing("/files/*").reading("/files/a"))
+        .with(open.writing("/anything/*/at/all"))
+        .with(Tool::without_arguments("none", "", || async {}).writing("/path"));
+    let left_out: Vec<_> =
+        tools.quarantined().iter().map(|tool| (&*tool.name, tool.reason.clone())).collect();
+    let wanted = [("typo", "/flies/a"), ("deep", "/files/*/to"), ("none", "/path")]
+        .map(|(name, pointer)| (name, QuarantineReason::NoSuchArgument { pointer: pointer.to_owned() }));
+    assert_eq!(left_out, wanted);
+    assert!(tools.quarantined()[0].to_string().contains("\"/flies/a\" leads to no argument"));
+    assert_eq!(tools.definitions().len(), 2);
 }
 
 #[tokio::test]

@@ -55,6 +55,10 @@ fn replace<E>(
             let item = items.get_mut(index);
             item.map_or(Ok(()), |item| replace(item, rest, &format!("{place}/{index}"), check))
         }
+        (Value::Object(fields), Some((&"*", rest))) => fields.iter_mut().try_for_each(|(key, field)| {
+            let key = key.replace('~', "~0").replace('/', "~1");
+            replace(field, rest, &format!("{place}/{key}"), check)
+        }),
         (Value::Object(fields), Some((step, rest))) => {
             let field = fields.get_mut(&step.replace("~1", "/").replace("~0", "~"));
             field.map_or(Ok(()), |field| replace(field, rest, &format!("{place}/{step}"), check))
@@ -90,6 +94,8 @@ mod tests {
             ("/a~1b/~0c", json!({ "a/b": { "~c": "x" } }), json!({ "a/b": { "~c": "<x>" } })),
             ("/a/*", json!({ "a": ["x", "y"] }), json!({ "a": ["<x>", "<y>"] })),
             ("/a", json!({ "a": ["x", "y"] }), json!({ "a": ["<x>", "<y>"] })),
+            ("/a/*", json!({ "a": { "*": "x", "b": "y" } }), json!({ "a": { "*": "<x>", "b": "<y>" } })),
+            ("/*/b", json!({ "a": { "b": "x", "c": "x" } }), json!({ "a": { "b": "<x>", "c": "x" } })),
             ("/a/1", json!({ "a": ["x", "y"] }), json!({ "a": ["x", "<y>"] })),
             (
                 "/a/*/b/*/c",
@@ -115,6 +121,9 @@ mod tests {
         assert_eq!(replaced("/a", json!({ "a": ["x", ["y"]] })), not_text("/a"));
         assert_eq!(replaced("/a/*/b", json!({ "a": [{ "b": "x" }, { "b": [1] }] })), not_text("/a/1/b"));
         assert_eq!(replaced("/a/*/b", json!({ "a": "x" })), not_text("/a"));
+        assert_eq!(replaced("/a/*", json!({ "a": { "b": "x", "c/~": 1 } })), not_text("/a/c~1~0"));
+        assert_eq!(replaced("/a/*/b", json!({ "a": { "c": "x" } })), not_text("/a/c"));
+        assert_eq!(replaced("/a/b", json!({ "a": "x" })), not_text("/a"));
         assert_eq!(replaced("/a/b", json!({ "a": ["x"] })), not_text("/a"));
         assert_eq!(replaced("/a", json!("x")), not_text(""));
         let long = "k".repeat(10_000);

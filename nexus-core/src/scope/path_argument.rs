@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathArgument {
     /// Where the path stands in the arguments: a JSON Pointer (RFC 6901), in which a `*` stands for every item of a
-    /// list. What is not there is not checked.
+    /// list and for every value of an object. What is not there, or is `null`, is not checked; whatever else is there
+    /// and is neither a text nor a list of texts, nor leads on as the pointer says, has the call denied.
     pub pointer: String,
     /// What the tool does at the path.
     pub access: PathAccess,

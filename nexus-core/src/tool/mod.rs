@@ -3,6 +3,7 @@
 mod arguments;
 mod definition;
 mod output;
+mod reach;
 mod router;
 mod schema;
 mod toolbox;

@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Tool, ToolCall, ToolDefinition, ToolResult, ToolRouter, schema, typed::Prepared};
+use super::{Tool, ToolCall, ToolDefinition, ToolResult, ToolRouter, reach, schema, typed::Prepared};
 use crate::scope::Denial;
 
 /// Longest name of a tool, in characters. Source: what every vendor's function calling takes.
@@ -47,7 +47,9 @@ const MAX_NAME: usize = 64;
 ///
 /// One bad tool does not spoil the rest. A tool whose name is taken or is not made of 1 to 64 letters, digits,
 /// `_` and `-`, or whose schema is no JSON Schema of an object, is left out: a vendor would refuse the whole
-/// request for its sake. So is one that names a path by what is no JSON Pointer. [`Toolbox::quarantined`] lists what was left out, and why.
+/// request for its sake. So is one that names
+/// a path by what is no JSON Pointer, or by one that leads nowhere in its schema and would protect nothing.
+/// [`Toolbox::quarantined`] lists what was left out, and why.
 #[derive(Clone, Default)]
 pub struct Toolbox {
     tools: Vec<Prepared>,
@@ -93,10 +95,15 @@ impl Toolbox {
         if let Some(path) = tool.definition().paths.iter().find(|path| !path.pointer.starts_with('/')) {
             return Err(QuarantineReason::NotAPointer { pointer: path.pointer.clone() });
         }
-        tool.prepared().map_err(|unfit| match unfit {
+        let tool = tool.prepared().map_err(|unfit| match unfit {
             schema::Unfit::NotASchema(problem) => QuarantineReason::NotASchema { problem },
             schema::Unfit::NotAnObject => QuarantineReason::NotAnObjectSchema,
-        })
+        })?;
+        let ToolDefinition { input_schema, paths, .. } = tool.definition();
+        match paths.iter().find(|path| !reach::leads_somewhere(input_schema, &path.pointer)) {
+            Some(path) => Err(QuarantineReason::NoSuchArgument { pointer: path.pointer.clone() }),
+            None => Ok(tool),
+        }
     }
 
     fn find(&self, name: &str) -> Option<&Prepared> {
@@ -167,6 +174,11 @@ pub enum QuarantineReason {
         /// What it is.
         pointer: String,
     },
+    /// The schema has nothing where a path should stand: that path would be checked never.
+    NoSuchArgument {
+        /// What should lead to the path.
+        pointer: String,
+    },
 }
 
 impl fmt::Display for QuarantineReason {
@@ -179,6 +191,9 @@ impl fmt::Display for QuarantineReason {
             Self::NotASchema { problem } => write!(f, "its schema is not a JSON Schema: {problem}"),
             Self::NotAnObjectSchema => f.write_str("its schema is not that of an object"),
             Self::NotAPointer { pointer } => write!(f, "{pointer:?} is no JSON Pointer to an argument"),
+            Self::NoSuchArgument { pointer } => {
+                write!(f, "{pointer:?} leads to no argument of its schema; write where the path stands")
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{IntoToolResult, ToolDefinition, ToolResult, arguments, schema};
+use super::{IntoToolResult, ToolDefinition, ToolResult, arguments, reach, schema};
 use crate::{
     scope::{Denial, PathAccess},
     turn::Effects,
@@ -23,7 +23,8 @@ type Reader = fn(&Value) -> Result<(), String>;
 /// One tool: what the model is told about it, and the closure that answers a call.
 ///
 /// The closure takes one value, which is deserialised from what the model wrote and whose schema the model is
-/// shown; unknown keys are treated as the type's own `Deserialize` treats them. What the closure returns is
+/// shown; unknown keys are treated as the type's own `Deserialize` treats them, but for those beside a path
+/// ([`Tool::reading`]). What the closure returns is
 /// anything that is [`IntoToolResult`]. It may be called several times at once; what it shares between calls
 /// stands in an [`Arc`].
 ///
@@ -70,7 +71,8 @@ pub struct Tool {
     definition: ToolDefinition,
     handler: Handler,
     reader: Reader,
-    /// Whether the schema is the only description of the arguments, so that they are checked against it.
+    /// Whether the schema is the only description of the arguments, so that they are checked against it. Else it is
+    /// derived from the type that reads them.
     checks_schema: bool,
 }
 
@@ -157,9 +159,11 @@ impl Tool {
     /// is in its scope, and the closure gets the path that was checked; see
     /// [`PathArgument`](crate::PathArgument).
     ///
-    /// What stands at the pointer is checked and nothing else: an argument that may be written by another name, such as
-    /// one with `#[serde(alias)]`, needs a pointer for each. A schema's own constraints on it hold for the path as the
-    /// closure gets it.
+    /// What stands at the pointer is checked and nothing else. So that no path is written by another name, such as that
+    /// of a `#[serde(alias)]`, a tool made by [`Tool::new`] takes no key that its schema does not have, in the objects that
+    /// the pointer leads through, those with `additionalProperties` excepted. The closure of [`Tool::with_schema`] is to
+    /// look for its path nowhere else. A pointer that leads nowhere in the schema keeps the tool out of a
+    /// [`Toolbox`](super::Toolbox). A schema's own constraints on the path hold for it as the closure gets it.
     ///
     /// ```
     /// # use nexus_core::Tool;
@@ -237,7 +241,14 @@ impl Prepared {
     }
 
     fn fits(&self, arguments: &Value) -> Result<(), String> {
-        self.validator.as_ref().map_or(Ok(()), |validator| arguments::check(arguments, validator))
+        match &self.validator {
+            Some(validator) => arguments::check(arguments, validator),
+            None => {
+                let ToolDefinition { input_schema, paths, .. } = self.definition();
+                let mut paths = paths.iter();
+                paths.try_for_each(|path| reach::check_keys(arguments, input_schema, &path.pointer))
+            }
+        }
     }
 
     async fn answer(&self, arguments: Value) -> ToolResult {

@@ -1,10 +1,17 @@
 //! What is out of scope reaches no tool: neither by the tool's name nor by a path among the arguments.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use nexus_core::{
-    Denial, ParticipantScope, PathAccess, PathDenial, Session, ToolPattern, Toolbox, Verdict, scope::Brief,
+    Denial, ParticipantScope, PathAccess, PathDenial, Session, Tool, ToolPattern, Toolbox, Verdict,
+    scope::Brief,
 };
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -172,6 +179,62 @@ async fn what_should_be_a_path_and_is_something_else_is_refused() {
         assert_eq!(text(&told), format!("the argument {pointer} of {name:?} is a path: write it as text"));
     }
     assert_eq!(place.asked.names(), [""; 0]);
+}
+
+#[tokio::test]
+async fn every_value_of_an_object_is_a_path_where_the_pointer_says_so() {
+    let place = Place::new();
+    let session = place.session(&["*"]);
+    for paths in [
+        json!({ "a": "/etc/passwd" }),
+        json!({ "a": "src/file", "*": "private/file" }),
+        json!({ "a": { "b": "src/file" } }),
+    ] {
+        let told = call(&session, "read_many", json!({ "paths": paths })).await;
+        assert!(told.is_error, "{paths}: {told:?}");
+    }
+    assert_eq!(place.asked.names(), [""; 0]);
+    assert!(!call(&session, "read_many", json!({ "paths": { "a": "src/file" } })).await.is_error);
+    assert_eq!(place.asked.arguments(), [json!({ "paths": { "a": place.absolute("src/file") } })]);
+}
+
+#[tokio::test]
+async fn a_path_by_another_name_reaches_no_tool() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Aliased {
+        #[serde(alias = "file_path")]
+        path: String,
+        #[serde(default, alias = "others")]
+        more: Vec<Self>,
+    }
+    let place = Place::new();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&asked);
+    let write = Tool::new("write", "", move |Aliased { path, more }| {
+        kept.lock().unwrap().extend(more.into_iter().map(|one| one.path).chain([path]));
+        async {}
+    });
+    let tools = Toolbox::new().with(write.writing("/path").writing("/more/*/path"));
+    assert!(tools.quarantined().is_empty(), "{:?}", tools.quarantined());
+    let brief = Brief::new(&place.root).writing("out").tool(ToolPattern::every());
+    let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+    let session = Session::mint("clerk", scope, Arc::new(tools));
+    for (arguments, words) in [
+        (json!({ "file_path": "/etc/passwd" }), "there is no key \"file_path\""),
+        (json!({ "path": "out/a", "others": [{ "path": "/etc/passwd" }] }), "there is no key \"others\""),
+        (
+            json!({ "path": "out/a", "more": [{ "file_path": "/etc/passwd" }] }),
+            "at /more/0: there is no key \"file_path\"",
+        ),
+    ] {
+        let told = call(&session, "write", arguments.clone()).await;
+        assert!(text(&told).contains(words), "{told:?}");
+        assert!(matches!(session.verdict("write", &arguments), Some(Verdict::Denied(Denial::Unfit { .. }))));
+    }
+    assert!(asked.lock().unwrap().is_empty());
+    let told = call(&session, "write", json!({ "path": "out/a", "more": [{ "path": "out/b" }] })).await;
+    assert!(!told.is_error, "{told:?}");
+    assert_eq!(asked.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]
