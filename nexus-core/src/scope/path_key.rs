@@ -4,20 +4,23 @@
 //! some leave out characters that do not show. Whether this one does is not asked: what must not be touched is
 //! protected under every such name.
 
-use std::path::{Component, Path};
+use std::{
+    borrow::Cow,
+    path::{Component, Path},
+};
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// The names of an absolute path, from the root of the file system down. `None` if one of them is not Unicode.
-pub(super) fn names(path: &Path) -> Option<Vec<&str>> {
+/// The names of an absolute path, from the root of the file system down. Of a name that is not Unicode, what of it is,
+/// with `\u{fffd}` for the rest: what is below it is held against the rules, too.
+pub(super) fn names(path: &Path) -> impl Iterator<Item = Cow<'_, str>> {
     let parts = path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
-    parts.map(|part| part.as_os_str().to_str()).collect()
+    parts.map(|part| part.as_os_str().to_string_lossy())
 }
 
-/// The names of a path as they are compared. A name that is not Unicode is compared by what of it is.
+/// The names of a path as they are compared.
 pub(super) fn key_of(path: &Path) -> Vec<String> {
-    let parts = path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
-    parts.map(|part| folded_name(&part.as_os_str().to_string_lossy())).collect()
+    names(path).map(|name| folded_name(&name)).collect()
 }
 
 /// Names as one text, as globs are held against them.

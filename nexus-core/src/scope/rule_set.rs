@@ -1,6 +1,9 @@
 //! The rules of a scope, held against paths.
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use globset::GlobSet;
 
@@ -29,15 +32,15 @@ struct Ready {
 impl RuleSet {
     /// `rules`, relative to `root`, which is absolute.
     pub(super) fn new(root: &Path, rules: &[PathRule]) -> Result<Self, ScopeError> {
-        let root_text = names(root).map(|names| joined(&names)).unwrap_or_default();
+        let root_names: Vec<String> = names(root).map(Cow::into_owned).collect();
+        let root_text = joined(&root_names);
         let ready = rules.iter().map(|rule| {
             let globs = rule.globs_below(&root_text);
             let globs = globs.map_err(|problem| ScopeError::Rule { rule: rule.clone(), problem })?;
             let path = rule.path_below(root);
             Ok(Ready { rule: rule.clone(), key: key_of(&path), path, globs })
         });
-        let root = names(root).unwrap_or_default().into_iter().map(str::to_owned).collect();
-        Ok(Self { rules: ready.collect::<Result<_, _>>()?, root })
+        Ok(Self { rules: ready.collect::<Result<_, _>>()?, root: root_names })
     }
 
     /// The rule that keeps off `path`, which is absolute, or something above it.
@@ -49,11 +52,11 @@ impl RuleSet {
         let globs = || self.rules.iter().filter_map(|ready| Some((&ready.rule, ready.globs.as_ref()?)));
         globs().next()?;
         let (mut plain, mut loose, mut is_above) = (String::new(), String::new(), true);
-        for (index, (name, key)) in names(path)?.iter().zip(&key).enumerate() {
-            plain = plain + "/" + name;
+        for (index, (name, key)) in names(path).zip(&key).enumerate() {
+            plain = plain + "/" + &name;
             loose = loose + "/" + key;
             // The name of the root, and of what is above it, is not the participant's choice.
-            is_above = is_above && self.root.get(index).is_some_and(|above| above == name);
+            is_above = is_above && self.root.get(index).is_some_and(|above| *above == name);
             let found = globs()
                 .filter(|(rule, _)| !is_above || rule.as_str().starts_with('/'))
                 .find(|(_, [exact, folded])| exact.is_match(&plain) || folded.is_match(&loose));
@@ -146,6 +149,22 @@ mod tests {
     fn a_path_that_reads_as_a_glob_is_kept_off_as_it_is_spelt() {
         assert!(keeps_off("app/[id]/page", "/ws/app/[id]/page"));
         assert!(keeps_off("app/[id]/page", "/ws/app/i/page"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_name_that_is_not_unicode_hides_nothing() {
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+        let odd = |path: &[u8]| PathBuf::from(OsStr::from_bytes(path));
+        for (text, path) in [
+            ("**/.env", &b"/ws/d/\xff/.env"[..]),
+            ("*.pem", b"/ws/\xff.pem"),
+            ("d/?/x", b"/ws/d/\xff/x"),
+            ("d", b"/ws/d/\xff"),
+        ] {
+            let rules = RuleSet::new(Path::new("/ws"), &[rule(text)]).unwrap();
+            assert!(rules.rule_against(&odd(path)).is_some(), "{text}");
+        }
     }
 
     #[test]
