@@ -287,6 +287,29 @@ fn a_folder_that_holds_something_protected_is_listed_and_not_written() {
 }
 
 #[test]
+fn what_is_protected_below_a_name_that_is_not_unicode_is_found_when_a_folder_is_written() {
+    let ground = Ground::new();
+    let odd = ground.root.join("src/deep").join(std::ffi::OsStr::from_bytes(b"\xff"));
+    fs::create_dir(&odd).unwrap();
+    let scope = ground.scope(&["**/.env"]);
+    scope.check_path("src/deep", Write).unwrap();
+    fs::write(odd.join(".env"), "key").unwrap();
+    denies(&scope, "src/deep", Write, "something in it must not be touched");
+}
+
+#[test]
+fn a_path_that_must_not_be_touched_is_said_to_be_that_first() {
+    let ground = Ground::new();
+    fs::create_dir(ground.root.join("docs/private")).unwrap();
+    let scope = ground.scope(&["docs/private", "*.pem"]);
+    for path in ["docs/private/diary", "src/../docs/private/diary", "docs/x.pem"] {
+        denies(&scope, path, Write, "it must not be touched");
+    }
+    denies(&scope, "docs/file", Write, "it may only be read");
+    denies(&scope, "secret/x.pem", Write, "it is out of scope");
+}
+
+#[test]
 fn a_root_that_is_swapped_for_a_link_gives_nothing_away() {
     let ground = Ground::new();
     let scope = ground.scope(&[]);

@@ -66,10 +66,8 @@ impl Fence {
     /// Holds what a path leads to against grants and rules.
     pub(super) fn judge(&self, walked: &Walked, access: PathAccess) -> Result<(), String> {
         let is_granted = |access| self.grants(access).any(|grant| walked.path.starts_with(grant));
-        if !is_granted(access) {
-            if access == PathAccess::Write && is_granted(PathAccess::Read) {
-                return Err(format!("it may only be read; {}", self.places(access)));
-            }
+        // What may be written may be read, too.
+        if !is_granted(PathAccess::Read) {
             return Err(self.outside(access));
         }
         if walked.path.to_str().is_none() {
@@ -88,6 +86,9 @@ impl Fence {
             if is_it || key.starts_with(&place.key) {
                 return Err(kept_off(place.rule));
             }
+        }
+        if !is_granted(access) {
+            return Err(format!("it may only be read; {}", self.places(access)));
         }
         self.judge_kind(walked.kind, access)?;
         if access == PathAccess::Write {
