@@ -226,3 +226,53 @@ fn slices_that_are_one_file_by_two_names_overlap() {
     let forms = [WriteSlice::new("one", ["src/caf\u{e9}"]), WriteSlice::new("two", ["src/cafe\u{301}/x"])];
     assert!(matches!(scope.check_slices(&forms), Err(ScopeError::Overlap { .. })));
 }
+
+/// Mounts `source` at `target` too, and takes it away again. `None` where this is not allowed.
+#[cfg(target_os = "linux")]
+struct Mounted(PathBuf);
+
+#[cfg(target_os = "linux")]
+impl Mounted {
+    fn at(source: &std::path::Path, target: PathBuf) -> Option<Self> {
+        let mut mount = std::process::Command::new("mount");
+        let done = mount.arg("--bind").arg(source).arg(&target).stderr(std::process::Stdio::null()).status();
+        done.is_ok_and(|status| status.success()).then_some(Self(target))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// Where nothing can be mounted, this has nothing to look at; the comparison itself is tested beside it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_is_mounted_twice_is_one_also_for_what_is_not_there_yet() {
+    let (_scratch, root) = ground();
+    for folder in ["m1/keys", "m2", "deep/m3"] {
+        fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    let mounts = [("m1", "m2"), ("m1/keys", "deep/m3")]
+        .map(|(source, target)| Mounted::at(&root.join(source), root.join(target)));
+    if mounts.iter().any(Option::is_none) {
+        return;
+    }
+    let brief = Brief::new(&root).writing(".").do_not_touch(rule("m1/keys")).do_not_touch(rule("m1/new"));
+    let scope = assembled(&brief).unwrap();
+    let both = |one: &str, other: &str| {
+        scope.check_slices(&[WriteSlice::new("one", [one]), WriteSlice::new("other", [other])])
+    };
+    for (one, other) in [("m1/x", "m2/x"), ("m2/x/y", "m1/X"), ("m1/x", "m2"), ("m2", "m1")] {
+        assert!(matches!(both(one, other), Err(ScopeError::Overlap { .. })), "{one} and {other}");
+    }
+    both("m1/x", "m2/y").unwrap();
+    for path in ["m2", "m2/keys", "m2/keys/x", "m2/new", "m2/New/x", "deep/m3", "deep/m3/x"] {
+        assert!(!may(&scope, path, Write), "{path}");
+    }
+    assert!(may(&scope, "m2/x", Write) && may(&scope, "m1/x", Write));
+    let scope = assembled(&brief.do_not_touch(rule("*.pem"))).unwrap();
+    assert!(!may(&scope, "deep", Write), "what is searched is compared by what is there");
+}

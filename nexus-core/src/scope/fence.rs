@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     PathAccess, PathDenial, PathRule, ScopeError,
-    path_key::key_of,
-    path_walk::{Identity, Kind, Walked, walk},
+    path_walk::{Identity, Kind, Spot, Walked, walk},
     rule_set::RuleSet,
 };
 
@@ -39,7 +38,7 @@ pub(super) struct Fence {
 #[derive(Debug)]
 struct Protected<'f> {
     rule: &'f PathRule,
-    key: Vec<String>,
+    spot: Spot,
     identity: Option<Identity>,
 }
 
@@ -80,10 +79,10 @@ impl Fence {
             return Err(kept_off(rule));
         }
         let protected = self.protected();
-        let key = key_of(&walked.path);
+        let spot = walked.spot();
         for place in &protected {
             let is_it = place.identity.is_some_and(|identity| walked.identities.contains(&identity));
-            if is_it || key.starts_with(&place.key) {
+            if is_it || spot.is_below(&place.spot) {
                 return Err(kept_off(place.rule));
             }
         }
@@ -92,11 +91,11 @@ impl Fence {
         }
         self.judge_kind(walked.kind, access)?;
         if access == PathAccess::Write {
-            if let Some(place) = protected.iter().find(|place| place.key.starts_with(&key)) {
+            if let Some(place) = protected.iter().find(|place| place.spot.is_below(&spot)) {
                 return Err(holds_protected(place.rule));
             }
             if walked.kind == Kind::Folder && self.rules.has_globs() {
-                self.search(&walked.path)?;
+                self.search(&walked.path, &protected)?;
             }
         }
         Ok(())
@@ -145,15 +144,16 @@ impl Fence {
     fn protected(&self) -> Vec<Protected<'_>> {
         let found = self.rules.paths().filter_map(|(rule, path)| {
             let walked = walk(path).ok()?;
-            Some(Protected { rule, key: key_of(&walked.path), identity: walked.identity() })
+            Some(Protected { rule, spot: walked.spot(), identity: walked.identity() })
         });
+        let written = self.rules.paths();
         let written =
-            self.rules.paths().map(|(rule, path)| Protected { rule, key: key_of(path), identity: None });
+            written.map(|(rule, path)| Protected { rule, spot: Spot::by_name(path), identity: None });
         found.chain(written).collect()
     }
 
     /// Looks through a folder for what must not be touched.
-    fn search(&self, folder: &Path) -> Result<(), String> {
+    fn search(&self, folder: &Path, protected: &[Protected<'_>]) -> Result<(), String> {
         let (mut folders, mut seen) = (vec![folder.to_owned()], 0);
         while let Some(folder) = folders.pop() {
             let unseen = |_| "not all of it can be searched for what must not be touched".to_owned();
@@ -170,6 +170,13 @@ impl Fence {
                     return Err(holds_protected(rule));
                 }
                 if entry.file_type().map_err(unseen)?.is_dir() {
+                    // Asked for by name: of a folder that is mounted here, the entry itself tells another number.
+                    let metadata = std::fs::symlink_metadata(&path).map_err(unseen)?;
+                    let identity = Identity::of(&metadata);
+                    let is_it = |place: &&Protected<'_>| identity.is_some() && place.identity == identity;
+                    if let Some(place) = protected.iter().find(is_it) {
+                        return Err(holds_protected(place.rule));
+                    }
                     folders.push(path);
                 }
             }

@@ -19,7 +19,8 @@
 //! macOS, the BSDs and Windows: what is said of them is unproven.
 //!
 //! No system tells that a folder is mounted at a second place. What a rule names by path is known there, too, by device
-//! and number; what a glob names is not.
+//! and number, and so is what does not exist yet by the deepest folder that does; what a glob names is not. A folder
+//! that is written whole is looked through for such places only if there are globs to look for, or if it is one itself.
 //!
 //! [`check_path`]: super::ParticipantScope::check_path
 

@@ -7,6 +7,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use super::path_key::key_of;
+
 /// Most symbolic links that are followed for one path. Source: the bound of Linux.
 const MAX_LINKS: usize = 40;
 
@@ -26,12 +28,47 @@ pub(super) struct Walked {
     pub(super) links: Vec<PathBuf>,
     /// What exists on the way, by what the file system knows it by.
     pub(super) identities: Vec<Identity>,
+    /// The same of the real path alone: one for each of its names that exists, from the root of the file system down.
+    pub(super) trail: Vec<Identity>,
 }
 
 impl Walked {
     /// What the file system knows the place itself by, if it exists.
     pub(super) fn identity(&self) -> Option<Identity> {
-        fs::symlink_metadata(&self.path).ok().as_ref().and_then(Identity::of)
+        if self.kind == Kind::Missing { None } else { self.trail.last().copied() }
+    }
+
+    /// The place, as it is compared with others.
+    pub(super) fn spot(&self) -> Spot {
+        Spot { key: key_of(&self.path), trail: self.trail.clone() }
+    }
+}
+
+/// A place: by its names, as the laxest file system reads them, and by what of it is really there. A folder can be
+/// mounted twice.
+#[derive(Clone, Debug)]
+pub(super) struct Spot {
+    key: Vec<String>,
+    /// One for each name that exists, from the root of the file system down.
+    trail: Vec<Identity>,
+}
+
+impl Spot {
+    /// A place of which no more than the names is known.
+    pub(super) fn by_name(path: &Path) -> Self {
+        Self { key: key_of(path), trail: Vec::new() }
+    }
+
+    /// Whether it is `other`, or below it.
+    pub(super) fn is_below(&self, other: &Self) -> bool {
+        if self.key.starts_with(&other.key) {
+            return true;
+        }
+        let Some(deepest) = other.trail.last() else { return false };
+        // What of the other does not exist yet is compared by name, from the deepest folder on that does.
+        let missing = other.key.get(other.trail.len()..).unwrap_or_default();
+        let mut numbered = self.trail.iter().enumerate().filter(|(_, identity)| *identity == deepest);
+        numbered.any(|(place, _)| self.key.get(place + 1..).is_some_and(|rest| rest.starts_with(missing)))
     }
 }
 
@@ -109,6 +146,7 @@ pub(super) fn walk(path: &Path) -> Result<Walked, Astray> {
         kind: Kind::Folder,
         passed: Vec::new(),
         identities: Vec::new(),
+        trail: Vec::new(),
         ahead: Vec::new(),
         links: Vec::new(),
     };
@@ -124,8 +162,8 @@ pub(super) fn walk(path: &Path) -> Result<Walked, Astray> {
         }
         walk.step(name)?;
     }
-    let Walk { here: path, kind, passed, identities, links, .. } = walk;
-    Ok(Walked { path, kind, passed, links, identities })
+    let Walk { here: path, kind, passed, identities, trail, links, .. } = walk;
+    Ok(Walked { path, kind, passed, links, identities, trail })
 }
 
 struct Walk {
@@ -133,6 +171,7 @@ struct Walk {
     kind: Kind,
     passed: Vec<PathBuf>,
     identities: Vec<Identity>,
+    trail: Vec<Identity>,
     /// The names to come, the next one last.
     ahead: Vec<OsString>,
     links: Vec<PathBuf>,
@@ -147,6 +186,7 @@ impl Walk {
     fn turn_to(&mut self, path: &Path) {
         if path.is_absolute() {
             self.here = path.ancestors().last().unwrap_or(path).to_owned();
+            self.trail.clear();
         }
         for part in path.components().rev() {
             match part {
@@ -174,6 +214,7 @@ impl Walk {
         }
         if name == ".." {
             self.here.pop();
+            self.trail.pop();
             return Ok(());
         }
         let next = self.here.join(name);
@@ -189,7 +230,9 @@ impl Walk {
         if metadata.is_symlink() {
             return self.follow(&next);
         }
-        self.identities.extend(Identity::of(&metadata));
+        let identity = Identity::of(&metadata);
+        self.identities.extend(identity);
+        self.trail.extend(identity);
         (self.here, self.kind) = (next, Kind::of(&metadata));
         Ok(())
     }
@@ -230,4 +273,45 @@ fn is_of_the_kernel(folder: &Path) -> bool {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn is_of_the_kernel(_: &Path) -> bool {
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spot(path: &str, numbers: &[u64]) -> Spot {
+        let trail = numbers.iter().map(|number| Identity { device: 1, number: *number }).collect();
+        Spot { key: key_of(Path::new(path)), trail }
+    }
+
+    #[test]
+    fn a_place_is_below_another_by_name_or_by_what_is_there() {
+        let (one, other) = (spot("/ws/m1/x", &[1, 2]), spot("/ws/m2/x", &[1, 2]));
+        assert!(one.is_below(&other) && other.is_below(&one), "neither exists, and both would be one");
+        assert!(spot("/ws/m2/x/y", &[1, 2]).is_below(&one) && !one.is_below(&spot("/ws/m2/x/y", &[1, 2])));
+        assert!(!spot("/ws/m2/z", &[1, 2]).is_below(&one), "another name in the same folder");
+        assert!(spot("/ws/m2/x/y", &[1, 2, 3]).is_below(&spot("/ws/m1/x", &[1, 2, 3])), "both exist");
+        assert!(spot("/ws/a", &[1, 9]).is_below(&spot("/ws", &[1])) && !spot("/ws", &[1]).is_below(&one));
+        assert!(spot("/ws/X/y", &[]).is_below(&spot("/ws/x", &[])) && !spot("/ws/y", &[]).is_below(&one));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_trail_is_that_of_the_real_path() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        std::os::unix::fs::symlink(root.join("a"), root.join("absolute")).unwrap();
+        std::os::unix::fs::symlink("a/b", root.join("relative")).unwrap();
+        for path in ["a/b/new/er", "absolute/b/new/er", "relative/new/er", "a/../relative/../b/new/er"] {
+            let walked = walk(&root.join(path)).unwrap();
+            assert_eq!(walked.path, root.join("a/b/new/er"), "{path}");
+            let b = Identity::of(&fs::metadata(root.join("a/b")).unwrap());
+            assert_eq!(
+                (walked.trail.len(), walked.trail.last().copied()),
+                (key_of(&walked.path).len() - 2, b)
+            );
+            assert_eq!(walked.identity(), None);
+        }
+    }
 }

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     ScopeError,
     fence::Fence,
-    path_key::key_of,
-    path_walk::{Identity, walk},
+    path_walk::{Spot, walk},
 };
 
 /// What one of several participants may write: paths, under a name for errors.
@@ -33,10 +32,7 @@ impl WriteSlice {
 struct Piece<'s> {
     slice: &'s WriteSlice,
     path: PathBuf,
-    key: Vec<String>,
-    /// What exists of it, from the root of the file system down.
-    identities: Vec<Identity>,
-    exists: bool,
+    spot: Spot,
 }
 
 impl Fence {
@@ -87,24 +83,16 @@ impl Fence {
 
 impl<'s> Piece<'s> {
     fn new(slice: &'s WriteSlice, path: PathBuf) -> Self {
-        let walked = walk(&path).ok();
-        let exists = path.symlink_metadata().is_ok();
-        let identities = walked.map(|walked| walked.identities).unwrap_or_default();
-        Self { slice, key: key_of(&path), path, identities, exists }
+        let spot = walk(&path).map_or_else(|_| Spot::by_name(&path), |walked| walked.spot());
+        Self { slice, path, spot }
     }
 
     /// What two pieces have in common: the deeper one, if it is the other or lies below it.
     fn shared<'p>(&'p self, other: &'p Self) -> Option<&'p PathBuf> {
-        match (self.is_below(other), other.is_below(self)) {
+        match (self.spot.is_below(&other.spot), other.spot.is_below(&self.spot)) {
             (true, _) => Some(&self.path),
             (false, true) => Some(&other.path),
             (false, false) => None,
         }
-    }
-
-    /// By name, as the laxest file system reads it, or by what is really there: a folder can be mounted twice.
-    fn is_below(&self, other: &Self) -> bool {
-        let itself = other.identities.last().filter(|_| other.exists);
-        self.key.starts_with(&other.key) || itself.is_some_and(|itself| self.identities.contains(itself))
     }
 }
