@@ -2,11 +2,13 @@
 #![cfg(unix)]
 
 use std::{
+    collections::BTreeSet,
     error::Error as _,
     fs,
     io::{Read as _, Write as _},
-    os::unix::fs::{PermissionsExt as _, symlink},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink},
     path::PathBuf,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use nexus_core::{
@@ -144,6 +146,71 @@ fn a_whole_write_keeps_permissions_and_leaves_nothing_else() {
     ground.files().write("open/run", "new").unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o750);
     assert_eq!(fs::read_dir(ground.root.join("open")).unwrap().count(), 1);
+}
+
+#[test]
+fn what_is_to_replace_a_private_file_is_never_open_to_others() {
+    let ground = Ground::new();
+    let folder = ground.root.join("open");
+    fs::write(folder.join("key"), "old").unwrap();
+    fs::set_permissions(folder.join("key"), fs::Permissions::from_mode(0o600)).unwrap();
+    let (stop, seen) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let files = ground.files();
+    let modes = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let mut modes = BTreeSet::new();
+            while !stop.load(Ordering::Relaxed) {
+                for entry in fs::read_dir(&folder).unwrap().flatten() {
+                    if let Some(metadata) = entry.metadata().ok().filter(|_| entry.file_name() != "key") {
+                        seen.fetch_add(1, Ordering::Relaxed);
+                        modes.insert(metadata.permissions().mode() & 0o777);
+                    }
+                }
+            }
+            modes
+        });
+        for _ in 0..5000 {
+            files.write("open/key", "new".repeat(1000)).unwrap();
+            if seen.load(Ordering::Relaxed) >= 50 {
+                break;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        watcher.join().unwrap()
+    });
+    assert_eq!(modes, BTreeSet::from([0o600]));
+}
+
+#[test]
+fn a_grant_of_one_file_makes_nothing_beside_it_nor_above_it() {
+    let ground = Ground::new();
+    fs::create_dir(ground.root.join("shared")).unwrap();
+    fs::write(ground.root.join("shared/mine"), "a longer old text").unwrap();
+    fs::write(ground.root.join("open/mine"), "old").unwrap();
+    let brief = Brief::new(&ground.root).writing("shared/mine").writing("far/away/file").writing("new");
+    let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+    let shared = fs::metadata(ground.root.join("shared")).unwrap();
+    let inode = |path: &str| fs::metadata(ground.root.join(path)).unwrap().ino();
+    let before = inode("shared/mine");
+    scope.files().write("shared/mine", "new").unwrap();
+    assert_eq!(fs::read_to_string(ground.root.join("shared/mine")).unwrap(), "new");
+    assert_eq!(inode("shared/mine"), before, "it is written in its place");
+    assert_eq!(
+        fs::metadata(ground.root.join("shared")).unwrap().modified().unwrap(),
+        shared.modified().unwrap()
+    );
+
+    let denied = scope.files().write("far/away/file", "x").unwrap_err();
+    assert!(denied.to_string().contains("the folder \"far/away\" does not exist"), "{denied}");
+    assert!(is_denied(&scope.files().open_for_writing("far/away/file", WriteMode::New)));
+    assert!(is_denied(&scope.files().create_folder("far/away/file")) && !ground.root.join("far").exists());
+    scope.files().write("new/deep/file", "x").unwrap();
+
+    let brief = Brief::new(&ground.root).writing("open").do_not_touch("open/.*".parse().unwrap());
+    let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+    let before = inode("open/mine");
+    scope.files().write("open/mine", "new").unwrap();
+    assert_eq!(inode("open/mine"), before, "a rule keeps off the names of what would stand beside it");
 }
 
 #[test]

@@ -9,7 +9,8 @@ use super::{PathRule, ToolPattern};
 /// What a participant is sent out with. Nothing is added to it from a profile, the environment or the working
 /// directory.
 ///
-/// A path is relative to the root, or absolute; it means itself and everything below it, and need not exist yet.
+/// A path is relative to the root, or absolute; it means itself and everything below it, and need not exist yet. What
+/// is above it is not in scope by that, and is not made for its sake.
 /// Write paths may be read, too. What must not be touched is neither read nor written, whatever else is said.
 ///
 /// ```

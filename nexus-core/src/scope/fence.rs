@@ -135,6 +135,17 @@ impl Fence {
         }
     }
 
+    /// Whether a folder or a file may be made at `path`, which is real and above or beside one that may be written.
+    pub(super) fn may_make(&self, path: &Path) -> bool {
+        self.judge_opened(path, None, PathAccess::Write).is_ok()
+    }
+
+    /// Refuses to make a folder that is out of scope for the sake of what is to be in it.
+    pub(super) fn not_made(&self, folder: &Path) -> String {
+        let shown = folder.strip_prefix(&self.root).unwrap_or(folder);
+        format!("the folder {shown:?} does not exist, and it is out of scope to make it")
+    }
+
     fn grants(&self, access: PathAccess) -> impl Iterator<Item = &PathBuf> {
         let read = (access == PathAccess::Read).then_some(&self.read).into_iter().flatten();
         self.write.iter().chain(read)

@@ -179,18 +179,22 @@ impl ScopedFiles {
         Ok(entries)
     }
 
-    /// Opens a file for writing. Folders above it that do not exist are made.
+    /// Opens a file for writing. Folders above it that do not exist are made, if they are in scope themselves.
     pub fn open_for_writing(&self, path: &str, mode: WriteMode) -> Result<File, FileError> {
         self.run(path, PathAccess::Write, |files, real| files.open_for_writing(real, mode))
     }
 
     /// Writes a whole file, or leaves it as it was: whoever reads meanwhile sees the old content or the new. Folders
-    /// above it that do not exist are made. The new file keeps the permissions of the old one, and not its owner.
+    /// above it that do not exist are made, if they are in scope themselves. The new file keeps the permissions of the old
+    /// one, and not its owner; until it takes the old one's name it stands beside it, and is its owner's alone.
+    ///
+    /// Where nothing may be put beside it, because the file alone is in scope or a rule keeps off such names, it is
+    /// written in its place: whoever reads meanwhile may see a part, and what fails on the way leaves a part.
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref()))
     }
 
-    /// Makes a folder, and those above it that do not exist. One that exists is left as it is.
+    /// Makes a folder, and those above it that do not exist, if they are in scope themselves. One that exists is left as it is.
     pub fn create_folder(&self, path: &str) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| files.create_folder(real))
     }

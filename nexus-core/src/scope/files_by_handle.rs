@@ -28,6 +28,9 @@ const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBL
 /// Permissions of what is made, before the process's mask. Source: what `std::fs` uses.
 const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 
+/// Permissions of what is to replace a file, until it is whole and has that file's own.
+const PART_FILE: Mode = Mode::from_raw_mode(0o600);
+
 /// Opens from handles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByHandle<'f>(pub(super) &'f Fence);
@@ -77,13 +80,17 @@ impl Opener for ByHandle<'_> {
         let (folder, name) = self.made_folder_of(real)?;
         let permissions = self.judge_replaced(real, &folder, name)?;
         let part = part_name();
+        if !self.0.may_make(&real.with_file_name(&part)) {
+            return self.rewrite(real, content);
+        }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | FILE;
-        let mut file = File::from(rustix::fs::openat(&folder, &*part, flags, NEW_FILE)?);
+        let at_first = if permissions.is_some() { PART_FILE } else { NEW_FILE };
+        let mut file = File::from(rustix::fs::openat(&folder, &*part, flags, at_first)?);
         let mut write = || -> io::Result<()> {
+            file.write_all(content)?;
             if let Some(permissions) = permissions {
                 rustix::fs::fchmod(&file, permissions)?;
             }
-            file.write_all(content)?;
             file.sync_data()?;
             // Replaces the name: whatever it has become meanwhile, nothing is followed.
             Ok(rustix::fs::renameat(&folder, &*part, &folder, name)?)
@@ -124,7 +131,7 @@ impl Opener for ByHandle<'_> {
     }
 
     fn create_folder(&self, real: &Path) -> Result<(), Trouble> {
-        let folder = make_folder(real)?;
+        let folder = make_folder(self.0, real)?;
         self.judge_folder(real, &folder, None, PathAccess::Write).map(|_| ())
     }
 
@@ -137,6 +144,13 @@ impl Opener for ByHandle<'_> {
 }
 
 impl ByHandle<'_> {
+    /// Writes a whole file where nothing may be put beside it.
+    fn rewrite(&self, real: &Path, content: &[u8]) -> Result<(), Trouble> {
+        let mut file = self.open_for_writing(real, WriteMode::Empty)?;
+        file.write_all(content)?;
+        Ok(file.sync_data()?)
+    }
+
     /// Checks what was opened: what it is, how many names it has, and where it really is.
     fn judge(&self, real: &Path, file: &File, access: PathAccess) -> Result<(), Trouble> {
         let metadata = file.metadata()?;
@@ -189,7 +203,7 @@ impl ByHandle<'_> {
     /// The folder that holds `real`, made if it does not exist, and the name there.
     fn made_folder_of<'p>(&self, real: &'p Path) -> Result<(OwnedFd, &'p OsStr), Trouble> {
         let (parent, name) = parts_of(real)?;
-        let folder = make_folder(parent)?;
+        let folder = make_folder(self.0, parent)?;
         self.judge_folder(real, &folder, Some(name), PathAccess::Write)?;
         Ok((folder, name))
     }

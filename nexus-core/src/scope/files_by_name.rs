@@ -43,6 +43,11 @@ impl Opener for ByName<'_> {
     fn replace(&self, real: &Path, content: &[u8]) -> Result<(), Trouble> {
         self.create_parents(real)?;
         let part = real.with_file_name(part_name());
+        if self.0.is_some_and(|fence| !fence.may_make(&part)) {
+            let mut file = self.open_for_writing(real, WriteMode::Empty)?;
+            file.write_all(content)?;
+            return Ok(file.sync_data()?);
+        }
         let written = write_part(&part, real, content).and_then(|()| fs::rename(&part, real));
         if written.is_err() {
             // Whatever is left of it is of no use.
@@ -71,7 +76,7 @@ impl Opener for ByName<'_> {
     }
 
     fn create_folder(&self, real: &Path) -> Result<(), Trouble> {
-        fs::create_dir_all(real)?;
+        self.create_folders(real)?;
         self.judge_place(real, PathAccess::Write)
     }
 
@@ -84,11 +89,22 @@ impl ByName<'_> {
     fn create_parents(&self, real: &Path) -> Result<(), Trouble> {
         match real.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             Some(parent) => {
-                fs::create_dir_all(parent)?;
+                self.create_folders(parent)?;
                 self.judge_place(real, PathAccess::Write)
             }
             None => Ok(()),
         }
+    }
+
+    /// Makes a folder with all that is above it. None is made that is out of scope.
+    fn create_folders(&self, real: &Path) -> Result<(), Trouble> {
+        if let Some(fence) = self.0 {
+            let missing = |folder: &&Path| !folder.exists() && !fence.may_make(folder);
+            if let Some(folder) = real.ancestors().find(missing) {
+                return Err(Trouble::Denied(fence.not_made(folder)));
+            }
+        }
+        Ok(fs::create_dir_all(real)?)
     }
 
     fn judge(&self, real: &Path, file: &File, access: PathAccess) -> Result<(), Trouble> {
@@ -114,14 +130,28 @@ impl ByName<'_> {
 }
 
 fn write_part(part: &Path, real: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(part)?;
-    match fs::symlink_metadata(real) {
-        Ok(old) if old.is_file() => file.set_permissions(old.permissions())?,
-        Ok(_) | Err(_) => {}
+    let old = fs::symlink_metadata(real).ok().filter(fs::Metadata::is_file);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    if old.is_some() {
+        keep_private(&mut options);
     }
+    let mut file = options.open(part)?;
     file.write_all(content)?;
+    if let Some(old) = old {
+        file.set_permissions(old.permissions())?;
+    }
     file.sync_data()
 }
+
+/// What is to replace a file is its owner's alone until it is whole and has that file's permissions.
+#[cfg(unix)]
+fn keep_private(options: &mut OpenOptions) {
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+}
+
+#[cfg(not(unix))]
+fn keep_private(_: &mut OpenOptions) {}
 
 /// A name that nobody else has.
 pub(super) fn part_name() -> String {
