@@ -3,12 +3,16 @@
 use std::{
     collections::VecDeque,
     iter,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use serde_json::Value;
 
-use super::{Decision, Denial, Verdict};
+use super::{Decision, Denial, Verdict, decision::Fingerprint};
+use crate::{id::ParticipantId, turn::Effects};
 
 /// Most decisions that are kept; of more, the oldest are forgotten. Source: our own bound.
 const MAX_KEPT: usize = 65_536;
@@ -41,12 +45,61 @@ struct Kept {
     bytes: usize,
     strangers: u64,
     forgotten: u64,
+    /// The greatest of the calls that were let through, also of those whose decisions are forgotten.
+    effects: Effects,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
     decision: Arc<Decision>,
+    /// None of a stranger's call: it is like no other.
+    fingerprint: Option<Fingerprint>,
+    outcome: Outcome,
     bytes: usize,
+}
+
+/// A call on which is to be decided.
+#[derive(Debug)]
+pub(super) struct Asked {
+    decision: Decision,
+    fingerprint: Option<Fingerprint>,
+    outcome: Outcome,
+    counts: Counts,
+    effects: Effects,
+}
+
+impl Asked {
+    /// A call of `tool`, which may have these effects if it is let through.
+    pub(super) fn new(
+        participant: ParticipantId,
+        (tool, arguments): (&str, &Value),
+        counts: Counts,
+        effects: Effects,
+    ) -> Self {
+        let fingerprint = (counts != Counts::Stranger).then(|| Fingerprint::of(tool, arguments));
+        let decision = Decision::new(participant, tool, arguments);
+        Self { decision, fingerprint, outcome: Outcome::default(), counts, effects }
+    }
+
+    /// Where it is to be told what becomes of the call.
+    pub(super) fn outcome(&self) -> Outcome {
+        self.outcome.clone()
+    }
+}
+
+/// What became of a call that was let through.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome(Arc<AtomicBool>);
+
+impl Outcome {
+    /// The tool has answered, and not with an error.
+    pub(super) fn succeeded(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn has_succeeded(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// How a call counts.
@@ -82,13 +135,13 @@ impl Ledger {
         Self { above: Some(Arc::clone(above)), ..Self::of(limit) }
     }
 
-    /// Counts a call, and writes `decision` down with the verdict that `decide` comes to.
+    /// Counts a call, and writes its decision down with the verdict that `decide` comes to.
     pub(super) fn settle<T>(
         &self,
-        mut decision: Decision,
-        counts: Counts,
+        asked: Asked,
         decide: impl FnOnce(Standing) -> Result<T, Denial>,
     ) -> Result<T, Denial> {
+        let Asked { mut decision, fingerprint, outcome, counts, effects } = asked;
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         let is_closed = chain.iter().any(|kept| kept.is_closed);
         let used_up = chain.iter().find_map(|kept| kept.limit.filter(|limit| kept.spent >= *limit));
@@ -106,11 +159,12 @@ impl Ledger {
             (Counts::Never, _) => Standing::Open,
         };
         let decided = decide(standing);
-        if let Err(denial) = &decided {
-            decision.verdict = Verdict::Denied(denial.clone());
+        match &decided {
+            Ok(_) => chain.iter_mut().for_each(|kept| kept.effects = kept.effects.and(effects)),
+            Err(denial) => decision.verdict = Verdict::Denied(denial.clone()),
         }
         let bytes = weight(&decision);
-        let entry = Entry { decision: Arc::new(decision), bytes };
+        let entry = Entry { decision: Arc::new(decision), fingerprint, outcome, bytes };
         chain.iter_mut().for_each(|kept| kept.add(entry.clone(), counts));
         decided
     }
@@ -141,11 +195,25 @@ impl Ledger {
         entries.iter().map(|entry| Decision::clone(&entry.decision)).collect()
     }
 
-    /// The newest decision that `is_meant`.
-    pub(super) fn newest(&self, is_meant: impl Fn(&Decision) -> bool) -> Option<Arc<Decision>> {
+    /// The newest decision on such a call.
+    pub(super) fn newest(&self, call: Fingerprint) -> Option<Arc<Decision>> {
         let kept = self.lock();
-        let found = kept.decisions.iter().rev().find(|entry| is_meant(&entry.decision))?;
+        let found = kept.decisions.iter().rev().find(|entry| entry.fingerprint == Some(call))?;
         Some(Arc::clone(&found.decision))
+    }
+
+    /// Whether such a call was denied, and every one that was let through has succeeded.
+    pub(super) fn was_denied(&self, call: Fingerprint) -> bool {
+        let kept = self.lock();
+        let alike = kept.decisions.iter().filter(|entry| entry.fingerprint == Some(call));
+        let (allowed, denied): (Vec<_>, Vec<_>) =
+            alike.partition(|entry| entry.decision.verdict == Verdict::Allowed);
+        !denied.is_empty() && allowed.iter().all(|entry| entry.outcome.has_succeeded())
+    }
+
+    /// The greatest effects of the calls that were let through.
+    pub(super) fn effects(&self) -> Effects {
+        self.lock().effects
     }
 
     /// How many decisions are not kept any more.
@@ -210,12 +278,12 @@ mod tests {
 
     use super::*;
 
-    fn decision(tool: &str, arguments: &Value) -> Decision {
-        Decision::new("clerk".into(), tool, arguments)
+    fn asked(counts: Counts, arguments: &Value) -> Asked {
+        Asked::new("clerk".into(), ("look", arguments), counts, Effects::Read)
     }
 
     fn settle(ledger: &Ledger, counts: Counts) -> Result<(), Denial> {
-        ledger.settle(decision("look", &json!({})), counts, |standing| match standing {
+        ledger.settle(asked(counts, &json!({})), |standing| match standing {
             Standing::Open => Ok(()),
             Standing::Closed => Err(Denial::Closed),
             Standing::OverBudget(budget) => Err(Denial::OverBudget { budget, terminal: Vec::new() }),
@@ -253,8 +321,7 @@ mod tests {
     fn of_too_many_decisions_the_oldest_are_forgotten() {
         let ledger = Ledger::of(None);
         for number in 0..MAX_KEPT + 3 {
-            let decision = decision("look", &json!(number));
-            ledger.settle(decision, Counts::Once, |_| Ok(())).unwrap();
+            ledger.settle(asked(Counts::Once, &json!(number)), |_| Ok(())).unwrap();
         }
         assert_eq!((ledger.decisions().len(), ledger.forgotten()), (MAX_KEPT, 3));
         assert_eq!(ledger.decisions()[0].arguments, json!(3));
@@ -265,7 +332,7 @@ mod tests {
         let ledger = Ledger::of(None);
         let zeros = json!(vec![0; 7_000]);
         for _ in 0..1_000 {
-            ledger.settle(decision("look", &zeros), Counts::Once, |_| Ok(())).unwrap();
+            ledger.settle(asked(Counts::Once, &zeros), |_| Ok(())).unwrap();
         }
         assert!(ledger.lock().bytes <= MAX_KEPT_BYTES);
         assert_eq!(ledger.decisions().len() as u64 + ledger.forgotten(), 1_000);
@@ -277,9 +344,8 @@ mod tests {
         let ledger = Ledger::of(Some(1));
         settle(&ledger, Counts::Once).unwrap();
         for _ in 0..100_000 {
-            let wrong = ledger.settle(decision("look", &Value::Null), Counts::Stranger, |_| {
-                Err::<(), _>(Denial::WrongToken)
-            });
+            let wrong =
+                ledger.settle(asked(Counts::Stranger, &Value::Null), |_| Err::<(), _>(Denial::WrongToken));
             assert_eq!(wrong, Err(Denial::WrongToken));
         }
         let decisions = ledger.decisions();
@@ -288,5 +354,41 @@ mod tests {
             (1 + MAX_STRANGERS, 100_000 - MAX_STRANGERS)
         );
         assert_eq!((&decisions[0].verdict, ledger.spent()), (&Verdict::Allowed, 1));
+        assert!(
+            !ledger.was_denied(Fingerprint::of("look", &Value::Null)),
+            "they are taken for the participant"
+        );
+    }
+
+    #[test]
+    fn effects_are_those_of_calls_that_were_let_through_and_outlive_their_decisions() {
+        let whole = Arc::new(Ledger::of(Some(1)));
+        let ledger = Ledger::below(&whole, None);
+        let wrote = Asked::new("clerk".into(), ("pay", &json!({})), Counts::Once, Effects::Wrote);
+        assert_eq!(ledger.effects(), Effects::None);
+        ledger.settle(wrote, |_| Ok(())).unwrap();
+        let unknown = Asked::new("clerk".into(), ("pay", &json!({})), Counts::Once, Effects::Unknown);
+        ledger.settle(unknown, |_| Err::<(), _>(Denial::Closed)).unwrap_err();
+        for number in 0..MAX_KEPT + 3 {
+            let call = Asked::new("clerk".into(), ("look", &json!(number)), Counts::Never, Effects::Read);
+            ledger.settle(call, |_| Ok(())).unwrap();
+        }
+        assert!(ledger.forgotten() > 0);
+        assert_eq!((ledger.effects(), whole.effects()), (Effects::Wrote, Effects::Wrote));
+    }
+
+    #[test]
+    fn of_calls_that_are_alike_one_was_denied_only_if_those_let_through_succeeded() {
+        let ledger = Ledger::of(Some(1));
+        let call = asked(Counts::Once, &json!({}));
+        let (outcome, alike) = (call.outcome(), Fingerprint::of("look", &json!({})));
+        assert!(!ledger.was_denied(alike));
+        ledger.settle(call, |_| Ok(())).unwrap();
+        assert!(!ledger.was_denied(alike));
+        settle(&ledger, Counts::Once).unwrap_err();
+        assert!(!ledger.was_denied(alike), "it may be the first that is asked for");
+        outcome.succeeded();
+        assert!(ledger.was_denied(alike));
+        assert!(!ledger.was_denied(Fingerprint::of("look", &json!({ "at": 1 }))));
     }
 }

@@ -5,6 +5,7 @@ use std::{fmt, panic::AssertUnwindSafe};
 use futures::FutureExt as _;
 use serde_json::Value;
 
+use super::ledger::Outcome;
 use crate::{
     id::CallId,
     tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter},
@@ -16,11 +17,17 @@ pub struct Permit<'s> {
     tools: &'s dyn ToolRouter,
     definition: &'s ToolDefinition,
     arguments: Value,
+    outcome: Outcome,
 }
 
 impl<'s> Permit<'s> {
     pub(super) fn new(tools: &'s dyn ToolRouter, definition: &'s ToolDefinition, arguments: Value) -> Self {
-        Self { tools, definition, arguments }
+        Self { tools, definition, arguments, outcome: Outcome::default() }
+    }
+
+    /// What becomes of the call is told to `outcome`.
+    pub(super) fn telling(self, outcome: Outcome) -> Self {
+        Self { outcome, ..self }
     }
 
     /// The tool.
@@ -35,13 +42,17 @@ impl<'s> Permit<'s> {
 
     /// Asks the tool. A panic of it becomes an error that says no more than that.
     pub(super) async fn answer(self, call: CallId) -> ToolResult {
-        let Self { tools, definition, arguments } = self;
+        let Self { tools, definition, arguments, outcome } = self;
         let call = ToolCall::new(call, definition.name.as_str(), arguments);
         // Also the making of the future may panic, so that happens inside.
         let result = AssertUnwindSafe(async move { tools.call(call).await }).catch_unwind().await;
-        result.unwrap_or_else(|_panic| {
+        let result = result.unwrap_or_else(|_panic| {
             ToolResult::error(format!("the tool {:?} panicked; its work may be half done", definition.name))
-        })
+        });
+        if !result.is_error {
+            outcome.succeeded();
+        }
+        result
     }
 }
 

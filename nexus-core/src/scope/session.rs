@@ -12,11 +12,13 @@ use serde_json::{Map, Value};
 use super::{
     Decision, Denial, ParticipantScope, PathDenial, Permit, SessionToken, TurnSession, Verdict,
     arguments::{Obstacle, replace_paths},
-    ledger::{Counts, Ledger, Standing},
+    decision::Fingerprint,
+    ledger::{Asked, Counts, Ledger, Standing},
     turn_session::SessionRouter,
 };
 use crate::id::{CallId, ParticipantId};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
+use crate::turn::Effects;
 
 /// Longest problem with arguments that is told, in bytes. Source: our own bound.
 const MAX_PROBLEM_BYTES: usize = 4 << 10;
@@ -148,12 +150,27 @@ impl Session {
         self.ledger.forgotten()
     }
 
-    /// What was decided last about such a call in this session, if there was one and it is not forgotten. A call that was
-    /// denied changed nothing, and its status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied): whoever
-    /// learns of calls from a vendor's program asks here, and never reads it out of the answer's words.
+    /// What was decided last about such a call in this session, if there was one and it is not forgotten.
     pub fn verdict(&self, tool: &str, arguments: &Value) -> Option<Verdict> {
-        let decision = self.ledger.newest(|decision| decision.is_about(tool, arguments))?;
+        let decision = self.ledger.newest(Fingerprint::of(tool, arguments))?;
         Some(decision.verdict.clone())
+    }
+
+    /// Whether a call of this session that came back as an error was denied, where all that is known of it is what it
+    /// asked for. It was if such a call was denied, and each that was let through has succeeded; one that was let
+    /// through and failed may be the one that is asked about.
+    ///
+    /// A call that was denied changed nothing, and its status is
+    /// [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied): whoever learns of calls from a vendor's program asks
+    /// here, and never reads it out of the answer's words.
+    pub fn was_denied(&self, tool: &str, arguments: &Value) -> bool {
+        self.ledger.was_denied(Fingerprint::of(tool, arguments))
+    }
+
+    /// What the calls that were let through may have changed, those of the turns below among them; also where their
+    /// decisions are forgotten, and whether or not anybody heard how they ended.
+    pub fn effects(&self) -> Effects {
+        self.ledger.effects()
     }
 
     /// Calls that counted so far, those of the turns below among them.
@@ -202,8 +219,9 @@ impl Session {
         arguments: &Value,
     ) -> Result<Permit<'_>, Denial> {
         if !self.token.is(token) {
-            let decision = Decision::new(self.participant.clone(), tool, &Value::Null);
-            return self.ledger.settle(decision, Counts::Stranger, |_| Err(Denial::WrongToken));
+            let call = (tool, &Value::Null);
+            let asked = Asked::new(self.participant.clone(), call, Counts::Stranger, Effects::None);
+            return self.ledger.settle(asked, |_| Err(Denial::WrongToken));
         }
         let empty = Value::Object(Map::new());
         // No arguments at all are what some models write for a tool that takes none.
@@ -217,9 +235,11 @@ impl Session {
             Some(definition) => self.permit(definition, arguments),
             None => Err(Denial::unknown(tool, self.offered().map(|tool| tool.name.as_str()))),
         };
-        let decision = Decision::new(self.participant.clone(), tool, arguments);
-        self.ledger.settle(decision, counts, |standing| match standing {
-            Standing::Open => judged,
+        let effects = definition.map_or(Effects::None, |definition| definition.effects);
+        let asked = Asked::new(self.participant.clone(), (tool, arguments), counts, effects);
+        let outcome = asked.outcome();
+        self.ledger.settle(asked, |standing| match standing {
+            Standing::Open => judged.map(|permit| permit.telling(outcome)),
             Standing::Closed => Err(Denial::Closed),
             Standing::OverBudget(budget) => {
                 let terminal = self.offered().filter(|tool| tool.terminal);
@@ -276,8 +296,11 @@ impl Session {
         }
     }
 
-    /// What is wrong with the arguments of a call, as its tool sees it.
+    /// What is wrong with the arguments of a call, as its tool sees it. Of a tool that is not there nothing is told.
     pub(super) fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String> {
+        if !self.offered().any(|offered| offered.name == tool) {
+            return Ok(());
+        }
         self.catalogue.tools.check_arguments(tool, arguments)
     }
 
