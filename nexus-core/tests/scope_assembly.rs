@@ -75,6 +75,16 @@ fn an_overlay_adds_and_a_turn_replaces() {
 }
 
 #[test]
+fn a_turn_goes_beyond_the_brief_and_never_past_what_must_not_be_touched() {
+    let (_scratch, root) = ground();
+    let brief = Brief::new(&root).writing("src/a").do_not_touch(rule("docs/file"));
+    let turn = TurnOverride::new().with_write(["docs"]).with_tools(["shell".parse().unwrap()]);
+    let scope = ParticipantScope::assemble(&brief, None, Some(&turn)).unwrap();
+    assert!(scope.allows_tool("shell") && may(&scope, "docs/new", Write) && !may(&scope, "src/a/x", Write));
+    assert!(!may(&scope, "docs/file", Read));
+}
+
+#[test]
 fn an_error_names_the_place_and_the_way_out() {
     let (scratch, root) = ground();
     fs::write(root.join("plain"), "").unwrap();
@@ -92,6 +102,13 @@ fn an_error_names_the_place_and_the_way_out() {
         said(Brief::new(&root).writing("src/a").writing("docs").writing("../out")),
         &["write path 3 of the brief", "../out", "`..`", "write the path it leads to"],
     );
+    for grant in ["~/x", "~", "$HOME", "${TMPDIR}/x"] {
+        has(
+            said(Brief::new(&root).writing(grant)),
+            &["write path 1 of the brief", "stands for nothing here"],
+        );
+    }
+    assert!(may(&assembled(&Brief::new(&root).writing("./~")).unwrap(), "~/x", Write));
     has(said(Brief::new(&root).reading("")), &["read path 1 of the brief", "empty"]);
     has(said(Brief::new(&root).reading("plain/x")), &["read path 1 of the brief", "not a folder"]);
     let overlay = Overlay::new().reading("a\0b");

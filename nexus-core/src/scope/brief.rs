@@ -10,7 +10,10 @@ use super::{PathRule, ToolPattern};
 /// directory.
 ///
 /// A path is relative to the root, or absolute; it means itself and everything below it, and need not exist yet. What
-/// is above it is not in scope by that, and is not made for its sake.
+/// is above it is not in scope by that, and is not made for its sake. It is a path and nothing else: characters of globs
+/// and `\` are part of a name (on Windows, `\` parts names), and one that begins with `~` or `$HOME` as for a shell is
+/// refused.
+///
 /// Write paths may be read, too. What must not be touched is neither read nor written, whatever else is said.
 ///
 /// ```
@@ -148,17 +151,20 @@ impl Overlay {
     }
 }
 
-/// What one turn has instead of what brief and overlay say. `None` leaves a list as it is; an empty list leaves
-/// nothing of it. What must not be touched can only grow.
+/// What one turn has in place of what brief and overlay say, also beyond it: its tools and paths need not be among
+/// theirs, so that whoever may write an override decides on the whole scope of the turn. To give a part of a scope away,
+/// narrow it with [`ParticipantScope::with_write_slice`](super::ParticipantScope::with_write_slice).
+///
+/// `None` leaves a list as it is; an empty list leaves nothing of it. What must not be touched can only grow.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TurnOverride {
-    /// The tools, in place of the others.
+    /// The tools, in place of the others, also beyond them.
     pub tools: Option<Vec<ToolPattern>>,
-    /// What may be read, in place of the rest.
+    /// What may be read, in place of the rest, also beyond it.
     pub read: Option<Vec<PathBuf>>,
-    /// What may be written, and read, in place of the rest.
+    /// What may be written, and read, in place of the rest, also beyond it.
     pub write: Option<Vec<PathBuf>>,
     /// More that must not be touched.
     pub do_not_touch: Vec<PathRule>,
@@ -170,21 +176,21 @@ impl TurnOverride {
         Self::default()
     }
 
-    /// Puts these tools in place of the others.
+    /// Puts these tools in place of the others, also beyond them.
     #[must_use]
     pub fn with_tools(mut self, tools: impl IntoIterator<Item = ToolPattern>) -> Self {
         self.tools = Some(tools.into_iter().collect());
         self
     }
 
-    /// Puts these paths in place of what may be read.
+    /// Puts these paths in place of what may be read, also beyond it.
     #[must_use]
     pub fn with_read<P: Into<PathBuf>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.read = Some(paths.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Puts these paths in place of what may be written.
+    /// Puts these paths in place of what may be written, also beyond it.
     #[must_use]
     pub fn with_write<P: Into<PathBuf>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.write = Some(paths.into_iter().map(Into::into).collect());

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     PathAccess, PathDenial, PathRule, ScopeError,
+    path_rule::shell_shorthand,
     path_walk::{Identity, Kind, Spot, Walked, walk},
     rule_set::RuleSet,
 };
@@ -230,6 +231,9 @@ impl Fence {
         };
         let text = path.to_str().ok_or_else(|| wrong("is not Unicode; rename it"))?;
         spelling(text).map_err(|problem| wrong(&format!("is of no use: {problem}")))?;
+        if let Some(problem) = shell_shorthand(text) {
+            return Err(wrong(&problem));
+        }
         if path.components().any(|part| part == std::path::Component::ParentDir) {
             return Err(wrong("has `..` in it; write the path it leads to"));
         }

@@ -18,6 +18,9 @@ const MAX_BYTES: usize = 1024;
 /// Characters that make a glob of a rule.
 const GLOB_CHARACTERS: [char; 4] = ['*', '?', '[', '{'];
 
+/// What takes the meaning from the next character of a glob. On Windows it parts names.
+const ESCAPE: char = '\\';
+
 /// What must not be touched: a path, or a glob; either with everything below it.
 ///
 /// | rule | keeps off |
@@ -29,7 +32,8 @@ const GLOB_CHARACTERS: [char; 4] = ['*', '?', '[', '{'];
 /// | `**/private/**` | `**` stands for any number of folders, also outside of the root |
 ///
 /// `?` is one character, `[ab]` one of several, `{a,b}` one of several texts, and `\` takes the meaning from the
-/// next character. A glob that does not begin with `/` is not held against the name of the root, nor against those above it.
+/// next character, and makes a glob of a rule, too. On Windows it parts names, as `/` does, and takes no meaning away in
+/// a rule without the others. Neither `~` nor `$HOME` stands for a folder: rules that begin so are refused. A glob that does not begin with `/` is not held against the name of the root, nor against those above it.
 /// A rule errs to denial: it holds for every spelling that some file system takes for the same name,
 /// as of case and of Unicode forms; and a rule that reads as a glob holds for the path that is spelt like it, too.
 ///
@@ -52,7 +56,7 @@ impl PathRule {
     }
 
     fn is_glob(&self) -> bool {
-        self.0.contains(GLOB_CHARACTERS)
+        self.0.contains(GLOB_CHARACTERS) || (cfg!(not(windows)) && self.0.contains(ESCAPE))
     }
 
     /// The path that is spelt like the rule.
@@ -122,6 +126,21 @@ fn glob_of_characters(glob: &str) -> Result<String, String> {
     Ok(found)
 }
 
+/// What is wrong with a path that begins as a shell would have it, and would mean another place here.
+pub(super) fn shell_shorthand(path: &str) -> Option<String> {
+    let first = path.split(std::path::is_separator).next().unwrap_or_default();
+    let is_variable = |name: &str| {
+        let mut bytes = name.bytes();
+        bytes.next().is_some_and(|byte| byte.is_ascii_uppercase() || byte == b'_')
+            && bytes.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    let stands_for_another =
+        first == "~" || first.starts_with("${") || first.strip_prefix('$').is_some_and(is_variable);
+    stands_for_another.then(|| {
+        format!("begins with {first:?}, which stands for nothing here; write the path it leads to, or \"./{first}\" if it is a name")
+    })
+}
+
 impl FromStr for PathRule {
     type Err = InvalidRule;
 
@@ -135,6 +154,9 @@ impl FromStr for PathRule {
         }
         if text.contains('\0') {
             return Err(invalid("has a NUL byte in it".to_owned()));
+        }
+        if let Some(problem) = shell_shorthand(text) {
+            return Err(invalid(problem));
         }
         if Path::new(text).components().any(|part| part == Component::ParentDir) {
             return Err(invalid("has `..` in it; write the path it leads to".to_owned()));
@@ -187,13 +209,24 @@ mod tests {
 
     #[test]
     fn what_is_no_rule_is_refused_with_its_reason() {
-        for (text, problem) in
-            [("", "empty"), ("a/../b", "`..`"), ("a[", "no glob"), ("a\0", "NUL"), ("[é]", "ASCII")]
-        {
+        for (text, problem) in [
+            ("", "empty"),
+            ("a/../b", "`..`"),
+            ("a[", "no glob"),
+            ("a\0", "NUL"),
+            ("[é]", "ASCII"),
+            ("~/.ssh", "write the path it leads to"),
+            ("~", "\"./~\""),
+            ("$HOME/.ssh", "\"$HOME\""),
+            ("${HOME}/*", "\"${HOME}\""),
+        ] {
             let error = text.parse::<PathRule>().unwrap_err();
             assert!(error.to_string().contains(problem), "{error}");
         }
         assert!("x".repeat(1025).parse::<PathRule>().is_err());
         assert!(serde_json::from_str::<PathRule>("\"a/../b\"").is_err());
+        for text in ["~$report.docx", "$RECYCLE.BIN", "$id", "a/~", "./~/x", "./$HOME", "~user", "a~"] {
+            assert!(text.parse::<PathRule>().is_ok(), "{text}");
+        }
     }
 }

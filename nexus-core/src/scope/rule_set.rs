@@ -167,6 +167,20 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_backslash_takes_the_meaning_from_the_next_character_in_every_rule() {
+        assert!(keeps_off("my\\ dir", "/ws/my dir/x") && keeps_off("my\\ dir", "/ws/my\\ dir"));
+        assert!(keeps_off("a/my\\ dir", "/ws/a/My Dir") && !keeps_off("a/my\\ dir", "/ws/my dir"));
+        assert!(keeps_off("a\\\\b", "/ws/a\\b"));
+    }
+
+    #[test]
+    fn a_name_that_begins_like_a_shorthand_is_kept_off() {
+        assert!(keeps_off("./~", "/ws/~/x") && keeps_off("./$HOME/.ssh", "/ws/$HOME/.ssh"));
+        assert!(keeps_off("./${A,B}", "/ws/$A"));
+    }
+
     #[test]
     fn a_root_that_reads_as_a_glob_is_none() {
         let rules = RuleSet::new(Path::new("/w[s]/{a}"), &[rule("x/*.k")]).unwrap();
