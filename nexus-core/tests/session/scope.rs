@@ -90,6 +90,27 @@ async fn a_tool_outside_of_the_scope_is_asked_nothing_and_cannot_be_told_from_on
     assert!(session.decisions().iter().all(|decision| decision.verdict != Verdict::Allowed));
 }
 
+#[test]
+fn the_router_of_a_session_tells_nothing_of_what_a_hidden_tool_takes() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Hidden {
+        secret_argument: u8,
+    }
+    let tool = |name: &str| Tool::new(name, "", |Hidden { secret_argument }| async move { secret_argument });
+    let tools = Toolbox::new().with(tool("hidden")).with(tool("seen")).with(tool("gone"));
+    let place = Place::new();
+    let brief = Brief::new(&place.root).tool("seen".parse().unwrap()).tool("gone".parse().unwrap());
+    let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+    let session = Session::mint("clerk", scope, Arc::new(tools));
+    session.withdraw("gone");
+    let router = session.router();
+    let absent = router.check_arguments("no_such_one", &json!({}));
+    for hidden in ["hidden", "gone"] {
+        assert_eq!(router.check_arguments(hidden, &json!({})), absent);
+    }
+    assert!(router.check_arguments("seen", &json!({})).unwrap_err().contains("secret_argument"));
+}
+
 #[tokio::test]
 async fn what_every_tool_is_in_needs_no_list() {
     let place = Place::new();
