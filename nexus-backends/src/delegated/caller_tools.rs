@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use nexus_core::{Effects, Session, SessionToken, ToolDefinition, Verdict};
+use nexus_core::{Effects, Session, SessionToken, ToolDefinition};
 use serde_json::Value;
 
 use super::tools_door::{CallRecord, ToolsDoor};
@@ -58,9 +58,10 @@ impl CallerTools {
         self.definitions().iter().find(|tool| tool.name == name).map_or(Effects::None, |tool| tool.effects)
     }
 
-    /// Whether the session denied the last call like this one in this turn.
+    /// Whether the session denied a call of this turn that came back as an error. Where calls are alike it can be that
+    /// one of them was and this cannot be told; then the answer is no.
     pub(crate) fn was_denied(&self, name: &str, arguments: &Value) -> bool {
-        matches!(self.session.verdict(name, arguments), Some(Verdict::Denied(_)))
+        self.session.was_denied(name, arguments)
     }
 
     /// Whether a call reached the session, whatever was decided.

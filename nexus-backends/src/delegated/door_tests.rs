@@ -6,12 +6,12 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nexus_core::{
-    ErrorKind, EventEnvelope, ExecutionBackend, IdleLimits, Limit, Limits, ParticipantScope, Phase, Session,
-    Tool, Toolbox, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    Effects, ErrorKind, EventEnvelope, ExecutionBackend, IdleLimits, Limit, Limits, ParticipantScope, Phase,
+    Session, Tool, Toolbox, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -342,4 +342,21 @@ async fn a_denied_call_is_known_as_one() {
     assert!(!tools.was_denied("unlisted", &json!({})) && !tools.was_denied("count", &json!({})));
     assert_eq!(tools.missing(|name| name == "wait"), ["count"]);
     assert!(Path::new(tools.url()).ends_with("mcp"));
+}
+
+#[tokio::test]
+async fn a_call_that_the_process_never_told_of_has_had_its_effects() {
+    let crash = ANSWER_WHEN_TOLD.replace(r#"echo '{"done":"ok"}'"#, "exit 3");
+    let scene = Scene::new(Script::new(&crash));
+    let (result, _) = scene.run_with_calls(request(), &[("count", json!({}))]).await;
+    let error = result.unwrap_err();
+    assert_eq!((error.kind(), error.partial().effects), (ErrorKind::Crashed, Effects::Unknown));
+    // So has one of a turn that goes well.
+    let scene = Scene::new(Script::new(ANSWER_WHEN_TOLD));
+    let (result, _) = scene.run_with_calls(request(), &[("count", json!({}))]).await;
+    assert_eq!(result.unwrap().effects, Effects::Unknown);
+    // One that was denied has had none.
+    let scene = Scene::new(Script::new(&crash));
+    let (result, _) = scene.run_with_calls(request(), &[("unlisted", json!({}))]).await;
+    assert_eq!(result.unwrap_err().partial().effects, Effects::None);
 }

@@ -73,6 +73,8 @@ impl<'a, C: Cli> Turn<'a, C> {
     /// Runs the turn to its end.
     pub(super) async fn run(mut self, events: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
         let outcome = self.run_with_tools(events).await;
+        // Also of calls that no process told of, such as one that ended while a tool ran.
+        self.log.recorder.add_effects(self.session.effects());
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         self.log.flush(events, &self.cancel, &self.watch, is_cancelled).await;
         let keeps = !matches!(self.request.session, SessionMode::Ephemeral);

@@ -143,3 +143,85 @@ impl Calls {
         self.waiting.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nexus_core::{
+        Brief, ParticipantScope, Recorder, Session, Tool, ToolCall, ToolContent, ToolFault, ToolResult,
+        Toolbox,
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    /// Takes the money, and then fails if it is asked to.
+    fn tools() -> Toolbox {
+        let pay = |arguments: Value| async move {
+            match arguments["fails"].as_bool() {
+                Some(true) => Err(ToolFault::new("charged, but the receipt was lost")),
+                _ => Ok("charged"),
+            }
+        };
+        let pay = Tool::with_schema("pay", "", json!({ "type": "object" }), pay);
+        Toolbox::new().with(pay.with_effects(Effects::Wrote).writing("/path"))
+    }
+
+    fn block(block: Value) -> Block {
+        serde_json::from_value(block).unwrap()
+    }
+
+    /// What is recorded of two calls of one reply.
+    async fn record(session: &Arc<Session>, inputs: [Value; 2]) -> (Vec<ToolCallStatus>, Effects) {
+        let callers = CallerTools::new(Arc::clone(session), "http://127.0.0.1:1/mcp".into());
+        let mut calls = Calls::new(ToolAccess::ScopedOnly, Some(callers));
+        let mut step = Step::default();
+        for (id, input) in ["1", "2"].into_iter().zip(&inputs) {
+            let call = json!({ "type": "tool_use", "id": id, "name": "mcp__nexus__pay", "input": input });
+            calls.begin(block(call), None, &mut step);
+        }
+        let mut results: Vec<ToolResult> = Vec::new();
+        for (id, input) in ["1", "2"].into_iter().zip(inputs) {
+            results.push(session.call(session.token(), ToolCall::new(id, "pay", input)).await);
+        }
+        for (id, result) in ["1", "2"].into_iter().zip(results) {
+            let [ToolContent::Text { text }] = &*result.content else { panic!("{result:?}") };
+            let is_error = result.is_error;
+            let answer =
+                json!({ "type": "tool_result", "tool_use_id": id, "content": text, "is_error": is_error });
+            calls.end(&block(answer), &mut step);
+        }
+        let mut recorder = Recorder::new();
+        step.events.iter().for_each(|event| recorder.observe(event));
+        (recorder.tool_calls().iter().map(|call| call.status).collect(), recorder.effects())
+    }
+
+    #[tokio::test]
+    async fn of_two_equal_calls_the_one_that_ran_has_had_its_effects() {
+        let mint =
+            || Session::mint_with_budget("clerk", ParticipantScope::unrestricted(), Arc::new(tools()), 1);
+        let fails = json!({ "fails": true });
+        let (_, effects) = record(&mint(), [fails.clone(), fails]).await;
+        assert_eq!(effects, Effects::Wrote);
+        // Where the one that ran went well, it is known which one was denied.
+        let (statuses, effects) = record(&mint(), [json!({}), json!({})]).await;
+        assert_eq!(statuses, [ToolCallStatus::Succeeded, ToolCallStatus::Denied]);
+        assert_eq!(effects, Effects::Wrote);
+    }
+
+    #[tokio::test]
+    async fn of_two_long_calls_that_begin_alike_each_is_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("in")).unwrap();
+        let brief = Brief::new(&root).tool("*".parse().unwrap()).writing("in");
+        let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+        let session = Session::mint("clerk", scope, Arc::new(tools()));
+        let content = "x".repeat(20_000);
+        let write = |path: &str| json!({ "content": content, "fails": true, "path": path });
+        let (statuses, effects) = record(&session, [write("in/a"), write("../out")]).await;
+        assert_eq!(statuses, [ToolCallStatus::Failed, ToolCallStatus::Denied]);
+        assert_eq!(effects, Effects::Wrote);
+    }
+}
