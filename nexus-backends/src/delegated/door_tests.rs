@@ -360,3 +360,13 @@ async fn a_call_that_the_process_never_told_of_has_had_its_effects() {
     let (result, _) = scene.run_with_calls(request(), &[("unlisted", json!({}))]).await;
     assert_eq!(result.unwrap_err().partial().effects, Effects::None);
 }
+
+#[tokio::test]
+async fn a_process_without_its_tools_does_nothing_more() {
+    let script = r#"echo '{"no_tools":"count is missing"}'; sleep 4; touch ../../../late; sleep 1"#;
+    let scene = Scene::new(Script::new(script));
+    let began = Instant::now();
+    let error = scene.run(request(), &mut Vec::new()).await.unwrap_err();
+    assert_eq!((error.kind(), scene.spawned()), (ErrorKind::ToolsUnavailable, 3));
+    assert!(!scene.bench.path("late").exists(), "it ran on, for {:?}", began.elapsed());
+}

@@ -193,7 +193,10 @@ impl Drive<'_> {
         }
         match verdict {
             None => State::Running,
-            Some(Verdict::Failed(failure)) if step.stops => self.interrupt(failure),
+            // Without the tools that were meant, nothing that it goes on to do is wanted.
+            Some(Verdict::Failed(failure)) if step.stops || failure.kind == ErrorKind::ToolsUnavailable => {
+                self.interrupt(failure)
+            }
             Some(Verdict::Failed(failure)) => self.finishing(Err(failure)),
             Some(Verdict::Answered { finish, output }) => self.answered(finish, output, step),
         }
