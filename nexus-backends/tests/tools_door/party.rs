@@ -162,6 +162,8 @@ pub(crate) type Client = RunningService<RoleClient, ClientConfig>;
 
 /// Connects one, with this token.
 pub(crate) async fn client(url: &str, token: &str) -> Result<Client, Box<dyn std::error::Error>> {
+    // Its HTTP client wants a provider of cryptography even for plain HTTP. A second installation changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let config = StreamableHttpClientTransportConfig::with_uri(url.to_owned()).auth_header(token.to_owned());
     let transport = StreamableHttpClientTransport::from_config(config);
     Ok(ClientConfig::default().serve(transport).await?)
