@@ -147,6 +147,11 @@ pub(crate) trait Conversation: std::fmt::Debug + Send {
     /// The phase the turn is in, which chooses the idle limit.
     fn phase(&self) -> Phase;
 
+    /// The tool of the program's own by which its model finds the caller's, where they are not simply offered to it.
+    fn finder(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The process is gone and its output was read to the end. Reads the vendor's record where it keeps one,
     /// and gives the verdict if no line did.
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step);

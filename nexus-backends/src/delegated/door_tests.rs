@@ -370,3 +370,20 @@ async fn a_process_without_its_tools_does_nothing_more() {
     assert_eq!((error.kind(), scene.spawned()), (ErrorKind::ToolsUnavailable, 3));
     assert!(!scene.bench.path("late").exists(), "it ran on, for {:?}", began.elapsed());
 }
+
+#[tokio::test]
+async fn finding_the_tools_is_free_within_reason_and_nothing_else_is() {
+    let script = |name: &str, count: u32| {
+        let calls = (0..count).map(|number| format!(r#"echo '{{"{name}":"{number}"}}'; "#));
+        format!(r#"{}echo '{{"done":"ok"}}'"#, calls.collect::<String>())
+    };
+    let run = async |name: &str, count: u32| {
+        let scene = Scene::new(Script::new(&script(name, count)));
+        let result = scene.run(limited(1), &mut Vec::new()).await;
+        result.map(|result| result.text).map_err(|error| error.kind())
+    };
+    let too_many = Err(ErrorKind::LimitReached(Limit::ToolCalls));
+    assert_eq!(run("find", 64).await, Ok("ok".to_owned()));
+    assert_eq!(run("find", 66).await, too_many);
+    assert_eq!(run("list", 2).await, too_many);
+}

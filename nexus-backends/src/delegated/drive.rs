@@ -4,8 +4,8 @@ use std::{path::Path, time::Duration};
 
 use futures::FutureExt as _;
 use nexus_core::{
-    CancelToken, Effects, ErrorKind, EventSink, FinishReason, Limit, Limits, Phase, ProcessExit,
-    ProcessReport, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
+    CancelToken, ErrorKind, EventSink, FinishReason, Limit, Limits, Phase, ProcessExit, ProcessReport,
+    Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
     turn::{ToolOrigin, Unrecognized},
 };
 use serde::de::IgnoredAny;
@@ -34,6 +34,9 @@ const EXIT_GRACE: Duration = Duration::from_secs(10);
 /// Most calls beyond the budget, where the process does not show when the model was told of the first. Source: our own
 /// bound, above what one reply calls.
 const MAX_OVERRUN: u32 = 64;
+
+/// Most calls that find the caller's tools and cost nothing. Source: our own bound, far above what a model needs.
+const MAX_FREE_FINDS: usize = 64;
 
 /// Lines read before events, limits and cancellation get their turn.
 const LINES_PER_ROUND: usize = 64;
@@ -264,8 +267,11 @@ impl Drive<'_> {
             return Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason));
         }
         let calls = self.log.recorder.tool_calls();
-        let own =
-            calls.iter().filter(|call| call.origin == ToolOrigin::Harness && !self.finds_tools(call)).count();
+        let (finding, others): (Vec<_>, Vec<_>) = calls
+            .iter()
+            .filter(|call| call.origin == ToolOrigin::Harness)
+            .partition(|call| self.finds_tools(call));
+        let own = others.len() + finding.len().saturating_sub(MAX_FREE_FINDS);
         over_limit_with(own + tools.session().calls_made() as usize, self.log, self.limits)
     }
 
@@ -273,7 +279,7 @@ impl Drive<'_> {
     /// calls are the process's way of offering them, and cost nothing.
     fn finds_tools(&self, call: &ToolCallRecord) -> bool {
         self.access == ToolAccess::ScopedOnly
-            && call.effects == Effects::None
+            && self.conversation.finder() == Some(call.name.as_str())
             && matches!(call.status, ToolCallStatus::Unfinished | ToolCallStatus::Succeeded)
     }
 

@@ -111,7 +111,10 @@ impl Cli for Script {
     }
 }
 
-/// Reads `{"text":…}`, `{"tool":id}`, `{"tool_done":id}`, `{"tokens":n}`, `{"calls":n}`, `{"done":text}`,
+/// The tool by which a script's model finds the caller's.
+const FINDER: &str = "find";
+
+/// Reads `{"text":…}`, `{"tool":id}`, `{"find":id}`, `{"list":id}`, `{"tool_done":id}`, `{"tokens":n}`, `{"calls":n}`, `{"done":text}`,
 /// `{"fail":words}` and `{"no_tools":words}`.
 #[derive(Debug)]
 pub(super) struct Reader {
@@ -146,6 +149,12 @@ impl Conversation for Reader {
                 ToolOrigin::Harness,
                 nexus_core::Effects::Read,
             ));
+        } else if let Some((name, id)) =
+            [FINDER, "list"].into_iter().find_map(|name| Some((name, text(name)?)))
+        {
+            let effects = nexus_core::Effects::None;
+            step.event(ToolCallStarted::new(id.clone().into(), name, ToolOrigin::Harness, effects));
+            step.event(ToolCallFinished::new(id.into(), nexus_core::ToolCallStatus::Succeeded, Vec::new()));
         } else if let Some(id) = text("tool_done") {
             step.event(ToolCallFinished::new(id.into(), nexus_core::ToolCallStatus::Succeeded, Vec::new()));
         } else if let Some(tokens) = line.get("tokens").and_then(Value::as_u64) {
@@ -178,6 +187,10 @@ impl Conversation for Reader {
 
     fn phase(&self) -> Phase {
         self.phase
+    }
+
+    fn finder(&self) -> Option<&'static str> {
+        Some(FINDER)
     }
 
     fn ended(&mut self, _end: &ProcessEnd<'_>, _step: &mut Step) {}

@@ -17,7 +17,7 @@ const READING: [&str; 4] = ["read_file", "list_dir", "grep", "todo_write"];
 const OF_SERVERS: [&str; 2] = [SEARCH, USE];
 
 /// Finds tools of servers by words.
-const SEARCH: &str = "search_tool";
+pub(super) const SEARCH: &str = "search_tool";
 /// Calls a tool of a server.
 const USE: &str = "use_tool";
 

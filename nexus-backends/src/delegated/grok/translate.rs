@@ -420,6 +420,10 @@ impl GrokConversation {
 impl Conversation for GrokConversation {
     fn open(&mut self, _step: &mut Step) {}
 
+    fn finder(&self) -> Option<&'static str> {
+        Some(tools::SEARCH)
+    }
+
     fn line(&mut self, line: &[u8], step: &mut Step) {
         let kind = read::<wire::Head>(line).map(|head| head.kind);
         let is_known = kind.as_deref().and_then(|kind| self.known_line(kind, line, step)).is_some();
