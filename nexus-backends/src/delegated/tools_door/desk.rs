@@ -9,15 +9,10 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::future::abortable;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::{
-    Request, StatusCode,
-    body::{Body as _, Incoming},
-    header::HeaderValue,
-    http::request::Parts,
-};
+use http_body_util::BodyExt as _;
+use hyper::{Request, StatusCode, body::Incoming, header::HeaderValue, http::request::Parts};
 use nexus_core::{CallId, Session, SessionToken, ToolResult};
 use rmcp::model::{ErrorData, RequestId};
 use serde_json::{Value, json};
@@ -31,14 +26,12 @@ use super::{
     connections::{MAX_KNOWN, Seat},
     knock::{MAX_BODY_BYTES, Refusal, SESSION_HEADER, VERSION_HEADER, Wish, identify, only, wish},
     record::CallRecord,
+    room::{Held, Room, TooMuch, read_bytes},
     wire::{self, Called, Message},
 };
 
-/// How long a body may take to come. Source: our own choice: a program on this machine needs none.
+/// How long a body may take to come, and to find room. Source: our own choice: a program on this machine needs none.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// How much of bodies is held at once, in bytes. Source: our own bound.
-const MAX_HELD_BYTES: usize = 4 * MAX_BODY_BYTES;
 
 /// Answers the requests of a session's programs.
 pub(super) struct Desk {
@@ -47,7 +40,7 @@ pub(super) struct Desk {
     record: Arc<CallRecord>,
     clients: Mutex<Clients>,
     seats: Arc<Semaphore>,
-    bodies: Semaphore,
+    room: Room,
     calls: AtomicU64,
 }
 
@@ -59,7 +52,7 @@ impl Desk {
             record: Arc::default(),
             clients: Mutex::default(),
             seats: Arc::new(Semaphore::new(MAX_KNOWN)),
-            bodies: Semaphore::new(MAX_HELD_BYTES),
+            room: Room::new(),
             calls: AtomicU64::new(1),
         }
     }
@@ -95,21 +88,30 @@ impl Desk {
         match wish(&head, self.address)? {
             Wish::End => Ok(self.end_client(&head)),
             Wish::Message => {
-                let message = self.read(body).await?;
-                Ok(self.message(&head, message, token))
+                let (message, held) = self.read(body).await?;
+                Ok(self.message(&head, message, held, token))
             }
         }
     }
 
-    /// Reads a body, if there is room for it.
-    async fn read(&self, body: Incoming) -> Result<Result<Message, wire::Unreadable>, Refusal> {
-        let most = body.size_hint().upper().unwrap_or(u64::MAX).min(MAX_BODY_BYTES as u64);
+    /// Reads a body, as far as there is room for it. The room is the message's for as long as it is held.
+    async fn read(&self, mut body: Incoming) -> Result<(Result<Message, wire::Unreadable>, Held), Refusal> {
+        let too_large = |TooMuch| Refusal::TooLarge;
         let read = async {
-            let _room = self.bodies.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;
-            let whole = Limited::new(body, MAX_BODY_BYTES).collect().await.map_err(|error| {
-                if error.is::<LengthLimitError>() { Refusal::TooLarge } else { Refusal::Unread }
-            })?;
-            Ok(Message::read(&whole.to_bytes()))
+            let mut held = self.room.hold();
+            let mut whole = BytesMut::new();
+            while let Some(frame) = body.frame().await {
+                // Trailers say nothing that is asked for.
+                let Ok(piece) = frame.map_err(|_broken| Refusal::Unread)?.into_data() else { continue };
+                let bytes = whole.len() + piece.len();
+                if bytes > MAX_BODY_BYTES {
+                    return Err(Refusal::TooLarge);
+                }
+                held.grow_to(bytes).await.map_err(too_large)?;
+                whole.extend_from_slice(&piece);
+            }
+            held.grow_to(read_bytes(&whole)).await.map_err(too_large)?;
+            Ok((Message::read(&whole), held))
         };
         tokio::time::timeout(BODY_TIMEOUT, read).await.unwrap_or(Err(Refusal::Unread))
     }
@@ -118,6 +120,7 @@ impl Desk {
         self: &Arc<Self>,
         head: &Parts,
         message: Result<Message, wire::Unreadable>,
+        held: Held,
         token: SessionToken,
     ) -> Answer {
         match message {
@@ -132,7 +135,7 @@ impl Desk {
                 "tools/call" => match (self.client(head), Called::read(params)) {
                     (Err(stranger), _) => stranger.answer(Some(id)),
                     (_, Err(error)) => answer::error(StatusCode::OK, Some(id), error),
-                    (Ok(client), Ok(called)) => self.call(client, id, called, token),
+                    (Ok(client), Ok(called)) => self.call(client, id, (called, held), token),
                 },
                 _ => answer::error(StatusCode::OK, Some(id), wire::unknown_method()),
             },
@@ -189,7 +192,13 @@ impl Desk {
     }
 
     /// Has a call decided on and answered. Dropping the answer drops the tool that runs.
-    fn call(self: &Arc<Self>, client: Uuid, id: RequestId, called: Called, token: SessionToken) -> Answer {
+    fn call(
+        self: &Arc<Self>,
+        client: Uuid,
+        id: RequestId,
+        (called, held): (Called, Held),
+        token: SessionToken,
+    ) -> Answer {
         let call = CallId::new(format!("mcp-{}", self.calls.fetch_add(1, Ordering::Relaxed)));
         let (answered, end) = abortable(Arc::clone(self).pass(call, called, token));
         if !self.clients().call_begins(client, &id, end) {
@@ -198,6 +207,7 @@ impl Desk {
         }
         let under_way = UnderWay { desk: Arc::clone(self), client, id };
         answer::once_there(async move {
+            let _held = held;
             let result = answered.await.ok()?;
             Some(under_way.answer(result))
         })
@@ -207,6 +217,8 @@ impl Desk {
     async fn pass(self: Arc<Self>, call: CallId, called: Called, token: SessionToken) -> ToolResult {
         let Called { tool, arguments } = called;
         let decided = self.session.authorize(&token, &tool, &arguments);
+        // The tool has its own.
+        drop(arguments);
         self.record.decided();
         match decided {
             Ok(permit) => {

@@ -10,7 +10,7 @@ use nexus_core::{Session, SessionToken};
 use super::address::Address;
 
 /// Largest body of a request, in bytes. Source: our own bound; arguments of a call are written by a model.
-pub(super) const MAX_BODY_BYTES: usize = 16 << 20;
+pub(super) const MAX_BODY_BYTES: usize = 4 << 20;
 
 /// Names the client's MCP session.
 pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");

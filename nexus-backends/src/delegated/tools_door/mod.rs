@@ -45,6 +45,7 @@ mod connections;
 mod desk;
 mod knock;
 mod record;
+mod room;
 mod wire;
 
 use std::{convert::Infallible, fmt, io, net::Ipv4Addr, sync::Arc, time::Duration};
@@ -88,7 +89,7 @@ impl ToolsDoor {
         let listener = socket.listen(BACKLOG)?;
         let address = Address::new(listener.local_addr()?.port());
         let desk = Arc::new(Desk::new(session, address));
-        Ok(Self { listener, address, desk, connections: Connections::default() })
+        Ok(Self { listener, address, desk, connections: Connections::new() })
     }
 
     /// Where the tools are served, such as `http://127.0.0.1:40123/mcp`.
