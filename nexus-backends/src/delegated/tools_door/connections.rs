@@ -13,6 +13,7 @@ use std::{
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
+use rustix::process::{Resource, getrlimit};
 use tokio::{
     net::TcpStream,
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
@@ -21,24 +22,35 @@ use tokio::{
 
 use super::desk::Desk;
 
-/// How many strangers may be connected at once. Source: our own bound; a turn's programs are few.
-const MAX_STRANGERS: usize = 64;
+/// How many strangers may be connected at once, where the process may hold so many descriptors. Source: our own bound, of
+/// which few are a turn's programs: the more strangers there is room for, the sooner newcomers are taken in a flood.
+const MAX_STRANGERS: usize = 1024;
+/// How many strangers may be connected at once at the least.
+const MIN_STRANGERS: usize = 64;
+/// One of so many descriptors of the process strangers may hold: it needs them for other things. Source: our own choice.
+const DESCRIPTORS_PER_STRANGER: u64 = 8;
 /// How long a stranger may take for its request. Source: our own choice: a program on this machine needs none.
 const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a stranger is left alone even if others wait. Source: our own choice, above what a program on a busy
 /// machine takes from connecting to writing.
 const STRANGER_GRACE: Duration = Duration::from_millis(100);
+/// How long a stranger is left alone in a flood. Source: our own choice: most programs write before they are taken.
+const FLOOD_GRACE: Duration = Duration::from_millis(20);
+/// How long it is a flood after a stranger had to go. Source: our own choice.
+const FLOOD: Duration = Duration::from_secs(1);
 /// Largest head of a request, in bytes. Source: our own bound; a client's has a few hundred.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 /// Most connections that have shown the token. Source: our own bound; one call under way takes one.
 pub(super) const MAX_KNOWN: usize = 128;
 
 /// The connections to a door.
-#[derive(Default)]
 pub(super) struct Connections {
     open: FuturesUnordered<BoxFuture<'static, ()>>,
     /// Those that were strangers when last looked at, the oldest first.
     strangers: VecDeque<Weak<Seat>>,
+    most_strangers: usize,
+    /// When a stranger last had to go for others.
+    sent_off: Option<Instant>,
     /// Until when no other is taken.
     rests_until: Option<Instant>,
 }
@@ -79,6 +91,16 @@ impl Seat {
 }
 
 impl Connections {
+    pub(super) fn new() -> Self {
+        Self {
+            open: FuturesUnordered::new(),
+            strangers: VecDeque::new(),
+            most_strangers: most_strangers(getrlimit(Resource::Nofile).current),
+            sent_off: None,
+            rests_until: None,
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
@@ -102,18 +124,21 @@ impl Connections {
             return Some(left);
         }
         self.rests_until = None;
-        if self.strangers.len() < MAX_STRANGERS {
+        if self.strangers.len() < self.most_strangers {
             return None;
         }
         self.strangers.retain(|seat| seat.upgrade().is_some_and(|seat| !seat.is_known()));
-        if self.strangers.len() < MAX_STRANGERS {
+        if self.strangers.len() < self.most_strangers {
             return None;
         }
         let oldest = self.strangers.front().and_then(Weak::upgrade)?;
-        let left = (oldest.since + STRANGER_GRACE).saturating_duration_since(now);
+        let is_flood = self.sent_off.is_some_and(|last| now.saturating_duration_since(last) < FLOOD);
+        let grace = if is_flood { FLOOD_GRACE } else { STRANGER_GRACE };
+        let left = (oldest.since + grace).saturating_duration_since(now);
         if !left.is_zero() {
             return Some(left);
         }
+        self.sent_off = Some(now);
         oldest.end.notify_one();
         self.strangers.pop_front();
         None
@@ -138,5 +163,22 @@ impl Connections {
                 () = seat.overstayed() => {}
             }
         }));
+    }
+}
+
+/// How many strangers may be connected at once, where the process may hold so many descriptors.
+fn most_strangers(descriptors: Option<u64>) -> usize {
+    let share = descriptors.unwrap_or(u64::MAX) / DESCRIPTORS_PER_STRANGER;
+    usize::try_from(share).unwrap_or(usize::MAX).clamp(MIN_STRANGERS, MAX_STRANGERS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_leave_the_process_its_descriptors() {
+        let most = [Some(0), Some(256), Some(1024), Some(1 << 20), None].map(most_strangers);
+        assert_eq!(most, [MIN_STRANGERS, MIN_STRANGERS, 128, MAX_STRANGERS, MAX_STRANGERS]);
     }
 }
