@@ -1,8 +1,8 @@
 //! An imitation of `codex app-server` 0.169.0, as `codex-cli` drives it.
 //!
-//! It knows `initialize`, `thread/start`, `thread/resume`, `mcpServerStatus/list`, `turn/start` and `turn/interrupt`,
-//! the fences by their names, MCP servers, the record of a conversation, and the bundled list of models. Source: its recordings, and
-//! experiments.
+//! It knows `initialize`, `config/read`, `thread/start`, `thread/resume`, `mcpServerStatus/list`, `turn/start` and
+//! `turn/interrupt`, the fences by their names, MCP servers, the record of a conversation, and the bundled list of
+//! models. Source: its recordings, and experiments.
 
 mod servers;
 mod session;
@@ -77,6 +77,9 @@ impl Codex {
                         stage.line(&json!({ "error": { "code": -32600, "message": message }, "id": id }));
                     }
                 },
+                Some("config/read") => {
+                    stage.line(&json!({ "id": id, "result": { "config": self.config.whole, "origins": {} } }));
+                }
                 Some("mcpServerStatus/list") => {
                     stage.line(&json!({ "id": id, "result": self.servers.list() }));
                 }
