@@ -446,6 +446,25 @@ async fn what_a_model_says_without_its_tools_is_not_believed() {
     assert!(!ran.events.iter().any(|event| matches!(event, TurnEvent::TextDelta(_))));
 }
 
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn a_program_that_did_something_without_the_tools_is_not_started_again() {
+    let stage = without_a_server("rm -f \"$GROK_HOME\"/hooks/forget.json");
+    let marks = stage.path("work/marks");
+    let mark = || ToolCall::shell(format!("echo x >> '{}'; sleep 1", marks.display()));
+    stage.sim.set_scenario((0..9).map(|_| Reply::call(mark())).collect::<Vec<_>>());
+    let tools = Noting::new(&["look_up"], "a bird");
+    let request =
+        TurnRequest::new("Go.").in_directory(stage.path("work")).with_tool_access(ToolAccess::Unrestricted);
+    let error = stage.run_for(request, tools.host()).await.outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ToolsUnavailable, "{error:?}");
+    let partial = error.partial();
+    assert_eq!((partial.effects, partial.tool_calls.len()), (Effects::Wrote, 1), "{:?}", partial.tool_calls);
+    assert_eq!(stage.calls().len(), 1);
+    let marked = std::fs::read_to_string(marks).unwrap_or_default();
+    assert!(marked.lines().count() <= 1, "{marked}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the real CLI; run by .ci/run"]
 async fn the_tools_are_reached_past_any_proxy() {

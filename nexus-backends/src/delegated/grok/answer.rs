@@ -29,6 +29,11 @@ pub(super) fn of_call(update: &wire::ToolCallUpdate, succeeded: bool) -> (ToolCa
     (status, output)
 }
 
+/// Whether a server answered, so that its tool was really called.
+pub(super) fn is_of_a_server(update: &wire::ToolCallUpdate) -> bool {
+    update.raw_output.get("type").is_some_and(|kind| kind == "MCP")
+}
+
 /// What a tool answered: the text shown, else what the harness holds of it.
 fn tool_output(update: &wire::ToolCallUpdate) -> Vec<ToolContent> {
     let text_of = |part: &Value| part.pointer("/content/text").and_then(Value::as_str).map(ToolContent::text);

@@ -21,7 +21,7 @@ use nexus_core::ToolDefinition;
 use crate::delegated::caller_tools::{CallerTools, SERVER};
 
 /// What stands between the server's name and the tool's.
-const SEPARATOR: &str = "__";
+pub(super) const SEPARATOR: &str = "__";
 
 /// Longest name of a tool, the server's included, in bytes.
 const LONGEST_NAME_BYTES: usize = 256;

@@ -137,19 +137,21 @@ fn as_sent(arguments: Value) -> Value {
     if object.is_object() { object } else { Value::Null }
 }
 
-/// What a call of a tool of the harness with `input` may change, by the kind that the CLI reports.
-pub(super) fn effects(access: ToolAccess, name: &str, kind: Option<&str>, input: &Value) -> Effects {
+/// Whether a call by this name is one of a server's tool, or may be.
+pub(super) fn is_of_a_server(name: &str) -> bool {
+    name == USE || name.contains(server::SEPARATOR)
+}
+
+/// What a call of a tool of the harness may change, by the kind that the CLI reports.
+pub(super) fn effects(access: ToolAccess, name: &str, kind: Option<&str>) -> Effects {
     match (access, kind) {
         // It finds tools, and is none.
         _ if name == SEARCH => Effects::None,
-        // There is nothing that could be done: the call is answered with an error.
-        (ToolAccess::ScopedOnly, _) => Effects::None,
+        // There should be nothing that could be done; what the call comes to, its end says.
+        (ToolAccess::ScopedOnly, _) => Effects::Unknown,
+        // A tool that a file names, or one of a server that is not the caller's.
+        _ if is_of_a_server(name) => Effects::Unknown,
         (_, Some("read" | "list" | "search")) => Effects::Read,
-        // Only a file can say which tool of the caller's is meant, and we not know.
-        _ if name == USE => match input.get("file") {
-            Some(_) => Effects::Unknown,
-            None => Effects::None,
-        },
         (ToolAccess::ReadOnly, _) => Effects::Read,
         (_, Some("execute" | "write" | "edit" | "delete" | "move")) => Effects::Wrote,
         _ if matches!(name, "todo_write" | "enter_plan_mode" | "exit_plan_mode") => Effects::None,
@@ -209,6 +211,18 @@ mod tests {
             assert_eq!(excess("other__noon", Some(&callers)).as_deref(), Some("other__noon"));
             assert_eq!(excess("nexus__noon", None).as_deref(), Some("search_tool"));
         }
+    }
+
+    #[test]
+    fn what_another_server_does_is_unknown_at_every_level() {
+        for access in ToolAccess::ALL {
+            assert_eq!(effects(access, "search_tool", None), Effects::None);
+            for name in ["use_tool", "left__leak"] {
+                assert_eq!(effects(access, name, Some("read")), Effects::Unknown, "{access:?} {name}");
+            }
+        }
+        assert_eq!(effects(ToolAccess::ReadOnly, "grep", Some("search")), Effects::Read);
+        assert_eq!(effects(ToolAccess::ScopedOnly, "grep", Some("search")), Effects::Unknown);
     }
 
     #[test]

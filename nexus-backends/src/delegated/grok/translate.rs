@@ -110,6 +110,23 @@ struct Call {
     is_running: bool,
     /// What was asked for, if it is a tool of the caller's.
     callers: Option<CallersCall>,
+    /// What was asked for, if the call is not told before it is known whether it was refused.
+    held: Option<Held>,
+}
+
+/// A call of which the end says whether anything may have changed.
+#[derive(Debug)]
+struct Held {
+    name: String,
+    arguments: Value,
+}
+
+impl Held {
+    /// Tells the beginning of the call.
+    fn tell(self, call: &CallId, effects: Effects, step: &mut Step) {
+        step.event(ToolCallStarted::new(call.clone(), self.name, ToolOrigin::Harness, effects));
+        step.event(ToolCallArguments::new(call.clone(), self.arguments));
+    }
 }
 
 /// The line that the turn ended with.
@@ -173,7 +190,10 @@ impl GrokConversation {
         if matches!(kind, "text" | "thought" | "tool_call" | "usage")
             && let Some(failure) = self.unready()
         {
-            // Whatever the model says, it says without the tools that it should have.
+            // Whatever the model says, it says without the tools that it should have; what it does, it does.
+            if kind == "tool_call" {
+                self.tool_call(read(line)?, step);
+            }
             step.failed_and_stops(failure);
             return Some(());
         }
@@ -306,7 +326,7 @@ impl GrokConversation {
             }
             None if is_hosted => (name, ToolOrigin::Hosted, Effects::Read),
             None => {
-                let effects = tools::effects(self.access, &name, call.kind.as_deref(), &call.raw_input);
+                let effects = tools::effects(self.access, &name, call.kind.as_deref());
                 (name, ToolOrigin::Harness, effects)
             }
         };
@@ -316,9 +336,18 @@ impl GrokConversation {
             self.tools_running.began(&call.tool_call_id);
         }
         let arguments = callers.as_ref().map_or(call.raw_input, |callers| callers.arguments.clone());
-        step.event(ToolCallStarted::new(id.clone(), name, origin, effects));
-        step.event(ToolCallArguments::new(id.clone(), arguments));
-        self.calls.push(Call { vendor_id: call.tool_call_id, id, is_running: true, callers });
+        // There should be nothing that could be called so: the CLI refuses it, unless it has more than it was told to.
+        let is_held = (self.access == ToolAccess::ScopedOnly || tools::is_of_a_server(&name))
+            && origin == ToolOrigin::Harness
+            && effects == Effects::Unknown;
+        let held = if is_held {
+            Some(Held { name, arguments })
+        } else {
+            step.event(ToolCallStarted::new(id.clone(), name, origin, effects));
+            step.event(ToolCallArguments::new(id.clone(), arguments));
+            None
+        };
+        self.calls.push(Call { vendor_id: call.tool_call_id, id, is_running: true, callers, held });
         self.phase = Phase::Tool;
     }
 
@@ -333,9 +362,14 @@ impl GrokConversation {
         let Some(call) = running else { return };
         call.is_running = false;
         self.tools_running.ended(&call.vendor_id);
+        if let Some(held) = call.held.take() {
+            let was_refused = !succeeded && !answer::is_of_a_server(update);
+            held.tell(&call.id, if was_refused { Effects::None } else { Effects::Unknown }, step);
+        }
         let (mut status, mut output) = answer::of_call(update, succeeded);
         if let Some((callers, asked)) = self.callers.as_ref().zip(call.callers.as_ref()) {
-            if !succeeded && callers.was_denied(&asked.name, &asked.arguments) {
+            let is_out_of_scope = !callers.definitions().iter().any(|tool| tool.name == asked.name);
+            if !succeeded && (is_out_of_scope || callers.was_denied(&asked.name, &asked.arguments)) {
                 status = ToolCallStatus::Denied;
             }
             output = answer::with_pictures(output);
@@ -448,6 +482,11 @@ impl Conversation for GrokConversation {
     }
 
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
+        for call in &mut self.calls {
+            if let Some(held) = call.held.take() {
+                held.tell(&call.id, Effects::Unknown, step);
+            }
+        }
         let session = self.session.take();
         let folder = session
             .as_ref()

@@ -142,6 +142,39 @@ fn nothing_is_believed_before_every_tool_of_the_callers_is_there() {
 }
 
 #[test]
+fn what_runs_before_the_stop_is_on_record() {
+    let half = br#"{"type":"available_commands","tools":["search_tool","use_tool","nexus__noon"]}"#;
+    let run = run_with_callers(&[
+        half,
+        br#"{"type":"tool_call","toolCallId":"1","toolName":"run_terminal_command","kind":"execute","rawInput":{"command":"date"}}"#,
+    ]);
+    assert_eq!(failure_of(&run).0, ErrorKind::ToolsUnavailable);
+    let [call] = run.recorder.tool_calls() else { panic!("{:?}", run.recorder.tool_calls()) };
+    assert_eq!((call.name.as_str(), call.status), ("run_terminal_command", ToolCallStatus::Unfinished));
+    assert_eq!(run.recorder.effects(), Effects::Unknown, "so the process is not started again");
+}
+
+#[test]
+fn a_call_of_another_servers_tool_may_have_changed_anything_unless_it_was_refused() {
+    let effects = |end: Option<&[u8]>| {
+        let call = br#"{"type":"tool_call","toolCallId":"1","toolName":"use_tool","kind":"use_tool","rawInput":{"tool_name":"left__leak","tool_input":{}}}"#;
+        let lines: Vec<&[u8]> = [READY, call].into_iter().chain(end).collect();
+        let run = run_with_callers(&lines);
+        let [call] = run.recorder.tool_calls() else { panic!("{:?}", run.recorder.tool_calls()) };
+        assert_eq!((call.name.as_str(), call.origin), ("use_tool", ToolOrigin::Harness));
+        assert!(call.arguments.is_some());
+        run.recorder.effects()
+    };
+    let refused = br#"{"type":"tool_call_update","toolCallId":"1","status":"failed","content":[{"content":{"text":"Tool not found: left__leak"}}]}"#;
+    assert_eq!(effects(Some(refused)), Effects::None);
+    let done = br#"{"type":"tool_call_update","toolCallId":"1","status":"completed","content":[],"rawOutput":{"type":"MCP","output":{"OkayOutput":"x"}}}"#;
+    assert_eq!(effects(Some(done)), Effects::Unknown);
+    let failed = br#"{"type":"tool_call_update","toolCallId":"1","status":"failed","content":[],"rawOutput":{"type":"MCP","output":{"Error":"x"},"is_error":true}}"#;
+    assert_eq!(effects(Some(failed)), Effects::Unknown, "the server was asked");
+    assert_eq!(effects(None), Effects::Unknown, "nobody knows");
+}
+
+#[test]
 fn a_prompt_that_was_stopped_names_the_tools_that_it_was_held_back_for() {
     let (kind, reason) = failure_of(&run_with_callers(&[br#"{"type":"end","stopReason":"cancelled"}"#]));
     assert_eq!(kind, ErrorKind::ToolsUnavailable);
@@ -185,7 +218,7 @@ fn a_call_is_the_callers_however_it_was_made() {
         ("search_tool", harness, Effects::None, Some(json!({ "query": "noon" })), ToolCallStatus::Succeeded),
         ("noon", caller, Effects::Read, Some(json!({ "at": 1 })), ToolCallStatus::Succeeded),
         ("midnight", caller, Effects::Read, Some(json!({ "at": 2 })), ToolCallStatus::Failed),
-        ("secret", caller, Effects::None, Some(json!({})), ToolCallStatus::Failed),
+        ("secret", caller, Effects::None, Some(json!({})), ToolCallStatus::Denied),
     ];
     assert_eq!(told, expected);
     let picture = ToolContent::Image { media_type: "image/png".into(), data: "AAAA".into() };
