@@ -18,7 +18,8 @@ fn session(tool_calls: impl Into<Option<u32>>) -> (Arc<Session>, Arc<Mutex<Vec<S
     let asked = Arc::new(Mutex::new(Vec::new()));
     let tool = |name: &'static str| {
         let asked = Arc::clone(&asked);
-        let schema = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
+        let takes = json!({ "n": { "type": "integer" }, "to": { "type": "string" } });
+        let schema = json!({ "type": "object", "properties": takes });
         Tool::with_schema(name, "Writes down that it was asked.", schema, move |arguments: Value| {
             asked.lock().unwrap().push(format!("{name} {arguments}"));
             async { "done" }
