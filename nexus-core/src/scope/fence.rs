@@ -4,16 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::{
     PathAccess, PathDenial, PathRule, ScopeError,
-    path_rule::shell_shorthand,
-    path_walk::{Identity, Kind, Spot, Walked, walk},
+    path_spelling::{shell_shorthand, spelling},
+    path_walk::{Identity, Kind, Walked, walk},
     rule_set::RuleSet,
+    spot::Spot,
 };
-
-/// Longest path, in bytes. Source: `PATH_MAX` of Linux, which counts the NUL.
-const MAX_PATH_BYTES: usize = 4095;
-
-/// Longest name in a path, in bytes. Source: `NAME_MAX` of Linux.
-const MAX_NAME_BYTES: usize = 255;
 
 /// Most entries that are looked through for what must not be touched, when a whole folder is to be written. Source: our
 /// own bound.
@@ -265,53 +260,4 @@ fn holds_protected(rule: &PathRule) -> String {
         "something in it must not be touched (rule {rule:?}); name what is to be written",
         rule = rule.as_str()
     )
-}
-
-/// What can be said of a path by its spelling alone.
-fn spelling(path: &str) -> Result<(), String> {
-    if path.is_empty() {
-        return Err("it is empty; `.` is the root".to_owned());
-    }
-    if path.contains('\0') {
-        return Err("it has a NUL byte in it".to_owned());
-    }
-    if path.len() > MAX_PATH_BYTES {
-        return Err(format!("it is longer than {MAX_PATH_BYTES} bytes"));
-    }
-    if path.split(std::path::is_separator).any(|name| name.len() > MAX_NAME_BYTES) {
-        return Err(format!("a name in it is longer than {MAX_NAME_BYTES} bytes"));
-    }
-    if cfg!(windows) && path.split(std::path::is_separator).any(is_special_on_windows) {
-        return Err("a name in it means something else to the system".to_owned());
-    }
-    Ok(())
-}
-
-/// Whether Windows takes a name for something else than the file so named: a device, a stream, another name.
-/// Source: "Naming Files, Paths, and Namespaces" of its documentation.
-fn is_special_on_windows(name: &str) -> bool {
-    let is_drive = name.len() == 2 && name.ends_with(':');
-    let stem = name.split('.').next().unwrap_or(name).trim_end().to_ascii_uppercase();
-    let is_device = matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$")
-        || stem
-            .strip_prefix("COM")
-            .or(stem.strip_prefix("LPT"))
-            .is_some_and(|rest| rest.chars().count() == 1);
-    let trimmed = !matches!(name, "." | "..") && name.ends_with(['.', ' ']);
-    (name.contains(':') && !is_drive) || is_device || trimmed
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_windows_reads_otherwise_are_told() {
-        for name in ["CON", "nul.txt", "com1", "LPT9.log", "a:b", "file::$DATA", "dot.", "space ", "aux .c"] {
-            assert!(is_special_on_windows(name), "{name}");
-        }
-        for name in ["C:", ".", "..", "console", "a.txt", "com10", ".env", "nullable"] {
-            assert!(!is_special_on_windows(name), "{name}");
-        }
-    }
 }

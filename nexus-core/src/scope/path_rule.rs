@@ -10,7 +10,7 @@ use std::{
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 
-use super::path_key::folded;
+use super::{path_key::folded, path_spelling::shell_shorthand};
 
 /// Longest rule, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 1024;
@@ -32,8 +32,9 @@ const ESCAPE: char = '\\';
 /// | `**/private/**` | `**` stands for any number of folders, also outside of the root |
 ///
 /// `?` is one character, `[ab]` one of several, `{a,b}` one of several texts, and `\` takes the meaning from the
-/// next character, and makes a glob of a rule, too. On Windows it parts names, as `/` does, and takes no meaning away in
-/// a rule without the others. Neither `~` nor `$HOME` stands for a folder: rules that begin so are refused. A glob that does not begin with `/` is not held against the name of the root, nor against those above it.
+/// next character, and makes a glob of a rule, too; on Windows, where it parts names, it does neither in a rule without
+/// the others. Neither `~` nor `$HOME` stands for a folder: rules that begin so are refused. A glob that does not begin
+/// with `/` is not held against the name of the root, nor against those above it.
 /// A rule errs to denial: it holds for every spelling that some file system takes for the same name,
 /// as of case and of Unicode forms; and a rule that reads as a glob holds for the path that is spelt like it, too.
 ///
@@ -124,21 +125,6 @@ fn glob_of_characters(glob: &str) -> Result<String, String> {
         }
     }
     Ok(found)
-}
-
-/// What is wrong with a path that begins as a shell would have it, and would mean another place here.
-pub(super) fn shell_shorthand(path: &str) -> Option<String> {
-    let first = path.split(std::path::is_separator).next().unwrap_or_default();
-    let is_variable = |name: &str| {
-        let mut bytes = name.bytes();
-        bytes.next().is_some_and(|byte| byte.is_ascii_uppercase() || byte == b'_')
-            && bytes.all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
-    };
-    let stands_for_another =
-        first == "~" || first.starts_with("${") || first.strip_prefix('$').is_some_and(is_variable);
-    stands_for_another.then(|| {
-        format!("begins with {first:?}, which stands for nothing here; write the path it leads to, or \"./{first}\" if it is a name")
-    })
 }
 
 impl FromStr for PathRule {

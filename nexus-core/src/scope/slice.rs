@@ -4,11 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    ScopeError,
-    fence::Fence,
-    path_walk::{Spot, walk},
-};
+use super::{ScopeError, fence::Fence, path_walk::walk, spot::Spot};
 
 /// What one of several participants may write: paths, under a name for errors.
 #[non_exhaustive]
