@@ -54,7 +54,12 @@ fn player(name: &str) -> Player {
              cp '{rollout}' \"$CODEX_HOME/sessions/2026/11/21/rollout-2026-11-21T00-00-00-{thread}.jsonl\"\n"
         ));
     }
-    script.push_str(&format!("cat '{FOLDER}/{name}.jsonl'\ncat > /dev/null"));
+    // What is asked for beside the turn was not recorded: nothing is configured, and nothing connected.
+    script.push_str(&format!(
+        r#"sed -e '/^{{"id":1,/a {{"id":"configuration","result":{{"config":{{}}}}}}' \
+            -e '/^{{"id":[0-9]*,"result":{{"thread":/a {{"id":"servers","result":{{"data":[]}}}}' '{FOLDER}/{name}.jsonl'
+cat > /dev/null"#
+    ));
     let settings = json!({ "credential": { "env": "TOKEN" } });
     Player::new(&CodexCli, "codex-cli 0.169.0", settings, &script)
 }

@@ -372,3 +372,75 @@ async fn the_tools_are_reached_past_any_proxy() {
     assert_eq!(ran.result().text, "Five.");
     assert!(proxy.accept().is_err(), "the proxy was asked");
 }
+
+/// A program before which the machine's administrator wrote this into the file `name` of `/etc/codex`. Needs root.
+fn administered(stage: Stage, name: &str, configuration: &str) -> Stage {
+    let file = stage.write("administered.toml", configuration);
+    let real = std::env::var("NEXUS_REAL_CODEX").unwrap();
+    let script = format!(
+        "#!/bin/sh\nexec unshare --mount sh -c 'mount -t tmpfs none /mnt && mkdir /mnt/upper /mnt/work &&\n\
+         mount -t overlay none -o lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work /etc &&\n\
+         mkdir -p /etc/codex && cp {} /etc/codex/{name} && exec {real} \"$@\"' sh \"$@\"\n",
+        file.display(),
+    );
+    let script = stage.write("administered", &script);
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    stage.with("executable", json!(script))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn a_server_of_the_machines_is_neither_started_nor_offered_at_any_level() {
+    for (access, name) in ToolAccess::ALL
+        .into_iter()
+        .flat_map(|access| ["config.toml", "managed_config.toml"].map(|name| (access, name)))
+    {
+        for has_tools in [true, false] {
+            let stage = Stage::new(Scenario::new([
+                Reply::call(ToolCall::namespaced("mcp__left", "leak", json!({}))),
+                Reply::text("Done."),
+            ]));
+            let (program, started) = (stage.path("administered"), stage.path("started"));
+            let server =
+                stage.write("left", &format!("#!/bin/sh\necho > '{}'\ncat > /dev/null\n", started.display()));
+            let configuration = format!(
+                "[mcp_servers.left]\ncommand = \"/bin/sh\"\nargs = [{:?}]\nstartup_timeout_sec = 5\n",
+                server.display().to_string(),
+            );
+            let stage = administered(stage, name, &configuration);
+            let mut control = std::process::Command::new(program);
+            let home = stage.path("home");
+            let listed = control.args(["mcp", "list"]).env("HOME", &home).env_remove("CODEX_HOME").output();
+            let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+            assert!(listed.contains("left"), "by itself the program would have it: {listed}");
+
+            let host = if has_tools {
+                TurnHost::new().with_session(adder(&Deeds::default(), &stage))
+            } else {
+                TurnHost::new()
+            };
+            let request = TurnRequest::new("Go.").with_model("gpt-5.5").with_tool_access(access);
+            let ran = stage.run_in(request, host).await;
+            assert_eq!(ran.result().text, "Done.", "{access:?} {name}");
+            assert!(!started.exists(), "{access:?} {name}");
+            let offered = offered(&stage);
+            assert!(!offered.iter().any(|tool| tool.contains("left")), "{access:?} {name}: {offered:?}");
+            if access == ToolAccess::ScopedOnly && !has_tools {
+                assert_eq!(offered, Vec::<String>::new(), "{name}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn the_programs_helpers_asked_for_the_callers_server_by_name_change_nothing() {
+    let asks = |name: &str| ToolCall::function(name, json!({ "server": "nexus" }));
+    let calls = [asks("list_mcp_resources"), asks("list_mcp_resource_templates")];
+    let stage = Stage::new(Scenario::new([Reply::calls(calls), Reply::text("Nothing.")]));
+    let host = TurnHost::new().with_session(adder(&Deeds::default(), &stage));
+    let ran = stage.run_in(TurnRequest::new("List.").with_model("gpt-5.5"), host).await;
+    let calls = &ran.result().tool_calls;
+    assert!(calls.iter().all(|call| call.origin == ToolOrigin::Harness), "{calls:?}");
+    assert_eq!((calls.len(), ran.result().effects), (2, Effects::None), "{calls:?}");
+}

@@ -53,7 +53,7 @@ impl ItemCall {
                         Self::callers(own, id, &tool, arguments).ended(&status, output).denied_by(own)
                     }
                     None => {
-                        let is_helper = tools::is_helper(&server, &tool);
+                        let is_helper = tools::is_call_of_helper(&server, &tool);
                         let effects = if is_helper { Effects::None } else { Effects::Unknown };
                         let name = if is_helper { tool } else { format!("mcp__{server}__{tool}") };
                         Self::harness(id, &name, effects, arguments).ended(&status, output)
@@ -148,9 +148,11 @@ impl ItemCall {
 /// What a tool of the program's own may change, given the fence it runs in.
 pub(super) fn harness_effects(name: &str, access: ToolAccess) -> Effects {
     match (name, access) {
-        (_, ToolAccess::ScopedOnly) => Effects::None,
         ("view_image", _) => Effects::Read,
         ("sleep" | "update_plan" | "wait" | "wait_agent" | "spawn_agent" | "tool_search", _) => Effects::None,
+        (helper, _) if tools::is_helper(helper) => Effects::None,
+        // There should be nothing else.
+        (_, ToolAccess::ScopedOnly) => Effects::Unknown,
         (_, ToolAccess::ReadOnly) => Effects::Read,
         _ => Effects::Wrote,
     }
@@ -191,6 +193,15 @@ mod tests {
     fn a_command_in_a_read_only_fence_only_reads() {
         assert_eq!(harness_effects("exec_command", ToolAccess::ReadOnly), Effects::Read);
         assert_eq!(harness_effects("exec_command", ToolAccess::WorkspaceWrite), Effects::Wrote);
+    }
+
+    #[test]
+    fn where_only_the_callers_tools_should_be_another_may_have_changed_anything() {
+        assert_eq!(harness_effects("exec_command", ToolAccess::ScopedOnly), Effects::Unknown);
+        assert_eq!(harness_effects("update_plan", ToolAccess::ScopedOnly), Effects::None);
+        for helper in ["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"] {
+            assert_eq!(harness_effects(helper, ToolAccess::ScopedOnly), Effects::None);
+        }
     }
 
     #[test]

@@ -27,9 +27,17 @@
 //!
 //! In `ScopedOnly` nothing else is offered, but for three helpers that the program adds wherever there is a server:
 //! `list_mcp_resources`, `list_mcp_resource_templates` and `read_mcp_resource`. They reach that server alone, which has
-//! no resources. What the model calls all the same the program refuses by itself, so that it reaches nobody: it says
+//! no resources; a tool of the caller's may not bear one of these names, since its calls could not be told from theirs.
+//! What the model calls all the same the program refuses by itself, so that it reaches nobody: it says
 //! `unsupported call: exec_command`, `unsupported custom tool call: apply_patch`, and of a tool of the caller's that is
 //! out of scope `unsupported call: mcp__nexusNAME`.
+//!
+//! Whatever the home holds, the program also reads what whoever administers the machine wrote (`/etc/codex`), and of a
+//! trusted working directory `.codex/config.toml`. Servers of tools that these name are switched off when the
+//! conversation opens, at every level; one that is there all the same ends the turn before the prompt is sent, and is
+//! named. Nothing else of such a configuration is undone: an administrator may, for one, send what the program says to a
+//! provider of their own by the name of ours, have a program notified of the turn's end, or require a narrower fence,
+//! which the turn ends at.
 //!
 //! The program's own sandbox, as the levels ask for it, fences writing and the network, not reading. Logins of Nexus's
 //! own that lie in files (`$NEXUS_HOME/auth`) when the turn begins are denied to commands, patches and pictures in
@@ -242,6 +250,9 @@ impl Cli for Codex {
 
     async fn prepare(&self, plan: &TurnPlan, attempt: Attempt) -> Result<Prepared<AppServer>, Failure> {
         let request = &*plan.request;
+        if let Some(failure) = plan.tools.as_ref().and_then(tools::taken_names) {
+            return Err(failure);
+        }
         let executable = self.executable().map_err(program::not_installed)?;
         let home = plan.ledger.home().map_err(unwritable)?;
         let folders = Folders::below(home.path());

@@ -138,6 +138,9 @@ impl Record {
                 // It was answered, but not by the caller.
                 Some(_) if call.output.is_some() => (ToolOrigin::Caller, Effects::None),
                 Some(own) => (ToolOrigin::Caller, own.effects(&call.name)),
+                None if call.output.as_deref().is_some_and(tools::is_unsupported) => {
+                    (ToolOrigin::Harness, Effects::None)
+                }
                 None => (ToolOrigin::Harness, harness_effects(&call.name, setting.access)),
             };
             events.push(ToolCallStarted::new(id.clone(), &*call.name, origin, effects).into());

@@ -42,7 +42,9 @@ fn running() -> AppServer {
     server.open(&mut step);
     for line in [
         json!({ "id": 1, "result": { "userAgent": "x" } }),
+        json!({ "id": "configuration", "result": { "config": {} } }),
         json!({ "id": 2, "result": { "thread": { "id": THREAD }, "sandbox": { "type": "readOnly" } } }),
+        json!({ "id": "servers", "result": { "data": [] } }),
         json!({ "id": 3, "result": { "turn": { "id": "turn-1" } } }),
     ] {
         server.line(line.to_string().as_bytes(), &mut step);

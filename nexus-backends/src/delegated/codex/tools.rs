@@ -5,9 +5,9 @@
 //! give. Source: what codex 0.169.0 offers a loopback model with each of these keys.
 
 use nexus_core::{ErrorKind, ToolCallStatus};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::wire::{RpcError, ServerList};
+use super::wire::{ConfigRead, RpcError, ServerList, ServerStatus};
 use crate::delegated::caller_tools::{self, CallerTools, SERVER};
 use crate::turn::Failure;
 
@@ -30,8 +30,8 @@ const RESULT_TOKENS: u64 = 1 << 18;
 /// with codex 0.169.0, which allows 128 characters with the namespace.
 const MAX_NAME_CHARS: usize = 128 - NAMESPACE.len() - "__".len();
 
-/// What the program begins its refusal of a call with that it has no tool for.
-const UNSUPPORTED: &str = "unsupported call: ";
+/// What the program begins its refusal of a call with that it has no tool for: a function, or a tool of free text.
+const UNSUPPORTED: [&str; 2] = ["unsupported call: ", "unsupported custom tool call: "];
 
 /// What the configuration says about them.
 pub(super) fn configuration(tools: &CallerTools) -> Value {
@@ -75,18 +75,45 @@ fn plain(name: &str) -> String {
     name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
 }
 
-/// Why the turn cannot begin, by what the program says it has connected; `None` if every tool is there.
-pub(super) fn unready(tools: &CallerTools, listed: Result<Value, RpcError>) -> Option<Failure> {
-    let listed = match listed.map(serde_json::from_value::<ServerList>) {
-        Ok(Ok(listed)) => listed,
-        Ok(Err(error)) => {
-            return Some(
-                unavailable(tools, |_| false, "its list of servers cannot be read").with_source(error),
-            );
+/// What a conversation is opened with so that no server starts but the caller's: every other one that `read` names is
+/// switched off. `None` if there is none.
+pub(super) fn switched_off(tools: Option<&CallerTools>, read: Result<Value, RpcError>) -> Option<Value> {
+    // What cannot be read is not switched off, and then found connected.
+    let read = read.ok().and_then(|read| serde_json::from_value::<ConfigRead>(read).ok()).unwrap_or_default();
+    let names = read.config.mcp_servers.into_keys().filter(|name| !is_callers(tools, name));
+    let off: Map<_, _> = names.map(|name| (name, json!({ "enabled": false }))).collect();
+    (!off.is_empty()).then(|| json!({ "mcp_servers": off }))
+}
+
+/// Why the turn cannot begin, by what the program says it has connected; `None` if every tool of the caller's is there,
+/// and no other server.
+pub(super) fn unready(tools: Option<&CallerTools>, listed: Result<Value, RpcError>) -> Option<Failure> {
+    let unknown = |reason: &str| match tools {
+        Some(tools) => unavailable(tools, |_| false, reason),
+        None => {
+            let reason =
+                format!("codex does not say what servers it has connected: {reason}; nothing was sent");
+            Failure::new(ErrorKind::Unsupported, reason)
         }
-        Err(error) => return Some(unavailable(tools, |_| false, &error.message)),
     };
-    let server = listed.data.iter().find(|server| server.name == SERVER);
+    let listed = match listed.map(serde_json::from_value::<ServerList>) {
+        Ok(Ok(listed)) if listed.next_cursor.is_none() => listed.data,
+        Ok(Ok(_)) => return Some(unknown("its list of servers goes on")),
+        Ok(Err(error)) => return Some(unknown("its list of servers cannot be read").with_source(error)),
+        Err(error) => return Some(unknown(&error.message)),
+    };
+    let foreign: Vec<_> = listed.iter().filter(|server| is_foreign(tools, server)).collect();
+    if !foreign.is_empty() {
+        let names: Vec<_> = foreign.iter().map(|server| format!("{:?}", server.name)).collect();
+        let reason = format!(
+            "codex has servers of tools that are not the caller's: {}; nothing was sent. Take them out of the machine's \
+             configuration, such as /etc/codex/config.toml, or out of .codex/config.toml in the working directory",
+            names.join(", ")
+        );
+        return Some(Failure::new(ErrorKind::Unsupported, reason));
+    }
+    let tools = tools?;
+    let server = listed.iter().find(|server| server.name == SERVER);
     let is_connected = |name: &str| server.is_some_and(|server| server.tools.contains_key(name));
     if tools.missing(is_connected).is_empty() {
         return None;
@@ -98,6 +125,16 @@ pub(super) fn unready(tools: &CallerTools, listed: Result<Value, RpcError>) -> O
         None => "unknown to it",
     };
     Some(unavailable(tools, is_connected, &format!("the server is {state}")))
+}
+
+fn is_callers(tools: Option<&CallerTools>, server: &str) -> bool {
+    tools.is_some() && server == SERVER
+}
+
+/// Whether a server is neither the caller's nor switched off.
+fn is_foreign(tools: Option<&CallerTools>, server: &ServerStatus) -> bool {
+    let is_off = server.runtime_status.as_deref() == Some("disabled") && server.tools.is_empty();
+    !is_off && !is_callers(tools, &server.name)
 }
 
 /// The failure of a conversation that did not open because the tools are not there; `None` if that is not why.
@@ -117,15 +154,37 @@ pub(super) fn has(tools: &CallerTools, name: &str) -> bool {
     tools.definitions().iter().any(|tool| tool.name == name)
 }
 
-/// Whether the program reports, under a server's name, a helper of its own for resources. It adds these three wherever
-/// there is a server, and nothing takes them away; all they reach is that server, and the caller's has no resources.
-/// Reading is reported under the server that was asked, listing under the program's own name.
-pub(super) fn is_helper(server: &str, name: &str) -> bool {
-    matches!((server, name), ("codex", "list_mcp_resources" | "list_mcp_resource_templates"))
-        || matches!((server, name), (SERVER, "read_mcp_resource"))
+/// The program's own helpers for resources. It adds them wherever there is a server, and nothing takes them away; all
+/// they reach is that server, and the caller's has no resources.
+const HELPERS: [&str; 3] = ["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"];
+
+/// Whether a call by this name is one of such a helper's.
+pub(super) fn is_helper(name: &str) -> bool {
+    HELPERS.contains(&name)
+}
+
+/// Whether the program reports, under a server's name, a helper of its own: under that of the server that was asked, or
+/// under the program's own name where none was.
+pub(super) fn is_call_of_helper(server: &str, name: &str) -> bool {
+    matches!(server, "codex" | SERVER) && is_helper(name)
+}
+
+/// Why the turn cannot be: tools of the caller's whose calls could not be told from those of the helpers.
+pub(super) fn taken_names(tools: &CallerTools) -> Option<Failure> {
+    let names = tools.definitions().iter().map(|tool| tool.name.as_str()).filter(|name| is_helper(name));
+    let names: Vec<_> = names.map(|name| format!("{name:?}")).collect();
+    let reason = || {
+        format!("codex has tools of its own by the names {}; rename those of the caller's", names.join(", "))
+    };
+    (!names.is_empty()).then(|| Failure::new(ErrorKind::Unsupported, reason()))
 }
 
 /// What became of a call that the program did not pass on, by what it told the model.
 pub(super) fn refusal(output: &str) -> ToolCallStatus {
-    if output.starts_with(UNSUPPORTED) { ToolCallStatus::Denied } else { ToolCallStatus::Failed }
+    if is_unsupported(output) { ToolCallStatus::Denied } else { ToolCallStatus::Failed }
+}
+
+/// Whether the program told the model that it has no such tool.
+pub(super) fn is_unsupported(output: &str) -> bool {
+    UNSUPPORTED.iter().any(|words| output.starts_with(words))
 }

@@ -1,8 +1,8 @@
 //! Reads what `codex app-server` writes, and says what to write back.
 //!
-//! The exchange: `initialize`, then `thread/start` or `thread/resume`; where the caller brought tools,
-//! `mcpServerStatus/list`, so that nothing is asked of a model that does not have them; then `turn/start`; the turn's
-//! news until `turn/completed`, whose status and typed error are the verdict. What the live protocol leaves out is read
+//! The exchange: `initialize`; `config/read`, which names the servers of tools that some configuration of the machine's
+//! brings; `thread/start` or `thread/resume`, which switches them off; `mcpServerStatus/list`, so that nothing is asked of
+//! a model that lacks a tool of the caller's or has another's; then `turn/start`; the turn's news until `turn/completed`, whose status and typed error are the verdict. What the live protocol leaves out is read
 //! from the program's own record at the end.
 
 mod news;
@@ -26,7 +26,7 @@ use super::{
     wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNews},
 };
 use crate::delegated::{
-    caller_tools::{CallerTools, SERVER},
+    caller_tools::CallerTools,
     conversation::{Conversation, Polite, ProcessEnd, Repair, Step},
 };
 use crate::turn::Failure;
@@ -75,6 +75,8 @@ pub(crate) struct AppServer {
     script: Script,
     next_request: u64,
     asked: BTreeMap<u64, Asked>,
+    /// What is looked at before the turn, and not yet answered.
+    looking: Option<Asked>,
     phase: Phase,
     /// The conversation of the turn itself.
     thread: Option<String>,
@@ -100,6 +102,7 @@ pub(crate) struct AppServer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Initialize,
+    Configuration,
     Thread,
     Tools,
     Turn,
@@ -113,6 +116,20 @@ impl Asked {
         let answers = [("thread", Self::Thread), ("turn", Self::Turn), ("userAgent", Self::Initialize)];
         answers.into_iter().find(|(key, _)| result.get(key).is_some()).map(|(_, asked)| asked)
     }
+
+    /// The name of a request that looks around, where others have numbers.
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Configuration => Some("configuration"),
+            Self::Tools => Some("servers"),
+            _ => None,
+        }
+    }
+
+    /// The request of this name.
+    fn by_name(name: &str) -> Option<Self> {
+        [Self::Configuration, Self::Tools].into_iter().find(|asked| asked.name() == Some(name))
+    }
 }
 
 impl AppServer {
@@ -123,6 +140,7 @@ impl AppServer {
             script,
             next_request: 0,
             asked: BTreeMap::new(),
+            looking: None,
             phase: Phase::Start,
             thread: None,
             turns: Vec::new(),
@@ -147,6 +165,12 @@ impl AppServer {
         write(step, &json!({ "id": self.next_request, "method": method, "params": params }));
     }
 
+    /// Asks for something about the program itself.
+    fn look(&mut self, asked: Asked, method: &str, params: &Value, step: &mut Step) {
+        self.looking = Some(asked);
+        write(step, &json!({ "id": asked.name(), "method": method, "params": params }));
+    }
+
     fn ask_turn(&mut self, mut turn: Value, step: &mut Step) {
         if let Some(turn) = turn.as_object_mut() {
             turn.insert("threadId".into(), json!(self.thread));
@@ -161,7 +185,15 @@ impl AppServer {
         match (asked, result) {
             (Asked::Initialize, Ok(_)) => {
                 write(step, &json!({ "method": "initialized" }));
-                let (method, params) = (self.script.thread_method, self.script.thread.take());
+                let params = json!({ "cwd": self.script.thread.get("cwd"), "includeLayers": false });
+                self.look(Asked::Configuration, "config/read", &params, step);
+            }
+            (Asked::Configuration, read) => {
+                let (method, mut params) = (self.script.thread_method, self.script.thread.take());
+                let off = tools::switched_off(self.setting.tools.as_ref(), read);
+                if let (Some(off), Some(params)) = (off, params.as_object_mut()) {
+                    params.insert("config".into(), off);
+                }
                 self.ask(Asked::Thread, method, &params, step);
             }
             (Asked::Thread, Ok(result)) if result.get("thread").is_some() => self.thread_opened(result, step),
@@ -174,18 +206,16 @@ impl AppServer {
                     self.turns.push(news.turn.id);
                 }
             }
-            (Asked::Tools, listed) => {
-                match self.setting.tools.as_ref().and_then(|own| tools::unready(own, listed)) {
-                    Some(failure) => step.failed(failure),
-                    None => self.begin_turn(step),
-                }
-            }
+            (Asked::Tools, listed) => match tools::unready(self.setting.tools.as_ref(), listed) {
+                Some(failure) => step.failed_and_stops(failure),
+                None => self.begin_turn(step),
+            },
             (Asked::Interrupt, _) => {}
             (Asked::Thread, Err(error)) => {
                 let tools = self.setting.tools.as_ref();
                 let unavailable = tools.and_then(|own| tools::not_connected(own, &error));
                 let other = || refused(asked, self.script.thread_method, &error);
-                step.failed(unavailable.unwrap_or_else(other));
+                step.failed_and_stops(unavailable.unwrap_or_else(other));
             }
             (asked, Err(error)) => step.failed(refused(asked, self.script.thread_method, &error)),
         }
@@ -207,7 +237,7 @@ impl AppServer {
                 "the fence is {sandbox:?} of profile {profile:?} where {asked:?} of profile {asked_profile:?} was asked \
                  for; nothing was sent"
             );
-            return step.failed(Failure::new(ErrorKind::Unsupported, message));
+            return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, message));
         }
         step.model = opened.model.map(Into::into);
         step.effort = self.setting.effort.effort;
@@ -216,11 +246,8 @@ impl AppServer {
         let session = KeptSession::new(&opened.thread.id, opened.thread.path.as_deref());
         step.resume = session.map(|session| session.into_handle(self.setting.backend.clone()));
         let thread = self.thread.insert(opened.thread.id).clone();
-        if self.setting.tools.is_none() {
-            return self.begin_turn(step);
-        }
-        let params = json!({ "threadId": thread, "serverName": SERVER, "detail": "toolsAndAuthOnly" });
-        self.ask(Asked::Tools, "mcpServerStatus/list", &params, step);
+        let params = json!({ "threadId": thread, "detail": "toolsAndAuthOnly" });
+        self.look(Asked::Tools, "mcpServerStatus/list", &params, step);
     }
 
     fn begin_turn(&mut self, step: &mut Step) {
@@ -305,7 +332,11 @@ impl Conversation for AppServer {
             Line { id: Some(id), method: Some(method), .. } => self.asked(&id, &method, step),
             Line { method: Some(method), params, .. } => self.notification(&method, params, step),
             Line { id: Some(id), result, error, .. } => {
-                let asked = id.as_u64().and_then(|id| self.asked.remove(&id));
+                let looked = id.as_str().and_then(Asked::by_name);
+                let asked = match looked.filter(|looked| self.looking == Some(*looked)) {
+                    Some(_) => self.looking.take(),
+                    None => id.as_u64().and_then(|id| self.asked.remove(&id)),
+                };
                 let result = match error {
                     Some(error) => Err(error),
                     None => Ok(result.unwrap_or_default()),
@@ -370,7 +401,7 @@ fn refused(asked: Asked, thread_method: &str, error: &RpcError) -> Failure {
         // Source: recording prompt-too-long.
         Asked::Turn if reason == Some("input_too_large") => ErrorKind::InvalidRequest,
         Asked::Thread | Asked::Turn => ErrorKind::InvalidRequest,
-        Asked::Initialize | Asked::Tools | Asked::Interrupt => ErrorKind::Protocol,
+        Asked::Initialize | Asked::Configuration | Asked::Tools | Asked::Interrupt => ErrorKind::Protocol,
     };
     Failure::new(kind, error.message.clone())
 }

@@ -46,11 +46,29 @@ pub(super) struct ThreadOpened {
     pub(super) active_permission_profile: Option<PermissionProfile>,
 }
 
+/// The answer to `config/read`: what all configurations that the program finds come to.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ConfigRead {
+    #[serde(default)]
+    pub(super) config: Config,
+}
+
+/// A configuration, as far as it matters here.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Config {
+    /// Servers of tools, by name.
+    #[serde(default)]
+    pub(super) mcp_servers: BTreeMap<String, IgnoredAny>,
+}
+
 /// The answer to `mcpServerStatus/list`.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ServerList {
-    #[serde(default)]
     pub(super) data: Vec<ServerStatus>,
+    /// There if the list goes on.
+    #[serde(default)]
+    pub(super) next_cursor: Option<String>,
 }
 
 /// A server of tools, as it is connected to a conversation.
@@ -58,7 +76,7 @@ pub(super) struct ServerList {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServerStatus {
     pub(super) name: String,
-    /// Such as `connected` or `failed`.
+    /// Such as `connected`, `failed` or `disabled`.
     #[serde(default)]
     pub(super) runtime_status: Option<String>,
     /// Its tools, by their own names.

@@ -33,11 +33,17 @@ fn callers(names: &[&str]) -> CallerTools {
 
 /// A program that has just opened a conversation.
 fn opened(tools: &CallerTools) -> (AppServer, Step) {
-    let setting = super::Setting { tools: Some(tools.clone()), ..setting(ToolAccess::ReadOnly) };
+    opened_with(Some(tools), ToolAccess::ReadOnly, json!({ "mcp_servers": {} }))
+}
+
+/// A program that has just opened a conversation, where it found this configuration.
+fn opened_with(tools: Option<&CallerTools>, access: ToolAccess, config: Value) -> (AppServer, Step) {
+    let setting = super::Setting { tools: tools.cloned(), ..setting(access) };
     let mut server = AppServer::new(setting, script());
     let mut step = Step::default();
     server.open(&mut step);
     answer(&mut server, 1, &json!({ "userAgent": "x" }), &mut step);
+    answer(&mut server, "configuration", &json!({ "config": config, "origins": {} }), &mut step);
     answer(
         &mut server,
         2,
@@ -47,8 +53,8 @@ fn opened(tools: &CallerTools) -> (AppServer, Step) {
     (server, step)
 }
 
-fn answer(server: &mut AppServer, id: u64, result: &Value, step: &mut Step) {
-    server.line(json!({ "id": id, "result": result }).to_string().as_bytes(), step);
+fn answer(server: &mut AppServer, id: impl Into<Value>, result: &Value, step: &mut Step) {
+    server.line(json!({ "id": id.into(), "result": result }).to_string().as_bytes(), step);
 }
 
 fn listed(names: &[&str]) -> Value {
@@ -74,7 +80,7 @@ fn the_prompt_waits_until_the_program_says_that_every_tool_is_there() {
     let (mut server, mut step) = opened(&tools);
     assert_eq!(methods(&step).last().unwrap(), "mcpServerStatus/list");
     assert!(!methods(&step).contains(&json!("turn/start")));
-    answer(&mut server, 3, &listed(&["add", "submit", "more"]), &mut step);
+    answer(&mut server, "servers", &listed(&["add", "submit", "more"]), &mut step);
     assert_eq!(methods(&step).last().unwrap(), "turn/start");
     assert!(step.verdict.is_none());
 }
@@ -85,19 +91,82 @@ fn a_tool_that_is_not_there_ends_the_turn_before_the_prompt_and_is_named() {
     for (list, missing) in [
         (listed(&["add"]), "submit"),
         (json!({ "data": [] }), "add, submit"),
-        (json!({ "data": [{ "name": "other", "tools": { "add": {}, "submit": {} } }] }), "add, submit"),
         (json!({ "data": 7 }), "add, submit"),
+        (json!({}), "add, submit"),
     ] {
         let (mut server, mut step) = opened(&tools);
-        answer(&mut server, 3, &list, &mut step);
+        answer(&mut server, "servers", &list, &mut step);
         let (kind, message) = failure(&step);
         assert_eq!(kind, ErrorKind::ToolsUnavailable, "{list}");
         assert!(message.contains(&format!("codex has not connected {missing}:")), "{message}");
         assert!(!methods(&step).contains(&json!("turn/start")), "{list}");
     }
     let (mut server, mut step) = opened(&tools);
-    server.line(br#"{"id":3,"error":{"code":-32600,"message":"no such method"}}"#, &mut step);
+    server.line(br#"{"id":"servers","error":{"code":-32600,"message":"no such method"}}"#, &mut step);
     assert_eq!(failure(&step).0, ErrorKind::ToolsUnavailable);
+}
+
+#[test]
+fn a_server_that_is_not_the_callers_ends_the_turn_before_the_prompt_and_is_named() {
+    let tools = callers(&["add"]);
+    let entry = |name: &str, status: &str, tools: Value| json!({ "name": name, "runtimeStatus": status, "tools": tools });
+    let own = entry("nexus", "connected", json!({ "add": {} }));
+    for access in ToolAccess::ALL {
+        for (tools, list, foreign) in [
+            (None, json!([own]), "\"nexus\""),
+            (None, json!([entry("left", "failed", json!({}))]), "\"left\""),
+            (Some(&tools), json!([own, entry("left", "connected", json!({ "leak": {} }))]), "\"left\""),
+            (Some(&tools), json!([entry("left", "disabled", json!({ "leak": {} })), own]), "\"left\""),
+        ] {
+            let (mut server, mut step) = opened_with(tools, access, json!({}));
+            answer(&mut server, "servers", &json!({ "data": list, "nextCursor": null }), &mut step);
+            let (kind, message) = failure(&step);
+            assert_eq!(kind, ErrorKind::Unsupported, "{access:?} {list}");
+            assert!(message.contains(foreign) && message.contains("/etc/codex/config.toml"), "{message}");
+            assert!(step.stops && !methods(&step).contains(&json!("turn/start")), "{access:?} {list}");
+        }
+        let (mut server, mut step) = opened_with(Some(&tools), access, json!({}));
+        let list = json!({ "data": [own, entry("left", "disabled", json!({}))] });
+        answer(&mut server, "servers", &list, &mut step);
+        assert_eq!(methods(&step).last().unwrap(), "turn/start", "one that is switched off is none");
+    }
+}
+
+#[test]
+fn a_program_that_does_not_tell_its_servers_is_asked_nothing() {
+    for answer in [
+        json!({ "id": "servers", "error": { "code": -32601, "message": "no such method" } }),
+        json!({ "id": "servers", "result": {} }),
+        json!({ "id": "servers", "result": { "data": [], "nextCursor": "more" } }),
+    ] {
+        let (mut server, mut step) = opened_with(None, ToolAccess::ScopedOnly, json!({}));
+        server.line(answer.to_string().as_bytes(), &mut step);
+        assert_eq!(failure(&step).0, ErrorKind::Unsupported, "{answer}");
+        assert!(!methods(&step).contains(&json!("turn/start")), "{answer}");
+    }
+}
+
+#[test]
+fn servers_that_some_configuration_brings_are_switched_off_when_the_conversation_opens() {
+    let tools = callers(&["add"]);
+    let config = json!({ "mcp_servers": { "nexus": { "url": URL }, "a.b": {}, "left": { "command": "x" } } });
+    let opening = |tools| {
+        let (_, step) = opened_with(tools, ToolAccess::ScopedOnly, config.clone());
+        let asked = written(&step).into_iter().find(|line| line["method"] == "thread/start").unwrap();
+        asked["params"]["config"]["mcp_servers"].clone()
+    };
+    let off = json!({ "enabled": false });
+    assert_eq!(opening(Some(&tools)), json!({ "a.b": off, "left": off }));
+    assert_eq!(opening(None), json!({ "a.b": off, "left": off, "nexus": off }));
+}
+
+#[test]
+fn a_tool_by_the_name_of_a_helper_of_the_programs_is_refused_by_name() {
+    let refusal = tools::taken_names(&callers(&["add", "list_mcp_resources", "read_mcp_resource"])).unwrap();
+    assert_eq!(refusal.kind, ErrorKind::Unsupported);
+    let message = refusal.message.unwrap();
+    assert!(message.contains(r#""list_mcp_resources", "read_mcp_resource""#), "{message}");
+    assert!(tools::taken_names(&callers(&["add", "list-mcp-resources"])).is_none());
 }
 
 #[test]
@@ -109,6 +178,7 @@ fn a_server_that_the_program_cannot_reach_is_why_no_conversation_opens() {
         let mut step = Step::default();
         server.open(&mut step);
         answer(&mut server, 1, &json!({ "userAgent": "x" }), &mut step);
+        answer(&mut server, "configuration", &json!({ "config": {} }), &mut step);
         let line = json!({ "id": 2, "error": { "code": -32603, "message": message } });
         server.line(line.to_string().as_bytes(), &mut step);
         failure(&step)
@@ -172,7 +242,7 @@ fn a_call_of_the_callers_bears_its_own_name_and_a_helper_of_the_program_is_the_p
     let tools = callers(&["add"]);
     let item = |server: &str, tool: &str, status: &str| {
         let (mut program, mut step) = opened(&tools);
-        answer(&mut program, 3, &listed(&["add"]), &mut step);
+        answer(&mut program, "servers", &listed(&["add"]), &mut step);
         let item = json!({
             "type": "mcpToolCall", "id": "c1", "server": server, "tool": tool, "status": status, "arguments": null,
             "result": { "content": [{ "type": "text", "text": "5" }] },
@@ -186,8 +256,15 @@ fn a_call_of_the_callers_bears_its_own_name_and_a_helper_of_the_program_is_the_p
     assert_eq!(seen("nexus", "add", "failed"), ("add".into(), caller, Effects::Wrote, bad));
     let reads = "read_mcp_resource";
     assert_eq!(seen("nexus", reads, "failed"), (reads.into(), own, Effects::None, bad));
-    let lists = "list_mcp_resources";
-    assert_eq!(seen("codex", lists, "completed"), (lists.into(), own, Effects::None, good));
+    for lists in ["list_mcp_resources", "list_mcp_resource_templates"] {
+        for server in ["codex", "nexus"] {
+            assert_eq!(
+                seen(server, lists, "completed"),
+                (lists.into(), own, Effects::None, good),
+                "{server}"
+            );
+        }
+    }
     let other = "mcp__lab__add".to_owned();
     assert_eq!(seen("lab", "add", "completed"), (other, own, Effects::Unknown, good));
 }
@@ -216,8 +293,8 @@ fn a_call_that_the_program_refused_by_itself_changed_nothing() {
     std::fs::write(sessions.join(format!("rollout-x-{THREAD}.jsonl")), lines.join("\n")).unwrap();
 
     let (mut program, mut step) = opened(&tools);
-    answer(&mut program, 3, &listed(&["add"]), &mut step);
-    answer(&mut program, 4, &json!({ "turn": { "id": "turn-1" } }), &mut step);
+    answer(&mut program, "servers", &listed(&["add"]), &mut step);
+    answer(&mut program, 3, &json!({ "turn": { "id": "turn-1" } }), &mut step);
     let mut step = Step::default();
     let end = ProcessEnd { exit: None, stderr_tail: "", home: Some(home.path()), was_stopped: false };
     program.ended(&end, &mut step);
