@@ -298,6 +298,14 @@ fn what_is_protected_below_a_name_that_is_not_unicode_is_found_when_a_folder_is_
 }
 
 #[test]
+fn a_folder_is_searched_for_other_names_of_what_is_protected() {
+    let ground = Ground::new();
+    fs::hard_link(ground.root.join("secret/file"), ground.root.join("src/deep/other")).unwrap();
+    ground.scope(&["*.pem"]).check_path("src/deep", Write).unwrap();
+    denies(&ground.scope(&["*.pem", "secret/file"]), "src/deep", Write, "(rule \"secret/file\")");
+}
+
+#[test]
 fn a_path_that_must_not_be_touched_is_said_to_be_that_first() {
     let ground = Ground::new();
     fs::create_dir(ground.root.join("docs/private")).unwrap();

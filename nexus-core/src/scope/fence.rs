@@ -176,14 +176,14 @@ impl Fence {
                 if let Some(rule) = self.rules.rule_against(&path) {
                     return Err(holds_protected(rule));
                 }
-                if entry.file_type().map_err(unseen)?.is_dir() {
-                    // Asked for by name: of a folder that is mounted here, the entry itself tells another number.
-                    let metadata = std::fs::symlink_metadata(&path).map_err(unseen)?;
-                    let identity = Identity::of(&metadata);
-                    let is_it = |place: &&Protected<'_>| identity.is_some() && place.identity == identity;
-                    if let Some(place) = protected.iter().find(is_it) {
-                        return Err(holds_protected(place.rule));
-                    }
+                // Asked for by name: of what is mounted here, the entry itself tells another number.
+                let metadata = std::fs::symlink_metadata(&path).map_err(unseen)?;
+                let identity = Identity::of(&metadata);
+                let is_it = |place: &&Protected<'_>| identity.is_some() && place.identity == identity;
+                if let Some(place) = protected.iter().find(is_it) {
+                    return Err(holds_protected(place.rule));
+                }
+                if metadata.is_dir() {
                     folders.push(path);
                 }
             }
