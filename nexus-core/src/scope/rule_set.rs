@@ -132,6 +132,7 @@ mod tests {
         assert!(keeps_off("[]a].txt", "/ws/].txt") && keeps_off("\\?.txt", "/ws/?.txt"));
         assert!(!keeps_off("\\?.txt", "/ws/a.txt"));
         assert!(keeps_off("{é,b}.txt", "/ws/E\u{301}.txt"));
+        assert!(keeps_off("é/*.pem", "/ws/E\u{301}/k.PEM") && keeps_off("**/é/k*", "/ws/a/É/KEY/x"));
     }
 
     #[test]
