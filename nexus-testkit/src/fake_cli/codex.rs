@@ -78,7 +78,8 @@ impl Codex {
                     }
                 },
                 Some("config/read") => {
-                    stage.line(&json!({ "id": id, "result": { "config": self.config.whole, "origins": {} } }));
+                    stage
+                        .line(&json!({ "id": id, "result": { "config": self.config.whole, "origins": {} } }));
                 }
                 Some("mcpServerStatus/list") => {
                     stage.line(&json!({ "id": id, "result": self.servers.list() }));
