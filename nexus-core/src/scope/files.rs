@@ -1,28 +1,4 @@
 //! Files as a participant may use them: checked and opened in one.
-//!
-//! Between a check of a path and its use somebody else can put something else in its place. What of that is closed:
-//!
-//! | swapped in meanwhile | [`check_path`], then opened by name | [`ScopedFiles`], Linux | macOS, the BSDs | elsewhere |
-//! | --- | --- | --- | --- | --- |
-//! | a symbolic link in place of the file | open | closed: no link is followed | closed | narrowed: looked at again after opening |
-//! | a symbolic link in place of a folder above it | open | closed | closed | narrowed |
-//! | another name (hard link) of a file elsewhere | open | closed: names are counted after opening | closed | open: names cannot be counted |
-//! | a pipe or a device | open | closed: opened without waiting, closed unread | closed | narrowed |
-//! | a folder above it moved away, its handle in hand | open | narrowed: the real place is asked for after opening | narrowed on macOS, else open | open |
-//! | a second name, made once the file was opened | open | open: who holds the file holds it | open | open |
-//! | what must not be touched, renamed to a name in scope | open | open: it is in scope then | open | open |
-//! | other content, between reading and writing | open | open: there is no lock | open | open |
-//!
-//! Linux opens with `openat2`, or name by name where a sandbox forbids that, as macOS and the BSDs do. Nothing is emptied
-//! before what was opened has been checked. What is written whole replaces a name, follows nothing and changes no
-//! other file; only a file put under that name in the last moment would be lost, as by any renaming. No test has run on
-//! macOS, the BSDs and Windows: what is said of them is unproven.
-//!
-//! No system tells that a folder is mounted at a second place. What a rule names by path is known there, too, by device
-//! and number, and so is what does not exist yet by the deepest folder that does; what a glob names is not. A folder
-//! that is written whole is looked through for such places only if there are globs to look for, or if it is one itself.
-//!
-//! [`check_path`]: super::ParticipantScope::check_path
 
 use std::{
     fs::File,
@@ -47,7 +23,32 @@ const MAX_TRIES: usize = 16;
 ///
 /// The calls block, as those of `std::fs` do.
 ///
+/// # What can be swapped between check and use
+///
+/// Between a check of a path and its use somebody else can put something else in its place. What of that is closed:
+///
+/// | swapped in meanwhile | [`check_path`], then opened by name | [`ScopedFiles`], Linux | macOS, the BSDs | elsewhere |
+/// | --- | --- | --- | --- | --- |
+/// | a symbolic link in place of the file | open | closed: no link is followed | closed | narrowed: looked at again after opening |
+/// | a symbolic link in place of a folder above it | open | closed | closed | narrowed |
+/// | another name (hard link) of a file elsewhere | open | closed: names are counted after opening | closed | open: names cannot be counted |
+/// | a pipe or a device | open | closed: opened without waiting, closed unread | closed | narrowed |
+/// | a folder above it moved away, its handle in hand | open | narrowed: the real place is asked for after opening | narrowed on macOS, else open | open |
+/// | a second name, made once the file was opened | open | open: who holds the file holds it | open | open |
+/// | what must not be touched, renamed to a name in scope | open | open: it is in scope then | open | open |
+/// | other content, between reading and writing | open | open: there is no lock | open | open |
+///
+/// Linux opens with `openat2`, or name by name where a sandbox forbids that, as macOS and the BSDs do. Nothing is emptied
+/// before what was opened has been checked. What is written whole replaces a name, follows nothing and changes no
+/// other file; only a file put under that name in the last moment would be lost, as by any renaming. No test has run on
+/// macOS, the BSDs and Windows: what is said of them is unproven.
+///
+/// No system tells that a folder is mounted at a second place. What a rule names by path is known there, too, by device
+/// and number, and so is what does not exist yet by the deepest folder that does; what a glob names is not. A folder
+/// that is written whole is looked through for such places only if there are globs to look for, or if it is one itself.
+///
 /// [`ParticipantScope::check_path`]: super::ParticipantScope::check_path
+/// [`check_path`]: super::ParticipantScope::check_path
 #[derive(Clone, Debug)]
 pub struct ScopedFiles {
     fence: Option<Arc<Fence>>,

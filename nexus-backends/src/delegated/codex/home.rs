@@ -11,7 +11,7 @@ use std::{
 use nexus_core::{ToolAccess, TurnRequest};
 use serde_json::{Map, Value, json};
 
-use super::{fence::Fence, tools};
+use super::{door, fence::Fence};
 use crate::delegated::{
     caller_tools::{self, CallerTools},
     environment::{Environment, EnvironmentError, NetworkSettings},
@@ -153,7 +153,7 @@ pub(super) fn configuration(
     }
     merge(&mut config, fence.configuration());
     if let Some(tools) = tools {
-        merge(&mut config, tools::configuration(tools));
+        merge(&mut config, door::configuration(tools));
     }
     toml::to_string(&config)
 }

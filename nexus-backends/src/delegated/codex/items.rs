@@ -6,7 +6,7 @@ use nexus_core::{
 };
 use serde_json::{Value, json};
 
-use super::{tools, translate::Setting, wire::Item};
+use super::{door, translate::Setting, wire::Item};
 use crate::delegated::caller_tools::{CallerTools, SERVER};
 
 /// A tool call, as an item shows it.
@@ -47,13 +47,13 @@ impl ItemCall {
                 let output = result.as_ref().map(mcp_output).unwrap_or_default();
                 let error = error.as_ref().and_then(|error| error.get("message")).and_then(Value::as_str);
                 let output = output.into_iter().chain(error.map(ToolContent::text)).collect();
-                let callers = setting.tools.as_ref().filter(|own| server == SERVER && tools::has(own, &tool));
+                let callers = setting.tools.as_ref().filter(|own| server == SERVER && door::has(own, &tool));
                 match callers {
                     Some(own) => {
                         Self::callers(own, id, &tool, arguments).ended(&status, output).denied_by(own)
                     }
                     None => {
-                        let is_helper = tools::is_call_of_helper(&server, &tool);
+                        let is_helper = door::is_call_of_helper(&server, &tool);
                         let effects = if is_helper { Effects::None } else { Effects::Unknown };
                         let name = if is_helper { tool } else { format!("mcp__{server}__{tool}") };
                         Self::harness(id, &name, effects, arguments).ended(&status, output)
@@ -150,7 +150,7 @@ pub(super) fn harness_effects(name: &str, access: ToolAccess) -> Effects {
     match (name, access) {
         ("view_image", _) => Effects::Read,
         ("sleep" | "update_plan" | "wait" | "wait_agent" | "spawn_agent" | "tool_search", _) => Effects::None,
-        (helper, _) if tools::is_helper(helper) => Effects::None,
+        (helper, _) if door::is_helper(helper) => Effects::None,
         // There should be nothing else.
         (_, ToolAccess::ScopedOnly) => Effects::Unknown,
         (_, ToolAccess::ReadOnly) => Effects::Read,

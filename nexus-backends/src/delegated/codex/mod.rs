@@ -8,7 +8,7 @@
 //! | `fence` | the program's sandbox at each access level |
 //! | `program`, `catalog` | where the program is, its version, its models |
 //! | `wire` | what the program writes, in its words |
-//! | `tools` | the caller's tools: as the program is told about them, and as it names them |
+//! | `door` | the caller's tools: as the program is told about them, and as it names them |
 //! | `translate` | the exchange, line by line: `messages`, `items`, `tally`, `limits` and `failure` each read a part |
 //! | `record`, `session` | the program's own record of a conversation: read at the end, kept for later |
 //!
@@ -48,6 +48,7 @@
 mod args;
 mod capabilities;
 mod catalog;
+mod door;
 mod failure;
 mod fence;
 mod home;
@@ -60,7 +61,6 @@ mod session;
 mod tally;
 #[cfg(test)]
 mod tests;
-mod tools;
 mod translate;
 mod wire;
 
@@ -250,7 +250,7 @@ impl Cli for Codex {
 
     async fn prepare(&self, plan: &TurnPlan, attempt: Attempt) -> Result<Prepared<AppServer>, Failure> {
         let request = &*plan.request;
-        if let Some(failure) = plan.tools.as_ref().and_then(tools::taken_names) {
+        if let Some(failure) = plan.tools.as_ref().and_then(door::taken_names) {
             return Err(failure);
         }
         let executable = self.executable().map_err(program::not_installed)?;
@@ -264,7 +264,7 @@ impl Cli for Codex {
         // The program takes whatever is in its environment to the end, and asks for nothing else.
         let term = Term { run: plan.lifetime(), margin: Duration::ZERO };
         let lease = self.borrow(term).await?;
-        let renamed = plan.tools.as_ref().and_then(tools::renamed);
+        let renamed = plan.tools.as_ref().and_then(door::renamed);
         let warnings = program::version_warning(&version)
             .into_iter()
             .chain(lease.shortfall(term))

@@ -18,7 +18,7 @@ use nexus_core::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{items::harness_effects, tools, translate::Setting, wire::Problem};
+use super::{door, items::harness_effects, translate::Setting, wire::Problem};
 
 /// Longest line of the record that is read, in bytes; a longer one is passed over.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -128,7 +128,7 @@ impl Record {
         let mut events = Vec::new();
         for call in self.calls {
             let callers =
-                setting.tools.as_ref().filter(|_| call.namespace.as_deref() == Some(tools::NAMESPACE));
+                setting.tools.as_ref().filter(|_| call.namespace.as_deref() == Some(door::NAMESPACE));
             let is_script = callers.is_none() && matches!(call.name.as_str(), "exec" | "wait");
             if seen.contains_key(&call.id) || (is_script && scripts_were_seen) {
                 continue;
@@ -138,7 +138,7 @@ impl Record {
                 // It was answered, but not by the caller.
                 Some(_) if call.output.is_some() => (ToolOrigin::Caller, Effects::None),
                 Some(own) => (ToolOrigin::Caller, own.effects(&call.name)),
-                None if call.output.as_deref().is_some_and(tools::is_unsupported) => {
+                None if call.output.as_deref().is_some_and(door::is_unsupported) => {
                     (ToolOrigin::Harness, Effects::None)
                 }
                 None => (ToolOrigin::Harness, harness_effects(&call.name, setting.access)),
@@ -147,7 +147,7 @@ impl Record {
             events.push(ToolCallArguments::new(id.clone(), call.arguments).into());
             if let Some(output) = call.output {
                 let status =
-                    if callers.is_some() { tools::refusal(&output) } else { status(&call.name, &output) };
+                    if callers.is_some() { door::refusal(&output) } else { status(&call.name, &output) };
                 events.push(ToolCallFinished::new(id, status, vec![ToolContent::text(output)]).into());
             }
         }

@@ -16,13 +16,12 @@ use nexus_core::{
 use serde_json::{Value, json};
 
 use super::{
-    failure,
+    door, failure,
     fence::FenceWords,
     messages::{Messages, Names},
     record::{self, Record, RecordedEnd},
     session::{KeptSession, SessionKeeper},
     tally::Tally,
-    tools,
     wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNews},
 };
 use crate::delegated::{
@@ -190,7 +189,7 @@ impl AppServer {
             }
             (Asked::Configuration, read) => {
                 let (method, mut params) = (self.script.thread_method, self.script.thread.take());
-                let off = tools::switched_off(self.setting.tools.as_ref(), read);
+                let off = door::switched_off(self.setting.tools.as_ref(), read);
                 if let (Some(off), Some(params)) = (off, params.as_object_mut()) {
                     params.insert("config".into(), off);
                 }
@@ -206,14 +205,14 @@ impl AppServer {
                     self.turns.push(news.turn.id);
                 }
             }
-            (Asked::Tools, listed) => match tools::unready(self.setting.tools.as_ref(), listed) {
+            (Asked::Tools, listed) => match door::unready(self.setting.tools.as_ref(), listed) {
                 Some(failure) => step.failed_and_stops(failure),
                 None => self.begin_turn(step),
             },
             (Asked::Interrupt, _) => {}
             (Asked::Thread, Err(error)) => {
                 let tools = self.setting.tools.as_ref();
-                let unavailable = tools.and_then(|own| tools::not_connected(own, &error));
+                let unavailable = tools.and_then(|own| door::not_connected(own, &error));
                 let other = || refused(asked, self.script.thread_method, &error);
                 step.failed_and_stops(unavailable.unwrap_or_else(other));
             }

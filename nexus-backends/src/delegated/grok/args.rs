@@ -9,7 +9,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use nexus_core::{Effort, ToolAccess};
 
-use super::{server, tools};
+use super::{door, tools};
 
 /// How long background commands of the agent's are waited for when it is done, in seconds.
 const BACKGROUND_WAIT_SECONDS: &str = "30";
@@ -85,7 +85,7 @@ impl Arguments {
             option("--deny", rule.into());
         }
         if self.has_callers {
-            option("--allow", server::ALLOW_RULE.into());
+            option("--allow", door::ALLOW_RULE.into());
         }
         for folder in [&self.grok_home].into_iter().chain(&self.closed) {
             // The second names the folder itself, which only a search is given.

@@ -21,7 +21,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::json;
 
-use super::server;
+use super::door;
 
 /// The folder where hooks and we meet, in `GROK_HOME`.
 const FOLDER: &str = "lent";
@@ -191,7 +191,7 @@ impl Gate {
             has_ended |= is_end;
             // Whatever it says, its hook must not wait for ever.
             if let Some(note) = read(&path) {
-                let is_callers = server::own_name(&note.tool_name).is_some();
+                let is_callers = door::own_name(&note.tool_name).is_some();
                 match is_end {
                     true => self.tools.hook_ended(&note.tool_use_id),
                     false if is_callers => {}

@@ -6,7 +6,7 @@
 //! process holds it. A turn that outlives its token is lent a fresh one in the same place; see
 //! [`renewal`](super::renewal). How the account is billed is pinned: with the other way of signing in, the CLI does not
 //! start. The token of the caller's tools goes the same way, in a `config.toml` that the hook replaces by one without
-//! it; see [`server`](super::server).
+//! it; see [`door`](super::door).
 //!
 //! **Quiet.** What calls home, writes summaries, or reads what other programs left in the user's home is off.
 //!
@@ -21,7 +21,7 @@ use std::{
 use nexus_core::{PromptBlock, Secret};
 use serde_json::{Value, json};
 
-use super::{gate::Gate, server, translate::grok_home};
+use super::{door, gate::Gate, translate::grok_home};
 use crate::{
     auth::{Credential, Lease},
     delegated::{caller_tools::CallerTools, run_home::RunHome, settings::Billing},
@@ -155,11 +155,11 @@ pub(super) fn furnish(home: &RunHome, setup: &Setup<'_>) -> io::Result<()> {
     let mut before_a_prompt = FORGET.to_owned();
     match setup.tools {
         Some(tools) => {
-            let entry = Secret::new(format!("{quiet}{}", server::entry(tools, setup.deadline)));
+            let entry = Secret::new(format!("{quiet}{}", door::entry(tools, setup.deadline)));
             rewrite("grok/config.toml", entry.expose())?;
             rewrite("grok/config.quiet", &quiet)?;
             before_a_prompt += FORGET_TOKEN;
-            before_a_prompt += &server::waiting(setup.session, setup.known_event_bytes);
+            before_a_prompt += &door::waiting(setup.session, setup.known_event_bytes);
         }
         None => drop(rewrite("grok/config.toml", &quiet)?),
     }

@@ -28,6 +28,7 @@
 mod answer;
 mod args;
 mod capabilities;
+mod door;
 mod failure;
 mod gate;
 mod home;
@@ -36,7 +37,6 @@ mod prepare;
 mod record;
 mod renewal;
 mod sandbox;
-mod server;
 mod sessions;
 mod tools;
 mod translate;

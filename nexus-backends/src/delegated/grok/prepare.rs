@@ -11,13 +11,12 @@ use nexus_core::{ErrorKind, PromptBlock, SessionMode, ToolAccess, TurnRequest};
 use super::{
     Grok, INSTALL,
     args::{Arguments, Session},
-    capabilities,
+    capabilities, door,
     gate::{Gate, ToolsRunning},
     home,
     record::{self, RetryWatch},
     renewal::{Renewal, TurnTime},
     sandbox::{self, Fence},
-    server,
     sessions::{self, Keeping},
     translate::GrokConversation,
     version,
@@ -342,7 +341,7 @@ fn refuse_reserved(request: &TurnRequest) -> Result<(), Failure> {
 
 /// Refuses tools of the caller's that the CLI would leave out without a word.
 fn refuse_nameless(plan: &TurnPlan) -> Result<(), Failure> {
-    let nameless = plan.tools.as_ref().map(|tools| server::nameless(tools.definitions())).unwrap_or_default();
+    let nameless = plan.tools.as_ref().map(|tools| door::nameless(tools.definitions())).unwrap_or_default();
     if nameless.is_empty() {
         return Ok(());
     }

@@ -6,7 +6,7 @@
 use nexus_core::{Effects, ToolAccess};
 use serde_json::Value;
 
-use super::server;
+use super::door;
 use crate::delegated::caller_tools::CallerTools;
 
 /// What only reads, by the names that both `--tools` and the wire use.
@@ -95,7 +95,7 @@ pub(super) fn first_excess<'r>(
     let is_callers = |name: &str| {
         let defined =
             |own: &str| callers.is_some_and(|tools| tools.definitions().iter().any(|tool| tool.name == own));
-        (callers.is_some() && OF_SERVERS.contains(&name)) || server::own_name(name).is_some_and(defined)
+        (callers.is_some() && OF_SERVERS.contains(&name)) || door::own_name(name).is_some_and(defined)
     };
     let is_meant = |name: &str| match access {
         ToolAccess::ScopedOnly => is_callers(name),
@@ -117,10 +117,10 @@ pub(super) struct CallersCall {
 ///
 /// Arguments that are in a file are known to the CLI alone, and the name of that file stands for them.
 pub(super) fn callers_call(called: &str, input: &Value) -> Option<CallersCall> {
-    if let Some(name) = server::own_name(called) {
+    if let Some(name) = door::own_name(called) {
         return Some(CallersCall { name: name.to_owned(), arguments: as_sent(input.clone()) });
     }
-    let name = server::own_name(input.get("tool_name")?.as_str()?).filter(|_| called == USE)?;
+    let name = door::own_name(input.get("tool_name")?.as_str()?).filter(|_| called == USE)?;
     let arguments = match input.get("tool_input") {
         Some(inline) => as_sent(inline.clone()),
         None => input.clone(),
@@ -139,7 +139,7 @@ fn as_sent(arguments: Value) -> Value {
 
 /// Whether a call by this name is one of a server's tool, or may be.
 pub(super) fn is_of_a_server(name: &str) -> bool {
-    name == USE || name.contains(server::SEPARATOR)
+    name == USE || name.contains(door::SEPARATOR)
 }
 
 /// What a call of a tool of the harness may change, by the kind that the CLI reports.

@@ -27,11 +27,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
-    answer, failure,
+    answer, door, failure,
     gate::ToolsRunning,
     outcome,
     record::{self, Answer, RetryWatch, TurnEnd},
-    server,
     sessions::Keeping,
     tools::{self, CallersCall},
     wire,
@@ -227,7 +226,7 @@ impl GrokConversation {
         }
         if let Some(callers) = &self.callers {
             let is_listed =
-                |name: &str| available.tools.iter().any(|tool| server::own_name(tool) == Some(name));
+                |name: &str| available.tools.iter().any(|tool| door::own_name(tool) == Some(name));
             self.missing = callers.missing(is_listed).into_iter().map(str::to_owned).collect();
         }
         if let Some(excess) = tools::first_excess(self.access, self.callers.as_ref(), &available.tools) {

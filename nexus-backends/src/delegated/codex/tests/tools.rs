@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{THREAD, configuration_with, line, script, setting, settings, written};
 use crate::delegated::{
     caller_tools::CallerTools,
-    codex::{tools, translate::AppServer},
+    codex::{door, translate::AppServer},
     conversation::{Conversation as _, ProcessEnd, Step, Verdict},
 };
 
@@ -33,11 +33,11 @@ fn callers(names: &[&str]) -> CallerTools {
 
 /// A program that has just opened a conversation.
 fn opened(tools: &CallerTools) -> (AppServer, Step) {
-    opened_with(Some(tools), ToolAccess::ReadOnly, json!({ "mcp_servers": {} }))
+    opened_with(Some(tools), ToolAccess::ReadOnly, &json!({ "mcp_servers": {} }))
 }
 
 /// A program that has just opened a conversation, where it found this configuration.
-fn opened_with(tools: Option<&CallerTools>, access: ToolAccess, config: Value) -> (AppServer, Step) {
+fn opened_with(tools: Option<&CallerTools>, access: ToolAccess, config: &Value) -> (AppServer, Step) {
     let setting = super::Setting { tools: tools.cloned(), ..setting(access) };
     let mut server = AppServer::new(setting, script());
     let mut step = Step::default();
@@ -118,14 +118,14 @@ fn a_server_that_is_not_the_callers_ends_the_turn_before_the_prompt_and_is_named
             (Some(&tools), json!([own, entry("left", "connected", json!({ "leak": {} }))]), "\"left\""),
             (Some(&tools), json!([entry("left", "disabled", json!({ "leak": {} })), own]), "\"left\""),
         ] {
-            let (mut server, mut step) = opened_with(tools, access, json!({}));
+            let (mut server, mut step) = opened_with(tools, access, &json!({}));
             answer(&mut server, "servers", &json!({ "data": list, "nextCursor": null }), &mut step);
             let (kind, message) = failure(&step);
             assert_eq!(kind, ErrorKind::Unsupported, "{access:?} {list}");
             assert!(message.contains(foreign) && message.contains("/etc/codex/config.toml"), "{message}");
             assert!(step.stops && !methods(&step).contains(&json!("turn/start")), "{access:?} {list}");
         }
-        let (mut server, mut step) = opened_with(Some(&tools), access, json!({}));
+        let (mut server, mut step) = opened_with(Some(&tools), access, &json!({}));
         let list = json!({ "data": [own, entry("left", "disabled", json!({}))] });
         answer(&mut server, "servers", &list, &mut step);
         assert_eq!(methods(&step).last().unwrap(), "turn/start", "one that is switched off is none");
@@ -139,7 +139,7 @@ fn a_program_that_does_not_tell_its_servers_is_asked_nothing() {
         json!({ "id": "servers", "result": {} }),
         json!({ "id": "servers", "result": { "data": [], "nextCursor": "more" } }),
     ] {
-        let (mut server, mut step) = opened_with(None, ToolAccess::ScopedOnly, json!({}));
+        let (mut server, mut step) = opened_with(None, ToolAccess::ScopedOnly, &json!({}));
         server.line(answer.to_string().as_bytes(), &mut step);
         assert_eq!(failure(&step).0, ErrorKind::Unsupported, "{answer}");
         assert!(!methods(&step).contains(&json!("turn/start")), "{answer}");
@@ -151,7 +151,7 @@ fn servers_that_some_configuration_brings_are_switched_off_when_the_conversation
     let tools = callers(&["add"]);
     let config = json!({ "mcp_servers": { "nexus": { "url": URL }, "a.b": {}, "left": { "command": "x" } } });
     let opening = |tools| {
-        let (_, step) = opened_with(tools, ToolAccess::ScopedOnly, config.clone());
+        let (_, step) = opened_with(tools, ToolAccess::ScopedOnly, &config);
         let asked = written(&step).into_iter().find(|line| line["method"] == "thread/start").unwrap();
         asked["params"]["config"]["mcp_servers"].clone()
     };
@@ -162,11 +162,11 @@ fn servers_that_some_configuration_brings_are_switched_off_when_the_conversation
 
 #[test]
 fn a_tool_by_the_name_of_a_helper_of_the_programs_is_refused_by_name() {
-    let refusal = tools::taken_names(&callers(&["add", "list_mcp_resources", "read_mcp_resource"])).unwrap();
+    let refusal = door::taken_names(&callers(&["add", "list_mcp_resources", "read_mcp_resource"])).unwrap();
     assert_eq!(refusal.kind, ErrorKind::Unsupported);
     let message = refusal.message.unwrap();
     assert!(message.contains(r#""list_mcp_resources", "read_mcp_resource""#), "{message}");
-    assert!(tools::taken_names(&callers(&["add", "list-mcp-resources"])).is_none());
+    assert!(door::taken_names(&callers(&["add", "list-mcp-resources"])).is_none());
 }
 
 #[test]
@@ -213,9 +213,9 @@ fn the_configuration_names_server_and_tools_and_holds_no_token() {
 #[test]
 fn a_name_that_the_model_does_not_see_as_it_is_is_told_to_the_caller() {
     let tools = callers(&["add", "sub_tract", &"n".repeat(64)]);
-    assert_eq!(tools::renamed(&tools), None);
+    assert_eq!(door::renamed(&tools), None);
     let tools = callers(&["add", "read-file", "read_file"]);
-    let warning = tools::renamed(&tools).unwrap();
+    let warning = door::renamed(&tools).unwrap();
     assert!(warning.contains(r#""read-file", "read_file""#) && !warning.contains("add"), "{warning}");
 }
 
