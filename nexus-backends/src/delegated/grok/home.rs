@@ -320,7 +320,12 @@ pub(super) fn length_in(session: Option<&Path>, file: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::{process::Command, sync::Arc};
+
+    use nexus_core::{ParticipantScope, Session, Tool, Toolbox};
+
     use super::*;
+    use crate::delegated::ledger::LedgerEntry;
 
     #[test]
     fn times_are_written_as_the_vendor_reads_them() {
@@ -362,5 +367,43 @@ mod tests {
         };
         assert_eq!((told(3_600), told(100), told(0)), (3_570, 90, 0));
         assert_eq!(told_end(&Credential::new(Secret::new("canary")), now), None);
+    }
+
+    #[test]
+    fn before_a_prompt_the_token_of_the_tools_is_in_no_file_any_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = LedgerEntry::begin(folder.path()).unwrap().home().unwrap();
+        make_folders(&home).unwrap();
+        let tools = Toolbox::new().with(Tool::without_arguments("noon", "Says when.", || async { "12:00" }));
+        let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
+        let tools = CallerTools::new(Arc::clone(&session), "http://127.0.0.1:1/mcp".into());
+        let setup = Setup {
+            billing: Billing::Plan,
+            tools: Some(&tools),
+            deadline: None,
+            session: "s",
+            known_event_bytes: 0,
+        };
+        furnish(&home, &setup).unwrap();
+        let grok = grok_folder(&home);
+        let has_token = |name: &str| {
+            let text = std::fs::read_to_string(grok.join(name)).unwrap();
+            text.contains(session.token().expose())
+        };
+        assert!(has_token("config.toml"));
+
+        let record = grok.join("sessions/%2Fw/s");
+        std::fs::create_dir_all(&record).unwrap();
+        let ready = r#"{"type":"mcp_server_connected","server_name":"nexus"}
+{"type":"mcp_init_completed"}
+"#;
+        std::fs::write(record.join("events.jsonl"), ready).unwrap();
+        let hooks = std::fs::read_to_string(grok.join("hooks/forget.json")).unwrap();
+        let hooks: Value = serde_json::from_str(&hooks).unwrap();
+        let hook = hooks["hooks"]["UserPromptSubmit"][0]["hooks"][0]["command"].as_str().unwrap();
+        assert!(!hook.contains(session.token().expose()));
+        let ended = Command::new("sh").args(["-c", hook]).env("GROK_HOME", &grok).status().unwrap();
+        assert_eq!(ended.code(), Some(0));
+        assert!(!has_token("config.toml") && !grok.join("config.quiet").exists());
     }
 }
