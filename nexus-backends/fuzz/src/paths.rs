@@ -166,6 +166,10 @@ fn is_kept_off(root: &Path, rule: &str, real: &Path) -> bool {
     if real.starts_with(root.join(rule)) {
         return true;
     }
+    // What has none of these is a path, from the root on.
+    if !rule.contains(['*', '?', '[', '{', '\\']) {
+        return false;
+    }
     let text = rule.strip_suffix('/').unwrap_or(rule);
     let Ok(glob) = GlobBuilder::new(text).literal_separator(true).build() else { return false };
     let glob = glob.compile_matcher();
