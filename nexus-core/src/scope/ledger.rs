@@ -195,13 +195,6 @@ impl Ledger {
         entries.iter().map(|entry| Decision::clone(&entry.decision)).collect()
     }
 
-    /// The newest decision on such a call.
-    pub(super) fn newest(&self, call: Fingerprint) -> Option<Arc<Decision>> {
-        let kept = self.lock();
-        let found = kept.decisions.iter().rev().find(|entry| entry.fingerprint == Some(call))?;
-        Some(Arc::clone(&found.decision))
-    }
-
     /// Whether such a call was denied, and every one that was let through has succeeded.
     pub(super) fn was_denied(&self, call: Fingerprint) -> bool {
         let kept = self.lock();

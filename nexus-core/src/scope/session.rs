@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    Decision, Denial, ParticipantScope, PathDenial, Permit, SessionToken, TurnSession, Verdict,
+    Decision, Denial, ParticipantScope, PathDenial, Permit, SessionToken, TurnSession,
     arguments::{Obstacle, replace_paths},
     decision::Fingerprint,
     ledger::{Asked, Counts, Ledger, Standing},
@@ -148,12 +148,6 @@ impl Session {
     /// How many decisions there were that [`Session::decisions`] does not list any more.
     pub fn forgotten_decisions(&self) -> u64 {
         self.ledger.forgotten()
-    }
-
-    /// What was decided last about such a call in this session, if there was one and it is not forgotten.
-    pub fn verdict(&self, tool: &str, arguments: &Value) -> Option<Verdict> {
-        let decision = self.ledger.newest(Fingerprint::of(tool, arguments))?;
-        Some(decision.verdict.clone())
     }
 
     /// Whether a call of this session that came back as an error was denied, where all that is known of it is what it

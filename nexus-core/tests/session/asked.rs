@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use nexus_core::{
-    Denial, ParticipantScope, Session, Tool, ToolCall, ToolContent, ToolResult, Toolbox, Verdict,
+    Decision, Denial, ParticipantScope, Session, Tool, ToolCall, ToolContent, ToolResult, Toolbox, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -62,4 +62,11 @@ pub(crate) fn verdicts(session: &Session) -> Vec<(String, Result<(), Denial>)> {
             (decision.tool, verdict)
         })
         .collect()
+}
+
+/// What was decided last about such a call, if there was one.
+pub(crate) fn verdict(session: &Session, tool: &str, arguments: &Value) -> Option<Verdict> {
+    let decisions = session.decisions();
+    let alike = |decision: &Decision| decision.tool == tool && decision.arguments == *arguments;
+    decisions.into_iter().rfind(alike).map(|decision| decision.verdict)
 }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asked::{Asked, call, mint, text, verdicts};
+use super::asked::{Asked, call, mint, text, verdict, verdicts};
 
 #[tokio::test]
 async fn what_is_decided_is_written_down_in_order_and_can_be_compared() {
@@ -75,11 +75,11 @@ async fn what_does_not_fit_the_tool_is_denied_and_counts() {
     let denied = verdicts(&session).iter().filter(|(_, verdict)| verdict.is_err()).count();
     assert_eq!(denied, 3);
     assert!(matches!(
-        session.verdict("page", &json!({ "number": "one" })),
+        verdict(&session, "page", &json!({ "number": "one" })),
         Some(Verdict::Denied(Denial::Unfit { .. }))
     ));
-    assert_eq!(session.verdict("page", &json!({ "number": 1 })), Some(Verdict::Allowed));
-    assert_eq!(session.verdict("page", &json!({ "number": 2 })), None);
+    assert_eq!(verdict(&session, "page", &json!({ "number": 1 })), Some(Verdict::Allowed));
+    assert_eq!(verdict(&session, "page", &json!({ "number": 2 })), None);
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::asked::{Asked, call, text};
+use super::asked::{Asked, call, text, verdict};
 
 /// A folder with something to read in `src`, something to write in `out`, and something to leave alone in both.
 struct Place {
@@ -171,8 +171,8 @@ async fn one_path_out_of_scope_is_enough_to_refuse_the_call() {
     ] {
         let told = call(&session, name, arguments.clone()).await;
         assert!(text(&told).starts_with(&format!("{name:?} was not called: ")), "{arguments}: {told:?}");
-        let verdict = session.verdict(name, &arguments);
-        assert!(matches!(verdict, Some(Verdict::Denied(Denial::Path { .. }))), "{verdict:?}");
+        let decided = verdict(&session, name, &arguments);
+        assert!(matches!(decided, Some(Verdict::Denied(Denial::Path { .. }))), "{decided:?}");
     }
     assert_eq!(place.asked.names(), [""; 0]);
     let files =
@@ -250,7 +250,10 @@ async fn a_path_by_another_name_reaches_no_tool() {
     ] {
         let told = call(&session, "write", arguments.clone()).await;
         assert!(text(&told).contains(words), "{told:?}");
-        assert!(matches!(session.verdict("write", &arguments), Some(Verdict::Denied(Denial::Unfit { .. }))));
+        assert!(matches!(
+            verdict(&session, "write", &arguments),
+            Some(Verdict::Denied(Denial::Unfit { .. }))
+        ));
     }
     assert!(asked.lock().unwrap().is_empty());
     let told = call(&session, "write", json!({ "path": "out/a", "more": [{ "path": "out/b" }] })).await;
