@@ -39,8 +39,8 @@ pub use nexus_core::{
     ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox,
     TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnPrinter, TurnRequest, TurnResult,
     TurnSession, TurnStream, Usage, Usd, VendorId, Workspace, WorkspaceError, WorkspaceErrorKind,
-    WorkspaceEvent, WorkspaceId, WorkspaceState, WorkspaceStatus, Workspaces, WriteSlice, agent, scope, tool,
-    turn, workspace,
+    WorkspaceEvent, WorkspaceId, WorkspaceState, WorkspaceStatus, Workspaces, WriteSlice, agent, harness,
+    redact, scope, tool, turn, workspace,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,

@@ -8,11 +8,10 @@ pub mod http;
 pub mod native;
 #[cfg(any(feature = "codex", feature = "grok", feature = "native"))]
 mod own_login;
-pub mod redact;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "login", feature = "native"))]
+mod redact;
 mod registry;
 #[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
 mod settings;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
-mod turn;
 
 pub use registry::registry;

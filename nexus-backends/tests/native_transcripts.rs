@@ -17,7 +17,7 @@ use std::{
 
 use bytes::Bytes;
 use nexus_backends::native::responses::reader::{Decoded, DecodedEnding, StreamDecoder};
-use nexus_core::{TurnEvent, Usage, turn::Recorder};
+use nexus_core::{Recorder, TurnEvent, Usage};
 use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::Value;

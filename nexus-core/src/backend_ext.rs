@@ -16,7 +16,8 @@ use futures::{
 use crate::{
     backend::{ExecutionBackend, TurnHost},
     error::TurnError,
-    turn::{EventEnvelope, EventQueue, TurnRequest, TurnResult},
+    harness::EventQueue,
+    turn::{EventEnvelope, TurnRequest, TurnResult},
 };
 
 /// Ways to run a turn that every backend has.

@@ -16,7 +16,7 @@
 //! | say which agents there are, and what their tier adds to a scope | [`AgentTypes`], [`AgentType`] |
 //! | keep a piece of work in a folder | [`Workspaces`], [`Workspace`] |
 //! | lend credentials of your own | [`CredentialSource`] |
-//! | write a backend | the contract of [`ExecutionBackend`], [`Recorder`], [`Outbox`] |
+//! | write a backend | the contract of [`ExecutionBackend`], then [`harness`] |
 
 pub mod agent;
 pub mod availability;
@@ -28,9 +28,11 @@ pub mod clock;
 pub mod credential;
 pub mod credential_source;
 pub mod error;
+pub mod harness;
 pub mod id;
 mod picture;
 pub mod printer;
+pub mod redact;
 pub mod registry;
 pub mod scope;
 pub mod secret;
@@ -54,6 +56,7 @@ pub use error::{
     ErrorKind, Limit, Partial, Phase, ProcessExit, ProcessReport, Retry, Skipped, Survivor, TurnError,
     TurnErrorReport,
 };
+pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use printer::{PrintStyle, TurnPrinter};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
@@ -68,10 +71,9 @@ pub use tool::{
     ToolDefinition, ToolFault, ToolResult, ToolRouter, Toolbox,
 };
 pub use turn::{
-    AppliedEffort, Cost, CostSource, Effects, Effort, EventEnvelope, EventQueue, EventSink, EventSinkExt,
-    FinishReason, IdleLimits, Limits, Message, OnLost, Outbox, OutputProblem, OutputSchema, PromptBlock,
-    Provenance, Recorder, ResumeHandle, SessionMode, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
-    TurnRequest, TurnResult, Usage, Usd,
+    AppliedEffort, Cost, CostSource, Effects, Effort, EventEnvelope, EventSink, EventSinkExt, FinishReason,
+    IdleLimits, Limits, Message, OnLost, OutputProblem, OutputSchema, PromptBlock, Provenance, ResumeHandle,
+    SessionMode, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent, TurnRequest, TurnResult, Usage, Usd,
 };
 pub use workspace::{
     EventLog, NewWorkspace, Workspace, WorkspaceError, WorkspaceErrorKind, WorkspaceEvent, WorkspaceId,

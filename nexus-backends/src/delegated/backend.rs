@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use nexus_core::{
     Availability, BackendId, BuildContext, Capabilities, EventSink, ExecutionBackend, TurnError, TurnHost,
     TurnRequest, TurnResult,
+    harness::{admit, turn_span},
 };
 use tracing::Instrument as _;
 
 use super::{conversation::Cli, ledger, settings::Settings, turn::Turn};
-use crate::turn::{admit, turn_span};
 
 /// One CLI as an [`ExecutionBackend`].
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nexus_core::{
     AppliedEffort, Availability, BackendId, Capabilities, Cost, FinishReason, ModelId, Phase, ProcessExit,
-    ResumeHandle, TurnEvent, TurnRequest, Usage,
+    ResumeHandle, TurnEvent, TurnRequest, Usage, harness::Failure, redact::Redactor,
 };
 use serde_json::Value;
 
@@ -21,7 +21,6 @@ use super::{
     caller_tools::CallerTools, ledger::LedgerEntry, lent::Lent, queue::Queue, run_home::RunHome,
     spawn::Invocation,
 };
-use crate::{redact::Redactor, turn::Failure};
 
 /// A vendor's CLI: what it can do, whether it is there, and how one process of it is prepared.
 #[async_trait]

@@ -6,6 +6,10 @@ use futures::FutureExt as _;
 use nexus_core::{
     CancelToken, ErrorKind, EventSink, FinishReason, Limit, Limits, Phase, ProcessExit, ProcessReport,
     Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
+    harness::{
+        AnswerCheck, Checked, Failure, Overrun, TurnLog, Watch, out_of_time, over_limit, over_limit_with,
+        sleep_until,
+    },
     turn::{ToolOrigin, Unrecognized},
 };
 use serde::de::IgnoredAny;
@@ -19,10 +23,6 @@ use super::{
     lines::{Line, LineEnding},
     spawn::{Exit, ExitStatus, Polite, Process, Stop},
     tally::Tally,
-};
-use crate::turn::{
-    AnswerCheck, Checked, Failure, Overrun, TurnLog, Watch, out_of_time, over_limit, over_limit_with,
-    sleep_until,
 };
 
 /// How long a process may take to say its last words once it was asked to stop.
@@ -108,7 +108,7 @@ impl Drive<'_> {
                     if let State::Finishing { .. } = state {
                         break;
                     }
-                    state = self.interrupt(Failure::new(ErrorKind::Cancelled, "by the caller"));
+                    state = self.interrupt(Failure::cancelled());
                 }
                 () = sleep_until(wake) => {
                     if !is_running {

@@ -15,6 +15,7 @@ use nexus_core::{
     EventEnvelope, EventSink, ExecutionBackend, ExecutionBackendExt, Fence, FinishReason, IdleLimits, Limit,
     LimitSupport, Limits, LoopMode, OnLost, OutputSchema, OutputSupport, Phase, ResumeHandle, SessionMode,
     Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
+    harness::Failure,
     turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::{Value, json};
@@ -28,7 +29,6 @@ use super::{
     settings::Settings,
     spawn::{Invocation, StdinMode},
 };
-use crate::turn::Failure;
 
 /// Runs `sh` with one script per process of the turn; the last one repeats.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Cli for Script {
                 backend: plan.backend.clone(),
             },
             home: None,
-            redactor: crate::redact::Redactor::default(),
+            redactor: nexus_core::redact::Redactor::default(),
             lent: super::lent::Lent::Nothing,
             queue: super::queue::Queue::none(),
             version: Some("1.0".into()),

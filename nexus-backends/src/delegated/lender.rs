@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use nexus_core::{Availability, BuildContext, CredentialError, CredentialSource, ErrorKind, SettingsError};
+use nexus_core::{
+    Availability, BuildContext, CredentialError, CredentialSource, ErrorKind, SettingsError, harness::Failure,
+};
 
 use super::settings::{Billing, Settings};
 use crate::{
     auth::{Lease, Term},
     own_login::{OwnLogin, Reach},
-    turn::Failure,
 };
 
 /// Lends credentials to the processes of one backend.

@@ -19,7 +19,7 @@ use super::ledger::private_folder;
 use super::process_tree::LiveProcess;
 use super::run_home::private_file;
 use super::spawn::Exit;
-use crate::redact::{Redactor, StreamRedactor};
+use nexus_core::redact::{Redactor, StreamRedactor};
 
 /// The record of one process while it runs.
 #[derive(Debug)]

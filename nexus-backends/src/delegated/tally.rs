@@ -1,7 +1,7 @@
 //! What a process has told so far, added to the turn's record: each process of a turn counts from zero.
 
 use super::conversation::Step;
-use crate::turn::TurnLog;
+use nexus_core::harness::TurnLog;
 
 /// What the processes before this one used.
 #[derive(Debug, Default)]

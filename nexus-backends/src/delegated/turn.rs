@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nexus_core::{
     AppliedEffort, CancelToken, Effects, ErrorKind, EventSink, FinishReason, Limit, OnLost, SessionMode,
     TurnError, TurnEvent, TurnRequest, TurnResult, TurnSession,
+    harness::{AnswerCheck, Failure, Overrun, TurnLog, Watch, sleep_until},
     turn::{MessageVoided, VoidCause},
 };
 use serde_json::Value;
@@ -21,7 +22,6 @@ use super::{
     tally::Tally,
     tools_door::ToolsDoor,
 };
-use crate::turn::{AnswerCheck, Failure, Overrun, TurnLog, Watch, sleep_until};
 
 /// How many times a process is started again that did not find the caller's tools. Source: our own choice.
 const MAX_RESTARTS: u32 = 2;

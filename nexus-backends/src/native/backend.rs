@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use nexus_core::{
     Availability, BackendId, Capabilities, EventSink, ExecutionBackend, TurnError, TurnHost, TurnRequest,
     TurnResult,
+    harness::{admit, turn_span},
 };
 use tracing::Instrument as _;
 
@@ -13,10 +14,7 @@ use super::{
     dialect::Dialect, responses::turn_loop::TurnLoop, retry::RetryPolicy, settings::Settings,
     transport::Transport,
 };
-use crate::{
-    auth::CredentialSource,
-    turn::{admit, turn_span},
-};
+use crate::auth::CredentialSource;
 
 /// One server that speaks the Responses API, as an [`ExecutionBackend`].
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! What a credential is on the wire, and who pays for what it opens.
 
-use nexus_core::ErrorKind;
+use nexus_core::{ErrorKind, harness::Failure};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
-use crate::{auth::Credential, settings::Billing, turn::Failure};
+use crate::{auth::Credential, settings::Billing};
 
 /// The name we go by at every server.
 pub(super) const OUR_NAME: &str = "nexus";

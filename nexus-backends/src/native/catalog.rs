@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use nexus_core::Effort;
+use nexus_core::{Effort, harness::Failure};
 use reqwest::{
     StatusCode,
     header::{ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH},
@@ -19,7 +19,6 @@ use super::{
     responses::outcome::{ErrorBody, ErrorReply, judge},
     transport::Transport,
 };
-use crate::turn::Failure;
 
 /// How long a list is believed without asking again. Source: our own choice; lists change by the day.
 const BELIEVED: Duration = Duration::from_secs(3600);

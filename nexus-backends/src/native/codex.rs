@@ -18,7 +18,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nexus_core::{
     BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
-    ModelId, Retry, SettingsError, TurnEvent, VendorId,
+    ModelId, Retry, SettingsError, TurnEvent, VendorId, harness::Failure,
 };
 use reqwest::{
     StatusCode,
@@ -40,7 +40,7 @@ use super::{
     settings::Settings,
     transport::Transport,
 };
-use crate::{auth::Credential, own_login::OwnLogin, settings::Billing, turn::Failure};
+use crate::{auth::Credential, own_login::OwnLogin, settings::Billing};
 
 /// The endpoint of a ChatGPT plan.
 const BASE_URL: &str = "https://chatgpt.com/backend-api/codex";

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use nexus_core::{Capabilities, Effort, ModelId, TurnEvent, turn::RateLimitNews};
+use nexus_core::{Capabilities, Effort, ModelId, TurnEvent, harness::Failure, turn::RateLimitNews};
 use reqwest::header::HeaderMap;
 
 use super::{
     responses::{outcome::ErrorReply, tools::SchemaRules},
     transport::Transport,
 };
-use crate::{auth::Credential, turn::Failure};
+use crate::auth::Credential;
 
 /// A server's way to speak the Responses API.
 #[async_trait]

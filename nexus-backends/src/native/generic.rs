@@ -21,7 +21,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nexus_core::{
     BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
-    ModelId, OutputSupport, SettingsError, TurnEvent, VendorId,
+    ModelId, OutputSupport, SettingsError, TurnEvent, VendorId, harness::Failure,
 };
 use reqwest::{StatusCode, Url, header::HeaderMap};
 use serde::Deserialize;
@@ -38,7 +38,7 @@ use super::{
     settings::Settings,
     transport::Transport,
 };
-use crate::{auth::Credential, settings::Billing, turn::Failure};
+use crate::{auth::Credential, settings::Billing};
 
 /// How an API key begins at most vendors.
 const KEY_PREFIX: &str = "sk-";

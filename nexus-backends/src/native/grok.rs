@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use nexus_core::{
     BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
-    ModelId, Retry, SettingsError, TurnEvent, VendorId,
+    ModelId, Retry, SettingsError, TurnEvent, VendorId, harness::Failure,
 };
 use reqwest::{
     StatusCode,
@@ -39,7 +39,7 @@ use super::{
     settings::Settings,
     transport::Transport,
 };
-use crate::{auth::Credential, own_login::OwnLogin, settings::Billing, turn::Failure};
+use crate::{auth::Credential, own_login::OwnLogin, settings::Billing};
 
 /// The endpoint of a subscription.
 const BASE_URL: &str = "https://cli-chat-proxy.grok.com/v1";

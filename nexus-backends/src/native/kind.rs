@@ -5,13 +5,13 @@ use std::sync::Arc;
 use nexus_core::{
     AccessSupport, BackendId, BuildContext, Capabilities, CostReport, Effort, Enforcement, ErrorKind,
     ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, SettingsError, Support, TextGranularity,
+    harness::Failure,
 };
 
 use super::{backend::NativeBackend, dialect::Dialect, settings::Settings, transport::Transport};
 use crate::{
     own_login::{OwnLogin, Reach},
     settings::Billing,
-    turn::Failure,
 };
 
 /// What a loop of our own can do at any server. Whether a cost is told depends on the server, and with it

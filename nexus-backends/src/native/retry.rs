@@ -6,9 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus_core::{ErrorKind, Retry};
-
-use crate::turn::Failure;
+use nexus_core::{ErrorKind, Retry, harness::Failure};
 
 /// The first wait where the server names none; each further one is twice as long. Source: our own choice.
 const FIRST_WAIT: Duration = Duration::from_millis(500);

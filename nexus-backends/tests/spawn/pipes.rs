@@ -13,7 +13,7 @@ use nexus_backends::delegated::spawn::{
     Bounds, EndedBy, ExitStatus, Invocation, SpawnError, StdinError, StdinMode,
 };
 use nexus_backends::delegated::version::{VersionError, version_line};
-use nexus_backends::redact::Redactor;
+use nexus_core::redact::Redactor;
 
 fn bounds(change: impl FnOnce(&mut Bounds)) -> Bounds {
     let mut bounds = Bounds::default();

@@ -4,11 +4,8 @@ mod cost;
 mod effects;
 mod effort;
 mod event;
-mod event_queue;
 mod limits;
-mod outbox;
 mod output;
-mod recorder;
 mod request;
 mod result;
 mod session;
@@ -23,11 +20,8 @@ pub use event::{
     Started, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin,
     TurnEvent, Unrecognized, VoidCause, Warning,
 };
-pub use event_queue::EventQueue;
 pub use limits::{IdleLimits, Limits};
-pub use outbox::Outbox;
 pub use output::{InvalidSchema, OutputProblem, OutputSchema};
-pub use recorder::Recorder;
 pub use request::{PromptBlock, ToolAccess, TurnRequest};
 pub use result::{FinishReason, Message, Provenance, ToolCallRecord, ToolCallStatus, TurnResult};
 pub use session::{OnLost, ResumeHandle, SessionMode};

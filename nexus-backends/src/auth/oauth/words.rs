@@ -1,6 +1,6 @@
 //! Words of a stranger, made fit to be shown to a person.
 
-use crate::redact::Redactor;
+use crate::redact::redactor;
 
 /// Longest text of a stranger that is shown, in characters.
 const MAX_SHOWN: usize = 300;
@@ -18,7 +18,7 @@ pub(super) fn shown(text: &str, secrets: &[&str]) -> String {
         .map(|character| if character.is_whitespace() { ' ' } else { character })
         .filter(|character| !is_invisible(*character))
         .collect();
-    let redacted = Redactor::new(secrets).redact(visible.trim().as_bytes());
+    let redacted = redactor(secrets).redact(visible.trim().as_bytes());
     String::from_utf8_lossy(&redacted).chars().take(MAX_SHOWN).collect()
 }
 

@@ -3,10 +3,10 @@
 //! Source: the answer to `initialize`, observed with claude 2.1.197 and 2.1.329 for an API key, a bearer
 //! token, a subscription token, a subscription's login, and none of them.
 
-use nexus_core::ErrorKind;
+use nexus_core::{ErrorKind, harness::Failure};
 
 use super::wire::Account;
-use crate::{delegated::settings::Billing, turn::Failure};
+use crate::delegated::settings::Billing;
 
 /// Who pays for the credential that the CLI found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,14 +6,11 @@
 //!
 //! Source: observed with claude 2.1.197 and 2.1.329, at a gateway and at the vendor's own host.
 
-use nexus_core::{ErrorKind, ToolDefinition};
+use nexus_core::{ErrorKind, ToolDefinition, harness::Failure};
 use serde_json::{Value, json};
 
 use super::wire::{ControlAnswer, ServerStatus};
-use crate::{
-    delegated::caller_tools::{CallerTools, SERVER},
-    turn::Failure,
-};
+use crate::delegated::caller_tools::{CallerTools, SERVER};
 
 /// What the rule is called that lets every call of the caller's tools through. Which of them there are, the session
 /// decides.

@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_core::{BuildContext, ErrorKind, OnLost, Secret, SessionMode, ToolAccess};
+use nexus_core::{BuildContext, ErrorKind, OnLost, Secret, SessionMode, ToolAccess, harness::Failure};
 
 use super::session::{Kept, Session};
 use crate::delegated::{
@@ -26,7 +26,6 @@ use crate::delegated::{
     run_home::RunHome,
     settings::{Billing, Settings},
 };
-use crate::turn::Failure;
 
 /// Where kept conversations are, below `$NEXUS_HOME`.
 const SESSIONS: &str = "sessions/claude-cli";

@@ -65,7 +65,7 @@ use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, AccessTable, Availability, BackendId, BackendKind, BuildContext, Capabilities, CostReport,
     Enforcement, ErrorKind, ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, Secret,
-    SettingsError, Support, TextGranularity, VendorId,
+    SettingsError, Support, TextGranularity, VendorId, harness::Failure,
 };
 use serde_json::{Map, Value};
 
@@ -85,8 +85,7 @@ use super::{
 };
 use crate::{
     auth::{CredentialSource, Lease, Term},
-    redact::Redactor,
-    turn::Failure,
+    redact::redactor,
 };
 
 /// The program, where the settings name no other.
@@ -312,7 +311,7 @@ impl Cli for Claude {
             invocation,
             conversation,
             home: Some(place.home),
-            redactor: Redactor::new(secrets.into_iter().flatten()),
+            redactor: redactor(secrets.into_iter().flatten()),
             lent: lease.into(),
             queue,
             version: Some(versions::number(&version).to_owned()),

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use nexus_core::{
     Cost, CostSource, ErrorKind, FinishReason, ModelId, Phase, ToolAccess, TurnEvent, Usd,
+    harness::Failure,
     turn::{RateLimitNews, RateLimitStatus, Retrying, Unrecognized},
 };
 use serde_json::Value;
@@ -32,7 +33,6 @@ use crate::delegated::{
     conversation::{Conversation, Polite, ProcessEnd, Repair, Step, Verdict},
     settings::Billing,
 };
-use crate::turn::Failure;
 
 /// Names our control request that opens the conversation.
 const OPENING: &str = "nexus-open";

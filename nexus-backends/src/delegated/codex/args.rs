@@ -1,11 +1,10 @@
 //! What the program is given: its arguments, which are always the same, and the requests on its standard input.
 
-use nexus_core::{AppliedEffort, ErrorKind, PromptBlock, ToolAccess, TurnRequest};
+use nexus_core::{AppliedEffort, ErrorKind, PromptBlock, ToolAccess, TurnRequest, harness::Failure};
 use serde_json::{Value, json};
 
 use super::{fence::Fence, session::KeptSession, translate::Script};
 use crate::delegated::conversation::TurnPlan;
-use crate::turn::Failure;
 
 /// The whole argument list: nothing in it comes from a request.
 pub(super) const ARGUMENTS: [&str; 2] = ["app-server", "--strict-config"];

@@ -4,12 +4,11 @@
 //! tools stand in the model's list whatever the model, and no call of them waits for an approval that nobody could
 //! give. Source: what codex 0.169.0 offers a loopback model with each of these keys.
 
-use nexus_core::{ErrorKind, ToolCallStatus};
+use nexus_core::{ErrorKind, ToolCallStatus, harness::Failure};
 use serde_json::{Map, Value, json};
 
 use super::wire::{ConfigRead, RpcError, ServerList, ServerStatus};
 use crate::delegated::caller_tools::{self, CallerTools, SERVER};
-use crate::turn::Failure;
 
 /// The namespace of the tools, in the model's words.
 pub(super) const NAMESPACE: &str = "mcp__nexus";

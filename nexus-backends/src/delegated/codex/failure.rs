@@ -6,11 +6,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use nexus_core::{ErrorKind, Retry};
+use nexus_core::{ErrorKind, Retry, harness::Failure};
 use serde_json::Value;
 
 use super::wire::{Problem, RateLimits};
-use crate::turn::Failure;
 
 /// How long to wait where the vendor is out of capacity and names no time. Source: our own guess.
 const GUESSED_PATIENCE: Duration = Duration::from_secs(30);

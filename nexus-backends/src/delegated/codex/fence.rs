@@ -5,11 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use nexus_core::{ErrorKind, ToolAccess, TurnRequest};
+use nexus_core::{ErrorKind, ToolAccess, TurnRequest, harness::Failure};
 use serde_json::{Map, Value, json};
 
 use super::home::absolute;
-use crate::turn::Failure;
 
 /// The name of our profile.
 const PROFILE: &str = "nexus";

@@ -69,7 +69,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use nexus_core::{
     AppliedEffort, Availability, BackendId, BackendKind, BuildContext, Capabilities, ErrorKind,
-    ExecutionBackend, Secret, SessionMode, SettingsError, ToolAccess, VendorId,
+    ExecutionBackend, Secret, SessionMode, SettingsError, ToolAccess, VendorId, harness::Failure,
 };
 use serde_json::{Map, Value};
 
@@ -96,8 +96,7 @@ use super::{
 use crate::{
     auth::{Lease, Term},
     own_login::OwnLogin,
-    redact::Redactor,
-    turn::Failure,
+    redact::redactor,
 };
 
 /// The kind `codex-cli`.
@@ -293,7 +292,7 @@ impl Cli for Codex {
 
         let mut environment = home::environment(&self.environment.0, &self.settings, Some(request), &folders)
             .map_err(invalid)?;
-        let redactor = Redactor::new([lease.credential().token.expose()]);
+        let redactor = redactor([lease.credential().token.expose()]);
         environment.set(TOKEN_VARIABLE, lease.credential().token.expose()).map_err(invalid)?;
         if let Some(tools) = &plan.tools {
             redactor.learn(tools.token().expose());

@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use nexus_core::{Availability, ErrorKind};
+use nexus_core::{Availability, ErrorKind, harness::Failure};
 
 use crate::delegated::{
     environment::Environment,
     executable::{Executable, ExecutableError},
     version::version_line,
 };
-use crate::turn::Failure;
 
 /// Versions that the translation was tested with.
 const TESTED: &[&str] = &["0.169.0"];

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use nexus_core::{
     AppliedEffort, BackendId, CallId, ErrorKind, FinishReason, Phase, ToolAccess, TurnEvent,
-    turn::Unrecognized,
+    harness::Failure, turn::Unrecognized,
 };
 use serde_json::{Value, json};
 
@@ -28,7 +28,6 @@ use crate::delegated::{
     caller_tools::CallerTools,
     conversation::{Conversation, Polite, ProcessEnd, Repair, Step},
 };
-use crate::turn::Failure;
 
 /// What the program is asked, made ready before it runs.
 #[derive(Debug)]

@@ -7,10 +7,9 @@
 
 use std::time::Duration;
 
-use nexus_core::{ErrorKind, Retry};
+use nexus_core::{ErrorKind, Retry, harness::Failure};
 
 use super::{record::TurnEnd, wire::InternalError};
-use crate::turn::Failure;
 
 /// What to wait after a rate limit whose length is not told. A guess of ours.
 const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);

@@ -55,7 +55,7 @@ use std::{
 use async_trait::async_trait;
 use nexus_core::{
     Availability, BackendId, BackendKind, BuildContext, Capabilities, ExecutionBackend, SettingsError,
-    VendorId,
+    VendorId, harness::Failure,
 };
 use serde_json::{Map, Value};
 
@@ -68,7 +68,7 @@ use super::{
     lender::Lender,
     settings::{Billing, Settings},
 };
-use crate::{own_login::OwnLogin, turn::Failure};
+use crate::own_login::OwnLogin;
 
 /// The name of the program.
 const PROGRAM: &str = "grok";

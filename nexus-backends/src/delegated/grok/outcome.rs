@@ -2,11 +2,10 @@
 //!
 //! Source: observed with grok 1.0.41.
 
-use nexus_core::{ErrorKind, FinishReason, Limit};
+use nexus_core::{ErrorKind, FinishReason, Limit, harness::Failure};
 
 use super::wire;
 use crate::delegated::conversation::Verdict;
-use crate::turn::Failure;
 
 /// The verdict on a turn whose last message is `answer`; `at_limit` if the CLI said that it reached its own.
 pub(super) fn of_end(end: &wire::End, answer: Option<&str>, at_limit: bool) -> Verdict {

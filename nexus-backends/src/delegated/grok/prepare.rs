@@ -6,7 +6,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus_core::{ErrorKind, PromptBlock, SessionMode, ToolAccess, TurnRequest};
+use nexus_core::{
+    ErrorKind, PromptBlock, SessionMode, ToolAccess, TurnRequest, harness::Failure, redact::Redactor,
+};
 
 use super::{
     Grok, INSTALL,
@@ -34,8 +36,7 @@ use crate::{
         settings::Billing,
         spawn::Invocation,
     },
-    redact::Redactor,
-    turn::Failure,
+    redact::redactor,
 };
 
 /// What is left of a credential's life when the deadline comes. Source: the CLI's own margin.
@@ -94,7 +95,7 @@ impl Grok {
             None => None,
         };
         let tools = ToolsRunning::default();
-        let redactor = Redactor::new([lease.credential().token.expose()]);
+        let redactor = redactor([lease.credential().token.expose()]);
         if let Some(tools) = &plan.tools {
             redactor.learn(tools.token().expose());
         }

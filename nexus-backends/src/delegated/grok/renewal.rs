@@ -19,7 +19,7 @@ use futures::{
     StreamExt as _,
     stream::{self, BoxStream},
 };
-use nexus_core::{Credential, CredentialError, ToolAccess, TurnRequest};
+use nexus_core::{Credential, CredentialError, ToolAccess, TurnRequest, redact::Redactor};
 use tokio::time::sleep;
 
 use super::{
@@ -29,7 +29,6 @@ use super::{
 use crate::{
     auth::{Lease, Term},
     delegated::settings::Billing,
-    redact::Redactor,
 };
 
 /// How long before a token's end a fresh one is borrowed, unless half its life is less.

@@ -18,6 +18,7 @@ use std::{
 use nexus_core::{
     BackendId, CallId, Cost, CostSource, Effects, ErrorKind, MessageId, Phase, ProcessExit, ResumeHandle,
     ToolAccess, ToolCallStatus, ToolContent, TurnEvent, Usage, Usd,
+    harness::Failure,
     turn::{
         MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
         ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
@@ -39,7 +40,6 @@ use crate::delegated::{
     caller_tools::CallerTools,
     conversation::{Conversation, Polite, ProcessEnd, Repair, Step, Verdict},
 };
-use crate::turn::Failure;
 
 /// The CLI waits longer than this before it asks again, and what it wrote before is read sooner.
 const RETRY_GAP: Duration = Duration::from_millis(800);

@@ -17,7 +17,7 @@ use crate::delegated::ledger::LedgerEntry;
 use crate::delegated::process_tree::RUN_MARKER;
 use crate::delegated::record::Record;
 use crate::delegated::run::RunId;
-use crate::redact::Redactor;
+use nexus_core::redact::Redactor;
 
 /// One process to run: built, then spent by [`spawn`](Self::spawn).
 ///

@@ -19,7 +19,7 @@ use crate::delegated::lines::Line;
 use crate::delegated::process_tree::ProcessTree;
 use crate::delegated::record::Record;
 use crate::delegated::run::RunId;
-use crate::redact::{Redactor, Tail};
+use nexus_core::redact::{Redactor, Tail};
 
 /// How long a drop may block while it kills, if the serving thread is gone.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);

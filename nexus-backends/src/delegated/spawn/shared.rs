@@ -11,7 +11,7 @@ use super::error::StdinError;
 use super::exit::Exit;
 use super::stop::Stop;
 use crate::delegated::lines::Line;
-use crate::redact::Tail;
+use nexus_core::redact::Tail;
 
 /// Cost of keeping one line, beside its bytes.
 const LINE_OVERHEAD_BYTES: usize = size_of::<Line>();

@@ -2,13 +2,16 @@
 
 use std::{
     future::{Future, poll_fn},
-    pin::pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
-use nexus_core::{CancelToken, ErrorKind, EventSink, FinishReason, Phase, Secret, TurnEvent};
+use nexus_core::{
+    CancelToken, ErrorKind, EventSink, FinishReason, Phase, Secret, TurnEvent,
+    harness::{Failure, TurnLog, Watch, out_of_time, sleep_until},
+    redact::Redactor,
+};
 use serde_json::Value;
 
 use super::{
@@ -17,8 +20,7 @@ use super::{
 };
 use crate::{
     native::transport::{Body, TransportError},
-    redact::Redactor,
-    turn::{Failure, TurnLog, Watch, out_of_time, sleep_until},
+    redact::redactor,
 };
 
 /// How long the end of a body may take once its last event came: a connection that was read to its end is used
@@ -60,13 +62,13 @@ enum Woke {
 impl Course {
     /// A turn begins.
     pub(super) fn new(cancel: CancelToken, watch: Watch, log: TurnLog) -> Self {
-        Self { cancel, watch, log, lent: Vec::new(), redactor: Redactor::default() }
+        Self { cancel, watch, log, lent: Vec::new(), redactor: redactor([] as [&str; 0]) }
     }
 
     /// From now on `secret` is taken out of every word of the server's.
     pub(super) fn hide(&mut self, secret: Option<Secret>) {
         self.lent.extend(secret);
-        self.redactor = Redactor::new(self.lent.iter().map(|secret| secret.expose().as_bytes()));
+        self.redactor = redactor(self.lent.iter().map(|secret| secret.expose().as_bytes()));
     }
 
     /// Words of the server's without the credential, should it repeat it.
@@ -106,21 +108,7 @@ impl Course {
         events: &mut dyn EventSink,
         future: F,
     ) -> Result<F::Output, Failure> {
-        let mut future = pin!(future);
-        let mut cancelled = pin!(self.cancel.cancelled());
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut cancelled => return Err(by_the_caller()),
-                output = &mut future => return Ok(output),
-                () = sleep_until(self.watch.next()) => {
-                    if let Some(kind) = self.watch.ran_out() {
-                        return Err(out_of_time(kind, self.watch.elapsed()));
-                    }
-                }
-                () = self.log.outbox.flush(events), if !self.log.outbox.is_empty() => {}
-            }
-        }
+        self.log.wait_for(future, &self.watch, &self.cancel, events).await
     }
 
     /// Waits for `delay`, which is no silence of anybody's: only the deadline and the caller end it early.
@@ -166,7 +154,7 @@ impl Course {
                 Poll::Pending
             });
             match woke.await {
-                Woke::Cancelled => return Err(by_the_caller()),
+                Woke::Cancelled => return Err(Failure::cancelled()),
                 Woke::End(end) => return Ok(end),
                 Woke::Time => {
                     match self.watch.ran_out() {
@@ -193,7 +181,7 @@ impl Course {
         tokio::select! {
             biased;
             () = rest => Ok(()),
-            () = self.cancel.cancelled() => Err(by_the_caller()),
+            () = self.cancel.cancelled() => Err(Failure::cancelled()),
             () = tokio::time::sleep(CLOSING) => Ok(()),
         }
     }
@@ -278,9 +266,4 @@ impl BodyTurn<'_> {
         context.waker().wake_by_ref();
         Poll::Pending
     }
-}
-
-/// The failure of a turn that the caller stopped.
-pub(super) fn by_the_caller() -> Failure {
-    Failure::new(ErrorKind::Cancelled, "by the caller")
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nexus_core::{
     Cost, ErrorKind, EventSink, MessageId, ModelId, Phase, Retry, TurnEvent, Usd,
+    harness::Failure,
     turn::{MessageVoided, Retrying, VoidCause},
 };
 use reqwest::{StatusCode, header::HeaderMap};
@@ -18,13 +19,10 @@ use super::{
     sse::EventSplitter,
     turn_loop::TurnLoop,
 };
-use crate::{
-    native::{
-        dialect::CallContext,
-        retry::Attempts,
-        transport::{Answer, Body},
-    },
-    turn::Failure,
+use crate::native::{
+    dialect::CallContext,
+    retry::Attempts,
+    transport::{Answer, Body},
 };
 
 /// A request that came to nothing.

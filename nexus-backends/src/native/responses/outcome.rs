@@ -11,7 +11,7 @@ mod tests;
 
 use std::fmt::Write as _;
 
-use nexus_core::Retry;
+use nexus_core::{Retry, harness::Failure};
 use reqwest::{
     StatusCode, Url,
     header::{HeaderMap, LOCATION},
@@ -22,7 +22,7 @@ use self::{
     delay::Delay,
     tables::{Meaning, of_code, speaks_of_length, speaks_of_missing_model},
 };
-use crate::{native::dialect::Dialect, turn::Failure};
+use crate::native::dialect::Dialect;
 
 /// Longest message of a failure, in bytes.
 const MAX_MESSAGE_BYTES: usize = 2 << 10;

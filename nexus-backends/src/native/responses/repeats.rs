@@ -2,9 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use nexus_core::{ErrorKind, Limit};
-
-use crate::turn::Failure;
+use nexus_core::{ErrorKind, Limit, harness::Failure};
 
 /// Counts rounds of tool calls that are the same as the one before: the same calls, with the same arguments
 /// and the same answers. Asking again whether something is done yet is no loop once the answer differs.

@@ -7,7 +7,7 @@ use std::{
 
 use nexus_core::{
     Effort, ErrorKind, EventSink, OnLost, OutputSupport, PromptBlock, SessionMode, ToolDefinition, TurnEvent,
-    TurnRequest,
+    TurnRequest, harness::Failure,
 };
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use super::{
     tools::{offer, output_format},
     turn_loop::TurnLoop,
 };
-use crate::{auth::Credential, native::dialect::ModelPlan, turn::Failure};
+use crate::{auth::Credential, native::dialect::ModelPlan};
 
 /// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
 const USUAL_LIFETIME: Duration = Duration::from_secs(3600);

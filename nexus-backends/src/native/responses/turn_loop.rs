@@ -4,6 +4,7 @@ use futures::StreamExt as _;
 use nexus_core::{
     ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase, ResumeHandle, SessionMode, ToolResult,
     TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    harness::{AnswerCheck, Checked, Failure, Overrun, TurnLog, Watch, over_limit},
     turn::{RateLimitNews, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::Value;
@@ -15,10 +16,7 @@ use super::{
     request::Conversation,
     tool_calls::{Call, Decided, ToolDesk},
 };
-use crate::{
-    native::backend::NativeBackend,
-    turn::{AnswerCheck, Checked, Failure, Overrun, TurnLog, Watch, over_limit},
-};
+use crate::native::backend::NativeBackend;
 
 /// How often in a turn a reply without calls may ask for another request. Source: our own bound.
 const MAX_CONTINUATIONS: u32 = 32;

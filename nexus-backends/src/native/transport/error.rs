@@ -2,13 +2,10 @@
 
 use std::{error::Error, fmt};
 
-use nexus_core::{ErrorKind, Retry};
+use nexus_core::{ErrorKind, Retry, harness::Failure};
 use thiserror::Error;
 
-use crate::{
-    http::{ClientError, Problem},
-    turn::Failure,
-};
+use crate::http::{ClientError, Problem};
 
 type Cause = Box<dyn Error + Send + Sync>;
 

@@ -11,16 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_core::{ErrorKind, Retry};
+use nexus_core::{ErrorKind, Retry, harness::Failure};
 use nexus_testkit::sim::RefusedPort;
 use serde_json::{Value, json};
 
 use self::server::{After, Server, gzip};
 use super::*;
-use crate::{
-    native::responses::outcome::{ErrorBody, Form},
-    turn::Failure,
-};
+use crate::native::responses::outcome::{ErrorBody, Form};
 
 const EVENTS: &str = "event: response.completed\ndata: {\"text\":\"grüß\"}\n\n";
 const STREAM: &str = "content-type: text/event-stream; charset=utf-8\r\n";

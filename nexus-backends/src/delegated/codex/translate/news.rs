@@ -2,6 +2,7 @@
 
 use nexus_core::{
     CallId, ErrorKind, FinishReason, Phase, TurnEvent,
+    harness::Failure,
     turn::{Retrying, Unrecognized},
 };
 use serde::de::DeserializeOwned;
@@ -19,7 +20,6 @@ use crate::delegated::{
     },
     conversation::Step,
 };
-use crate::turn::Failure;
 
 impl AppServer {
     pub(super) fn notification(&mut self, method: &str, params: Value, step: &mut Step) {

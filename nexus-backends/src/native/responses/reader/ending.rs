@@ -1,6 +1,6 @@
 //! The terminal event, and what it says of the whole response.
 
-use nexus_core::{ErrorKind, ModelId, TurnEvent};
+use nexus_core::{ErrorKind, ModelId, TurnEvent, harness::Failure};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
@@ -11,7 +11,6 @@ use super::{
     },
     Ending, ResponseReader, parse, usage,
 };
-use crate::turn::Failure;
 
 /// Most items that one reply may have. Source: our own bound.
 const MAX_ITEMS: usize = 65_536;

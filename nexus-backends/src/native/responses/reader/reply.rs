@@ -2,11 +2,10 @@
 
 use nexus_core::{
     MessageId, ModelId, Usage,
+    harness::Failure,
     turn::{Cost, FinishReason},
 };
 use serde_json::value::RawValue;
-
-use crate::turn::Failure;
 
 /// What a model call gave.
 #[derive(Debug)]

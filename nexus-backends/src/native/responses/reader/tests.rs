@@ -1,9 +1,6 @@
 //! What is made of odd streams; the recorded ones are read in `tests/native_transcripts.rs`.
 
-use nexus_core::{
-    ErrorKind,
-    turn::{FinishReason, Recorder},
-};
+use nexus_core::{ErrorKind, harness::Recorder, turn::FinishReason};
 use serde_json::{Value, json};
 
 use super::*;

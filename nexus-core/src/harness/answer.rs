@@ -1,6 +1,6 @@
-//! The shape of an answer: checked on our side, and asked for again a bounded number of times.
+//! Checks an answer against the output schema of the request, and bounds how often the model is asked again.
 
-use nexus_core::{
+use crate::{
     ErrorKind, MessageId, OutputSchema,
     turn::{MessageVoided, VoidCause},
 };
@@ -8,32 +8,34 @@ use serde_json::Value;
 
 use super::{Failure, TurnLog};
 
-/// Holds an answer against the schema, and counts how often the model may be asked again.
+/// Checks answers against the output schema, and counts the repairs that are left: at most
+/// [`OutputSchema::repairs`] in a turn.
 #[derive(Debug)]
-pub(crate) struct AnswerCheck {
+pub struct AnswerCheck {
     schema: Option<OutputSchema>,
     repairs_left: u32,
 }
 
-/// What the check of an answer came to.
+/// Outcome of [`AnswerCheck::check`].
 #[derive(Debug)]
-pub(crate) enum Checked {
-    /// It can be used; the value is there if a schema was.
+pub enum Checked {
+    /// The answer can be used. The value is there if the request has a schema, or the vendor named one.
     Fits(Option<Value>),
-    /// It cannot: its message is taken back, and the model is to be told this.
+    /// It does not fit: its message is voided, and this instruction goes to the model.
     AskAgain(String),
-    /// It cannot, and the model was asked often enough.
+    /// It does not fit, and no repair is left: [`ErrorKind::OutputInvalid`].
     Useless(Failure),
 }
 
 impl AnswerCheck {
     /// Checks answers against `schema`; without one, any answer fits.
-    pub(crate) fn new(schema: Option<OutputSchema>) -> Self {
+    pub fn new(schema: Option<OutputSchema>) -> Self {
         Self { repairs_left: schema.as_ref().map_or(0, OutputSchema::repairs), schema }
     }
 
-    /// Checks the answer: `output` if the vendor names a value apart, else the last message.
-    pub(crate) fn check(&mut self, output: Option<Value>, log: &mut TurnLog) -> Checked {
+    /// Checks the answer: `output` if the vendor sends a value beside the text, else the text of the last message in the
+    /// record of `log`. An answer that has to be repaired is voided there.
+    pub fn check(&mut self, output: Option<Value>, log: &mut TurnLog) -> Checked {
         let Some(schema) = &self.schema else { return Checked::Fits(output) };
         let last = log.recorder.last_message();
         let read = match output {

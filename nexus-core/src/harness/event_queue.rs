@@ -1,4 +1,4 @@
-//! Events between a turn and somebody who takes them in another place.
+//! A queue of events between a turn and its reader.
 
 use std::{
     collections::VecDeque,
@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use super::{EventEnvelope, EventSink};
+use crate::turn::{EventEnvelope, EventSink};
 
 /// Events held before the turn is told that the queue is not ready.
 const CAPACITY: usize = 64;

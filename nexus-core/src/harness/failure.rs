@@ -1,30 +1,38 @@
 //! Why a turn has no answer, before the backend's name and the partial are added.
 
-use nexus_core::{BackendId, ErrorKind, Retry, TurnError};
+use crate::{BackendId, ErrorKind, Retry, TurnError};
 
-use crate::auth::CredentialError;
+use crate::credential_source::CredentialError;
 
-/// Why there is no answer.
+/// Why a turn failed: a [`TurnError`] before its backend and its partial are known.
+///
+/// A [`CredentialError`] converts: unreachable issuers are [`ErrorKind::Transport`], answers of theirs that cannot be read
+/// [`ErrorKind::Protocol`], everything else [`ErrorKind::Unauthenticated`].
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// Named for what the caller can do.
-    pub(crate) kind: ErrorKind,
+    pub kind: ErrorKind,
     /// When the same request may be tried again.
-    pub(crate) retry: Retry,
-    /// What happened, in the vendor's words or ours.
-    pub(crate) message: Option<String>,
+    pub retry: Retry,
+    /// What happened, in the vendor's words or ours, without secrets.
+    pub message: Option<String>,
     /// The cause.
-    pub(crate) source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Failure {
     /// A failure that no retry mends.
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, retry: Retry::Never, message: Some(message.into()), source: None }
     }
 
-    /// A failure that an error of ours tells all about: its words, then those of its causes.
-    pub(crate) fn of(kind: ErrorKind, error: &(dyn std::error::Error + 'static)) -> Self {
+    /// The caller cancelled the turn while it ran.
+    pub fn cancelled() -> Self {
+        Self::new(ErrorKind::Cancelled, "by the caller")
+    }
+
+    /// A failure with the message of `error` and of its causes, outermost first, joined by colons.
+    pub fn of(kind: ErrorKind, error: &(dyn std::error::Error + 'static)) -> Self {
         let mut words = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
@@ -36,20 +44,20 @@ impl Failure {
 
     /// States when the same request may be tried again.
     #[must_use]
-    pub(crate) fn with_retry(mut self, retry: Retry) -> Self {
+    pub fn with_retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
     /// Adds the cause.
     #[must_use]
-    pub(crate) fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// As an error of `backend`.
-    pub(crate) fn into_error(self, backend: BackendId) -> TurnError {
+    /// The error of `backend`, with an empty partial. [`TurnLog::into_error`](super::TurnLog::into_error) adds the partial.
+    pub fn into_error(self, backend: BackendId) -> TurnError {
         let mut error = TurnError::new(self.kind, backend).with_retry(self.retry);
         if let Some(message) = self.message {
             error = error.with_message(message);

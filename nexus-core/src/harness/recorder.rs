@@ -1,14 +1,14 @@
-//! The record of a turn, kept from its events.
+//! Keeps the record of a turn from its events.
 
 use std::collections::HashMap;
 
-use super::{
-    Cost, Effects, FinishReason, Message, MessageVoided, Provenance, ResumeHandle, ToolCallRecord,
-    ToolCallStatus, ToolOrigin, TurnEvent, TurnResult, Usage,
-};
 use crate::{
     error::Partial,
     id::{CallId, MessageId},
+    turn::{
+        Cost, Effects, FinishReason, Message, MessageVoided, Provenance, ResumeHandle, ToolCallRecord,
+        ToolCallStatus, ToolOrigin, TurnEvent, TurnResult, Usage,
+    },
 };
 
 /// Keeps the record of a turn from its events, so that a result and a partial say the same as what was seen.

@@ -1,19 +1,21 @@
-//! Which limit of a request a turn has exceeded.
+//! The counted limits of a request, held against the record of the turn.
 
 use std::time::Duration;
 
-use nexus_core::{ErrorKind, Limit, Limits, turn::ToolOrigin};
+use crate::{ErrorKind, Limit, Limits, turn::ToolOrigin};
 
 use super::{Failure, TurnLog};
 
-/// The first limit of the request that is exceeded, by the record so far.
-pub(crate) fn over_limit(log: &TurnLog, limits: &Limits) -> Option<Failure> {
+/// The first counted limit of the request that the record exceeds, as [`ErrorKind::LimitReached`]: tool calls, model calls,
+/// output tokens, cost, in this order. A limit of `n` is exceeded by `n + 1`. Tool calls that the vendor's own servers
+/// make ([`ToolOrigin::Hosted`]) do not count; usage and cost that are not reported count as nothing.
+pub fn over_limit(log: &TurnLog, limits: &Limits) -> Option<Failure> {
     let calls = log.recorder.tool_calls().iter().filter(|call| call.origin != ToolOrigin::Hosted).count();
     over_limit_with(calls, log, limits)
 }
 
-/// As [`over_limit`], where the record does not show which tool calls count.
-pub(crate) fn over_limit_with(calls: usize, log: &TurnLog, limits: &Limits) -> Option<Failure> {
+/// As [`over_limit`], with `calls` tool calls, where the record does not show which of them count.
+pub fn over_limit_with(calls: usize, log: &TurnLog, limits: &Limits) -> Option<Failure> {
     let recorder = &log.recorder;
     let output_tokens = recorder.usage().all_output_tokens().unwrap_or(0);
     let cost = recorder.cost.map(|cost| cost.usd);
@@ -37,7 +39,8 @@ pub(crate) fn over_limit_with(calls: usize, log: &TurnLog, limits: &Limits) -> O
     Some(Failure::new(ErrorKind::LimitReached(limit), reason))
 }
 
-/// The failure of a turn whose time ran out `elapsed` after it began.
-pub(crate) fn out_of_time(kind: ErrorKind, elapsed: Duration) -> Failure {
+/// The failure of a turn that ran out of time `elapsed` after it began: `kind` is what [`Watch::ran_out`](super::Watch::ran_out)
+/// returned.
+pub fn out_of_time(kind: ErrorKind, elapsed: Duration) -> Failure {
     Failure::new(kind, format!("after {:.1} s", elapsed.as_secs_f64()))
 }

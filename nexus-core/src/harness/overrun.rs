@@ -1,28 +1,29 @@
-//! Notices a model that goes on calling tools beyond its budget.
+//! Ends the turn of a model that goes on calling tools beyond its budget.
 
-use nexus_core::{ErrorKind, Limit, Session};
+use crate::{ErrorKind, Limit, Session};
 
 use super::Failure;
 
-/// What the model was told of its budget.
+/// Decides when calls beyond the budget of a session end the turn.
 ///
 /// The session denies every call beyond the budget. The first reply with such calls is made in ignorance: the model is
 /// told what it may still call, and can hand its answer in. Where it has no tool to hand it in by, or calls others all the
 /// same, its turn is over.
 #[derive(Debug, Default)]
-pub(crate) struct Overrun {
+pub struct Overrun {
     /// Denials that the model has read.
     told: u32,
 }
 
 impl Overrun {
-    /// The calls of a reply are answered: what was denied until now the model knows from its next reply on.
-    pub(crate) fn told(&mut self, session: &Session) {
+    /// Call this when the calls of a reply are answered: from its next reply on, the model knows of every denial until now.
+    pub fn told(&mut self, session: &Session) {
         self.told = session.over_budget_calls();
     }
 
-    /// The failure of a turn that `session` belongs to, if its model calls more than it knows to be allowed.
-    pub(crate) fn check(&self, session: &Session) -> Option<Failure> {
+    /// [`ErrorKind::LimitReached`] with [`Limit::ToolCalls`], if the model calls beyond the budget and knows it, or has no
+    /// terminal tool to end with.
+    pub fn check(&self, session: &Session) -> Option<Failure> {
         let is_over = session.over_budget_calls() > self.told;
         let may_hand_in = self.told == 0 && session.has_terminal_tools();
         if !is_over || may_hand_in {
@@ -37,7 +38,7 @@ impl Overrun {
 mod tests {
     use std::sync::Arc;
 
-    use nexus_core::{Limits, Tool, Toolbox, TurnHost, TurnRequest, TurnSession};
+    use crate::{Limits, Tool, Toolbox, TurnHost, TurnRequest, TurnSession};
     use serde_json::json;
 
     use super::*;

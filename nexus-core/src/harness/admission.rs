@@ -1,13 +1,22 @@
-//! What is refused before anything is spent.
+//! Refuses requests that a backend cannot run, before anything is spent.
 
 use std::path::Path;
 
-use nexus_core::{BackendId, Capabilities, ErrorKind, TurnHost, TurnRequest};
+use crate::{BackendId, Capabilities, ErrorKind, TurnHost, TurnRequest};
 
 use super::Failure;
 
-/// Refuses what a backend `id` with these capabilities cannot run.
-pub(crate) fn admit(
+/// Refuses what the backend `id` with these capabilities cannot run. It looks at the file system, and spends nothing.
+///
+/// # Errors
+///
+/// The first of these that holds:
+///
+/// - [`ErrorKind::Cancelled`]: the turn was cancelled before it began.
+/// - [`ErrorKind::Unsupported`]: the request, or the tools of the host, need what the capabilities do not offer.
+/// - [`ErrorKind::InvalidRequest`]: the prompt is empty, the conversation to resume belongs to another backend, or the
+///   working directory or an extra root is no folder.
+pub fn admit(
     id: &BackendId,
     capabilities: &Capabilities,
     request: &TurnRequest,
@@ -45,8 +54,10 @@ fn check_directory(directory: &Path, what: &str) -> Result<(), Failure> {
     Err(Failure::new(ErrorKind::InvalidRequest, format!("the {what} {} {problem}", directory.display())))
 }
 
-/// The span that a turn runs in, by the OpenTelemetry names for generative AI.
-pub(crate) fn turn_span(id: &BackendId, request: &TurnRequest) -> tracing::Span {
+/// The span that a turn runs in, named `turn`, at level `INFO`, with the OpenTelemetry attributes for generative AI. Usage,
+/// model and error are added to the current span by [`TurnLog::into_result`](super::TurnLog::into_result) and
+/// [`TurnLog::into_error`](super::TurnLog::into_error), so that a turn ends inside its span.
+pub fn turn_span(id: &BackendId, request: &TurnRequest) -> tracing::Span {
     tracing::info_span!(
         "turn",
         gen_ai.operation.name = "invoke_agent",

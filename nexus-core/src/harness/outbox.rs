@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use super::{EventEnvelope, EventSink, TurnEvent};
+use crate::turn::{EventEnvelope, EventSink, TurnEvent};
 
 /// Largest piece that waiting deltas of one message are joined to, in bytes.
 const MAX_PIECE_BYTES: usize = 16 << 10;

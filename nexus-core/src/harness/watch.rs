@@ -1,13 +1,14 @@
-//! Time limits of a turn: the deadline, and silence by phase.
+//! Limits of time: the deadline, and silence by phase.
 
 use std::time::Duration;
 
-use nexus_core::{ErrorKind, IdleLimits, Limit, Limits, Phase};
+use crate::{ErrorKind, IdleLimits, Limit, Limits, Phase};
 use tokio::time::Instant;
 
-/// Says when a turn has taken too long, and as what.
+/// Keeps the limits of time of one turn: the deadline of [`Limits::deadline`], and for each [`Phase`] the longest silence of
+/// [`Limits::idle`]. It reads Tokio's clock, which tests can pause.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub struct Watch {
     started: Instant,
     deadline: Option<Instant>,
     idle: IdleLimits,
@@ -17,8 +18,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Counts from now, in the phase [`Phase::Start`].
-    pub(crate) fn new(limits: &Limits) -> Self {
+    /// Starts to count now, in [`Phase::Start`].
+    pub fn new(limits: &Limits) -> Self {
         let started = Instant::now();
         Self {
             started,
@@ -29,31 +30,30 @@ impl Watch {
         }
     }
 
-    #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
-    /// A new process begins: silence counts from now, in the phase [`Phase::Start`].
-    pub(crate) fn restart(&mut self) {
+    /// Starts the silence anew, in [`Phase::Start`], as for a further process. The deadline stands.
+    pub fn restart(&mut self) {
         self.heard(Phase::Start);
     }
 
-    /// Something was heard, and the turn is in `phase` now.
-    pub(crate) fn heard(&mut self, phase: Phase) {
+    /// Call this when something was heard: silence counts from now on, with the limit of `phase`.
+    pub fn heard(&mut self, phase: Phase) {
         self.heard = Instant::now();
         self.phase = Some(phase);
     }
 
     /// Whether the turn is in `phase` now.
-    #[cfg(feature = "native")]
-    pub(crate) fn is_in(&self, phase: Phase) -> bool {
+    pub fn is_in(&self, phase: Phase) -> bool {
         self.phase == Some(phase)
     }
 
-    /// Nobody is listened to for a while: until something is heard, only the deadline counts.
-    pub(crate) fn rest(&mut self) {
+    /// Suspends the limit on silence until [`Watch::heard`], as during a delay of our own. The deadline stands.
+    pub fn rest(&mut self) {
         self.phase = None;
     }
 
-    /// What has run out by now, if anything.
-    pub(crate) fn ran_out(&self) -> Option<ErrorKind> {
+    /// What has run out by now, if anything: [`ErrorKind::LimitReached`] with [`Limit::Deadline`], else
+    /// [`ErrorKind::Starved`].
+    pub fn ran_out(&self) -> Option<ErrorKind> {
         let now = Instant::now();
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             return Some(ErrorKind::LimitReached(Limit::Deadline));
@@ -62,18 +62,18 @@ impl Watch {
         self.idle_until().filter(|until| *until <= now).map(|_| ErrorKind::Starved(phase))
     }
 
-    /// When to ask [`Watch::ran_out`] again, if nothing is heard until then.
-    pub(crate) fn next(&self) -> Option<Instant> {
+    /// When to ask [`Watch::ran_out`] again, unless something is heard before. `None`: no limit counts.
+    pub fn next(&self) -> Option<Instant> {
         [self.deadline, self.idle_until()].into_iter().flatten().min()
     }
 
-    /// What is left until the deadline.
-    pub(crate) fn remaining(&self) -> Option<Duration> {
+    /// Time left until the deadline, if there is one.
+    pub fn remaining(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Since the turn started.
-    pub(crate) fn elapsed(&self) -> Duration {
+    /// Time since the turn started.
+    pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
@@ -83,7 +83,7 @@ impl Watch {
 }
 
 /// Completes at `at`; never, if there is no such time.
-pub(crate) async fn sleep_until(at: Option<Instant>) {
+pub async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
@@ -109,7 +109,6 @@ mod tests {
         assert_eq!(watch.ran_out(), None);
     }
 
-    #[cfg(feature = "native")]
     #[tokio::test(start_paused = true)]
     async fn at_rest_only_the_deadline_counts() {
         let mut watch = Watch::new(&limits());

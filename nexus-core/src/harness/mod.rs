@@ -1,0 +1,158 @@
+//! What every backend needs to run a turn, whoever owns its loop: admission, limits of time and number,
+//! cancellation, the record, events on their way to the sink, and the check of the answer.
+//!
+//! The loop itself is the backend's. A backend
+//!
+//! 1. refuses what it cannot run, before anything is spent: [`admit`];
+//! 2. reports everything that happens to a [`TurnLog`], which records it and holds it for the sink;
+//! 3. waits with [`TurnLog::wait_for`], which keeps the limits of time, cancellation and the sink going, and tells its
+//!    [`Watch`] what it hears;
+//! 4. holds the record against the counted limits: [`over_limit`], and [`Overrun`] for calls beyond a budget;
+//! 5. checks the answer: [`AnswerCheck`];
+//! 6. hands the last events over, and ends as a result or an error: [`TurnLog::flush`], [`TurnLog::into_result`],
+//!    [`TurnLog::into_error`].
+//!
+//! Timers are Tokio's: futures of this module that wait for a time are polled within a Tokio runtime with its time driver
+//! enabled. Where a request sets no limit of time, none is created.
+//!
+//! # A backend
+//!
+//! This one asks a function. Where an answer has to fit a schema and does not, it asks again.
+//!
+//! ```
+//! use async_trait::async_trait;
+//! use nexus_core::{
+//!     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ExecutionBackendExt as _,
+//!     Fence, FinishReason, LoopMode, OutputSupport, Phase, TurnError, TurnHost, TurnRequest, TurnResult,
+//!     harness::{AnswerCheck, Checked, Failure, TurnLog, Watch, admit, over_limit, turn_span},
+//!     turn::MessageEnded,
+//! };
+//! use serde_json::Value;
+//! use tracing::Instrument as _;
+//!
+//! /// Stands for a model: what it is asked, what it answers.
+//! async fn model(prompt: &str) -> String {
+//!     if prompt.contains("JSON Schema") { "{ \"moons\": 2 }".to_owned() } else { "two".to_owned() }
+//! }
+//!
+//! #[derive(Debug)]
+//! struct Minimal {
+//!     id: BackendId,
+//! }
+//!
+//! impl Minimal {
+//!     async fn answer(
+//!         &self,
+//!         request: &TurnRequest,
+//!         host: &TurnHost,
+//!         watch: &mut Watch,
+//!         log: &mut TurnLog,
+//!         events: &mut dyn EventSink,
+//!     ) -> Result<Option<Value>, Failure> {
+//!         let mut check = AnswerCheck::new(request.output.clone());
+//!         let mut prompt = request.prompt_text();
+//!         if let Some(schema) = &request.output {
+//!             prompt = format!("{prompt}\n{}", schema.instruction());
+//!         }
+//!         loop {
+//!             watch.heard(Phase::FirstByte);
+//!             log.model_calls += 1;
+//!             let text = log.wait_for(model(&prompt), watch, &host.cancel, events).await?;
+//!             log.event(MessageEnded::new(format!("answer-{}", log.model_calls).into(), text));
+//!             if let Some(failure) = over_limit(log, &request.limits) {
+//!                 return Err(failure);
+//!             }
+//!             match check.check(None, log) {
+//!                 Checked::Fits(output) => return Ok(output),
+//!                 Checked::AskAgain(instruction) => prompt = instruction,
+//!                 Checked::Useless(failure) => return Err(failure),
+//!             }
+//!         }
+//!     }
+//!
+//!     async fn run(
+//!         &self,
+//!         request: TurnRequest,
+//!         host: TurnHost,
+//!         events: &mut dyn EventSink,
+//!     ) -> Result<TurnResult, TurnError> {
+//!         admit(&self.id, &self.capabilities(), &request, &host)
+//!             .map_err(|failure| failure.into_error(self.id.clone()))?;
+//!         let mut watch = Watch::new(&request.limits);
+//!         let mut log = TurnLog::new(self.id.clone(), request.model.clone(), None);
+//!         let outcome = self.answer(&request, &host, &mut watch, &mut log, events).await;
+//!         log.flush(events, &host.cancel, &watch, host.cancel.is_cancelled()).await;
+//!         match outcome {
+//!             Ok(output) => Ok(log.into_result(FinishReason::Stop, output, false)),
+//!             Err(failure) => Err(log.into_error(failure, false)),
+//!         }
+//!     }
+//! }
+//!
+//! #[async_trait]
+//! impl ExecutionBackend for Minimal {
+//!     fn id(&self) -> &BackendId {
+//!         &self.id
+//!     }
+//!
+//!     fn capabilities(&self) -> Capabilities {
+//!         let mut capabilities = Capabilities::new(LoopMode::Native);
+//!         capabilities.output = OutputSupport::Instructed;
+//!         capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
+//!         capabilities
+//!     }
+//!
+//!     async fn probe(&self) -> Availability {
+//!         Availability::ready(None)
+//!     }
+//!
+//!     async fn run_turn(
+//!         &self,
+//!         request: TurnRequest,
+//!         host: TurnHost,
+//!         events: &mut dyn EventSink,
+//!     ) -> Result<TurnResult, TurnError> {
+//!         let span = turn_span(&self.id, &request);
+//!         self.run(request, host, events).instrument(span).await
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use nexus_core::{ErrorKind, OutputSchema};
+//!
+//! let minimal = Minimal { id: BackendId::new("minimal") };
+//! let question = TurnRequest::new("How many moons does Mars have?");
+//! assert_eq!(minimal.run_text(question.clone()).await?.text, "two");
+//!
+//! let schema = serde_json::json!({ "type": "object", "required": ["moons"] });
+//! let typed = question.clone().with_output(OutputSchema::new(schema)?);
+//! assert_eq!(minimal.run_text(typed).await?.output.unwrap()["moons"], 2);
+//!
+//! let refused = minimal.run_text(question.with_system("Be brief.")).await.unwrap_err();
+//! assert_eq!(refused.kind(), ErrorKind::Unsupported);
+//! # Ok(())
+//! # }
+//! ```
+
+mod admission;
+mod answer;
+mod event_queue;
+mod failure;
+mod limits;
+mod outbox;
+mod overrun;
+mod recorder;
+mod turn_log;
+mod watch;
+
+pub use admission::{admit, turn_span};
+pub use answer::{AnswerCheck, Checked};
+pub use event_queue::EventQueue;
+pub use failure::Failure;
+pub use limits::{out_of_time, over_limit, over_limit_with};
+pub use outbox::Outbox;
+pub use overrun::Overrun;
+pub use recorder::Recorder;
+pub use turn_log::TurnLog;
+pub use watch::{Watch, sleep_until};

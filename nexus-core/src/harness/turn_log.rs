@@ -1,0 +1,184 @@
+//! What a turn has said and done so far, and its result or error at the end.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
+
+use serde_json::Value;
+
+use super::{Failure, Outbox, Recorder, Watch, out_of_time, sleep_until};
+use crate::{
+    AppliedEffort, BackendId, CancelToken, EventSink, FinishReason, ModelId, ProcessReport, Provenance,
+    ResumeHandle, TurnError, TurnEvent, TurnResult, turn::Started,
+};
+
+/// How long a sink that is not ready may hold up the return of a cancelled turn.
+const CANCELLED_FLUSH: Duration = Duration::from_millis(250);
+
+/// The events of a turn on their way to the sink, and the record kept of them.
+///
+/// Every event goes through [`TurnLog::event`], so that what was seen and what is returned say the same. Everything that a
+/// backend learns beside the events it writes into the fields.
+#[derive(Debug)]
+pub struct TurnLog {
+    /// Events that the sink has not taken yet.
+    pub outbox: Outbox,
+    /// The record kept from the events.
+    pub recorder: Recorder,
+    /// Who runs the turn. The model and the version are stated in the first event, as far as known by then.
+    pub provenance: Provenance,
+    /// Model calls so far, as far as the backend makes them or the vendor shows them.
+    pub model_calls: u32,
+    /// How the conversation can be taken up again.
+    pub resume: Option<ResumeHandle>,
+    /// What is known of the last process, if there was one.
+    pub process: Option<ProcessReport>,
+    has_started: bool,
+}
+
+impl TurnLog {
+    /// An empty log of a turn of `backend`. Times of its events count from now.
+    pub fn new(backend: BackendId, model: Option<ModelId>, effort: Option<AppliedEffort>) -> Self {
+        let mut provenance = Provenance::new(backend);
+        provenance.model = model;
+        provenance.effort = effort;
+        Self {
+            outbox: Outbox::new(),
+            recorder: Recorder::new(),
+            provenance,
+            model_calls: 0,
+            resume: None,
+            process: None,
+            has_started: false,
+        }
+    }
+
+    /// Records an event and puts it into the outbox. Never waits.
+    pub fn event(&mut self, event: impl Into<TurnEvent>) {
+        self.start();
+        let event = event.into();
+        self.recorder.observe(&event);
+        self.outbox.push(event);
+    }
+
+    /// Reports that the turn has started: once, before any other event. [`TurnLog::event`] and [`TurnLog::flush`] call it.
+    pub fn start(&mut self) {
+        if std::mem::replace(&mut self.has_started, true) {
+            return;
+        }
+        let started = Started::new(self.provenance.backend.clone())
+            .with_model(self.provenance.model.clone())
+            .with_effort(self.provenance.effort)
+            .with_version(self.provenance.version.clone());
+        self.outbox.push(started);
+    }
+
+    /// Waits for `future`, and meanwhile hands events over and keeps cancellation and the limits of time.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Cancelled`], or what [`Watch::ran_out`] says. The future is dropped.
+    pub async fn wait_for<F: Future>(
+        &mut self,
+        future: F,
+        watch: &Watch,
+        cancel: &CancelToken,
+        events: &mut dyn EventSink,
+    ) -> Result<F::Output, Failure> {
+        let mut future = pin!(future);
+        let mut cancelled = pin!(cancel.cancelled());
+        let mut alarm = pin!(sleep_until(watch.next()));
+        poll_fn(|context| {
+            if cancelled.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(Failure::cancelled()));
+            }
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                return Poll::Ready(Ok(output));
+            }
+            while alarm.as_mut().poll(context).is_ready() {
+                if let Some(kind) = watch.ran_out() {
+                    return Poll::Ready(Err(out_of_time(kind, watch.elapsed())));
+                }
+                alarm.set(sleep_until(watch.next()));
+            }
+            let _ = self.outbox.poll_flush(events, context);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Hands the rest of the events over, at the end of the turn. A sink that is not ready delays a cancelled turn by
+    /// 250 ms at most, and any turn until its deadline at most (250 ms beyond it, if it has passed); what the sink did not
+    /// take is in the result.
+    pub async fn flush(
+        &mut self,
+        events: &mut dyn EventSink,
+        cancel: &CancelToken,
+        watch: &Watch,
+        is_cancelled: bool,
+    ) {
+        self.start();
+        let mut patience = pin!(async {
+            if is_cancelled {
+                tokio::time::sleep(CANCELLED_FLUSH).await;
+                return;
+            }
+            match watch.remaining() {
+                Some(left) => tokio::time::sleep(left.max(CANCELLED_FLUSH)).await,
+                None => std::future::pending().await,
+            }
+        });
+        let mut cancelled_meanwhile = pin!(async {
+            cancel.cancelled().await;
+            tokio::time::sleep(CANCELLED_FLUSH).await;
+        });
+        poll_fn(|context| {
+            let is_over = self.outbox.poll_flush(events, context).is_ready()
+                || patience.as_mut().poll(context).is_ready()
+                || cancelled_meanwhile.as_mut().poll(context).is_ready();
+            if is_over { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// The result of a turn that ended well, with the checked `output`, if a schema was set. The resume handle is in it if
+    /// `keeps_session`.
+    pub fn into_result(
+        mut self,
+        finish: FinishReason,
+        output: Option<Value>,
+        keeps_session: bool,
+    ) -> TurnResult {
+        self.recorder.resume = self.resume.filter(|_| keeps_session);
+        let mut result = self.recorder.into_result(finish, self.provenance);
+        result.output = output;
+        let span = tracing::Span::current();
+        if let Some(model) = &result.provenance.model {
+            span.record("gen_ai.response.model", tracing::field::display(model));
+        }
+        if let Some(tokens) = result.usage.input_tokens {
+            span.record("gen_ai.usage.input_tokens", tokens);
+        }
+        if let Some(tokens) = result.usage.all_output_tokens() {
+            span.record("gen_ai.usage.output_tokens", tokens);
+        }
+        result
+    }
+
+    /// The error of a turn that failed, with everything produced so far. The resume handle is in its partial if
+    /// `keeps_session`.
+    pub fn into_error(mut self, failure: Failure, keeps_session: bool) -> TurnError {
+        tracing::Span::current().record("error.type", tracing::field::debug(failure.kind));
+        self.recorder.resume = self.resume.filter(|_| keeps_session);
+        let backend = self.provenance.backend.clone();
+        self.recorder.provenance = Some(self.provenance);
+        let error = failure.into_error(backend).with_partial(self.recorder.into_partial());
+        match self.process {
+            Some(process) => error.with_process(process),
+            None => error,
+        }
+    }
+}

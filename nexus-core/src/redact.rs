@@ -1,0 +1,374 @@
+//! Removes secrets from text that comes from outside, before it becomes an event, an error, a log or a record.
+//!
+//! Given secrets are found wherever they stand, as they are and as JSON writes them. Beside them,
+//! what looks like a token is removed: bearer values, API keys by their prefixes, and JWTs.
+//!
+//! ```
+//! use nexus_core::redact::Redactor;
+//!
+//! let redactor = Redactor::new(["swordfish"]);
+//! assert_eq!(redactor.redact(b"the password is swordfish"), b"the password is [redacted]");
+//! ```
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use memchr::memmem;
+use zeroize::Zeroizing;
+
+const REDACTED: &[u8] = b"[redacted]";
+
+/// What begins a token, and how many token characters must follow.
+const SHAPES: [(&[u8], usize); 9] = [
+    (b"Bearer ", 8),
+    (b"bearer ", 8),
+    (b"sk-", 16),
+    (b"eyJ", 24),
+    (b"ghp_", 16),
+    (b"gho_", 16),
+    (b"ghs_", 16),
+    (b"github_pat_", 16),
+    (b"AKIA", 16),
+];
+
+/// Longest stretch of token characters taken for one token, in bytes. Beyond it, the rest of the
+/// stretch is taken out as it comes.
+const LONGEST_TOKEN_BYTES: usize = 16 << 10;
+
+/// How many token characters must follow a prefix of [`Redactor::with_key_prefixes`].
+const KEY_BYTES: usize = 16;
+
+/// Longest beginning of a token that is not yet told apart from other text.
+const UNDECIDED_BYTES: usize = 40;
+
+/// Finds secrets in bytes. Clones know the same secrets, also those that are learnt later. `Debug` shows how many
+/// it knows.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    secrets: Arc<RwLock<Vec<Zeroizing<Vec<u8>>>>>,
+    key_prefixes: &'static [&'static str],
+}
+
+impl Redactor {
+    /// Looks for these secrets, and for what looks like a token. An empty secret is ignored.
+    pub fn new(secrets: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
+        let redactor = Self::default();
+        for secret in secrets {
+            redactor.learn(secret);
+        }
+        redactor
+    }
+
+    /// Looks as well for keys that begin with one of these prefixes, followed by 16 token characters or more: letters,
+    /// digits and `-_.~+/=`. Clones made before do not.
+    #[must_use]
+    pub fn with_key_prefixes(mut self, prefixes: &'static [&'static str]) -> Self {
+        self.key_prefixes = prefixes;
+        self
+    }
+
+    /// Looks for this secret as well, from now on. An empty one is ignored.
+    pub fn learn(&self, secret: impl AsRef<[u8]>) {
+        let secret = secret.as_ref();
+        if secret.is_empty() {
+            return;
+        }
+        let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(text) = std::str::from_utf8(secret) {
+            let quoted = Zeroizing::new(serde_json::to_string(text).unwrap_or_default());
+            let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            if let Some(inner) = inner.filter(|inner| inner.as_bytes() != secret) {
+                known.push(Zeroizing::new(inner.as_bytes().to_vec()));
+            }
+        }
+        known.push(Zeroizing::new(secret.to_vec()));
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Vec<Zeroizing<Vec<u8>>>> {
+        self.secrets.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `bytes` with every secret replaced.
+    #[must_use]
+    pub fn redact(&self, bytes: &[u8]) -> Vec<u8> {
+        self.render(bytes, 0..bytes.len(), &self.matches(bytes))
+    }
+
+    /// What looks like a token: what begins it, and how many token characters must follow.
+    fn shapes(&self) -> impl Iterator<Item = (&'static [u8], usize)> {
+        SHAPES.into_iter().chain(self.key_prefixes.iter().map(|prefix| (prefix.as_bytes(), KEY_BYTES)))
+    }
+
+    /// Longest beginning of a token or secret that cannot be told from other text yet.
+    fn undecided(&self) -> usize {
+        let prefix = self.key_prefixes.iter().map(|prefix| prefix.len() + KEY_BYTES).max().unwrap_or(0);
+        UNDECIDED_BYTES.max(prefix).max(self.longest().saturating_sub(1))
+    }
+
+    fn longest(&self) -> usize {
+        self.known().iter().map(|secret| secret.len()).max().unwrap_or(0)
+    }
+
+    /// Where secrets stand, in order and without overlap.
+    fn matches(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for secret in self.known().iter() {
+            ranges
+                .extend(memmem::find_iter(bytes, secret.as_slice()).map(|start| start..start + secret.len()));
+        }
+        for (prefix, least) in self.shapes() {
+            let mut until = 0;
+            for start in memmem::find_iter(bytes, prefix) {
+                if start < until {
+                    continue;
+                }
+                let word = start == 0 || !is_word(bytes[start - 1]);
+                let body = start + prefix.len();
+                let length = bytes[body..].iter().take_while(|byte| is_token(**byte)).count();
+                if word && length >= least {
+                    until = body + length;
+                    ranges.push(start..until);
+                }
+            }
+        }
+        ranges.sort_by_key(|range| range.start);
+        let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            match merged.last_mut() {
+                Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+                _ => merged.push(range),
+            }
+        }
+        merged
+    }
+
+    /// The part `within` of `bytes`; a match that reaches into it from before counts as in it.
+    fn render(&self, bytes: &[u8], within: Range<usize>, matches: &[Range<usize>]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(within.len());
+        let mut at = within.start;
+        for found in matches.iter().filter(|found| found.end > within.start && found.start < within.end) {
+            out.extend_from_slice(bytes.get(at..found.start).unwrap_or_default());
+            out.extend_from_slice(REDACTED);
+            at = found.end.min(within.end);
+        }
+        out.extend_from_slice(bytes.get(at..within.end).unwrap_or_default());
+        out
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Redactor({} patterns)", self.known().len())
+    }
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b'+' | b'/' | b'=')
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Redacts a stream of bytes whose pieces may end anywhere. Bytes that may begin a secret are held back: of a token at most
+/// 16 KiB, or the longest known secret.
+#[derive(Debug)]
+pub struct StreamRedactor {
+    redactor: Redactor,
+    held: Vec<u8>,
+    /// Inside a token too long to hold.
+    swallowing: bool,
+}
+
+impl StreamRedactor {
+    /// A stream that nothing was read of.
+    pub fn new(redactor: Redactor) -> Self {
+        Self { redactor, held: Vec::new(), swallowing: false }
+    }
+
+    /// Takes the next bytes, and returns what can be shown by now.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.held.extend_from_slice(bytes);
+        self.skip_token();
+        let matches = self.redactor.matches(&self.held);
+        let mut cut = self.held.len().saturating_sub(self.redactor.undecided());
+        if let Some(found) = matches.iter().find(|found| found.start < cut && cut < found.end) {
+            cut = found.start;
+        }
+        if let Some(open) = matches.last().filter(|found| found.end == self.held.len()) {
+            if open.len() > LONGEST_TOKEN_BYTES.max(self.redactor.longest()) {
+                self.swallowing = true;
+                let out = self.redactor.render(&self.held, 0..self.held.len(), &matches);
+                self.held.clear();
+                return out;
+            }
+            cut = cut.min(open.start);
+        }
+        let out = self.redactor.render(&self.held, 0..cut, &matches);
+        self.held.drain(..cut);
+        out
+    }
+
+    /// Returns what was held back, redacted, at the end of the stream.
+    pub fn finish(&mut self) -> Vec<u8> {
+        self.skip_token();
+        let held = std::mem::take(&mut self.held);
+        self.redactor.redact(&held)
+    }
+
+    fn skip_token(&mut self) {
+        if self.swallowing {
+            let rest = self.held.iter().take_while(|byte| is_token(**byte)).count();
+            self.swallowing = rest == self.held.len();
+            self.held.drain(..rest);
+        }
+    }
+}
+
+/// Keeps the last bytes of a stream, to show them redacted. `Debug` shows how many it holds.
+#[derive(Clone)]
+pub struct Tail {
+    bytes: VecDeque<u8>,
+    bound: usize,
+}
+
+/// Kept beyond the bound, so that a secret cut by the bound is still recognised.
+const TAIL_MARGIN_BYTES: usize = 4 << 10;
+
+impl Tail {
+    /// Keeps the last `bound` bytes, and 4 KiB before them, so that a secret cut by the bound is recognised.
+    pub fn new(bound: usize) -> Self {
+        Self { bytes: VecDeque::new(), bound }
+    }
+
+    /// Takes the next bytes of the stream.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let keep = self.bound + TAIL_MARGIN_BYTES;
+        let bytes = bytes.get(bytes.len().saturating_sub(keep)..).unwrap_or_default();
+        let excess = (self.bytes.len() + bytes.len()).saturating_sub(keep);
+        if excess > 0 {
+            self.bytes.drain(..excess.min(self.bytes.len()));
+        }
+        self.bytes.extend(bytes);
+    }
+
+    /// The tail as text, without secrets. Its first line may be cut.
+    pub fn redacted(mut self, redactor: &Redactor) -> String {
+        let start = self.bytes.len().saturating_sub(self.bound);
+        let bytes = self.bytes.make_contiguous();
+        let matches = redactor.matches(bytes);
+        let shown = redactor.render(bytes, start..bytes.len(), &matches);
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+}
+
+impl fmt::Debug for Tail {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Tail({} bytes)", self.bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JWT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abcDEF-_123";
+
+    fn text(bytes: Vec<u8>) -> String {
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn given_secrets_and_token_shapes_go_and_prose_stays() {
+        let redactor = Redactor::new(["hunter2", "with \"quotes\"", ""]);
+        let input = format!(
+            "pass=hunter2, {{\"a\":\"with \\\"quotes\\\"\"}} Authorization: Bearer abcdef0123456789 \
+             key sk-ant-api03-AAAAAAAAAAAAAAAA jwt {JWT}! ask-me about sk-8 and task-abcdefghijklmnopqrstuv"
+        );
+        assert_eq!(
+            text(redactor.redact(input.as_bytes())),
+            "pass=[redacted], {\"a\":\"[redacted]\"} Authorization: [redacted] key [redacted] jwt [redacted]! \
+             ask-me about sk-8 and task-abcdefghijklmnopqrstuv"
+        );
+    }
+
+    #[test]
+    fn keys_of_a_named_prefix_go() {
+        const PREFIXES: &[&str] = &["quite-a-long-prefix-that-ends-here-"];
+        let redactor = Redactor::default().with_key_prefixes(PREFIXES);
+        let input = format!("a {}0123456789abcdef b {}short", PREFIXES[0], PREFIXES[0]);
+        let whole = redactor.redact(input.as_bytes());
+        assert_eq!(text(whole.clone()), format!("a [redacted] b {}short", PREFIXES[0]));
+        let mut stream = StreamRedactor::new(redactor);
+        let mut out: Vec<u8> = input.bytes().flat_map(|byte| stream.push(&[byte])).collect();
+        out.extend(stream.finish());
+        assert_eq!(out, whole);
+    }
+
+    #[test]
+    fn a_clone_learns_what_the_other_learns() {
+        let redactor = Redactor::new(["first"]);
+        let mut stream = StreamRedactor::new(redactor.clone());
+        redactor.learn("second");
+        let mut out = stream.push(b"first, sec");
+        out.extend(stream.push(b"ond, third"));
+        out.extend(stream.finish());
+        assert_eq!(text(out), "[redacted], [redacted], third");
+    }
+
+    #[test]
+    fn a_stream_is_redacted_however_it_is_cut() {
+        let redactor = Redactor::new(["swordfish"]);
+        let input = format!(
+            "a swordfish b Bearer 0123456789abcdef\nsk-live-0123456789abcdef {JWT}\nswordfis end swordfish"
+        );
+        let whole = redactor.redact(input.as_bytes());
+        assert!(!text(whole.clone()).contains("swordfish"));
+        for piece in 1..input.len() {
+            let mut stream = StreamRedactor::new(redactor.clone());
+            let mut out = Vec::new();
+            for part in input.as_bytes().chunks(piece) {
+                out.extend(stream.push(part));
+            }
+            out.extend(stream.finish());
+            assert_eq!(text(out), text(whole.clone()), "pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn an_endless_token_is_neither_kept_nor_shown() {
+        let mut stream = StreamRedactor::new(Redactor::default());
+        let mut out = stream.push(b"x sk-");
+        for _ in 0..1000 {
+            out.extend(stream.push(&[b'A'; 1000]));
+            assert!(stream.held.len() <= 32 << 10);
+        }
+        out.extend(stream.push(b" y"));
+        out.extend(stream.finish());
+        assert_eq!(text(out), "x [redacted] y");
+    }
+
+    #[test]
+    fn a_tail_keeps_the_end_and_shows_no_half_secret() {
+        let redactor = Redactor::new(["swordfish-swordfish"]);
+        for shift in 0..40 {
+            let mut tail = Tail::new(100);
+            tail.push(&vec![b'.'; 10_000]);
+            tail.push(b"swordfish-swordfish");
+            tail.push(&vec![b'-'; 70 + shift]);
+            let shown = tail.redacted(&redactor);
+            assert!(!shown.contains("sh") && !shown.contains("fi"), "{shown}");
+            assert!(shown.ends_with("-----"));
+        }
+    }
+
+    #[test]
+    fn hostile_text_takes_no_quadratic_time() {
+        let started = std::time::Instant::now();
+        let hostile = b"sk-".repeat(300_000);
+        assert_eq!(text(Redactor::default().redact(&hostile)), "[redacted]");
+        assert!(started.elapsed() < std::time::Duration::from_secs(5));
+    }
+}
