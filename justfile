@@ -1,0 +1,60 @@
+# Each recipe is a line that you can type yourself; CONTRIBUTING.md lists them for those without `just`.
+
+# The recipes
+default:
+    @just --list
+
+# What every commit passes
+check: format lint test docs structure deny
+
+# Is the code formatted
+format:
+    cargo fmt --all --check
+
+# Is clippy content
+lint:
+    cargo clippy --workspace --all-targets --all-features -- -D warnings
+
+# All tests, or those whose names contain NAME
+test NAME="":
+    cargo test --workspace {{ NAME }}
+
+# The tests of one crate whose names contain TEST
+one CRATE TEST="":
+    cargo test --package {{ CRATE }} {{ TEST }}
+
+# Is the documentation whole
+docs:
+    RUSTDOCFLAGS='-D warnings' cargo doc --workspace --all-features --no-deps
+
+# Circles of imports, vendor names out of place, repeated type names, lines
+structure:
+    cargo xtask structure
+
+# May the dependencies be what they are
+deny:
+    cargo deny --locked check bans licenses sources
+
+# Known faults of the dependencies; downloads a database
+advisories:
+    cargo deny --locked check advisories
+
+# What breaks callers, compared with another commit
+semver BASE="HEAD~1":
+    cargo semver-checks --workspace --baseline-rev {{ BASE }}
+
+# The benches; `benches/README.md` says how to read them
+bench:
+    cargo bench --bench spawn --bench decode --bench turn_overhead
+
+# The vendors' own programs against loopback servers
+real:
+    .ci/run real
+
+# Can every crate be packaged
+package:
+    cargo package --workspace --exclude xtask --no-verify
+
+# Everything that CI runs
+ci:
+    .ci/run
