@@ -19,10 +19,10 @@
 //! feature of this crate (`claude`, `codex`, `grok`, `native`, `login`; all are on by default, `keyring` is not). The
 //! first three bring `tools-door`, which is there for itself, too: it serves a session's tools to another program.
 
-#[cfg(feature = "tools-door")]
-pub use nexus_backends::delegated::tools_door::ToolsDoor;
-#[cfg(any(feature = "login", feature = "native"))]
+#[cfg(any(feature = "login", feature = "responses"))]
 pub use nexus_backends::http;
+#[cfg(feature = "mcp-server")]
+pub use nexus_backends::mcp_server::ToolsDoor;
 pub use nexus_backends::{auth, registry};
 pub use nexus_core::{
     AccessSupport, AccessTable, AgentType, AgentTypeError, AgentTypes, AppliedEffort, Availability,

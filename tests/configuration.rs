@@ -50,7 +50,7 @@ fn the_keys_that_the_example_only_shows_are_right_too() {
 }
 
 /// With every kind in the build, since each brings its own settings.
-#[cfg(all(feature = "claude", feature = "codex", feature = "grok", feature = "native"))]
+#[cfg(all(feature = "claude", feature = "codex", feature = "grok", feature = "responses"))]
 mod schema {
     use super::*;
 

@@ -12,7 +12,7 @@ pub(crate) fn redactor(secrets: impl IntoIterator<Item = impl AsRef<[u8]>>) -> R
 
 #[cfg(test)]
 mod tests {
-    use super::redactor;
+    use crate::redact::redactor;
 
     #[test]
     fn keys_of_every_vendor_go() {

@@ -7,27 +7,25 @@ use nexus_core::Registry;
 pub fn registry() -> Registry {
     let registry = Registry::new();
     #[cfg(feature = "claude")]
-    let registry = registry.with(std::sync::Arc::new(crate::delegated::claude::ClaudeCli));
+    let registry = registry.with(std::sync::Arc::new(crate::claude::cli::ClaudeCli));
     #[cfg(feature = "codex")]
-    let registry = registry.with(std::sync::Arc::new(crate::delegated::codex::CodexCli));
+    let registry = registry.with(std::sync::Arc::new(crate::codex::cli::CodexCli));
     #[cfg(feature = "grok")]
-    let registry = registry.with(std::sync::Arc::new(crate::delegated::grok::GrokCli));
-    #[cfg(feature = "native")]
-    let registry = registry
-        .with(std::sync::Arc::new(crate::native::CodexSubToken))
-        .with(std::sync::Arc::new(crate::native::GrokSubToken))
-        .with(std::sync::Arc::new(crate::native::Responses));
+    let registry = registry.with(std::sync::Arc::new(crate::grok::cli::GrokCli));
+    #[cfg(feature = "codex")]
+    let registry = registry.with(std::sync::Arc::new(crate::codex::CodexSubToken));
+    #[cfg(feature = "grok")]
+    let registry = registry.with(std::sync::Arc::new(crate::grok::GrokSubToken));
+    #[cfg(feature = "responses")]
+    let registry = registry.with(std::sync::Arc::new(crate::generic::Responses));
     [
         ("claude-cli", "this build leaves out the feature `claude`"),
         ("codex-cli", "this build leaves out the feature `codex`"),
         ("grok-cli", "this build leaves out the feature `grok`"),
-        ("codex-sub-token", NATIVE),
-        ("grok-sub-token", NATIVE),
-        ("responses", NATIVE),
+        ("codex-sub-token", "this build leaves out the feature `codex`"),
+        ("grok-sub-token", "this build leaves out the feature `grok`"),
+        ("responses", "this build leaves out the feature `responses`"),
     ]
     .into_iter()
     .fold(registry, |registry, (name, reason)| registry.with_absent(name, reason))
 }
-
-/// Why no native backend can run.
-const NATIVE: &str = "this build leaves out the feature `native`";

@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use nexus_backends::delegated::claude::ClaudeCli;
+use nexus_backends::claude::cli::ClaudeCli;
 use nexus_testkit::{
     conformance::{self, DelegatedSubject, Subject},
     fake_cli::{self, Vendor},

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_backends::delegated::claude::ClaudeCli;
+use nexus_backends::claude::cli::ClaudeCli;
 use nexus_core::{
     CancelToken, ErrorKind, IdleLimits, Limit, Limits, Phase, ToolAccess, TurnEvent, TurnHost, TurnRequest,
 };

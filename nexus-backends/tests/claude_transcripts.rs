@@ -12,7 +12,7 @@
 
 use std::{fs, path::Path};
 
-use nexus_backends::delegated::claude::ClaudeCli;
+use nexus_backends::claude::cli::ClaudeCli;
 use nexus_core::{OutputSchema, SessionMode, ToolAccess, TurnRequest};
 use serde::Deserialize;
 use serde_json::json;

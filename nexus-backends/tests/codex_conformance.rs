@@ -4,7 +4,7 @@
 
 use std::{path::Path, process::ExitCode, sync::Arc};
 
-use nexus_backends::delegated::codex::CodexCli;
+use nexus_backends::codex::cli::CodexCli;
 use nexus_core::ErrorKind;
 use nexus_testkit::{
     conformance::{self, DelegatedSubject, Departure, Subject},

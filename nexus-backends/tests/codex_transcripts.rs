@@ -18,7 +18,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus_backends::delegated::codex::CodexCli;
+use nexus_backends::codex::cli::CodexCli;
 use nexus_core::{
     Limits, OutputSchema, ResumeHandle, Retry, SessionMode, ToolAccess, TurnError, TurnEvent, TurnRequest,
 };

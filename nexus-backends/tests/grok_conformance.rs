@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, io, os::unix::fs::symlink, path::PathBuf, process::ExitCode, sync::Arc};
 
-use nexus_backends::delegated::grok::GrokCli;
+use nexus_backends::grok::cli::GrokCli;
 use nexus_testkit::{
     conformance::{self, DelegatedSubject, Subject},
     fake_cli::{self, Vendor},

@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use nexus_backends::delegated::grok::GrokCli;
+use nexus_backends::grok::cli::GrokCli;
 use nexus_core::{
     BackendKind, BuildContext, ErrorKind, ExecutionBackendExt, Message, ToolAccess, ToolCallRecord,
     ToolCallStatus, TurnError, TurnRequest, Usage,

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_backends::delegated::grok::GrokCli;
+use nexus_backends::grok::cli::GrokCli;
 use nexus_core::{
     BackendKind as _, BuildContext, CancelToken, ErrorKind, ExecutionBackend, TurnError, TurnHost,
     TurnRequest, TurnResult,

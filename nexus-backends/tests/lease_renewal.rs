@@ -13,7 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_backends::delegated::{codex::CodexCli, grok::GrokCli};
+use nexus_backends::codex::cli::CodexCli;
+use nexus_backends::grok::cli::GrokCli;
 use nexus_core::{
     BackendKind, BuildContext, CredentialSource, ErrorKind, ExecutionBackend, Limits, TurnEvent, TurnRequest,
 };

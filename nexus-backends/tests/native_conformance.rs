@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, sync::Arc};
 
-use nexus_backends::native::{CodexSubToken, GrokSubToken, Responses};
+use nexus_backends::{codex::CodexSubToken, generic::Responses, grok::GrokSubToken};
 use nexus_testkit::{
     conformance::{self, NativeSubject, Subject},
     sim::{Dialect, Model},

@@ -6,10 +6,8 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use nexus_backends::native::responses::{
-    reader::{Decoded, DecodedEnding, StreamDecoder},
-    sse::EventSplitter,
-};
+use nexus_backends::responses::reader::{Decoded, DecodedEnding, StreamDecoder};
+use nexus_backends::responses::sse::EventSplitter;
 use nexus_core::{TurnEvent, turn::ToolOrigin};
 use peak_alloc::PeakAlloc;
 

@@ -26,16 +26,12 @@ use nexus_core::{Credential, CredentialError, CredentialSource, Standing};
 pub use door::{LogOut, LoginError};
 pub use under_way::finish_renewals;
 
-use self::{
-    chain::Chain,
-    desk::Desk,
-    judgement::{Verdict, Wish},
-};
-use super::{
-    Clock, SignIn, SystemClock,
-    lock::{LockPlace, Trust},
-    store::{LoginStore, StorePlace, StoredLogin, TokenStore},
-};
+use self::chain::Chain;
+use self::desk::Desk;
+use self::judgement::{Verdict, Wish};
+use super::lock::{LockPlace, Trust};
+use super::store::{LoginStore, StorePlace, StoredLogin, TokenStore};
+use super::{Clock, SignIn, SystemClock};
 
 /// The one owner of a login.
 ///

@@ -22,7 +22,7 @@ mod login;
 pub mod logins;
 #[cfg(feature = "login")]
 mod oauth;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+#[cfg(feature = "cli")]
 #[cfg_attr(not(feature = "grok"), allow(dead_code, reason = "one vendor is lent a file, and a fresh one"))]
 mod projection;
 mod sign_in;
@@ -42,7 +42,7 @@ pub use oauth::{
     ClaimPath, DeviceFlow, IdentityClaims, Issuer, OAuthSignIn, PlainUnauthorized, Redirect, RevocationStyle,
     SignInMethod,
 };
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+#[cfg(feature = "cli")]
 pub(crate) use projection::{Lease, Term};
 pub use sign_in::{LoginScreen, LoginStep, RefreshError, Revocation, SignIn, SignInError};
 pub use static_token::StaticToken;

@@ -20,7 +20,8 @@ use rustls::{
 };
 use rustls_platform_verifier::Verifier;
 
-use super::{Network, Problem, proxy::Proxies};
+use super::proxy::Proxies;
+use super::{Network, Problem};
 
 /// How long a connection that is not used is kept. Source: our own choice, below the minute after which common
 /// servers and balancers close theirs.

@@ -14,9 +14,10 @@ mod proxy;
 
 #[cfg(feature = "native")]
 pub(crate) use self::client::ClientError;
+pub(crate) use self::client::ClientPlan;
 #[cfg(feature = "login")]
 pub(crate) use self::fetch::{ReadError, read_whole};
 #[cfg(feature = "login")]
 pub(crate) use self::loopback::is_loopback;
 pub use self::network::Network;
-pub(crate) use self::{client::ClientPlan, problem::Problem};
+pub(crate) use self::problem::Problem;

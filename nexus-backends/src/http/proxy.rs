@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, fmt};
 use nexus_core::{BuildContext, SettingsError};
 use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
 
-use super::{Network, client::ClientError};
+use super::Network;
+use super::client::ClientError;
 
 /// The proxies of a client. `Debug` shows their hosts, and no name or password.
 #[derive(Clone, Default)]

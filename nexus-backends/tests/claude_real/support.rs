@@ -2,7 +2,7 @@
 
 use std::net::ToSocketAddrs as _;
 
-use nexus_backends::delegated::claude::ClaudeCli;
+use nexus_backends::claude::cli::ClaudeCli;
 use nexus_core::{EventEnvelope, TurnError, TurnEvent, TurnHost, TurnRequest};
 use nexus_testkit::sim::{Dialect, Scenario, Sim};
 use serde_json::{Value, json};

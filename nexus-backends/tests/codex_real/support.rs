@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nexus_backends::delegated::codex::CodexCli;
+use nexus_backends::codex::cli::CodexCli;
 use nexus_core::{EventEnvelope, TurnHost, TurnRequest};
 use nexus_testkit::sim::{Dialect, Scenario, Sim};
 use serde_json::{Value, json};

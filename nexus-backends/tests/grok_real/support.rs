@@ -1,6 +1,6 @@
 //! How Grok Build is set up before the simulator, and what its tests ask of a turn.
 
-use nexus_backends::delegated::grok::GrokCli;
+use nexus_backends::grok::cli::GrokCli;
 use nexus_core::{EventEnvelope, TurnHost, TurnRequest};
 use nexus_testkit::sim::{Dialect, Scenario, Sim};
 use serde_json::json;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use nexus_backends::native::Responses;
+use nexus_backends::generic::Responses;
 use nexus_core::{
     BackendKind as _, BuildContext, EventEnvelope, ExecutionBackend, ToolCall, ToolDefinition, ToolResult,
     ToolRouter, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,

@@ -7,18 +7,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus_backends::{
-    auth::{
-        Identity, Login, LoginKeeper,
-        logins::{self, LoginName},
-        openai_codex,
-        store::{LoginStore, StoredLogin, TokenStore as _},
-        xai_grok,
-    },
-    delegated::{codex::CodexCli, grok::GrokCli},
-    http::Network,
-    native::{CodexSubToken, GrokSubToken},
-};
+use nexus_backends::auth::logins::LoginName;
+use nexus_backends::auth::store::{LoginStore, StoredLogin, TokenStore as _};
+use nexus_backends::auth::{Identity, Login, LoginKeeper, logins, openai_codex, xai_grok};
+use nexus_backends::codex::cli::CodexCli;
+use nexus_backends::grok::cli::GrokCli;
+use nexus_backends::http::Network;
+use nexus_backends::{codex::CodexSubToken, grok::GrokSubToken};
 use nexus_core::{BackendKind, BuildContext, ExecutionBackend};
 use nexus_testkit::{
     issuer::Issuer,

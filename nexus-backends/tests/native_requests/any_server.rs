@@ -1,6 +1,6 @@
 //! `responses`: a server of which only the URL is known.
 
-use nexus_backends::native::Responses;
+use nexus_backends::generic::Responses;
 use nexus_core::{Effort, ErrorKind, OutputSchema, TurnHost, TurnRequest};
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
 use serde_json::{Value, json};

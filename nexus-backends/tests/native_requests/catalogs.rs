@@ -1,7 +1,7 @@
 //! The vendors' lists of models: asked once, and no reason to fail a turn.
 
 use futures::future::join_all;
-use nexus_backends::native::{CodexSubToken, GrokSubToken};
+use nexus_backends::{codex::CodexSubToken, grok::GrokSubToken};
 use nexus_core::{BackendKind, Effort, ErrorKind, TurnHost, TurnRequest};
 use nexus_testkit::sim::{Dialect, Model, Purpose, Scenario, Sim};
 use serde_json::{Value, json};

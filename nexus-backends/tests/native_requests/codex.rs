@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use nexus_backends::native::CodexSubToken;
+use nexus_backends::codex::CodexSubToken;
 use nexus_core::{Availability, Effort, ErrorKind, Retry, TurnEvent, TurnHost, TurnRequest};
 use nexus_testkit::sim::{Dialect, Fault, Model, RateLimit, RecordedRequest, Reply, Scenario, Sim};
 use serde_json::{Value, json};

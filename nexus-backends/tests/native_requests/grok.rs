@@ -1,6 +1,6 @@
 //! `grok-sub-token`: xAI's endpoint.
 
-use nexus_backends::native::GrokSubToken;
+use nexus_backends::grok::GrokSubToken;
 use nexus_core::{CostReport, Effort, ErrorKind, OutputSchema, TurnHost, TurnRequest};
 use nexus_testkit::sim::{Dialect, Fault, Model, RecordedRequest, Reply, Scenario, Sim, Usage};
 use serde_json::{Value, json};

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, io, os::unix::fs::symlink, path::Path, sync::Arc};
 
-use nexus_backends::{
-    delegated::{claude::ClaudeCli, codex::CodexCli, grok::GrokCli},
-    native::{CodexSubToken, GrokSubToken, Responses},
-};
+use nexus_backends::claude::cli::ClaudeCli;
+use nexus_backends::codex::cli::CodexCli;
+use nexus_backends::grok::cli::GrokCli;
+use nexus_backends::{codex::CodexSubToken, generic::Responses, grok::GrokSubToken};
 use nexus_core::BackendKind;
 use nexus_testkit::{
     conformance::{DelegatedSubject, NativeSubject, Subject},

@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use nexus_backends::delegated::run::RunId;
-use nexus_backends::delegated::run_home::RunHome;
+use nexus_backends::cli::private_home::RunHome;
+use nexus_backends::cli::run::RunId;
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 
 use crate::support::shell;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use nexus_backends::delegated::ledger::{LedgerEntry, sweep};
-use nexus_backends::delegated::run::RunId;
+use nexus_backends::cli::run::RunId;
+use nexus_backends::cli::run_registry::{LedgerEntry, sweep};
 use serde_json::{Value, json};
 
 use crate::support::{assert_gone, exists, is_again, lines, marked, shell, start_again, written_pids};
@@ -244,7 +244,7 @@ async fn an_entry_is_private_and_follows_its_run() {
 
     let process = shell("read -r line; echo done")
         .ledger(&entry)
-        .stdin(nexus_backends::delegated::spawn::StdinMode::Open)
+        .stdin(nexus_backends::cli::spawn::StdinMode::Open)
         .spawn()
         .unwrap();
     assert_eq!(process.run(), entry.run());

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::support::{assert_gone, environment, lines, marked, shell};
 use bytes::Bytes;
-use nexus_backends::delegated::executable::{Executable, ExecutableError};
-use nexus_backends::delegated::lines::LineEnding;
-use nexus_backends::delegated::spawn::{
+use nexus_backends::cli::executable::{Executable, ExecutableError};
+use nexus_backends::cli::lines::LineEnding;
+use nexus_backends::cli::spawn::{
     Bounds, EndedBy, ExitStatus, Invocation, SpawnError, StdinError, StdinMode,
 };
-use nexus_backends::delegated::version::{VersionError, version_line};
+use nexus_backends::cli::version::{VersionError, version_line};
 use nexus_core::redact::Redactor;
 
 fn bounds(change: impl FnOnce(&mut Bounds)) -> Bounds {
@@ -195,7 +195,7 @@ async fn an_open_input_takes_writes_until_it_is_closed() {
 async fn two_writers_never_mix_their_bytes() {
     let process = shell("cat").stdin(StdinMode::Open).spawn().unwrap();
     let (first, second) = (process.stdin(), process.stdin());
-    let write = |writer: nexus_backends::delegated::spawn::StdinWriter, letter: u8| async move {
+    let write = |writer: nexus_backends::cli::spawn::StdinWriter, letter: u8| async move {
         let mut block = vec![letter; 100_000];
         block.push(b'\n');
         for _ in 0..10 {

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_backends::delegated::tools_door::ToolsDoor;
+use nexus_backends::mcp_server::ToolsDoor;
 use rmcp::model::CallToolRequestParams;
 use serde_json::json;
 use tokio::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use nexus_backends::delegated::tools_door::ToolsDoor;
+use nexus_backends::mcp_server::ToolsDoor;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

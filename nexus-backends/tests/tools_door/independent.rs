@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use nexus_backends::delegated::tools_door::ToolsDoor;
+use nexus_backends::mcp_server::ToolsDoor;
 use nexus_core::{Decision, Denial, Session, ToolCall, Verdict};
 use rmcp::{
     ServiceError,

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_backends::delegated::tools_door::ToolsDoor;
+use nexus_backends::mcp_server::ToolsDoor;
 use nexus_core::{
     Brief, Effects, ParticipantScope, Session, Tool, ToolContent, ToolFault, ToolResult, Toolbox,
 };

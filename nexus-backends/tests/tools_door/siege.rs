@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_backends::delegated::tools_door::ToolsDoor;
+use nexus_backends::mcp_server::ToolsDoor;
 use nexus_core::Session;
 use rmcp::model::CallToolRequestParams;
 use serde_json::json;

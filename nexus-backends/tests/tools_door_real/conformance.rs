@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, path::Path, process::Stdio, sync::Arc, time::Duration};
 
-use nexus_backends::delegated::tools_door::ToolsDoor;
+use nexus_backends::mcp_server::ToolsDoor;
 use nexus_core::{ParticipantScope, Session, Tool, ToolContent, ToolFault, ToolResult, Toolbox};
 use serde_json::{Value, json};
 use tokio::process::Command;

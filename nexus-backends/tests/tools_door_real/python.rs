@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
-use nexus_backends::delegated::tools_door::ToolsDoor;
+use nexus_backends::mcp_server::ToolsDoor;
 use nexus_core::{Denial, Verdict};
 use serde_json::{Value, json};
 use tokio::process::Command;

@@ -9,15 +9,12 @@ use std::{
 
 use nexus_core::{Credential, CredentialError, Secret};
 
-use super::{
-    desk::Desk,
-    judgement::{self, Verdict, Wish},
-};
-use crate::auth::{
-    Clock, SignIn,
-    lock::{Attempt, CLAIM_LIFE, Holder, LockPlace, LoginLock},
-    store::{StoreError, StoredLogin, TokenStore},
-};
+use super::desk::Desk;
+use super::judgement;
+use super::judgement::{Verdict, Wish};
+use crate::auth::lock::{Attempt, CLAIM_LIFE, Holder, LockPlace, LoginLock};
+use crate::auth::store::{StoreError, StoredLogin, TokenStore};
+use crate::auth::{Clock, SignIn};
 
 /// How long the lock is waited for: longer than a claim that nobody stands for, and far longer than any renewal.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(CLAIM_LIFE.as_secs() + 10);

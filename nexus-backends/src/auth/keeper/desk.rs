@@ -11,11 +11,9 @@ use nexus_core::{CredentialError, Secret};
 use tokio::{task::JoinHandle, time::Instant};
 
 use super::unsaved::Unsaved;
-use crate::auth::{
-    RefreshError,
-    lock::{CLAIM_LIFE, ClaimId},
-    store::StoredLogin,
-};
+use crate::auth::RefreshError;
+use crate::auth::lock::{CLAIM_LIFE, ClaimId};
+use crate::auth::store::StoredLogin;
 
 /// For how long an issuer that failed is left alone.
 const PAUSE: Duration = Duration::from_secs(5);

@@ -5,17 +5,13 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use futures::FutureExt as _;
 use tokio::time::Instant;
 
-use super::{
-    LoginKeeper,
-    chain::{Chain, LONGEST_WAIT, Turn, a_moment, calmly, named, off_the_runtime, read, recover},
-    put::write,
-    renewal::Held,
-    under_way::UnderWay,
-};
-use crate::auth::{
-    Login, LoginScreen, RefreshError, Revocation, SignInError,
-    store::{StoreError, StoredLogin, TokenStore},
-};
+use super::LoginKeeper;
+use super::chain::{Chain, LONGEST_WAIT, Turn, a_moment, calmly, named, off_the_runtime, read, recover};
+use super::put::write;
+use super::renewal::Held;
+use super::under_way::UnderWay;
+use crate::auth::store::{StoreError, StoredLogin, TokenStore};
+use crate::auth::{Login, LoginScreen, RefreshError, Revocation, SignInError};
 
 /// How long the issuer may take to hear that a login is over, before it is removed here all the same.
 const LONGEST_REVOCATION: Duration = Duration::from_secs(10);

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use nexus_core::{Credential, Secret};
 
-use crate::auth::{Login, store::StoredLogin};
+use crate::auth::Login;
+use crate::auth::store::StoredLogin;
 
 /// The least that a token is lent with, where a fresher one can be had.
 const LEAST_LIFE: Duration = Duration::from_secs(5 * 60);

@@ -12,13 +12,13 @@ use std::time::Duration;
 use nexus_core::{Credential, CredentialError};
 use tokio::time::{Instant, timeout};
 
-use super::{
-    chain::{Chain, LONGEST_WAIT, Turn, a_moment, named, unusable},
-    judgement::{self, Wish},
-    renewal::{Held, Renewal},
-    under_way::UnderWay,
-};
-use crate::auth::{lock::Holder, store::StoredLogin};
+use super::chain::{Chain, LONGEST_WAIT, Turn, a_moment, named, unusable};
+use super::judgement;
+use super::judgement::Wish;
+use super::renewal::{Held, Renewal};
+use super::under_way::UnderWay;
+use crate::auth::lock::Holder;
+use crate::auth::store::StoredLogin;
 
 /// How long somebody stands in line before looking at the lock in spite of not being the first.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -10,18 +10,15 @@ use futures::FutureExt as _;
 use nexus_core::{Credential, CredentialError, Secret};
 use tracing::Instrument as _;
 
-use super::{
-    chain::{Chain, calmly, off_the_runtime, read, recover, unusable},
-    desk::{self, Failure},
-    judgement::{self, Wish},
-    put::{LONGEST_PUT, Put, put, write},
-    unsaved::Unsaved,
-};
-use crate::auth::{
-    Login, RefreshError,
-    lock::{CLAIM_LIFE, LoginLock},
-    store::{PendingWrite, StoreError, StoredLogin, TokenStore},
-};
+use super::chain::{Chain, calmly, off_the_runtime, read, recover, unusable};
+use super::desk::Failure;
+use super::judgement::Wish;
+use super::put::{LONGEST_PUT, Put, put, write};
+use super::unsaved::Unsaved;
+use super::{desk, judgement};
+use crate::auth::lock::{CLAIM_LIFE, LoginLock};
+use crate::auth::store::{PendingWrite, StoreError, StoredLogin, TokenStore};
+use crate::auth::{Login, RefreshError};
 
 /// How long a strategy may take.
 const LONGEST_REFRESH: Duration = Duration::from_secs(45);

@@ -8,16 +8,12 @@ use std::{sync::Arc, time::Duration};
 use nexus_core::Secret;
 use tokio::runtime::Handle;
 
-use super::{
-    chain::place_of,
-    desk::Desk,
-    put::{Put, put},
-    under_way::UnderWay,
-};
-use crate::auth::{
-    lock::LoginLock,
-    store::{StoreError, StoredLogin, TokenStore},
-};
+use super::chain::place_of;
+use super::desk::Desk;
+use super::put::{Put, put};
+use super::under_way::UnderWay;
+use crate::auth::lock::LoginLock;
+use crate::auth::store::{StoreError, StoredLogin, TokenStore};
 
 /// How long after a failure it is tried again: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

@@ -20,11 +20,9 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::{
-    gate::{Arrival, Gate, Passed},
-    issuer::Redirect,
-    page::Page,
-};
+use super::gate::{Arrival, Gate, Passed};
+use super::issuer::Redirect;
+use super::page::Page;
 
 /// How long a caller may take to say what it wants. Source: our own choice: a browser on this machine needs none.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);

@@ -11,14 +11,11 @@ use reqwest::{Client, Request};
 use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
 
-use super::{
-    issuer::Issuer,
-    verdict::{self, ErrorReply},
-};
-use crate::{
-    auth::RefreshError,
-    http::{ClientPlan, Network, Problem, ReadError, read_whole},
-};
+use super::issuer::Issuer;
+use super::verdict;
+use super::verdict::ErrorReply;
+use crate::auth::RefreshError;
+use crate::http::{ClientPlan, Network, Problem, ReadError, read_whole};
 
 /// How long a connection may take to be made. Source: our own choice.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -8,17 +8,14 @@ use nexus_core::Secret;
 use oauth2::{AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, RedirectUrl, Scope};
 use reqwest::Url;
 
-use super::{
-    OnScreen,
-    callback::Port,
-    caller::Caller,
-    endpoint::Endpoint,
-    exchange,
-    gate::{Answer, Passed},
-    issuer::Issuer,
-    page::Page,
-    tokens::OAuthClient,
-};
+use super::callback::Port;
+use super::caller::Caller;
+use super::endpoint::Endpoint;
+use super::gate::{Answer, Passed};
+use super::issuer::Issuer;
+use super::page::Page;
+use super::tokens::OAuthClient;
+use super::{OnScreen, exchange};
 use crate::auth::{Login, LoginStep, SignInError};
 
 /// How many random bytes a verifier is made from. Source: what codex 0.169.0 uses; RFC 7636 takes 32 to 96.

@@ -16,16 +16,12 @@ use oauth2::{
     RequestTokenError, Scope, StandardDeviceAuthorizationResponse, TokenUrl, http::StatusCode,
 };
 
-use super::{
-    OnScreen,
-    caller::{Caller, SuccessOnly, handed_on},
-    endpoint::{self, Endpoint},
-    exchange,
-    issuer::Issuer,
-    tokens::{self, OAuthClient},
-    verdict::{self, ErrorReply},
-    words,
-};
+use super::caller::{Caller, SuccessOnly, handed_on};
+use super::endpoint::Endpoint;
+use super::issuer::Issuer;
+use super::tokens::OAuthClient;
+use super::verdict::ErrorReply;
+use super::{OnScreen, endpoint, exchange, tokens, verdict, words};
 use crate::auth::{Clock, Login, LoginStep, RefreshError, SignInError};
 
 /// Shortest time between two questions, whatever the issuer says.

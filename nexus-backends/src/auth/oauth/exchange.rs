@@ -5,12 +5,11 @@ use std::{borrow::Cow, time::SystemTime};
 use nexus_core::Secret;
 use oauth2::{AuthorizationCode, ClientId, PkceCodeVerifier, RedirectUrl, TokenUrl};
 
-use super::{
-    caller::{Caller, SuccessOnly},
-    claims::Claims,
-    issuer::Issuer,
-    tokens::{self, Granted, OAuthClient},
-};
+use super::caller::{Caller, SuccessOnly};
+use super::claims::Claims;
+use super::issuer::Issuer;
+use super::tokens;
+use super::tokens::{Granted, OAuthClient};
 use crate::auth::{Login, RefreshError};
 
 /// Exchanges an authorization code, once. `redirect_uri` is the one that the code was asked for with.

@@ -16,7 +16,8 @@ use nexus_core::Secret;
 use oauth2::url::form_urlencoded;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{page::Page, words};
+use super::page::Page;
+use super::words;
 
 /// What comes through the gate.
 pub(super) enum Passed {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{claims::IdentityClaims, endpoint};
+use super::claims::IdentityClaims;
+use super::endpoint;
 use crate::auth::Login;
 
 /// An authorization server and our registration there. Nothing in it is secret: the clients are public ones.

@@ -43,10 +43,8 @@ use async_trait::async_trait;
 use nexus_core::{BuildContext, SettingsError};
 
 use self::caller::Caller;
-pub use self::{
-    claims::{ClaimPath, IdentityClaims},
-    issuer::{DeviceFlow, Issuer, PlainUnauthorized, Redirect, RevocationStyle},
-};
+pub use self::claims::{ClaimPath, IdentityClaims};
+pub use self::issuer::{DeviceFlow, Issuer, PlainUnauthorized, Redirect, RevocationStyle};
 use super::{Clock, Login, LoginScreen, RefreshError, Revocation, SignIn, SignInError, SystemClock};
 use crate::http::Network;
 

@@ -16,14 +16,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::{
-    OnScreen,
-    caller::{Caller, Reply},
-    device::{pause, user_code},
-    endpoint::Endpoint,
-    exchange,
-    issuer::Issuer,
-};
+use super::caller::{Caller, Reply};
+use super::device::{pause, user_code};
+use super::endpoint::Endpoint;
+use super::issuer::Issuer;
+use super::{OnScreen, exchange};
 use crate::auth::{Login, LoginStep, RefreshError, SignInError};
 
 /// How long a code is good for. Source: the public source of codex.

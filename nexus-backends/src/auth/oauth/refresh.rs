@@ -5,13 +5,11 @@ use std::time::SystemTime;
 use oauth2::{ClientId, RefreshToken, RequestTokenError, TokenUrl};
 use zeroize::Zeroizing;
 
-use super::{
-    caller::{Caller, SuccessOnly},
-    claims::Claims,
-    exchange,
-    issuer::Issuer,
-    tokens::{self, OAuthClient, Renewed, TokenAnswer},
-};
+use super::caller::{Caller, SuccessOnly};
+use super::claims::Claims;
+use super::issuer::Issuer;
+use super::tokens::{OAuthClient, Renewed, TokenAnswer};
+use super::{exchange, tokens};
 use crate::auth::{Login, RefreshError};
 
 /// Spends the refresh token of `login` at the issuer that it is from. `remedy` says how a person logs in anew.

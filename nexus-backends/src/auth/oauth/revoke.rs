@@ -11,10 +11,8 @@ use oauth2::{
     url::form_urlencoded,
 };
 
-use super::{
-    caller::Caller,
-    issuer::{Issuer, RevocationStyle},
-};
+use super::caller::Caller;
+use super::issuer::{Issuer, RevocationStyle};
 use crate::auth::{Login, RefreshError, Revocation};
 
 /// Revokes the refresh token of `login`, and with it what was made from it; where it has none, the access token.

@@ -15,10 +15,8 @@
 use oauth2::http::StatusCode;
 use serde_json::{Map, Value};
 
-use super::{
-    issuer::{Issuer, PlainUnauthorized},
-    words,
-};
+use super::issuer::{Issuer, PlainUnauthorized};
+use super::words;
 use crate::auth::{RefreshError, SignInError};
 
 /// Codes that end a login at every issuer. Source: RFC 6749 section 5.2.

@@ -27,11 +27,9 @@ use rustix::{
 };
 use zeroize::Zeroizing;
 
-use super::{
-    PendingWrite, StoreError, TokenStore,
-    folder::{PrivateFolder, explained, refuse_others, refuse_strangers, shell_word},
-    pending::{PendingFile, is_pending},
-};
+use super::folder::{PrivateFolder, explained, refuse_others, refuse_strangers, shell_word};
+use super::pending::{PendingFile, is_pending};
+use super::{PendingWrite, StoreError, TokenStore};
 
 /// Largest text that is read, in bytes.
 pub(super) const MAX_TEXT_BYTES: u64 = 1 << 20;

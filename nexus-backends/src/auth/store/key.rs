@@ -2,10 +2,8 @@
 
 use nexus_core::Secret;
 
-use super::{
-    StoreError, TokenStore,
-    keyring::{KeyringStore, SERVICE},
-};
+use super::keyring::{KeyringStore, SERVICE};
+use super::{StoreError, TokenStore};
 use crate::auth::static_token::unusable;
 
 /// Longest name of a key, in bytes.

@@ -17,10 +17,8 @@ use rustix::{
     io::Errno,
 };
 
-use super::{
-    file::MAX_TEXT_BYTES,
-    folder::{PrivateFolder, explained, refuse_others},
-};
+use super::file::MAX_TEXT_BYTES;
+use super::folder::{PrivateFolder, explained, refuse_others};
 
 /// How many names are tried, of which each is taken by somebody who died.
 const MAX_NAMES: usize = 1000;

@@ -16,11 +16,9 @@ use nexus_core::Secret;
 use rustix::fs::{AtFlags, OFlags, Stat, fstat, renameat, unlinkat};
 
 use super::{FileStore, MAX_TEXT_BYTES, open_private, read_whole, secret};
-use crate::auth::store::{
-    StoreError,
-    folder::{PrivateFolder, explained},
-    pending::{is_at, is_being_written, is_pending},
-};
+use crate::auth::store::StoreError;
+use crate::auth::store::folder::{PrivateFolder, explained};
+use crate::auth::store::pending::{is_at, is_being_written, is_pending};
 
 /// How long the writer of a whole text may take to put it in place, or the kernel to bury it.
 const PLACED_OR_FREED_WITHIN: Duration = Duration::from_secs(2);

@@ -11,10 +11,8 @@ use std::{
 use tempfile::TempDir;
 
 use super::*;
-use crate::auth::store::{
-    StoredLogin,
-    fixture::{CANARY, is_newer, login},
-};
+use crate::auth::store::StoredLogin;
+use crate::auth::store::fixture::{CANARY, is_newer, login};
 
 /// A store in a folder that is not there yet, in a folder that is gone with the test.
 struct Place {

@@ -1,10 +1,8 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use super::*;
-use crate::auth::store::{
-    StoredLogin,
-    fixture::{CANARY, is_newer, login},
-};
+use crate::auth::store::StoredLogin;
+use crate::auth::store::fixture::{CANARY, is_newer, login};
 
 struct Home(tempfile::TempDir);
 

@@ -4,10 +4,8 @@ use std::{io::Write as _, process::Command};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::{
-    crashes::{ROLE, child},
-    *,
-};
+use super::crashes::{ROLE, child};
+use super::*;
 
 /// What a child prints once its part of a test is over.
 const PLAYED: &str = "the role was played";

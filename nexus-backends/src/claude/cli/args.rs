@@ -1,0 +1,195 @@
+//! The command line. No prompt, no system text, no schema and no secret stands on it: they go by standard
+//! input and by the environment.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
+
+use nexus_core::{AppliedEffort, Effort, ToolAccess, TurnRequest};
+use serde_json::json;
+
+use super::mcp_config::EVERY_TOOL;
+use super::tools::{EVERYTHING, READERS};
+
+/// Builds the command line of one process.
+///
+/// The CLI's own tools are kept out of the folders in `closed`. What its shell runs is not, unless the CLI can tell
+/// from the command that it reads there. With `has_caller_tools`, every call of the caller's tools is let through at
+/// every level: the session decides about it.
+///
+/// Every option that takes a list has the form `--option=value`: otherwise it swallows the words behind it.
+pub(super) fn arguments(
+    request: &TurnRequest,
+    effort: Option<AppliedEffort>,
+    keeps_session: bool,
+    resume: Option<&str>,
+    closed: &[PathBuf],
+    has_caller_tools: bool,
+) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = [
+        "-p",
+        "--output-format=stream-json",
+        "--verbose",
+        "--include-partial-messages",
+        // Only with this input does a 2.1.197 write its output to the end before it exits.
+        "--input-format=stream-json",
+        // The user's and the project's settings, hooks, memories, agents, skills and servers stay out.
+        "--setting-sources=",
+        "--strict-mcp-config",
+        "--disable-slash-commands",
+    ]
+    .map(OsString::from)
+    .into();
+    let mut option = |name: &str, value: &OsStr| {
+        let mut argument = OsString::from(name);
+        argument.push("=");
+        argument.push(value);
+        arguments.push(argument);
+    };
+    if let Some(model) = &request.model {
+        option("--model", OsStr::new(model.as_str()));
+    }
+    if let Some(effort) = effort {
+        option("--effort", OsStr::new(word(effort.applied)));
+    }
+    let (mode, tools, allowed): (_, Option<&[&str]>, &[&str]) = match request.tool_access {
+        ToolAccess::ScopedOnly => ("dontAsk", Some(&[]), &[]),
+        ToolAccess::ReadOnly => ("dontAsk", Some(&READERS), &[]),
+        ToolAccess::WorkspaceWrite => ("acceptEdits", None, &[]),
+        ToolAccess::Unrestricted => ("acceptEdits", None, &EVERYTHING),
+    };
+    option("--permission-mode", OsStr::new(mode));
+    if let Some(tools) = tools {
+        option("--tools", OsStr::new(&tools.join(",")));
+    }
+    let allowed: Vec<&str> = allowed.iter().copied().chain(has_caller_tools.then_some(EVERY_TOOL)).collect();
+    if !allowed.is_empty() {
+        option("--allowedTools", OsStr::new(&allowed.join(",")));
+    }
+    if request.tool_access != ToolAccess::ScopedOnly {
+        option("--settings", OsStr::new(&closing(closed)));
+    }
+    for root in &request.extra_roots {
+        option("--add-dir", std::path::absolute(root).as_deref().unwrap_or(root).as_os_str());
+    }
+    if let Some(calls) = request.limits.model_calls.filter(|calls| *calls > 0) {
+        option("--max-turns", OsStr::new(&calls.to_string()));
+    }
+    // Nought makes the CLI crash; we stop such a turn ourselves.
+    if let Some(cost) = request.limits.cost.map(|cost| cost.0).filter(|cost| cost.is_finite() && *cost > 0.0)
+    {
+        option("--max-budget-usd", OsStr::new(&cost.to_string()));
+    }
+    match resume {
+        Some(session) => option("--resume", OsStr::new(session)),
+        None if !keeps_session => arguments.push("--no-session-persistence".into()),
+        None => {}
+    }
+    arguments
+}
+
+/// Settings that deny the CLI's tools these folders, whatever else allows them.
+fn closing(folders: &[PathBuf]) -> String {
+    let folders = || folders.iter().map(|folder| folder.display());
+    // One slash more than the path has makes it one from the root. A rule for reading holds for searching, too.
+    let rules = folders().flat_map(|folder| ["Read", "Edit"].map(|tool| format!("{tool}(/{folder}/**)")));
+    json!({ "permissions": { "deny": rules.collect::<Vec<_>>() } }).to_string()
+}
+
+/// The steps of effort that the CLI takes.
+pub(super) const EFFORTS: [Effort; 5] =
+    [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
+
+/// The CLI's word for a step.
+pub(super) fn word(effort: Effort) -> &'static str {
+    match effort {
+        Effort::Minimal => Effort::Low.as_str(),
+        step => step.as_str(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::{Limits, OutputSchema, Usd};
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(request: &TurnRequest) -> Vec<String> {
+        words_with(request, false)
+    }
+
+    fn words_with(request: &TurnRequest, has_caller_tools: bool) -> Vec<String> {
+        let effort = request.effort.and_then(|effort| effort.clamp_to(&EFFORTS));
+        let arguments = arguments(request, effort, false, None, &["/nexus/auth".into()], has_caller_tools);
+        arguments.into_iter().map(|word| word.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn nothing_that_is_said_to_the_model_is_on_the_command_line() {
+        let schema = OutputSchema::new(json!({ "const": "canary" })).unwrap();
+        let request = TurnRequest::new("canary").with_system("canary").with_output(schema);
+        let words = words(&request);
+        assert!(words.len() > 8);
+        assert!(!words.iter().any(|word| word.contains("canary")), "{words:?}");
+    }
+
+    #[test]
+    fn every_argument_is_one_word_that_cannot_be_taken_for_another() {
+        let request = TurnRequest::new("x")
+            .with_model("--dangerously-skip-permissions")
+            .with_extra_root("/--model")
+            .with_effort(Effort::Minimal)
+            .with_limits(Limits::new().with_model_calls(3).with_cost(Usd(0.25)));
+        let words = words(&request);
+        assert!(words.iter().all(|word| word == "-p" || word.starts_with("--")), "{words:?}");
+        for expected in [
+            "--model=--dangerously-skip-permissions",
+            "--add-dir=/--model",
+            "--effort=low",
+            "--max-turns=3",
+            "--max-budget-usd=0.25",
+            "--tools=",
+        ] {
+            assert!(words.iter().any(|word| word == expected), "{expected} in {words:?}");
+        }
+    }
+
+    #[test]
+    fn each_level_has_its_own_fence() {
+        let at = |access| words(&TurnRequest::new("x").with_tool_access(access));
+        let has = |words: &[String], word: &str| words.iter().any(|one| one == word);
+        assert!(has(&at(ToolAccess::ReadOnly), "--tools=Read,Glob,Grep"));
+        let closing =
+            r#"--settings={"permissions":{"deny":["Read(//nexus/auth/**)","Edit(//nexus/auth/**)"]}}"#;
+        for access in ToolAccess::ALL {
+            assert_eq!(has(&at(access), closing), access != ToolAccess::ScopedOnly, "{access:?}");
+        }
+        let fenced = at(ToolAccess::WorkspaceWrite);
+        assert!(has(&fenced, "--permission-mode=acceptEdits"));
+        assert!(!fenced.iter().any(|word| word.starts_with("--allowedTools")));
+        assert!(at(ToolAccess::Unrestricted).iter().any(|word| word.starts_with("--allowedTools=")));
+    }
+
+    #[test]
+    fn the_callers_tools_are_let_through_at_every_level() {
+        for access in ToolAccess::ALL {
+            let request = TurnRequest::new("x").with_tool_access(access);
+            let is_rule = |word: &String| word.starts_with("--allowedTools=");
+            let rule = words_with(&request, true).into_iter().find(is_rule);
+            assert!(rule.is_some_and(|rule| rule.ends_with("mcp__nexus__*")), "{access:?}");
+            let rule = words_with(&request, false).into_iter().find(is_rule);
+            assert!(!rule.is_some_and(|rule| rule.contains("mcp__")), "{access:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_the_cli_does_not_take_is_not_given_to_it() {
+        for cost in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let limits = Limits::new().with_cost(Usd(cost)).with_model_calls(0);
+            let words = words(&TurnRequest::new("x").with_limits(limits));
+            assert!(!words.iter().any(|word| word.starts_with("--max-")), "{cost}: {words:?}");
+        }
+    }
+}

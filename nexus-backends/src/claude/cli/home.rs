@@ -1,0 +1,434 @@
+//! Where a process of `claude` lives: its folders, its environment, and where its conversation is kept.
+//!
+//! With a credential in the configuration, the CLI's own folder (`CLAUDE_CONFIG_DIR`) is private: below
+//! `$NEXUS_HOME/sessions` if the conversation is kept, else in the run's home, gone with it. Without one the
+//! CLI runs with the user's login and hence in the user's own folder; there it rewrites `.claude.json`, adds
+//! to `.claude/backups` and `.claude/plugins/store`, and a conversation that is kept to `.claude/projects`.
+//! At the levels with a shell its cache is the user's: there a turn with tools of the caller's leaves a log of their
+//! connection (`claude-cli-nodejs/…/mcp-logs-nexus`), without the token; the CLI clears it away after some weeks.
+//! No code here opens a credential of the CLI's.
+
+use std::{
+    ffi::OsString,
+    fs::DirBuilder,
+    io,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+};
+
+use nexus_core::{BuildContext, ErrorKind, OnLost, Secret, SessionMode, ToolAccess, harness::Failure};
+
+use super::conversation::{Kept, Session};
+use crate::cli::adapter::{Attempt, TurnPlan};
+use crate::cli::caller_tools;
+use crate::cli::environment::{Environment, NetworkSettings};
+use crate::cli::private_home::RunHome;
+use crate::cli::settings::{Billing, Settings};
+
+/// Where kept conversations are, below `$NEXUS_HOME`.
+const SESSIONS: &str = "sessions/claude-cli";
+
+/// Repeats of a failed model call, within the CLI. Its own number is 10, which takes three minutes.
+const MAX_RETRIES: &str = "3";
+
+/// Set in every process.
+///
+/// Source: the vendor's list of variables; each one observed with claude 2.1.197 and 2.1.329.
+const SWITCHES: [(&str, &str); 13] = [
+    // `@path` in a prompt would be read from the disk, whatever the tools.
+    ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1"),
+    ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
+    ("CLAUDE_CODE_MAX_RETRIES", MAX_RETRIES),
+    // The server says what is too long. A 2.1.197 would refuse a prompt of 1 MiB by its own count.
+    ("CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE", "1000000000"),
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("DISABLE_TELEMETRY", "1"),
+    ("DISABLE_ERROR_REPORTING", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    // The servers that a subscriber has connected to his account are not the caller's.
+    ("ENABLE_CLAUDEAI_MCP_SERVERS", "false"),
+    // Every tool is given to the model at once.
+    ("ENABLE_TOOL_SEARCH", "false"),
+    // A call of the caller's takes as long as the turn allows: it is neither given up after five minutes of silence,
+    // nor answered with the name of a task in the background.
+    ("CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT", "0"),
+    ("CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS", "0"),
+    // What the caller says about a tool arrives whole. Not before 2.1.329.
+    ("CLAUDE_CODE_MAX_MCP_DESCRIPTION_LENGTH", "1000000"),
+];
+
+/// A place to live.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) home: RunHome,
+    pub(super) environment: Environment,
+    pub(super) working_directory: PathBuf,
+    pub(super) session: Session,
+    /// The conversation to go on from, as the CLI names it.
+    pub(super) resume: Option<String>,
+}
+
+/// Makes the place for one process.
+///
+/// # Errors
+///
+/// [`ErrorKind::SessionLost`] if the kept conversation is not there, [`ErrorKind::InvalidRequest`] for a
+/// request that cannot be run here.
+pub(super) fn settle(
+    plan: &TurnPlan,
+    attempt: &Attempt,
+    settings: &Settings,
+    context: &BuildContext,
+    credential: Option<&Secret>,
+) -> Result<Place, Failure> {
+    let home = plan.ledger.home().map_err(unwritable)?;
+    let lodging = lodge(plan, attempt, credential.is_some())?;
+    let config = match (credential, &lodging.folder) {
+        (None, _) => None,
+        (Some(_), Some(folder)) => Some(sessions(plan).join(folder).join("config")),
+        (Some(_), None) => Some(home.folder("config").map_err(unwritable)?),
+    };
+    let environment = environment(plan, settings, context, &home, config.as_deref(), credential)?;
+    let Lodging { working_directory, folder, before, is_kept } = lodging;
+    let backend = plan.backend.clone();
+    let resume = before.as_ref().map(|kept| kept.session.clone());
+    let session = match is_kept {
+        true => Session::kept(backend, &working_directory, folder, before),
+        false => Session::forgotten(backend),
+    };
+    Ok(Place { home, environment, working_directory, session, resume })
+}
+
+/// Where the process works and where its conversation is.
+struct Lodging {
+    working_directory: PathBuf,
+    /// The folder of the kept conversation, by name.
+    folder: Option<String>,
+    before: Option<Kept>,
+    is_kept: bool,
+}
+
+fn lodge(plan: &TurnPlan, attempt: &Attempt, has_credential: bool) -> Result<Lodging, Failure> {
+    let forgotten = Lodging {
+        working_directory: plan.working_directory.clone(),
+        folder: None,
+        before: None,
+        is_kept: false,
+    };
+    match (&plan.request.session, attempt) {
+        (SessionMode::Ephemeral, _) => Ok(forgotten),
+        (SessionMode::Resume { handle, .. }, Attempt::First) => resume(plan, handle.state(), has_credential),
+        (SessionMode::Keep | SessionMode::Resume { on_lost: OnLost::Fresh, .. }, _) => {
+            keep(plan, has_credential)
+        }
+        _ => Err(Failure::new(ErrorKind::Unsupported, "this way of keeping a conversation is not known")),
+    }
+}
+
+/// A new conversation that outlives the turn.
+fn keep(plan: &TurnPlan, has_credential: bool) -> Result<Lodging, Failure> {
+    let needs_folder = has_credential || plan.is_private_directory;
+    let folder = needs_folder.then(|| plan.ledger.run().as_str().to_owned());
+    let mut working_directory = plan.working_directory.clone();
+    if let Some(folder) = &folder {
+        let path = sessions(plan).join(folder);
+        private_folder(&path.join("config")).map_err(unwritable)?;
+        if plan.is_private_directory {
+            working_directory = path.join("work");
+            private_folder(&working_directory).map_err(unwritable)?;
+        }
+    }
+    Ok(Lodging { working_directory, folder, before: None, is_kept: true })
+}
+
+/// A conversation that an earlier turn kept.
+fn resume(plan: &TurnPlan, state: &serde_json::Value, has_credential: bool) -> Result<Lodging, Failure> {
+    let kept = Kept::read(state).ok_or_else(|| {
+        Failure::new(ErrorKind::InvalidRequest, "the handle to resume is not one of this backend")
+    })?;
+    let own_work = kept.folder.as_ref().map(|folder| sessions(plan).join(folder).join("work"));
+    let is_private = own_work.as_ref() == Some(&kept.directory);
+    if plan.is_private_directory != is_private || (!is_private && plan.working_directory != kept.directory) {
+        let reason = match is_private {
+            true => "the conversation was kept without a working directory: resume it without one".to_owned(),
+            false => format!("the conversation belongs to {}: resume it there", kept.directory.display()),
+        };
+        return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+    }
+    let config = kept.folder.as_ref().map(|folder| sessions(plan).join(folder).join("config"));
+    let is_there = kept.directory.is_dir() && config.as_ref().is_none_or(|config| config.is_dir());
+    if !is_there || (has_credential && config.is_none()) {
+        return Err(Failure::new(ErrorKind::SessionLost, "what was kept of the conversation is gone"));
+    }
+    Ok(Lodging {
+        working_directory: kept.directory.clone(),
+        folder: kept.folder.clone(),
+        before: Some(kept),
+        is_kept: true,
+    })
+}
+
+/// Builds the environment: a few variables of the host's, what the request names, and what the CLI needs.
+fn environment(
+    plan: &TurnPlan,
+    settings: &Settings,
+    context: &BuildContext,
+    home: &RunHome,
+    config: Option<&Path>,
+    credential: Option<&Secret>,
+) -> Result<Environment, Failure> {
+    let request = &plan.request;
+    if let Some(name) = request.environment.iter().find(|name| steers_the_cli(name)) {
+        let reason = format!("the variable {name} would change the CLI itself, so its tools cannot have it");
+        return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+    }
+    let host = context.environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let mut builder = Environment::from_host(host).pass(&request.environment);
+    if settings.network.inherit_proxy {
+        builder = builder.network(NetworkSettings::Pass);
+    }
+    if let Some(file) = &settings.network.ca_file {
+        builder = builder.with("NODE_EXTRA_CA_CERTS", file);
+    }
+    if let Some(url) = &settings.base_url {
+        builder = builder.with("ANTHROPIC_BASE_URL", url);
+    }
+    for (name, value) in SWITCHES {
+        builder = builder.with(name, value);
+    }
+    builder = builder.with("CLAUDE_CODE_TMPDIR", home.folder("tmp").map_err(unwritable)?);
+    builder = match (config, credential) {
+        (Some(config), Some(credential)) => {
+            let variable = match settings.billing {
+                Some(Billing::Plan) => "CLAUDE_CODE_OAUTH_TOKEN",
+                _ => "ANTHROPIC_API_KEY",
+            };
+            builder.with("CLAUDE_CONFIG_DIR", config).with(variable, credential.expose())
+        }
+        // The user's login is where the user's own environment says, and in a keychain it is under this name.
+        _ => builder.pass(["HOME", "CLAUDE_CONFIG_DIR", "USER"]),
+    };
+    builder = match (request.tool_access, credential) {
+        (ToolAccess::ScopedOnly, Some(_)) => builder.with("HOME", home.folder("home").map_err(unwritable)?),
+        // The agent's shell is the user's: git, cargo and ssh look there.
+        _ => builder.pass(["HOME"]),
+    };
+    if matches!(request.tool_access, ToolAccess::ScopedOnly | ToolAccess::ReadOnly) {
+        builder = builder.with("XDG_CACHE_HOME", home.folder("cache").map_err(unwritable)?);
+    }
+    let invalid = |error| Failure::of(ErrorKind::InvalidRequest, &error);
+    let mut environment = builder.build().map_err(invalid)?;
+    if plan.tools.is_some() {
+        environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
+    }
+    Ok(environment)
+}
+
+/// Whether the CLI itself reads the variable.
+fn steers_the_cli(name: &str) -> bool {
+    ["ANTHROPIC_", "CLAUDE", "NODE_", "BUN_", "MCP_"].iter().any(|prefix| name.starts_with(prefix))
+        || ["HOME", "PATH"].contains(&name)
+        || SWITCHES.iter().any(|(switch, _)| *switch == name)
+}
+
+fn sessions(plan: &TurnPlan) -> PathBuf {
+    plan.nexus_home.join(SESSIONS)
+}
+
+fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn unwritable(error: io::Error) -> Failure {
+    let reason = "the folders for the turn cannot be made: choose another NEXUS_HOME";
+    Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt as _, sync::Arc};
+
+    use nexus_core::{ResumeHandle, TurnRequest};
+    use serde_json::json;
+
+    use super::*;
+    use crate::claude::cli::tests::callers;
+    use crate::cli::run_registry::LedgerEntry;
+
+    struct Bench {
+        folder: tempfile::TempDir,
+        context: BuildContext,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let host = [
+                ("PATH", "/bin"),
+                ("HOME", "/home/user"),
+                ("ANTHROPIC_API_KEY", "stray"),
+                ("CLAUDE_CODE_USE_BEDROCK", "1"),
+                ("CLAUDECODE", "1"),
+                ("HTTPS_PROXY", "http://proxy"),
+                ("RUSTFLAGS", "-O"),
+            ];
+            let environment = host.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+            let context = BuildContext::new(folder.path(), folder.path()).with_environment(environment);
+            Self { folder, context }
+        }
+
+        fn plan(&self, request: TurnRequest) -> TurnPlan {
+            let ledger = LedgerEntry::begin(self.folder.path()).unwrap();
+            let (working_directory, is_private_directory) = match &request.working_directory {
+                Some(directory) => (directory.clone(), false),
+                None => (ledger.home().unwrap().path().to_owned(), true),
+            };
+            TurnPlan {
+                backend: "claude-cli".into(),
+                ledger,
+                request: Arc::new(request),
+                effort: None,
+                tools: None,
+                working_directory,
+                is_private_directory,
+                nexus_home: self.folder.path().to_owned(),
+            }
+        }
+
+        fn settle(
+            &self,
+            request: TurnRequest,
+            settings: &Settings,
+            token: Option<&str>,
+        ) -> Result<Place, Failure> {
+            let token = token.map(Secret::new);
+            settle(&self.plan(request), &Attempt::First, settings, &self.context, token.as_ref())
+        }
+    }
+
+    fn billed(billing: Billing) -> Settings {
+        Settings { billing: Some(billing), ..Settings::default() }
+    }
+
+    fn value(place: &Place, name: &str) -> Option<String> {
+        Some(place.environment.value(name)?.to_str().unwrap().to_owned())
+    }
+
+    #[test]
+    fn a_credential_has_the_name_that_decides_who_pays() {
+        let bench = Bench::new();
+        for (billing, name, other) in [
+            (Billing::Plan, "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"),
+            (Billing::Metered, "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"),
+        ] {
+            let place = bench.settle(TurnRequest::new("x"), &billed(billing), Some("canary")).unwrap();
+            assert_eq!(value(&place, name).as_deref(), Some("canary"));
+            assert_eq!(value(&place, other), None);
+        }
+    }
+
+    #[test]
+    fn nothing_of_the_hosts_reaches_the_cli_but_by_a_rule() {
+        let bench = Bench::new();
+        let place = bench.settle(TurnRequest::new("x"), &Settings::default(), None).unwrap();
+        for name in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK", "CLAUDECODE", "HTTPS_PROXY", "RUSTFLAGS"]
+        {
+            assert_eq!(value(&place, name), None, "{name}");
+        }
+        assert_eq!(value(&place, "HOME").as_deref(), Some("/home/user"), "the user's login is there");
+        let named =
+            bench.settle(TurnRequest::new("x").with_variable("RUSTFLAGS"), &Settings::default(), None);
+        assert_eq!(value(&named.unwrap(), "RUSTFLAGS").as_deref(), Some("-O"));
+    }
+
+    #[test]
+    fn the_token_of_the_callers_tools_is_in_no_variable_and_reaches_no_proxy() {
+        let bench = Bench::new();
+        let mut settings = billed(Billing::Metered);
+        settings.network.inherit_proxy = true;
+        let mut plan = bench.plan(TurnRequest::new("x"));
+        let settle = |plan: &TurnPlan| {
+            settle(plan, &Attempt::First, &settings, &bench.context, Some(&Secret::new("canary"))).unwrap()
+        };
+        let place = settle(&plan);
+        assert_eq!(value(&place, "HTTPS_PROXY").as_deref(), Some("http://proxy"));
+        assert_eq!(value(&place, "no_proxy"), None);
+        let tools = callers(&["add"]);
+        plan.tools = Some(tools.clone());
+        let place = settle(&plan);
+        for name in ["no_proxy", "NO_PROXY"] {
+            assert_eq!(value(&place, name).as_deref(), Some("127.0.0.1"));
+        }
+        let names: Vec<_> = place.environment.names().filter_map(|name| name.to_str()).collect();
+        assert!(names.len() > 10, "{names:?}");
+        for name in names {
+            assert!(!value(&place, name).unwrap().contains(tools.token().expose()), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_request_steers_the_cli_by_a_variable() {
+        let bench = Bench::new();
+        for name in [
+            "ANTHROPIC_API_KEY",
+            "CLAUDE_CODE_USE_BEDROCK",
+            "CLAUDECODE",
+            "NODE_OPTIONS",
+            "MCP_TIMEOUT",
+            "DISABLE_TELEMETRY",
+        ] {
+            let failure = bench.settle(TurnRequest::new("x").with_variable(name), &Settings::default(), None);
+            assert_eq!(failure.unwrap_err().kind, ErrorKind::InvalidRequest, "{name}");
+        }
+    }
+
+    #[test]
+    fn with_a_credential_the_folders_are_private() {
+        let bench = Bench::new();
+        let settings = billed(Billing::Metered);
+        let scoped = bench.settle(TurnRequest::new("x"), &settings, Some("canary")).unwrap();
+        let home = scoped.home.path().to_str().unwrap().to_owned();
+        for name in ["HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TMPDIR", "XDG_CACHE_HOME"] {
+            let folder = value(&scoped, name).unwrap();
+            assert!(folder.starts_with(&home), "{name}={folder}");
+            assert_eq!(std::fs::metadata(folder).unwrap().permissions().mode() & 0o777, 0o700, "{name}");
+        }
+        let reading = TurnRequest::new("x").with_tool_access(ToolAccess::ReadOnly);
+        let reading = bench.settle(reading, &Settings::default(), None).unwrap();
+        assert!(
+            value(&reading, "XDG_CACHE_HOME").unwrap().starts_with(reading.home.path().to_str().unwrap())
+        );
+        let working = TurnRequest::new("x").with_tool_access(ToolAccess::WorkspaceWrite);
+        let working = bench.settle(working, &settings, Some("canary")).unwrap();
+        assert_eq!(value(&working, "XDG_CACHE_HOME"), None, "the shell's cache is the user's");
+        assert_eq!(value(&working, "HOME").as_deref(), Some("/home/user"));
+        assert!(
+            value(&working, "CLAUDE_CONFIG_DIR").unwrap().starts_with(working.home.path().to_str().unwrap())
+        );
+    }
+
+    #[test]
+    fn a_kept_conversation_is_found_again_and_nowhere_else() {
+        let bench = Bench::new();
+        let settings = billed(Billing::Metered);
+        let keep = TurnRequest::new("x").with_session(SessionMode::Keep);
+        let mut place = bench.settle(keep, &settings, Some("canary")).unwrap();
+        place.session.is_at("a-1".to_owned());
+        let handle = place.session.handle().unwrap();
+        let resume = |handle: ResumeHandle| TurnRequest::new("x").with_session(SessionMode::resume(handle));
+        let again = bench.settle(resume(handle.clone()), &settings, Some("canary")).unwrap();
+        assert_eq!(again.resume.as_deref(), Some("a-1"));
+        assert_eq!(again.working_directory, place.working_directory);
+        assert_eq!(value(&again, "CLAUDE_CONFIG_DIR"), value(&place, "CLAUDE_CONFIG_DIR"));
+
+        let elsewhere = resume(handle.clone()).in_directory(bench.folder.path());
+        let failure = bench.settle(elsewhere, &settings, Some("canary")).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::InvalidRequest);
+        let strange = ResumeHandle::new("claude-cli".into(), json!({ "session": "../x" }));
+        let failure = bench.settle(resume(strange), &settings, Some("canary")).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::InvalidRequest);
+        std::fs::remove_dir_all(&place.working_directory).unwrap();
+        let failure = bench.settle(resume(handle), &settings, Some("canary")).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::SessionLost);
+    }
+}

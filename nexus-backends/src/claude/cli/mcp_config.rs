@@ -1,0 +1,211 @@
+//! How the CLI is led to the caller's tools, and what it must say before it is believed to have them.
+//!
+//! It is told of the server by a control request on standard input, `mcp_set_servers`, whose answer waits for the
+//! connection. So the server's token stands on no command line, in no file and in no environment, and nothing that
+//! the CLI starts can read it there. Then it is asked which tools it has (`mcp_status`), all before the prompt.
+//!
+//! Source: observed with claude 2.1.197 and 2.1.329, at a gateway and at the vendor's own host.
+
+use nexus_core::{ErrorKind, ToolDefinition, harness::Failure};
+use serde_json::{Value, json};
+
+use super::wire::{ControlAnswer, ServerStatus};
+use crate::cli::caller_tools::{CallerTools, SERVER};
+
+/// What the rule is called that lets every call of the caller's tools through. Which of them there are, the session
+/// decides.
+pub(super) const EVERY_TOOL: &str = "mcp__nexus__*";
+
+/// What stands before the caller's name for a tool in the model's.
+const PREFIX: &str = "mcp__nexus__";
+
+/// What stands before the name of any server's tool.
+const ANY_SERVER: &str = "mcp__";
+
+/// Longest name of a tool that the API takes, in bytes. Source: the vendor's API; a 2.1.329 leaves a tool out whose
+/// name is longer, observed.
+const MAX_NAME_BYTES: usize = 128;
+
+/// Longest description that a 2.1.197 passes on, in UTF-16 units; of a longer one it cuts the end off. A later version
+/// is told to take any. Source: observed.
+const MAX_DESCRIPTION_UNITS: usize = 2048;
+
+/// The version that cuts descriptions.
+const CUTS_DESCRIPTIONS: &str = "2.1.197";
+
+/// How long one call may take before the CLI gives it up, in milliseconds. Close to the longest that it takes
+/// (2³¹ - 1); the turn's own limits end a call long before.
+const CALL_TIMEOUT_MILLISECONDS: u32 = 2_000_000_000;
+
+/// The caller's name for the tool that the model calls `name`, if it is one of the caller's server.
+pub(super) fn caller_name(name: &str) -> Option<&str> {
+    name.strip_prefix(PREFIX)
+}
+
+/// Whether the model's tool `name` is served by some server, the caller's or another.
+pub(super) fn is_served(name: &str) -> bool {
+    name.starts_with(ANY_SERVER)
+}
+
+/// Whether `name` is a tool of the caller's.
+pub(super) fn has(tools: &CallerTools, name: &str) -> bool {
+    tools.definitions().iter().any(|tool| tool.name == name)
+}
+
+/// Looks the tools over for what this CLI would change about them. Says what to warn of.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidRequest`] for a name that the model cannot be given.
+pub(super) fn inspect(tools: &[ToolDefinition], version: &str) -> Result<Vec<String>, Failure> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    let mut warnings = Vec::new();
+    for tool in tools {
+        let name = &tool.name;
+        let length = PREFIX.len() + name.len();
+        if name.is_empty() || length > MAX_NAME_BYTES || !name.bytes().all(fits) {
+            let most = MAX_NAME_BYTES - PREFIX.len();
+            let reason = format!(
+                "the tool {name:?} cannot be offered by this name: Claude Code takes letters, digits, `_` and `-`, at most {most}"
+            );
+            return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+        }
+        if version == CUTS_DESCRIPTIONS && tool.description.encode_utf16().count() > MAX_DESCRIPTION_UNITS {
+            warnings.push(format!(
+                "Claude Code {version} shows the model the first {MAX_DESCRIPTION_UNITS} characters of the description of {name:?}"
+            ));
+        }
+    }
+    Ok(warnings)
+}
+
+/// The servers that the CLI is to have.
+pub(super) fn servers(tools: &CallerTools) -> Value {
+    let server = json!({
+        "type": "http",
+        "url": tools.url(),
+        "headers": { "Authorization": format!("Bearer {}", tools.token().expose()) },
+        // Otherwise a later search for tools would have to find them first.
+        "alwaysLoad": true,
+        "timeout": CALL_TIMEOUT_MILLISECONDS,
+    });
+    json!({ SERVER: server })
+}
+
+/// Reads what became of the connection.
+///
+/// # Errors
+///
+/// [`ErrorKind::ToolsUnavailable`] if there is none.
+pub(super) fn connected(answer: &ControlAnswer, tools: &CallerTools) -> Result<(), Failure> {
+    match answer.errors.get(SERVER) {
+        None => Ok(()),
+        Some(reason) => Err(unavailable(&every(tools), reason.as_str().unwrap_or("it does not say why"))),
+    }
+}
+
+/// Holds what the CLI says it is connected to against the tools that the turn is to have.
+///
+/// # Errors
+///
+/// [`ErrorKind::ToolsUnavailable`] if one is missing.
+pub(super) fn ready(answer: &ControlAnswer, tools: &CallerTools) -> Result<(), Failure> {
+    let Some(server) = answer.mcp_servers.iter().find(|server| server.name == SERVER) else {
+        return Err(unavailable(&every(tools), "the CLI does not know their server"));
+    };
+    if server.status != "connected" {
+        let reason = server.error.as_deref().unwrap_or(&server.status);
+        return Err(unavailable(&every(tools), reason));
+    }
+    all_there(tools, "the CLI does not list them", |name| lists(server, name))
+}
+
+/// Holds the tools that the model is given against those that the turn is to have.
+///
+/// # Errors
+///
+/// [`ErrorKind::ToolsUnavailable`] if one is missing.
+pub(super) fn offered(offered: &[String], tools: &CallerTools) -> Result<(), Failure> {
+    let is_offered = |name: &str| offered.iter().any(|tool| caller_name(tool) == Some(name));
+    all_there(tools, "the CLI does not give them to the model", is_offered)
+}
+
+/// That the CLI would not take a request about the server.
+pub(super) fn refused(tools: &CallerTools, error: Option<String>) -> Failure {
+    let reason = error.unwrap_or_else(|| "the CLI does not say why".to_owned());
+    unavailable(&every(tools), &reason)
+}
+
+fn lists(server: &ServerStatus, name: &str) -> bool {
+    server.tools.iter().any(|tool| tool.name == name)
+}
+
+fn all_there(tools: &CallerTools, reason: &str, is_connected: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    match tools.missing(is_connected) {
+        missing if missing.is_empty() => Ok(()),
+        missing => Err(unavailable(&missing, reason)),
+    }
+}
+
+fn every(tools: &CallerTools) -> Vec<&str> {
+    tools.missing(|_| false)
+}
+
+/// Most names that an error lists.
+const MAX_LISTED: usize = 20;
+
+fn unavailable(missing: &[&str], reason: &str) -> Failure {
+    let mut names = missing.iter().take(MAX_LISTED).copied().collect::<Vec<_>>().join(", ");
+    if let Some(rest @ 1..) = missing.len().checked_sub(MAX_LISTED) {
+        names.push_str(&format!(", and {rest} more"));
+    }
+    Failure::new(ErrorKind::ToolsUnavailable, format!("the model would not have {names}: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claude::cli::tests::callers;
+
+    #[test]
+    fn a_name_that_the_model_cannot_be_given_is_refused() {
+        let inspected = |name: &str| inspect(callers(&[name]).definitions(), CUTS_DESCRIPTIONS).map(drop);
+        for name in ["add", &"a".repeat(64), &"a".repeat(116), "a__b", "A-1"] {
+            assert!(inspected(name).is_ok(), "{name}");
+        }
+        for name in ["", "a.b", "a b", "ä", &"a".repeat(117)] {
+            let failure = inspected(name).unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::InvalidRequest, "{name}");
+            assert!(failure.message.unwrap().contains(&format!("{name:?}")));
+        }
+    }
+
+    #[test]
+    fn a_description_that_is_cut_is_said_of_the_version_that_cuts() {
+        let tool = |length| ToolDefinition::new("add", "d".repeat(length), json!({}));
+        let warnings = |length, version| inspect(&[tool(length)], version).unwrap();
+        assert_eq!(warnings(2048, CUTS_DESCRIPTIONS), [""; 0]);
+        assert!(warnings(2049, CUTS_DESCRIPTIONS)[0].contains("add"));
+        assert_eq!(warnings(1 << 20, "2.1.329"), [""; 0]);
+    }
+
+    #[test]
+    fn an_error_names_the_tools_but_not_hundreds_of_them() {
+        let names: Vec<String> = (0..300).map(|n| format!("tool_{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let failure = offered(&[], &callers(&names)).unwrap_err();
+        let message = failure.message.unwrap();
+        assert!(
+            message.contains("tool_0, ") && message.contains("280 more") && message.len() < 500,
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_server_of_another_name_is_not_the_callers() {
+        assert_eq!(caller_name("mcp__nexus__add"), Some("add"));
+        assert_eq!(caller_name("mcp__nexus__a__b"), Some("a__b"));
+        assert_eq!(caller_name("mcp__nexus2__add"), None);
+        assert!(EVERY_TOOL.starts_with(PREFIX) && PREFIX.contains(SERVER));
+    }
+}

@@ -1,0 +1,321 @@
+//! The messages of a turn, put together from deltas and from the lines that confirm them.
+//!
+//! A block of a message is real only once its `assistant` line came. What was streamed and not confirmed is
+//! void as soon as the CLI goes on without it: the model call was repeated, or its answer was cut off. A turn
+//! that ends there keeps it in its partial, as a message that is not complete.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nexus_core::{
+    CallId, FinishReason, MessageId, Usage,
+    turn::{MessageEnded, MessageVoided, TextDelta, ThinkingDelta, VoidCause},
+};
+
+use super::wire::ApiUsage;
+use crate::cli::adapter::Step;
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockKind {
+    Text,
+    Thinking,
+}
+
+/// The messages of one process.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    /// The message that the turn's own agent is at.
+    own: Option<Open>,
+    /// Those that its sub-agents are at, by the call that started them.
+    subs: BTreeMap<String, Open>,
+    used_ids: BTreeSet<String>,
+    calls: u32,
+    /// The last message of the turn's own agent that has ended, and its text.
+    last: Option<MessageId>,
+    last_text: String,
+    counted: Usage,
+}
+
+/// A message that has not ended.
+#[derive(Debug)]
+struct Open {
+    vendor_id: String,
+    id: MessageId,
+    parent: Option<CallId>,
+    blocks: Vec<Block>,
+    is_confirmed: bool,
+    usage: Option<ApiUsage>,
+    stop_reason: Option<String>,
+}
+
+#[derive(Debug)]
+struct Block {
+    kind: BlockKind,
+    has_streamed: bool,
+    confirmed: Option<String>,
+}
+
+impl Messages {
+    /// A streamed message of the turn's own agent begins.
+    pub(super) fn start(&mut self, vendor_id: &str, usage: Option<ApiUsage>, step: &mut Step) {
+        self.close(step);
+        self.open_own(vendor_id, usage, step);
+    }
+
+    /// A piece of the message that was started last.
+    pub(super) fn delta(&mut self, kind: BlockKind, text: &str, step: &mut Step) {
+        let Some(open) = &mut self.own else { return };
+        if text.is_empty() {
+            return;
+        }
+        match open.blocks.last_mut() {
+            Some(block) if block.kind == kind && block.confirmed.is_none() => block.has_streamed = true,
+            _ => open.blocks.push(Block { kind, has_streamed: true, confirmed: None }),
+        }
+        open.deliver(kind, text, step);
+    }
+
+    /// The API's last word on the message that was started last.
+    pub(super) fn last_word(&mut self, stop_reason: Option<String>, usage: Option<ApiUsage>) {
+        let Some(open) = &mut self.own else { return };
+        open.stop_reason = stop_reason.or_else(|| open.stop_reason.take());
+        if let Some(usage) = usage {
+            let known = open.usage.get_or_insert_default();
+            known.input_tokens = usage.input_tokens.or(known.input_tokens);
+            known.cache_read_input_tokens = usage.cache_read_input_tokens.or(known.cache_read_input_tokens);
+            known.cache_creation_input_tokens =
+                usage.cache_creation_input_tokens.or(known.cache_creation_input_tokens);
+            known.output_tokens = usage.output_tokens.or(known.output_tokens);
+        }
+    }
+
+    /// The stream of the message is over. An abandoned one is closed as well, without being confirmed.
+    pub(super) fn stop(&mut self, step: &mut Step) {
+        let is_whole = self
+            .own
+            .as_ref()
+            .is_some_and(|open| open.is_whole() && (open.is_confirmed || open.stop_reason.is_some()));
+        if is_whole {
+            self.close(step);
+        }
+    }
+
+    /// A block of a message is real. `content` is empty for a block that is neither text nor thinking.
+    pub(super) fn confirm(
+        &mut self,
+        vendor_id: &str,
+        parent: Option<&str>,
+        content: Option<(BlockKind, String)>,
+        step: &mut Step,
+    ) {
+        let is_open = |open: &Option<&Open>| open.is_some_and(|open| open.vendor_id == vendor_id);
+        let open = match parent {
+            None => {
+                if !is_open(&self.own.as_ref()) {
+                    self.close(step);
+                    self.open_own(vendor_id, None, step);
+                }
+                self.own.as_mut()
+            }
+            Some(parent) => {
+                if !is_open(&self.subs.get(parent)) {
+                    self.close_sub(parent, step);
+                    let open = Open::new(self.fresh_id(vendor_id), vendor_id, Some(CallId::new(parent)));
+                    self.subs.insert(parent.to_owned(), open);
+                }
+                self.subs.get_mut(parent)
+            }
+        };
+        let Some(open) = open else { return };
+        open.is_confirmed = true;
+        let Some((kind, text)) = content else { return };
+        let waiting = open.blocks.iter_mut().find(|block| block.kind == kind && block.confirmed.is_none());
+        match waiting {
+            Some(block) => block.confirmed = Some(text),
+            None => {
+                open.deliver(kind, &text, step);
+                open.blocks.push(Block { kind, has_streamed: false, confirmed: Some(text) });
+            }
+        }
+    }
+
+    /// What the whole message used and why it stopped, where the line says so: it was not streamed.
+    pub(super) fn reported(&mut self, stop_reason: Option<String>, usage: Option<ApiUsage>) {
+        if stop_reason.is_some() {
+            self.last_word(stop_reason, usage);
+        }
+    }
+
+    /// Text that only the `result` line holds becomes a message of its own.
+    pub(super) fn add(&mut self, vendor_id: &str, text: &str, step: &mut Step) {
+        self.close(step);
+        let id = self.fresh_id(vendor_id);
+        step.event(TextDelta::new(id.clone(), text));
+        step.event(MessageEnded::new(id.clone(), text));
+        self.last = Some(id);
+        text.clone_into(&mut self.last_text);
+    }
+
+    /// Ends the open message, or takes back what was not confirmed of it.
+    pub(super) fn close(&mut self, step: &mut Step) {
+        let Some(open) = self.own.take() else { return };
+        self.counted = self.counted.plus(&open.counted());
+        if open.is_whole() {
+            if open.is_confirmed || open.stop_reason.is_some() {
+                self.ended(&open);
+                open.end(step);
+            }
+            return;
+        }
+        step.event(MessageVoided::new(open.id.clone(), VoidCause::Retry));
+        let blocks: Vec<Block> = open.blocks.into_iter().filter(|block| block.confirmed.is_some()).collect();
+        if blocks.is_empty() {
+            return;
+        }
+        // What was confirmed stands, under a name of its own.
+        let id = self.fresh_id(&format!("{}~kept", open.vendor_id));
+        let kept = Open { id, blocks, ..Open::new(open.id, &open.vendor_id, None) };
+        for block in &kept.blocks {
+            kept.deliver(block.kind, block.confirmed.as_deref().unwrap_or_default(), step);
+        }
+        self.ended(&kept);
+        kept.end(step);
+    }
+
+    fn ended(&mut self, open: &Open) {
+        self.last = Some(open.id.clone());
+        self.last_text = open.text();
+    }
+
+    /// Takes the last message of the turn's own agent back: it is no answer of the shape asked for.
+    pub(super) fn take_back(&mut self, step: &mut Step) {
+        self.close(step);
+        if let Some(last) = self.last.take() {
+            step.event(MessageVoided::new(last, VoidCause::Repair));
+            self.last_text.clear();
+        }
+    }
+
+    /// The last message was taken back by others.
+    pub(super) fn forget_last(&mut self) {
+        self.last = None;
+        self.last_text.clear();
+    }
+
+    /// Ends what a sub-agent is saying.
+    pub(super) fn close_sub(&mut self, parent: &str, step: &mut Step) {
+        if let Some(open) = self.subs.remove(parent) {
+            open.end(step);
+        }
+    }
+
+    /// Ends what every sub-agent is saying.
+    pub(super) fn close_subs(&mut self, step: &mut Step) {
+        for open in std::mem::take(&mut self.subs).into_values() {
+            open.end(step);
+        }
+    }
+
+    /// The text of the last message of the turn's own agent that has ended.
+    pub(super) fn last_text(&self) -> &str {
+        &self.last_text
+    }
+
+    /// What the messages of the turn's own agent used, as far as they said so.
+    pub(super) fn counted(&self) -> Usage {
+        self.counted
+    }
+
+    fn open_own(&mut self, vendor_id: &str, usage: Option<ApiUsage>, step: &mut Step) {
+        self.calls = self.calls.saturating_add(1);
+        step.model_calls = Some(self.calls);
+        let id = self.fresh_id(vendor_id);
+        self.own = Some(Open { usage, ..Open::new(id, vendor_id, None) });
+    }
+
+    /// The vendor's name for a message, or one like it if that was used before.
+    fn fresh_id(&mut self, vendor_id: &str) -> MessageId {
+        let mut id = vendor_id.to_owned();
+        let mut count = 1_u64;
+        while !self.used_ids.insert(id.clone()) {
+            count += 1;
+            id = format!("{vendor_id}~{count}");
+        }
+        MessageId::new(id)
+    }
+}
+
+impl Open {
+    fn new(id: MessageId, vendor_id: &str, parent: Option<CallId>) -> Self {
+        Self {
+            vendor_id: vendor_id.to_owned(),
+            id,
+            parent,
+            blocks: Vec::new(),
+            is_confirmed: false,
+            usage: None,
+            stop_reason: None,
+        }
+    }
+
+    /// Whether everything that was streamed is real.
+    fn is_whole(&self) -> bool {
+        self.blocks.iter().all(|block| block.confirmed.is_some() || !block.has_streamed)
+    }
+
+    fn text(&self) -> String {
+        let texts = self.blocks.iter().filter(|block| block.kind == BlockKind::Text);
+        texts.filter_map(|block| block.confirmed.as_deref()).collect()
+    }
+
+    fn deliver(&self, kind: BlockKind, text: &str, step: &mut Step) {
+        if text.is_empty() {
+            return;
+        }
+        match kind {
+            BlockKind::Text => {
+                step.event(TextDelta::new(self.id.clone(), text).with_parent(self.parent.clone()));
+            }
+            BlockKind::Thinking => {
+                step.event(ThinkingDelta::new(self.id.clone(), text).with_parent(self.parent.clone()));
+            }
+        }
+    }
+
+    fn end(self, step: &mut Step) {
+        let text = self.text();
+        let usage = self.stop_reason.is_some().then(|| self.counted());
+        let finish = self.stop_reason.as_deref().map(finish);
+        step.event(
+            MessageEnded::new(self.id, text).with_parent(self.parent).with_usage(usage).with_finish(finish),
+        );
+    }
+
+    /// What the model call used. A message that broke off says only where it began.
+    fn counted(&self) -> Usage {
+        match (&self.stop_reason, self.usage) {
+            (Some(_), Some(usage)) => counted(&usage),
+            _ => Usage::new(),
+        }
+    }
+}
+
+fn counted(usage: &ApiUsage) -> Usage {
+    let mut counted = Usage::new();
+    counted.input_tokens = usage.input_tokens;
+    counted.cache_read_tokens = usage.cache_read_input_tokens;
+    counted.cache_write_tokens = usage.cache_creation_input_tokens;
+    counted.output_tokens = usage.output_tokens;
+    counted
+}
+
+fn finish(stop_reason: &str) -> FinishReason {
+    match stop_reason {
+        "end_turn" => FinishReason::Stop,
+        "stop_sequence" => FinishReason::StopSequence,
+        "tool_use" => FinishReason::ToolCalls,
+        "max_tokens" => FinishReason::Length,
+        "pause_turn" => FinishReason::Paused,
+        other => FinishReason::Other(other.to_owned()),
+    }
+}

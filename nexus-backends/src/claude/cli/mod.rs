@@ -1,0 +1,315 @@
+//! `claude-cli`: Anthropic's Claude Code runs the loop.
+//!
+//! One process is one turn, driven by JSON lines in both directions. What it is told (system text, schema, the
+//! caller's tools, prompt) goes by standard input; who would pay, and that the tools are there, is known before the
+//! prompt goes. `args` builds the command line, `home` the folders and the environment, `wire` has the vendor's
+//! words, `translate` their meaning, `door` leads to the caller's tools.
+//!
+//! Two things are left as the CLI does them. A model call whose stream breaks is repeated by the CLI itself, by
+//! 2.1.197 without streaming, by 2.1.329 mostly with it: what was shown of it is taken back, and the turn goes
+//! on. A background task of the agent's keeps the turn open, because the CLI tells the model when it ends and
+//! the answer changes; 2.1.197 ends a shell command five seconds after the answer, 2.1.329 waits for it, so that
+//! only a deadline bounds one that never ends.
+//!
+//! Each access level is kept by the CLI's own rules. `ScopedOnly` and `ReadOnly` are lists of tools, and the
+//! list that the CLI reports is checked before the answer is believed. `WorkspaceWrite` lets the shell run what
+//! the CLI can tell to stay inside; other commands are denied, as nobody is there to be asked.
+//!
+//! The caller's tools are there at every level, as those of the MCP server `nexus` (`mcp__nexus__NAME` to the model,
+//! so 116 characters are the most for a name). In `ScopedOnly` the model has them and nothing else, but for
+//! `StructuredOutput` where the answer must have a shape: the CLI takes the answer by it, and it reaches nothing. A
+//! call of anything else the CLI answers itself, as a tool that is not there; no such call is carried out or comes to
+//! the session. A call may take as long as the turn; the CLI makes calls of tools that only read at once, and all
+//! others one after another. Of an answer of more than 500,000 characters it shows the model the beginning, which is
+//! told as a warning. A rule of the machine's administrator may keep the tools away
+//! (`/etc/claude-code/managed-settings.json`): such a turn ends before it is spent, or before an answer is believed.
+//!
+//! The credential stands in the environment of the process, never on a command line and in no file. The CLI
+//! takes a subscription's token out of what its shell sees, and leaves an API key in; so at the levels with a
+//! shell the agent can read a key, and with some effort (`/proc`) either. Its own switch against that
+//! (`CLAUDE_CODE_SUBPROCESS_ENV_SCRUB`) needs a sandbox that most machines lack, and stops every command there.
+//!
+//! The folder with Nexus's own logins (`$NEXUS_HOME/auth`) is denied to the CLI's tools that read or write files, at
+//! every level. What its shell runs goes by no such rule, unless the CLI can tell from the command that it reads
+//! there: at the levels with a shell, a command can read logins that lie in files. A keyring keeps them from that
+//! folder.
+//!
+//! The user's own login is never opened here; the CLI renews it by itself. So that parallel starts do not race for
+//! that, the first process goes alone until the model has answered it or its turn has ended, and others wait for that,
+//! each for 15 seconds at most in all; after an answer nobody waits for five minutes. A turn that waits says so after
+//! half a second, can be cancelled, and keeps its deadline; its limits on silence begin when it may start. With a
+//! credential in the configuration nothing waits.
+
+mod account;
+mod args;
+mod conversation;
+mod home;
+mod mcp_config;
+mod messages;
+mod models;
+mod outcome;
+mod outgoing;
+mod prompt;
+mod startup_throttle;
+#[cfg(test)]
+mod tests;
+mod tool_calls;
+mod tools;
+mod translate;
+mod version;
+mod wire;
+
+use std::{ffi::OsStr, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AccessSupport, AccessTable, Availability, BackendId, BackendKind, BuildContext, Capabilities, CostReport,
+    Enforcement, ErrorKind, ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, Secret,
+    SettingsError, Support, TextGranularity, VendorId, harness::Failure,
+};
+use serde_json::{Map, Value};
+
+use self::startup_throttle::FirstTurn;
+use self::translate::{ClaudeConversation, Opening};
+use crate::auth::{CredentialSource, Lease, Term};
+use crate::cli::adapter::{Attempt, Cli, Prepared, TurnPlan};
+use crate::cli::backend::DelegatedBackend;
+use crate::cli::environment::Environment;
+use crate::cli::executable::{Executable, ExecutableError};
+use crate::cli::settings::Settings;
+use crate::cli::spawn::{Invocation, StdinMode};
+use crate::cli::startup::Queue;
+use crate::cli::version::version_line;
+use crate::redact::redactor;
+
+/// The program, where the settings name no other.
+const PROGRAM: &str = "claude";
+
+/// The kind `claude-cli`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClaudeCli;
+
+impl BackendKind for ClaudeCli {
+    fn name(&self) -> &str {
+        "claude-cli"
+    }
+
+    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+        VendorId::new("anthropic")
+    }
+
+    fn settings_schema(&self) -> Value {
+        Settings::schema()
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let settings = Settings::read(settings, context)?;
+        let credential = settings.credential_source(context)?;
+        if credential.is_some() && settings.billing.is_none() {
+            let reason =
+                "say what the credential is: `plan` for a subscription token, `metered` for an API key";
+            return Err(SettingsError::new("billing", reason));
+        }
+        if credential.is_none() && settings.base_url.is_some() {
+            let reason =
+                "needs a `credential` beside it: the CLI's own login is for its vendor's endpoint alone";
+            return Err(SettingsError::new("base_url", reason));
+        }
+        let cli = Claude { settings: settings.clone(), credential, context: context.clone() };
+        Ok(Arc::new(DelegatedBackend::new(id, cli, &settings, context)))
+    }
+}
+
+/// Prepares processes of `claude`.
+#[derive(Debug)]
+pub(crate) struct Claude {
+    settings: Settings,
+    credential: Option<Arc<dyn CredentialSource>>,
+    context: BuildContext,
+}
+
+impl Claude {
+    fn executable(&self) -> Result<Executable, ExecutableError> {
+        let name = self.settings.executable.as_deref().map_or(OsStr::new(PROGRAM), |path| path.as_os_str());
+        Executable::find(name, self.context.environment.get("PATH").map(OsStr::new))
+    }
+
+    /// The version, in the program's own words.
+    async fn version(&self, executable: &Executable) -> Result<String, Failure> {
+        let host = self.context.environment.iter().map(|(name, value)| (name.into(), value.into()));
+        let environment = Environment::from_host(host).with("DISABLE_AUTOUPDATER", "1").build();
+        let environment = environment.unwrap_or_default();
+        version_line(executable, &environment)
+            .await
+            .map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))
+    }
+
+    /// Borrows the credential that the settings name. The user's own login is the program's business alone.
+    async fn borrow(&self, term: Term) -> Result<Option<Lease>, Failure> {
+        let Some(source) = &self.credential else { return Ok(None) };
+        Ok(Some(Lease::borrow(source, term).await?))
+    }
+
+    /// Whether the user has logged in, as far as that shows without opening anything.
+    fn login(&self) -> Login {
+        let variable = |name: &str| self.context.environment.get(name).filter(|value| !value.is_empty());
+        let (folder, settings) = match (variable("CLAUDE_CONFIG_DIR"), variable("HOME")) {
+            (Some(folder), _) => (PathBuf::from(folder), PathBuf::from(folder).join(".claude.json")),
+            (None, Some(home)) => {
+                (PathBuf::from(home).join(".claude"), PathBuf::from(home).join(".claude.json"))
+            }
+            (None, None) => return Login::Unknown,
+        };
+        if folder.join(".credentials.json").exists() {
+            Login::Likely
+        } else if settings.exists() {
+            // A keychain, or a key that the CLI keeps itself.
+            Login::Unknown
+        } else {
+            Login::None
+        }
+    }
+}
+
+/// What shows of the user's login from outside.
+enum Login {
+    Likely,
+    Unknown,
+    None,
+}
+
+#[async_trait]
+impl Cli for Claude {
+    type Conversation = ClaudeConversation;
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new(LoopMode::Delegated);
+        capabilities.text = TextGranularity::Deltas;
+        capabilities.thinking = Support::Yes;
+        capabilities.images = Support::Yes;
+        capabilities.system = Support::Yes;
+        capabilities.output = OutputSupport::Native;
+        capabilities.resume = Support::Yes;
+        capabilities.harness_tools = Support::Yes;
+        capabilities.caller_tools = Support::Yes;
+        capabilities.extra_roots = Support::Yes;
+        capabilities.efforts = args::EFFORTS.to_vec();
+        capabilities.access = AccessTable {
+            scoped_only: AccessSupport::Kept(Fence::Vendor),
+            read_only: AccessSupport::Kept(Fence::Vendor),
+            workspace_write: AccessSupport::Kept(Fence::Vendor),
+            unrestricted: AccessSupport::Kept(Fence::None),
+        };
+        capabilities.limits =
+            LimitSupport::new(Enforcement::Ours, Enforcement::Vendor, Enforcement::Ours, Enforcement::Vendor);
+        capabilities.cost = CostReport::Estimated;
+        capabilities
+    }
+
+    async fn probe(&self) -> Availability {
+        let executable = match self.executable() {
+            Ok(executable) => executable,
+            Err(ExecutableError::Missing { looked_in, .. }) => {
+                let remedy = "install Claude Code, or name the program as `executable`".to_owned();
+                return Availability::NotInstalled { looked_in, remedy };
+            }
+            Err(error) => return Availability::Unusable { reason: error.to_string() },
+        };
+        let version = match self.version(&executable).await {
+            Ok(version) => version,
+            Err(failure) => return Availability::Unusable { reason: failure.message.unwrap_or_default() },
+        };
+        let mut notes = Vec::new();
+        match version::judge(&version) {
+            version::Known::Tested => {}
+            version::Known::Untested(note) => notes.push(note),
+            version::Known::Unusable(reason) => return Availability::Unusable { reason },
+        }
+        if let Some(source) = &self.credential {
+            if let Err(error) = source.standing().await {
+                return Availability::Unauthenticated { remedy: error.to_string() };
+            }
+        } else {
+            match self.login() {
+                Login::Likely => {}
+                Login::Unknown => notes.push("whether it is logged in shows only in a turn".to_owned()),
+                Login::None => {
+                    let remedy = "run `claude auth login`, or name a `credential`".to_owned();
+                    return Availability::Unauthenticated { remedy };
+                }
+            }
+        }
+        Availability::Ready { version: Some(version::number(&version).to_owned()), notes }
+    }
+
+    async fn prepare(
+        &self,
+        plan: &TurnPlan,
+        attempt: Attempt,
+    ) -> Result<Prepared<Self::Conversation>, Failure> {
+        let executable = self.executable().map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))?;
+        let version = self.version(&executable).await?;
+        let mut warnings = Vec::new();
+        match version::judge(&version) {
+            version::Known::Tested => {}
+            version::Known::Untested(note) => warnings.push(note),
+            version::Known::Unusable(reason) => return Err(Failure::new(ErrorKind::Unsupported, reason)),
+        }
+        let request = &plan.request;
+        if request.model.as_ref().is_some_and(|model| model.as_str().trim().is_empty()) {
+            return Err(Failure::new(ErrorKind::InvalidRequest, "the model has no name"));
+        }
+        if let Some(tools) = &plan.tools {
+            warnings.extend(mcp_config::inspect(tools.definitions(), version::number(&version))?);
+        }
+        if matches!(attempt, Attempt::Repair { .. }) {
+            return Err(Failure::new(ErrorKind::OutputInvalid, "the process that would ask again has ended"));
+        }
+        let term = Term { run: plan.lifetime(), margin: Duration::ZERO };
+        let lease = self.borrow(term).await?;
+        warnings.extend(lease.as_ref().and_then(|lease| lease.shortfall(term)));
+        let token = lease.as_ref().map(|lease| &lease.credential().token);
+        let place = home::settle(plan, &attempt, &self.settings, &self.context, token)?;
+        let keeps_session = place.session.is_kept();
+        let closed = plan.login_folders();
+        let resume = place.resume.as_deref();
+        let has_tools = plan.tools.is_some();
+        let arguments = args::arguments(request, plan.effort, keeps_session, resume, &closed, has_tools);
+        let model_and_effort = request.model.as_ref().zip(plan.effort);
+        let first_turn = lease.is_none().then(FirstTurn::default);
+        let queue = first_turn.as_ref().map_or_else(Queue::none, |first| first.queue(&plan.nexus_home));
+        let conversation = ClaudeConversation::new(Opening {
+            prompt: prompt::blocks(&request.prompt),
+            system: request.system.clone(),
+            schema: request.output.as_ref().map(|output| output.schema().clone()),
+            access: request.tool_access,
+            tools: plan.tools.clone(),
+            billing: self.settings.billing,
+            model_and_effort: model_and_effort
+                .map(|(model, effort)| (model.as_str().to_owned(), args::word(effort.applied).to_owned())),
+            session: place.session,
+            first_turn,
+        });
+        let secrets = [token.map(Secret::expose), plan.tools.as_ref().map(|tools| tools.token().expose())];
+        let invocation = Invocation::new(executable, place.working_directory)
+            .arguments(arguments)
+            .environment(place.environment)
+            .stdin(StdinMode::Open)
+            .display_only(translate::is_display_only);
+        Ok(Prepared {
+            invocation,
+            conversation,
+            home: Some(place.home),
+            redactor: redactor(secrets.into_iter().flatten()),
+            lent: lease.into(),
+            queue,
+            version: Some(version::number(&version).to_owned()),
+            warnings,
+        })
+    }
+}

@@ -1,0 +1,261 @@
+//! How a turn ended, read from its `result` line and from what the CLI said on the way there.
+//!
+//! `subtype: success` is no success by itself, and the exit code is none either. The model's words are never
+//! read; where the CLI gives a failure no class, its own sentence decides by a table of beginnings.
+
+use std::time::{Duration, SystemTime};
+
+use nexus_core::{ErrorKind, FinishReason, Limit, ProcessExit, Retry, harness::Failure};
+
+use super::wire::{RateLimitInfo, ResultLine};
+use crate::cli::adapter::ProcessEnd;
+
+/// When a rate limit that names no time may be tried again. Source: our own guess, not the vendor's.
+const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);
+
+/// When a vendor without capacity, or whose server failed, may be tried again. Source: our own guess, not the
+/// vendor's.
+const SERVER_GUESS: Duration = Duration::from_secs(30);
+
+/// Longest line of standard error that a message repeats, in characters.
+const WORDS_CHARACTERS: usize = 300;
+
+/// What the CLI said about failures before its `result` line.
+#[derive(Debug, Default)]
+pub(super) struct Witness {
+    /// The class on the last message that the CLI made up.
+    pub(super) error: Option<String>,
+    /// The limit that refused the last model call.
+    pub(super) rejected: Option<RateLimitInfo>,
+    /// Whether this process was to go on from an earlier conversation.
+    pub(super) resumes: bool,
+}
+
+/// The finish reason of an answer, or why there is none.
+pub(super) fn judge(result: &ResultLine, witness: &Witness) -> Result<FinishReason, Failure> {
+    match result.subtype.as_str() {
+        "success" if result.is_error => Err(reported(result, witness)),
+        "success" => answered(result),
+        "error_max_turns" => Err(limit(result, Limit::ModelCalls)),
+        "error_max_budget_usd" => Err(limit(result, Limit::Cost)),
+        "error_max_structured_output_retries" => Err(Failure::new(ErrorKind::OutputInvalid, words(result))),
+        "error_during_execution" => Err(broken_off(result, witness)),
+        other => Err(Failure::new(ErrorKind::VendorFailure, format!("{other}: {}", words(result)))),
+    }
+}
+
+/// A result that calls itself a success.
+fn answered(result: &ResultLine) -> Result<FinishReason, Failure> {
+    if result.num_turns == Some(0) {
+        let reason = format!("the CLI took the prompt for a command of its own: {}", words(result));
+        return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+    }
+    if result.structured_output.is_some() {
+        return Ok(FinishReason::Stop);
+    }
+    Ok(match result.stop_reason.as_deref() {
+        None | Some("end_turn") => FinishReason::Stop,
+        Some("stop_sequence") => FinishReason::StopSequence,
+        Some("tool_use") => FinishReason::ToolCalls,
+        Some("pause_turn") => FinishReason::Paused,
+        Some("refusal") => return Err(Failure::new(ErrorKind::Refused, words(result))),
+        Some("max_tokens") => {
+            return Err(Failure::new(ErrorKind::Incomplete, "the model ran out of output tokens"));
+        }
+        Some("model_context_window_exceeded") => {
+            return Err(Failure::new(ErrorKind::ContextExceeded, words(result)));
+        }
+        Some(other) => FinishReason::Other(other.to_owned()),
+    })
+}
+
+/// A failure that stands where the answer belongs.
+fn reported(result: &ResultLine, witness: &Witness) -> Failure {
+    let kind = if result.stop_reason.as_deref() == Some("refusal") {
+        ErrorKind::Refused
+    } else {
+        by_terminal_reason(result)
+            .or_else(|| by_status(result, witness))
+            .or_else(|| by_class(witness))
+            .unwrap_or_else(|| by_sentence(&words(result)))
+    };
+    let (kind, retry) = match (kind, &witness.rejected) {
+        // Also a server that is busy for a moment is told as rejected, then without naming a limit.
+        (ErrorKind::RateLimited, Some(limit))
+            if limit.resets_at.is_some() || limit.rate_limit_type.is_some() =>
+        {
+            let at =
+                limit.resets_at.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)));
+            (ErrorKind::UsageLimit, at.map_or(Retry::Never, Retry::At))
+        }
+        (ErrorKind::RateLimited, _) => (kind, Retry::After(RATE_LIMIT_GUESS)),
+        (ErrorKind::Overloaded, _) => (kind, Retry::After(SERVER_GUESS)),
+        (ErrorKind::VendorFailure, _) if result.api_error_status.is_some() => {
+            (kind, Retry::After(SERVER_GUESS))
+        }
+        (ErrorKind::Transport, _) => (kind, Retry::Now),
+        _ => (kind, Retry::Never),
+    };
+    Failure::new(kind, words(result)).with_retry(retry)
+}
+
+/// Source: transcripts `fail_prompt_too_long`, `fail_413`; `blocking_limit` is the CLI's own count before
+/// any call, observed with claude 2.1.197 and a prompt of 1 MiB.
+fn by_terminal_reason(result: &ResultLine) -> Option<ErrorKind> {
+    match result.terminal_reason.as_deref()? {
+        "prompt_too_long" | "blocking_limit" => Some(ErrorKind::ContextExceeded),
+        "image_error" => Some(ErrorKind::InvalidRequest),
+        "aborted_streaming" | "aborted_tools" => Some(ErrorKind::Cancelled),
+        _ => None,
+    }
+}
+
+fn by_status(result: &ResultLine, witness: &Witness) -> Option<ErrorKind> {
+    Some(match result.api_error_status? {
+        400 if witness.error.as_deref() == Some("billing_error") => ErrorKind::UsageLimit,
+        401 => ErrorKind::Unauthenticated,
+        402 => ErrorKind::UsageLimit,
+        403 => ErrorKind::Forbidden,
+        404 => ErrorKind::ModelUnavailable,
+        408 => ErrorKind::Transport,
+        429 => ErrorKind::RateLimited,
+        400..=499 => ErrorKind::InvalidRequest,
+        503 | 529 => ErrorKind::Overloaded,
+        _ => ErrorKind::VendorFailure,
+    })
+}
+
+/// The class that the CLI gives a failure which has no status. `server_error` and `unknown` are no classes:
+/// a refused connection has them as well.
+fn by_class(witness: &Witness) -> Option<ErrorKind> {
+    match witness.error.as_deref()? {
+        "authentication_failed" => Some(ErrorKind::Unauthenticated),
+        "billing_error" => Some(ErrorKind::UsageLimit),
+        "rate_limit" => Some(ErrorKind::RateLimited),
+        "overloaded" => Some(ErrorKind::Overloaded),
+        "model_not_found" => Some(ErrorKind::ModelUnavailable),
+        "invalid_request" => Some(ErrorKind::InvalidRequest),
+        _ => None,
+    }
+}
+
+/// How sentences of the CLI begin that come without a class, and what they mean.
+const SENTENCES: [(&str, ErrorKind); 12] = [
+    // Transcript fail_529.
+    ("API Error: Repeated 529 Overloaded errors", ErrorKind::Overloaded),
+    // Observed with claude 2.1.197 and 2.1.329: an `error` event in the stream, no repeat allowed.
+    ("API Error: Overloaded", ErrorKind::Overloaded),
+    // Transcripts fail_refused, fail_reset.
+    ("API Error: Unable to connect to API", ErrorKind::Transport),
+    // Transcript fail_cut_fin_then_ok_CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK1.
+    ("API Error: Connection to the API was lost", ErrorKind::Transport),
+    // Transcript fail_cut_after_tool, there in the middle of a turn.
+    ("API Error: Connection closed mid-response", ErrorKind::Transport),
+    // Observed with claude 2.1.329: a cut after a tool call.
+    ("API Error: Connection lost mid-response", ErrorKind::Transport),
+    // Observed with claude 2.1.329: a reset before the headers.
+    ("API Error: Connection dropped", ErrorKind::Transport),
+    // Observed with claude 2.1.329: a refused connection.
+    ("API Error: Connection refused", ErrorKind::Transport),
+    // Observed with claude 2.1.197: a stream that ends in good order without its last event.
+    ("API Error: Stream ended without receiving any events", ErrorKind::Transport),
+    // Observed with claude 2.1.197: no headers within API_TIMEOUT_MS, every time.
+    ("Request timed out", ErrorKind::Transport),
+    // Transcript fail_max_tokens.
+    ("API Error: Claude's response exceeded the", ErrorKind::Incomplete),
+    // Observed with claude 2.1.197 and 2.1.329: `model_context_window_exceeded`, four times.
+    ("API Error: The model has reached its context window limit", ErrorKind::ContextExceeded),
+];
+
+fn by_sentence(sentence: &str) -> ErrorKind {
+    let row = SENTENCES.iter().find(|(beginning, _)| sentence.starts_with(beginning));
+    row.map_or(ErrorKind::VendorFailure, |(_, kind)| *kind)
+}
+
+/// A turn that was stopped, or never began.
+fn broken_off(result: &ResultLine, witness: &Witness) -> Failure {
+    let kind = match result.terminal_reason.as_deref() {
+        Some("aborted_streaming" | "aborted_tools") => ErrorKind::Cancelled,
+        // Transcripts session_resume_unknown, session_resume_otherdir.
+        None if witness.resumes && result.num_turns == Some(0) => ErrorKind::SessionLost,
+        _ if words(result).starts_with("No conversation found") => ErrorKind::SessionLost,
+        _ => ErrorKind::VendorFailure,
+    };
+    Failure::new(kind, words(result))
+}
+
+/// A process that ended without a `result` line. Why, it says on standard error, if at all.
+pub(super) fn without_record(end: &ProcessEnd<'_>) -> Failure {
+    let exit = end.exit.unwrap_or(ProcessExit::Unknown);
+    let reason = match end.stderr_tail.lines().map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => format!("{exit}: {}", line.chars().take(WORDS_CHARACTERS).collect::<String>()),
+        None => exit.to_string(),
+    };
+    Failure::new(ErrorKind::Crashed, reason)
+}
+
+fn limit(result: &ResultLine, limit: Limit) -> Failure {
+    Failure::new(ErrorKind::LimitReached(limit), words(result))
+}
+
+/// What the CLI says about it.
+fn words(result: &ResultLine) -> String {
+    match &result.result {
+        Some(text) => text.clone(),
+        None => result.errors.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn result(value: serde_json::Value) -> ResultLine {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn failure(value: serde_json::Value, error: &str) -> Failure {
+        let witness = Witness { error: Some(error.to_owned()), ..Witness::default() };
+        judge(&result(value), &witness).unwrap_err()
+    }
+
+    #[test]
+    fn a_status_wins_over_the_class() {
+        let value = json!({ "subtype": "success", "is_error": true, "api_error_status": 403, "result": "x" });
+        assert_eq!(failure(value, "authentication_failed").kind, ErrorKind::Forbidden);
+    }
+
+    #[test]
+    fn a_rejected_limit_names_its_end() {
+        let value = json!({ "subtype": "success", "is_error": true, "api_error_status": 429, "result": "x" });
+        let rejected = RateLimitInfo { resets_at: Some(1_800_000_000), ..RateLimitInfo::default() };
+        let witness = Witness { rejected: Some(rejected), ..Witness::default() };
+        let failure = judge(&result(value), &witness).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::UsageLimit);
+        assert_eq!(failure.retry, Retry::At(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)));
+    }
+
+    #[test]
+    fn a_rejection_that_names_no_limit_asks_for_patience() {
+        let value = json!({ "subtype": "success", "is_error": true, "api_error_status": 429, "result": "x" });
+        let witness = Witness { rejected: Some(RateLimitInfo::default()), ..Witness::default() };
+        let failure = judge(&result(value), &witness).unwrap_err();
+        assert_eq!((failure.kind, failure.retry), (ErrorKind::RateLimited, Retry::After(RATE_LIMIT_GUESS)));
+    }
+
+    #[test]
+    fn a_time_beyond_the_clock_is_no_time() {
+        let value = json!({ "subtype": "success", "is_error": true, "api_error_status": 429, "result": "x" });
+        let rejected = RateLimitInfo { resets_at: Some(u64::MAX), ..RateLimitInfo::default() };
+        let witness = Witness { rejected: Some(rejected), ..Witness::default() };
+        assert_eq!(judge(&result(value), &witness).unwrap_err().retry, Retry::Never);
+    }
+
+    #[test]
+    fn an_unknown_sentence_is_a_failure_of_the_vendor() {
+        let value = json!({ "subtype": "success", "is_error": true, "result": "API Error: surprise" });
+        assert_eq!(failure(value, "server_error").kind, ErrorKind::VendorFailure);
+    }
+}

@@ -1,0 +1,300 @@
+//! Spaces the first processes that run with the user's own login.
+//!
+//! The CLI renews its login by itself, and several of them that start when a renewal is due may all try at once. So
+//! one goes alone until the model has answered it, which shows that its login is good; the others wait, and then all
+//! go at once. They also go once the turn of the one they waited for has ended without an answer: a login that fails
+//! is not made better by queueing. Whoever comes later, and finds no one alone and nobody answered, goes alone in turn.
+//! This holds for every process of every host with the same `$NEXUS_HOME`, and says nothing of programs that were
+//! started elsewhere. Nobody looks at the login itself: neither here nor anywhere.
+//!
+//! Where the two files of this cannot be made or locked, nothing is spaced, and a warning is logged: no turn fails by
+//! it. A credential of the configuration is never renewed by the CLI, so nothing waits then.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime},
+};
+
+use futures::stream;
+
+use crate::cli::run_registry::private_folder;
+use crate::cli::startup::Queue;
+
+/// The folder of the two files, below `$NEXUS_HOME`.
+const FOLDER: &str = "gates";
+/// Locked by the one that goes alone, and of the time when it set out.
+const LOCK: &str = "claude-cli.lock";
+/// Of the time when one was answered.
+const ANSWERED: &str = "claude-cli.answered";
+
+/// How long one is alone, and how long another waits in all, however many are before it. Source: our own choice; a
+/// first answer takes two to five seconds, and one that renews a little longer.
+const ALONE: Duration = Duration::from_secs(15);
+/// How long nobody waits after one was answered. Source: our own choice; longer than a burst of turns takes to start,
+/// and little of the hours between two renewals.
+const OPEN: Duration = Duration::from_secs(300);
+/// Pauses of a waiting process between two looks: the first, and the longest.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
+/// How long a wait is not worth a word.
+const UNNOTICED: Duration = Duration::from_millis(500);
+
+/// A process's place among the first ones. Dropped without an answer, it lets all go that wait for it.
+#[derive(Debug, Default)]
+pub(super) struct FirstTurn {
+    /// Filled while the process goes alone.
+    alone: Arc<Mutex<Option<Alone>>>,
+}
+
+impl FirstTurn {
+    /// Waits until the process may start.
+    pub(super) fn queue(&self, nexus_home: &Path) -> Queue {
+        self.queue_for(nexus_home, ALONE)
+    }
+
+    fn queue_for(&self, nexus_home: &Path, patience: Duration) -> Queue {
+        let waiting = Waiting {
+            nexus_home: nexus_home.to_owned(),
+            alone: Arc::clone(&self.alone),
+            until: Instant::now() + patience,
+            tells: Some(Instant::now() + UNNOTICED),
+            has_looked: false,
+            pause: LOOKS.0,
+        };
+        Queue::of(stream::unfold(waiting, Waiting::wait))
+    }
+
+    /// The model has answered: the others may go.
+    pub(super) fn was_answered(self) {
+        if let Some(alone) = self.alone.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            alone.was_answered();
+        }
+    }
+}
+
+/// One process in the queue.
+struct Waiting {
+    nexus_home: PathBuf,
+    alone: Arc<Mutex<Option<Alone>>>,
+    until: Instant,
+    /// When the wait becomes worth a word; `None` once it was said.
+    tells: Option<Instant>,
+    has_looked: bool,
+    pause: Duration,
+}
+
+impl Waiting {
+    /// Waits until there is something to say; `None` once the process may start.
+    async fn wait(mut self) -> Option<(String, Self)> {
+        loop {
+            match self.look().await {
+                Ok(Look::Alone(alone)) => {
+                    *self.alone.lock().unwrap_or_else(PoisonError::into_inner) = Some(alone);
+                    return None;
+                }
+                Ok(Look::Open) => return None,
+                Ok(Look::Wait) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "first processes cannot be spaced");
+                    return None;
+                }
+            }
+            let now = Instant::now();
+            if self.until <= now {
+                return None;
+            }
+            if self.tells.is_some_and(|at| at <= now) {
+                self.tells = None;
+                let most = ALONE.as_secs();
+                let text = format!(
+                    "another first turn goes ahead with the same login; this one waits for it, {most} s at most"
+                );
+                return Some((text, self));
+            }
+            tokio::time::sleep(self.pause.min(self.until - now)).await;
+            self.pause = (self.pause * 2).min(LOOKS.1);
+        }
+    }
+
+    async fn look(&mut self) -> io::Result<Look> {
+        let home = self.nexus_home.clone();
+        let has_waited = std::mem::replace(&mut self.has_looked, true);
+        tokio::task::spawn_blocking(move || Look::at(&home, has_waited)).await.map_err(io::Error::other)?
+    }
+}
+
+/// What came of one look.
+#[derive(Debug)]
+enum Look {
+    Alone(Alone),
+    Open,
+    Wait,
+}
+
+impl Look {
+    /// Looks at the files. Who `has_waited` does not go alone: the one before it was to show what the login is worth.
+    fn at(nexus_home: &Path, has_waited: bool) -> io::Result<Self> {
+        let folder = nexus_home.join(FOLDER);
+        let answered = folder.join(ANSWERED);
+        if is_within(&answered, OPEN) {
+            return Ok(Self::Open);
+        }
+        private_folder(&folder)?;
+        let path = folder.join(LOCK);
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        // Those that have waited do not shut one another out.
+        let locked = if has_waited { lock.try_lock_shared() } else { lock.try_lock() };
+        match locked {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) if is_within(&path, ALONE) => return Ok(Self::Wait),
+            Err(TryLockError::WouldBlock) => return Ok(Self::Open),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let alone = Alone { lock, answered };
+        // Whoever held it may have been answered just now.
+        if has_waited || is_within(&alone.answered, OPEN) {
+            return Ok(Self::Open);
+        }
+        alone.lock.set_modified(SystemTime::now())?;
+        Ok(Self::Alone(alone))
+    }
+}
+
+/// The lock of the process that goes alone. Dropped, it is given up.
+#[derive(Debug)]
+struct Alone {
+    lock: File,
+    answered: PathBuf,
+}
+
+impl Alone {
+    fn was_answered(self) {
+        let opened =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.answered);
+        if let Err(error) = opened.and_then(|file| file.set_modified(SystemTime::now())) {
+            tracing::warn!(%error, "the next processes wait for one another, too");
+        }
+    }
+}
+
+impl Drop for Alone {
+    /// Unlocks by name: a child that is being forked holds a copy of the descriptor for a moment.
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
+}
+
+/// Whether a file was marked not longer ago than `time`. One from the future was marked by a clock that was set
+/// back since, and counts for nothing.
+fn is_within(file: &Path, time: Duration) -> bool {
+    let marked = fs::metadata(file).and_then(|metadata| metadata.modified());
+    marked.is_ok_and(|marked| SystemTime::now().duration_since(marked).is_ok_and(|age| age <= time))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    fn age(home: &Path, name: &str, seconds: u64) {
+        let file = OpenOptions::new().write(true).open(home.join(FOLDER).join(name)).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+    }
+
+    fn is_alone(turn: &FirstTurn) -> bool {
+        turn.alone.lock().unwrap().is_some()
+    }
+
+    /// A turn that need not wait.
+    async fn goes(home: &Path) -> FirstTurn {
+        let turn = FirstTurn::default();
+        let news = timeout(Duration::from_secs(10), turn.queue(home).news()).await;
+        assert_eq!(news.expect("it goes"), None, "it goes at once");
+        turn
+    }
+
+    async fn waits(queue: &mut Queue) {
+        assert!(timeout(Duration::from_millis(200), queue.news()).await.is_err(), "it waits");
+    }
+
+    #[tokio::test]
+    async fn one_goes_alone_until_it_is_answered() {
+        let home = tempfile::tempdir().unwrap();
+        let first = goes(home.path()).await;
+        assert!(is_alone(&first));
+        let second = FirstTurn::default();
+        let mut queue = second.queue(home.path());
+        waits(&mut queue).await;
+        first.was_answered();
+        assert_eq!(queue.news().await, None);
+        assert!(!is_alone(&second));
+        for _ in 0..3 {
+            assert!(!is_alone(&goes(home.path()).await), "nobody waits");
+        }
+        age(home.path(), ANSWERED, OPEN.as_secs() + 1);
+        assert!(is_alone(&goes(home.path()).await), "after a while one goes alone again");
+    }
+
+    #[tokio::test]
+    async fn one_that_ends_without_an_answer_lets_all_go_that_wait() {
+        let home = tempfile::tempdir().unwrap();
+        let first = goes(home.path()).await;
+        let others: Vec<_> = (0..3).map(|_| FirstTurn::default()).collect();
+        let mut queues = Vec::new();
+        for turn in &others {
+            let mut queue = turn.queue(home.path());
+            waits(&mut queue).await;
+            queues.push(queue);
+        }
+        drop(first);
+        for queue in &mut queues {
+            // A word of a wait that was long may come first.
+            while timeout(Duration::from_secs(1), queue.news()).await.expect("it goes").is_some() {}
+        }
+        assert!(!others.iter().any(is_alone));
+        assert!(is_alone(&goes(home.path()).await), "nobody has been answered yet");
+    }
+
+    #[tokio::test]
+    async fn one_that_is_not_answered_is_not_waited_for_for_ever() {
+        let home = tempfile::tempdir().unwrap();
+        let first = goes(home.path()).await;
+        age(home.path(), LOCK, ALONE.as_secs() + 1);
+        assert!(!is_alone(&goes(home.path()).await));
+        // Nor are several that each set out anew.
+        age(home.path(), LOCK, 0);
+        let turn = FirstTurn::default();
+        let began = Instant::now();
+        let mut queue = turn.queue_for(home.path(), Duration::from_secs(1));
+        assert!(queue.news().await.expect("the wait is told").contains("waits for it"));
+        assert_eq!(queue.news().await, None, "and told once");
+        let waited = began.elapsed();
+        assert!((Duration::from_secs(1)..Duration::from_secs(5)).contains(&waited), "{waited:?}");
+        assert!(is_alone(&first) && !is_alone(&turn));
+    }
+
+    #[tokio::test]
+    async fn where_nothing_can_be_locked_nothing_waits() {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join(FOLDER), "a file in its place").unwrap();
+        for _ in 0..2 {
+            let turn = goes(home.path()).await;
+            assert!(!is_alone(&turn));
+            turn.was_answered();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_was_set_back_opens_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        goes(home.path()).await.was_answered();
+        let file = home.path().join(FOLDER).join(ANSWERED);
+        let future = SystemTime::now() + Duration::from_secs(3_600);
+        OpenOptions::new().write(true).open(&file).unwrap().set_modified(future).unwrap();
+        assert!(is_alone(&goes(home.path()).await));
+    }
+}

@@ -1,0 +1,396 @@
+//! The conversation alone: lines in, steps out.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use nexus_core::{
+    Effects, ErrorKind, ParticipantScope, Phase, ToolAccess, ToolCall, ToolCallStatus, ToolDefinition,
+    ToolResult, ToolRouter, TurnEvent,
+    turn::{ToolCallFinished, ToolCallStarted, ToolOrigin},
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::conversation::Session;
+use super::translate::{ClaudeConversation, Opening};
+use crate::cli::adapter::{Conversation as _, Polite, Step, Verdict};
+use crate::cli::caller_tools::CallerTools;
+use crate::cli::settings::Billing;
+
+/// The recordings, as they lie beside the tests.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts/claude");
+
+/// Tools that nobody calls.
+#[derive(Debug)]
+struct Shelf(Vec<ToolDefinition>);
+
+#[async_trait]
+impl ToolRouter for Shelf {
+    fn definitions(&self) -> Vec<ToolDefinition> {
+        self.0.clone()
+    }
+
+    async fn call(&self, call: ToolCall) -> ToolResult {
+        ToolResult::error(format!("{} was called", call.name))
+    }
+}
+
+/// A caller's tools of these names, which write.
+pub(super) fn callers(names: &[&str]) -> CallerTools {
+    let tool = |name: &&str| ToolDefinition::new(*name, "A tool.", json!({})).with_effects(Effects::Wrote);
+    let shelf = Arc::new(Shelf(names.iter().map(tool).collect()));
+    let session = nexus_core::Session::mint("tests", ParticipantScope::unrestricted(), shelf);
+    CallerTools::new(session, "http://127.0.0.1:1/mcp".to_owned())
+}
+
+fn conversation(access: ToolAccess, billing: Option<Billing>) -> ClaudeConversation {
+    conversation_with(access, billing, None)
+}
+
+fn conversation_with(
+    access: ToolAccess,
+    billing: Option<Billing>,
+    tools: Option<CallerTools>,
+) -> ClaudeConversation {
+    ClaudeConversation::new(Opening {
+        tools,
+        prompt: super::prompt::text_blocks("canary prompt"),
+        system: Some("canary system".to_owned()),
+        schema: None,
+        access,
+        billing,
+        model_and_effort: None,
+        session: Session::forgotten("claude-cli".into()),
+        first_turn: None,
+    })
+}
+
+fn read(conversation: &mut ClaudeConversation, line: &Value) -> Step {
+    let mut step = Step::default();
+    conversation.line(line.to_string().as_bytes(), &mut step);
+    step
+}
+
+fn initialized(account: &Value) -> Value {
+    json!({ "type": "control_response", "response": {
+        "subtype": "success", "request_id": "nexus-open", "response": { "account": account },
+    }})
+}
+
+fn writes(step: &Step) -> String {
+    step.writes.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect()
+}
+
+#[test]
+fn the_prompt_is_not_written_before_it_is_known_who_pays() {
+    let mut conversation = conversation(ToolAccess::ScopedOnly, Some(Billing::Plan));
+    let mut step = Step::default();
+    conversation.open(&mut step);
+    assert!(writes(&step).contains("canary system") && !writes(&step).contains("canary prompt"));
+    assert_eq!(conversation.phase(), Phase::Start);
+
+    let step = read(&mut conversation, &initialized(&json!({ "apiKeySource": "ANTHROPIC_API_KEY" })));
+    assert_eq!(writes(&step), "");
+    assert!(
+        matches!(step.verdict, Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::BillingMismatch)
+    );
+}
+
+#[test]
+fn the_prompt_follows_the_opening() {
+    let mut conversation = conversation(ToolAccess::ScopedOnly, Some(Billing::Plan));
+    let step = read(&mut conversation, &initialized(&json!({ "tokenSource": "CLAUDE_CODE_OAUTH_TOKEN" })));
+    assert!(writes(&step).contains("canary prompt"));
+    assert_eq!(conversation.phase(), Phase::FirstByte);
+}
+
+/// A turn with the tool `add`, whose conversation is open.
+fn with_add() -> (ClaudeConversation, Step) {
+    let tools = callers(&["add"]);
+    let mut conversation = conversation_with(ToolAccess::ScopedOnly, None, Some(tools));
+    let step = read(&mut conversation, &initialized(&json!({ "apiKeySource": "ANTHROPIC_API_KEY" })));
+    (conversation, step)
+}
+
+fn answered(id: &str, response: &Value) -> Value {
+    json!({ "type": "control_response", "response": {
+        "subtype": "success", "request_id": id, "response": response,
+    }})
+}
+
+fn missed(step: &Step) -> &str {
+    match &step.verdict {
+        Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::ToolsUnavailable => {
+            failure.message.as_deref().unwrap_or_default()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_prompt_is_not_written_before_the_callers_tools_are_there() {
+    let (mut conversation, step) = with_add();
+    let words = writes(&step);
+    assert!(words.contains("mcp_set_servers") && words.contains("Bearer "), "{words}");
+    assert!(!words.contains("canary prompt"));
+    let step = read(&mut conversation, &answered("nexus-tools", &json!({ "errors": {} })));
+    assert!(writes(&step).contains("mcp_status") && !writes(&step).contains("canary prompt"));
+    assert_eq!(conversation.phase(), Phase::Start);
+    let server = json!({ "name": "nexus", "status": "connected", "tools": [{ "name": "add" }] });
+    let ready = answered("nexus-tools-ready", &json!({ "mcpServers": [server] }));
+    assert!(writes(&read(&mut conversation, &ready)).contains("canary prompt"));
+    assert_eq!(conversation.phase(), Phase::FirstByte);
+    assert_eq!(writes(&read(&mut conversation, &ready)), "", "it is asked once");
+}
+
+#[test]
+fn tools_that_are_not_there_end_the_turn_unspent() {
+    let refused = json!({ "type": "control_response", "response": {
+        "subtype": "error", "request_id": "nexus-tools", "error": "what servers?",
+    }});
+    let (mut conversation, _) = with_add();
+    let step = read(&mut conversation, &refused);
+    assert!(missed(&step).contains("add") && missed(&step).contains("what servers?"));
+    let (mut conversation, _) = with_add();
+    let unreached = answered("nexus-tools", &json!({ "errors": { "nexus": "nobody there" } }));
+    assert!(missed(&read(&mut conversation, &unreached)).contains("nobody there"));
+
+    for servers in [
+        json!([]),
+        json!([{ "name": "nexus", "status": "pending" }]),
+        json!([{ "name": "nexus", "status": "connected", "tools": [{ "name": "sub" }] }]),
+        json!([{ "name": "other", "status": "connected", "tools": [{ "name": "add" }] }]),
+        json!("nonsense"),
+    ] {
+        let (mut conversation, _) = with_add();
+        read(&mut conversation, &answered("nexus-tools", &json!({ "errors": {} })));
+        let step = read(&mut conversation, &answered("nexus-tools-ready", &json!({ "mcpServers": servers })));
+        assert!(missed(&step).contains("add"), "{servers}");
+        assert_eq!(writes(&step), "", "{servers}");
+    }
+}
+
+#[test]
+fn tools_that_the_model_is_not_given_end_the_turn() {
+    let (mut conversation, _) = with_add();
+    let init = |tools: Value| json!({ "type": "system", "subtype": "init", "tools": tools });
+    let step = read(&mut conversation, &init(json!([])));
+    assert!(missed(&step).contains("add") && writes(&step).contains("interrupt"));
+    let (mut conversation, _) = with_add();
+    let step = read(&mut conversation, &init(json!(["mcp__nexus__add", "mcp__nexus__sub"])));
+    assert!(
+        matches!(&step.verdict, Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::Unsupported)
+    );
+    let (mut conversation, _) = with_add();
+    assert!(read(&mut conversation, &init(json!(["mcp__nexus__add"]))).verdict.is_none());
+}
+
+/// What becomes of a call of `name`, answered so.
+fn called(conversation: &mut ClaudeConversation, name: &str, answer: &Value) -> Vec<TurnEvent> {
+    let call = json!({ "type": "tool_use", "id": name, "name": name, "input": { "a": 1 } });
+    let call = json!({ "type": "assistant", "message": { "id": name, "content": [call] } });
+    let mut events = read(conversation, &call).events;
+    let mut result = json!({ "type": "tool_result", "tool_use_id": name });
+    result.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+    let answer = json!({ "type": "user", "message": { "content": [result] } });
+    events.extend(read(conversation, &answer).events);
+    events
+}
+
+#[test]
+fn a_call_of_the_callers_has_the_callers_words() {
+    let (mut conversation, _) = with_add();
+    let text = json!([{ "type": "text", "text": "3" }]);
+    let events = called(&mut conversation, "mcp__nexus__add", &json!({ "content": text }));
+    let [
+        TurnEvent::ToolCallStarted(started),
+        TurnEvent::ToolCallArguments(arguments),
+        TurnEvent::ToolCallFinished(end),
+    ] = &events[..]
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!(
+        (started.name.as_str(), started.origin, started.effects),
+        ("add", ToolOrigin::Caller, Effects::Wrote)
+    );
+    assert_eq!(arguments.arguments, json!({ "a": 1 }));
+    assert_eq!(end.status, ToolCallStatus::Succeeded);
+    assert_eq!(end.output, [nexus_core::ToolContent::text("3")]);
+}
+
+/// The status at the end of these events.
+fn status(events: &[TurnEvent]) -> Option<ToolCallStatus> {
+    events.iter().find_map(|event| match event {
+        TurnEvent::ToolCallFinished(ToolCallFinished { status, .. }) => Some(*status),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_call_that_fails_is_told_from_one_that_is_not_let_through() {
+    let (mut conversation, _) = with_add();
+    // The tool's own words, however they sound.
+    let words = json!({ "content": "Permission to use the calculator is missing", "is_error": true });
+    assert_eq!(status(&called(&mut conversation, "mcp__nexus__add", &words)), Some(ToolCallStatus::Failed));
+    let words = "<tool_use_error>Error: No such tool available: mcp__nexus__sub</tool_use_error>";
+    let events = called(&mut conversation, "mcp__nexus__sub", &json!({ "content": words, "is_error": true }));
+    assert_eq!(status(&events), Some(ToolCallStatus::Denied));
+    let is_harmless = |event: &TurnEvent| matches!(event, TurnEvent::ToolCallStarted(call) if call.name == "sub" && call.effects == Effects::None);
+    assert!(events.iter().any(is_harmless), "{events:?}");
+}
+
+#[test]
+fn what_the_cli_answers_in_the_place_of_a_tool_is_no_answer() {
+    let (mut conversation, _) = with_add();
+    conversation.interrupt(&mut Step::default());
+    let words =
+        json!({ "content": "The user doesn't want to proceed with this tool use.", "is_error": true });
+    assert_eq!(status(&called(&mut conversation, "mcp__nexus__add", &words)), None);
+}
+
+#[test]
+fn an_answer_that_is_cut_is_said() {
+    let (mut conversation, _) = with_add();
+    let note = json!({ "content": "<persisted-output>\nOutput too large (586KB). Full output saved to: …" });
+    let events = called(&mut conversation, "mcp__nexus__add", &note);
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event, TurnEvent::Warning(warning) if warning.text.contains("add"))),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn the_vendors_text_is_replaced_or_followed() {
+    for (access, field) in
+        [(ToolAccess::ScopedOnly, "systemPrompt"), (ToolAccess::WorkspaceWrite, "appendSystemPrompt")]
+    {
+        let mut step = Step::default();
+        conversation(access, None).open(&mut step);
+        assert!(writes(&step).contains(&format!("\"{field}\"")), "{}", writes(&step));
+    }
+}
+
+#[test]
+fn a_tool_that_the_level_does_not_have_ends_the_turn() {
+    let mut conversation = conversation(ToolAccess::ScopedOnly, None);
+    let step = read(&mut conversation, &json!({ "type": "system", "subtype": "init", "tools": ["Bash"] }));
+    assert!(
+        matches!(&step.verdict, Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::Unsupported)
+    );
+    assert!(writes(&step).contains("interrupt"));
+}
+
+#[test]
+fn a_call_of_a_tool_that_is_not_there_changes_nothing() {
+    let mut conversation = conversation(ToolAccess::ScopedOnly, None);
+    read(&mut conversation, &json!({ "type": "system", "subtype": "init", "tools": [] }));
+    let call = json!({ "type": "tool_use", "id": "c", "name": "Bash", "input": {} });
+    let step =
+        read(&mut conversation, &json!({ "type": "assistant", "message": { "id": "m", "content": [call] } }));
+    let is_harmless = |event: &TurnEvent| {
+        matches!(event, TurnEvent::ToolCallStarted(ToolCallStarted { effects: Effects::None, .. }))
+    };
+    assert!(step.events.iter().any(is_harmless), "{:?}", step.events);
+    assert_eq!(conversation.phase(), Phase::Tool);
+}
+
+#[test]
+fn nobody_lets_a_call_through_by_being_asked() {
+    let mut conversation = conversation(ToolAccess::WorkspaceWrite, None);
+    let ask = |subtype: &str| json!({ "type": "control_request", "request_id": "r", "request": { "subtype": subtype, "tool_use_id": "c" } });
+    assert!(writes(&read(&mut conversation, &ask("can_use_tool"))).contains("deny"));
+    let step = read(&mut conversation, &ask("something_new"));
+    assert!(writes(&step).contains("error"));
+    assert!(step.events.iter().any(|event| matches!(event, TurnEvent::Unrecognized(_))));
+}
+
+#[test]
+fn a_stop_before_the_prompt_takes_the_input_away() {
+    let mut conversation = conversation(ToolAccess::ScopedOnly, None);
+    let mut step = Step::default();
+    assert_eq!(conversation.interrupt(&mut step), Polite::Written);
+    assert!(step.close_stdin && step.writes.is_empty());
+}
+
+#[test]
+fn what_is_not_known_is_kept_word_for_word() {
+    let mut conversation = conversation(ToolAccess::ScopedOnly, None);
+    for line in [&br#"{"type":"novelty","x":1}"#[..], b"not JSON", b"[1,2]", b"{\"type\":3}", b"\xff\xfe"] {
+        let mut step = Step::default();
+        conversation.line(line, &mut step);
+        assert!(matches!(&step.events[..], [TurnEvent::Unrecognized(_)]), "{line:?}: {:?}", step.events);
+    }
+}
+
+/// Every line of every recording.
+fn lines() -> Vec<Vec<u8>> {
+    let mut lines = Vec::new();
+    for entry in std::fs::read_dir(FOLDER).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "jsonl") {
+            let bytes = std::fs::read(path).unwrap();
+            lines.extend(
+                bytes.split(|byte| *byte == b'\n').filter(|line| line.len() < 20_000).map(<[u8]>::to_vec),
+            );
+        }
+    }
+    assert!(lines.len() > 500, "{} lines", lines.len());
+    lines
+}
+
+/// A value that a vendor might put anywhere.
+fn any_value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        Just(json!(u64::MAX)),
+        Just(json!(-1)),
+        Just(json!(1e308)),
+        Just(json!("")),
+        Just(json!([[{}]])),
+        Just(json!({ "type": {} })),
+        Just(serde_json::from_str(&format!("{}{}", "[".repeat(100), "]".repeat(100))).unwrap()),
+    ]
+}
+
+/// Puts `value` at the `place`-th field of a line.
+fn disturb(line: &mut Value, place: &mut usize, value: &Value) {
+    let fields: Vec<&mut Value> = match line {
+        Value::Object(fields) => fields.values_mut().collect(),
+        Value::Array(items) => items.iter_mut().collect(),
+        _ => return,
+    };
+    for field in fields {
+        if *place == 0 {
+            field.clone_from(value);
+        }
+        *place = place.wrapping_sub(1);
+        disturb(field, place, value);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_line_is_fatal(
+        picks in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..40, any_value(), any::<prop::sample::Index>()), 1..30),
+    ) {
+        static LINES: std::sync::OnceLock<Vec<Vec<u8>>> = std::sync::OnceLock::new();
+        let lines = LINES.get_or_init(lines);
+        let tools = Some(callers(&["add"]));
+        let mut conversation = conversation_with(ToolAccess::Unrestricted, None, tools);
+        for (index, mut place, value, cut) in picks {
+            let line = index.get(lines);
+            let mut step = Step::default();
+            if let Ok(mut parsed) = serde_json::from_slice::<Value>(line) {
+                disturb(&mut parsed, &mut place, &value);
+                conversation.line(parsed.to_string().as_bytes(), &mut step);
+            }
+            conversation.line(&line[..cut.index(line.len() + 1)], &mut step);
+            conversation.phase();
+        }
+    }
+}

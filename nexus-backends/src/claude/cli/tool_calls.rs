@@ -1,0 +1,230 @@
+//! The calls of tools: begun by the line that confirms them, ended by the line that answers them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nexus_core::{
+    CallId, Effects, ToolAccess, ToolCallStatus, TurnEvent,
+    turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
+};
+
+use serde_json::Value;
+
+use super::wire::Block;
+use super::{mcp_config, tools};
+use crate::cli::adapter::Step;
+use crate::cli::caller_tools::CallerTools;
+
+/// The calls of one process.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    access: ToolAccess,
+    callers: Option<CallerTools>,
+    /// Those without an answer.
+    waiting: BTreeMap<String, Kind>,
+    known: BTreeSet<String>,
+    denied: BTreeSet<String>,
+    /// The tools that the model has, once the CLI has named them.
+    offered: Option<BTreeSet<String>>,
+    is_stopping: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// A tool of the harness's own, or of the vendor's server.
+    Own,
+    /// A tool of the caller's, by the caller's name.
+    Callers { name: String, arguments: Value },
+    /// The model hands in an answer that must have a shape.
+    Answer,
+}
+
+impl Calls {
+    /// None yet. Those of `callers` are told apart from the harness's own.
+    pub(super) fn new(access: ToolAccess, callers: Option<CallerTools>) -> Self {
+        Self { access, callers, ..Self::default() }
+    }
+
+    /// The CLI names the tools that the model has.
+    pub(super) fn offer(&mut self, tools: Vec<String>) {
+        self.offered = Some(tools.into_iter().collect());
+    }
+
+    /// The model called a tool.
+    pub(super) fn begin(&mut self, block: Block, parent: Option<&str>, step: &mut Step) {
+        if block.name == tools::STRUCTURED_OUTPUT && block.kind == "tool_use" {
+            self.waiting.insert(block.id, Kind::Answer);
+            return;
+        }
+        if !self.known.insert(block.id.clone()) {
+            return;
+        }
+        let call = CallId::new(block.id.as_str());
+        let (started, kind) = match self.callers.as_ref().zip(mcp_config::caller_name(&block.name)) {
+            Some((callers, name)) => {
+                let effects = callers.effects(name);
+                let started = ToolCallStarted::new(call.clone(), name, ToolOrigin::Caller, effects);
+                (started, Kind::Callers { name: name.to_owned(), arguments: block.input.clone() })
+            }
+            None => (self.own(call.clone(), &block), Kind::Own),
+        };
+        step.event(started.with_parent(parent.map(CallId::new)));
+        step.event(ToolCallArguments::new(call, block.input));
+        self.waiting.insert(block.id, kind);
+    }
+
+    /// The start of a call that is not the caller's to answer.
+    fn own(&self, call: CallId, block: &Block) -> ToolCallStarted {
+        // Hosted tools are in no list.
+        let is_call = block.kind != "server_tool_use";
+        let origin = if is_call { ToolOrigin::Harness } else { ToolOrigin::Hosted };
+        let effects = match &self.offered {
+            // A call of a tool that is not there is answered with an error, and nothing runs.
+            Some(offered) if is_call && !tools::is_offered(&block.name, self.access, offered) => {
+                Effects::None
+            }
+            _ => tools::effects(&block.name),
+        };
+        ToolCallStarted::new(call, block.name.as_str(), origin, effects)
+    }
+
+    /// The CLI says beforehand that a call is not let through.
+    pub(super) fn deny(&mut self, id: String) {
+        self.denied.insert(id);
+    }
+
+    /// The CLI was told to stop: from now on it answers in the place of tools that it no longer waits for.
+    pub(super) fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    /// A call was answered.
+    pub(super) fn end(&mut self, block: &Block, step: &mut Step) {
+        let Some(kind) = self.waiting.remove(&block.tool_use_id) else { return };
+        let is_denied = match kind {
+            Kind::Answer => {
+                if block.is_error {
+                    step.event(TurnEvent::warning(
+                        "the answer did not fit the schema; the CLI told the model",
+                    ));
+                }
+                return;
+            }
+            Kind::Callers { .. } if self.is_stopping && block.is_error => return,
+            Kind::Callers { name, arguments } => {
+                if tools::is_cut(block) {
+                    let reason = "is too long for the CLI, which shows the model the beginning of it";
+                    step.event(TurnEvent::warning(format!("the answer of the tool {name} {reason}")));
+                }
+                self.was_denied(&name, &arguments) || self.denied.contains(&block.tool_use_id)
+            }
+            Kind::Own => self.denied.contains(&block.tool_use_id) || tools::is_refusal(block),
+        };
+        let status = match (block.is_error, is_denied) {
+            (false, _) => ToolCallStatus::Succeeded,
+            (true, true) => ToolCallStatus::Denied,
+            (true, false) => ToolCallStatus::Failed,
+        };
+        let call = CallId::new(block.tool_use_id.as_str());
+        step.event(ToolCallFinished::new(call, status, tools::output(block)));
+    }
+
+    /// Whether a call of the caller's tools was not let through: by the session, or by the CLI, which knows of no
+    /// tool beyond the session's.
+    fn was_denied(&self, name: &str, arguments: &Value) -> bool {
+        let denied =
+            |callers: &CallerTools| !mcp_config::has(callers, name) || callers.was_denied(name, arguments);
+        self.callers.as_ref().is_some_and(denied)
+    }
+
+    /// Whether a call has no answer yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// No answer comes any more.
+    pub(super) fn forget(&mut self) {
+        self.waiting.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nexus_core::{
+        Brief, ParticipantScope, Recorder, Session, Tool, ToolCall, ToolContent, ToolFault, ToolResult,
+        Toolbox,
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    /// Takes the money, and then fails if it is asked to.
+    fn tools() -> Toolbox {
+        let pay = |arguments: Value| async move {
+            match arguments["fails"].as_bool() {
+                Some(true) => Err(ToolFault::new("charged, but the receipt was lost")),
+                _ => Ok("charged"),
+            }
+        };
+        let pay = Tool::with_schema("pay", "", json!({ "type": "object" }), pay);
+        Toolbox::new().with(pay.with_effects(Effects::Wrote).writing("/path"))
+    }
+
+    fn block(block: Value) -> Block {
+        serde_json::from_value(block).unwrap()
+    }
+
+    /// What is recorded of two calls of one reply.
+    async fn record(session: &Arc<Session>, inputs: [Value; 2]) -> (Vec<ToolCallStatus>, Effects) {
+        let callers = CallerTools::new(Arc::clone(session), "http://127.0.0.1:1/mcp".into());
+        let mut calls = Calls::new(ToolAccess::ScopedOnly, Some(callers));
+        let mut step = Step::default();
+        for (id, input) in ["1", "2"].into_iter().zip(&inputs) {
+            let call = json!({ "type": "tool_use", "id": id, "name": "mcp__nexus__pay", "input": input });
+            calls.begin(block(call), None, &mut step);
+        }
+        let mut results: Vec<ToolResult> = Vec::new();
+        for (id, input) in ["1", "2"].into_iter().zip(inputs) {
+            results.push(session.call(session.token(), ToolCall::new(id, "pay", input)).await);
+        }
+        for (id, result) in ["1", "2"].into_iter().zip(results) {
+            let [ToolContent::Text { text }] = &*result.content else { panic!("{result:?}") };
+            let is_error = result.is_error;
+            let answer =
+                json!({ "type": "tool_result", "tool_use_id": id, "content": text, "is_error": is_error });
+            calls.end(&block(answer), &mut step);
+        }
+        let mut recorder = Recorder::new();
+        step.events.iter().for_each(|event| recorder.observe(event));
+        (recorder.tool_calls().iter().map(|call| call.status).collect(), recorder.effects())
+    }
+
+    #[tokio::test]
+    async fn of_two_equal_calls_the_one_that_ran_has_had_its_effects() {
+        let mint =
+            || Session::mint_with_budget("clerk", ParticipantScope::unrestricted(), Arc::new(tools()), 1);
+        let fails = json!({ "fails": true });
+        let (_, effects) = record(&mint(), [fails.clone(), fails]).await;
+        assert_eq!(effects, Effects::Wrote);
+        // Where the one that ran went well, it is known which one was denied.
+        let (statuses, effects) = record(&mint(), [json!({}), json!({})]).await;
+        assert_eq!(statuses, [ToolCallStatus::Succeeded, ToolCallStatus::Denied]);
+        assert_eq!(effects, Effects::Wrote);
+    }
+
+    #[tokio::test]
+    async fn of_two_long_calls_that_begin_alike_each_is_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("in")).unwrap();
+        let brief = Brief::new(&root).tool("*".parse().unwrap()).writing("in");
+        let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+        let session = Session::mint("clerk", scope, Arc::new(tools()));
+        let content = "x".repeat(20_000);
+        let write = |path: &str| json!({ "content": content, "fails": true, "path": path });
+        let (statuses, effects) = record(&session, [write("in/a"), write("../out")]).await;
+        assert_eq!(statuses, [ToolCallStatus::Failed, ToolCallStatus::Denied]);
+        assert_eq!(effects, Effects::Wrote);
+    }
+}

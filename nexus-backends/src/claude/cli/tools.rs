@@ -1,0 +1,197 @@
+//! The harness's own tools: which there are at each access level, what a call of one may change, and whether
+//! a call was let through.
+
+use std::collections::BTreeSet;
+
+use nexus_core::{Effects, ToolAccess, ToolContent};
+use serde_json::Value;
+
+use super::mcp_config;
+use super::wire::Block;
+use crate::cli::caller_tools::CallerTools;
+
+/// The tool by which the CLI takes an answer that must have a shape. It is the answer and no call.
+pub(super) const STRUCTURED_OUTPUT: &str = "StructuredOutput";
+
+/// The tools that only read, which a `ReadOnly` turn gets.
+pub(super) const READERS: [&str; 3] = ["Read", "Glob", "Grep"];
+
+/// The tools that an `Unrestricted` turn may call anywhere. A name that a version does not have is ignored by
+/// it; one that is missing here is fenced as in `WorkspaceWrite`.
+///
+/// Bare names, because `bypassPermissions` is refused to root. Source: observed with claude 2.1.197 and
+/// 2.1.329.
+pub(super) const EVERYTHING: [&str; 29] = [
+    "Agent",
+    "Bash",
+    "BashOutput",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "Edit",
+    "EnterWorktree",
+    "ExitWorktree",
+    "Glob",
+    "Grep",
+    "KillShell",
+    "ListAgents",
+    "Monitor",
+    "NotebookEdit",
+    "Read",
+    "ReportFindings",
+    "ScheduleWakeup",
+    "SendMessage",
+    "Skill",
+    "Task",
+    "TaskCreate",
+    "TaskOutput",
+    "TaskStop",
+    "TaskUpdate",
+    "WebFetch",
+    "WebSearch",
+    "Workflow",
+    "Write",
+];
+
+/// The harness's own tools at a level, if these are all that there may be beside the caller's. At the other levels a
+/// version has what it has; a tool of a server that is not the caller's is let through at none.
+fn whole_list(access: ToolAccess) -> Option<&'static [&'static str]> {
+    match access {
+        ToolAccess::ScopedOnly => Some(&[]),
+        ToolAccess::ReadOnly => Some(&READERS),
+        _ => None,
+    }
+}
+
+/// The first tool of `offered` that a turn at this level must not have.
+pub(super) fn forbidden<'o>(
+    access: ToolAccess,
+    offered: &'o [String],
+    callers: Option<&CallerTools>,
+) -> Option<&'o str> {
+    let own = whole_list(access)?;
+    let is_allowed = |tool: &&str| match mcp_config::caller_name(tool) {
+        Some(name) => callers.is_some_and(|callers| mcp_config::has(callers, name)),
+        None => *tool == STRUCTURED_OUTPUT || own.contains(tool),
+    };
+    offered.iter().map(String::as_str).find(|tool| !is_allowed(tool))
+}
+
+/// What a call may change. The calls of a sub-agent are reported one by one, so starting one changes nothing.
+pub(super) fn effects(tool: &str) -> Effects {
+    match tool {
+        "Agent" | "Task" | "TaskCreate" | "TaskGet" | "TaskList" | "TaskUpdate" | "TodoWrite"
+        | "ToolSearch" | "ListAgents" | "ReportFindings" => Effects::None,
+        "Read" | "Glob" | "Grep" | "LS" | "WebFetch" | "WebSearch" | "TaskOutput" | "BashOutput"
+        | "Monitor" => Effects::Read,
+        "Bash" | "Edit" | "MultiEdit" | "Write" | "NotebookEdit" | "EnterWorktree" | "ExitWorktree" => {
+            Effects::Wrote
+        }
+        _ => Effects::Unknown,
+    }
+}
+
+/// Whether the model has the tool. Where the list need not be whole, only what is known to be the harness's own, or a
+/// server's, can be told to be missing.
+pub(super) fn is_offered(tool: &str, access: ToolAccess, offered: &BTreeSet<String>) -> bool {
+    // The list calls it by its old name.
+    let name = if tool == "Agent" { "Task" } else { tool };
+    let can_be_missing =
+        whole_list(access).is_some() || EVERYTHING.contains(&tool) || mcp_config::is_served(tool);
+    offered.contains(name) || offered.contains(tool) || !can_be_missing
+}
+
+/// How the answers to calls begin that were not let through. The structured list comes with the `result` line
+/// only, and from 2.1.223 a `permission_denied` line comes first.
+///
+/// Source: transcripts full_dontask, full_plan, mcp_perm_none; observed with claude 2.1.197.
+const REFUSALS: [&str; 6] = [
+    "Cannot write to ",
+    "Permission to use ",
+    "Claude requested permissions to ",
+    "This command requires approval",
+    "This Bash command contains multiple operations. The following part requires approval",
+    "Output redirection to ",
+];
+
+/// What the answer to a blocked shell command says after naming the command. Source: transcript full_plan.
+const BLOCKED: &str = " was blocked. For security, Claude Code may only ";
+
+/// Whether this answer to a call says that it was not let through.
+pub(super) fn is_refusal(answer: &Block) -> bool {
+    let text = match &answer.content {
+        Value::String(text) => text.as_str(),
+        Value::Array(parts) => parts.first().and_then(|part| part.get("text")?.as_str()).unwrap_or_default(),
+        _ => "",
+    };
+    REFUSALS.iter().any(|refusal| text.starts_with(refusal)) || text.contains(BLOCKED)
+}
+
+/// Whether the CLI put a file's name and the beginning in the place of what a server's tool answered. What a server
+/// answers well is a list of blocks; text in its place is the CLI's own. Source: transcript mcp_tool_big_90000.
+pub(super) fn is_cut(answer: &Block) -> bool {
+    let is_note = |text: &str| text.starts_with("<persisted-output>");
+    !answer.is_error && answer.content.as_str().is_some_and(is_note)
+}
+
+/// What a call was answered.
+pub(super) fn output(answer: &Block) -> Vec<ToolContent> {
+    match &answer.content {
+        Value::Null => Vec::new(),
+        Value::String(text) => vec![ToolContent::text(text)],
+        Value::Array(parts) => parts.iter().map(part).collect(),
+        other => vec![ToolContent::Json { value: other.clone() }],
+    }
+}
+
+fn part(value: &Value) -> ToolContent {
+    let block: Block = serde_json::from_value(value.clone()).unwrap_or_default();
+    let field = |name: &str| block.source.get(name).and_then(Value::as_str).map(str::to_owned);
+    match (block.kind.as_str(), field("media_type"), field("data")) {
+        ("text", _, _) => ToolContent::text(block.text),
+        ("image", Some(media_type), Some(data)) => ToolContent::Image { media_type, data },
+        _ => ToolContent::Json { value: value.clone() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claude::cli::tests::callers;
+
+    #[test]
+    fn a_scoped_turn_has_no_tool_but_the_one_for_its_answer() {
+        let offered = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(forbidden(ToolAccess::ScopedOnly, &offered(&["StructuredOutput"]), None), None);
+        assert_eq!(forbidden(ToolAccess::ScopedOnly, &offered(&["Read"]), None), Some("Read"));
+        assert_eq!(forbidden(ToolAccess::ReadOnly, &offered(&["Read", "Bash"]), None), Some("Bash"));
+        assert_eq!(forbidden(ToolAccess::WorkspaceWrite, &offered(&["Bash"]), None), None);
+    }
+
+    #[test]
+    fn of_the_servers_tools_a_turn_has_the_callers() {
+        let callers = callers(&["add"]);
+        for access in [ToolAccess::ScopedOnly, ToolAccess::ReadOnly] {
+            let judge = |name: &str| {
+                let offered = ["StructuredOutput", name].map(str::to_owned);
+                forbidden(access, &offered, Some(&callers)).map(str::to_owned)
+            };
+            assert_eq!(judge("mcp__nexus__add"), None, "{access:?}");
+            for name in ["mcp__nexus__sub", "mcp__nexus__", "mcp__other__add", "mcp__"] {
+                assert_eq!(judge(name).as_deref(), Some(name), "{access:?}");
+            }
+            assert!(forbidden(access, &["mcp__nexus__add".to_owned()], None).is_some());
+        }
+    }
+
+    #[test]
+    fn a_tool_that_nobody_listed_is_not_there_where_the_list_is_whole() {
+        let offered = BTreeSet::from(["Task".to_owned()]);
+        let is_there = |tool: &str, access| is_offered(tool, access, &offered);
+        assert!(
+            is_there("Novelty", ToolAccess::Unrestricted) && !is_there("Novelty", ToolAccess::ScopedOnly)
+        );
+        assert!(!is_there("mcp__other__add", ToolAccess::Unrestricted));
+        assert!(!is_there("Bash", ToolAccess::Unrestricted) && is_there("Agent", ToolAccess::Unrestricted));
+    }
+}

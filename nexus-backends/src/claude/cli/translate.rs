@@ -1,0 +1,559 @@
+//! What the lines of `claude` mean: a transcript in, events and a verdict out.
+//!
+//! Before the prompt is written, the CLI says whose credential it uses, and that it has the caller's tools.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use nexus_core::{
+    Cost, CostSource, ErrorKind, FinishReason, ModelId, Phase, ToolAccess, TurnEvent, Usd,
+    harness::Failure,
+    turn::{RateLimitNews, RateLimitStatus, Retrying, Unrecognized},
+};
+use serde_json::Value;
+
+use super::conversation::Session;
+use super::messages::{BlockKind, Messages};
+use super::models::takes_effort;
+use super::outcome::Witness;
+use super::outgoing::{System, deny, initialize, interrupt, refuse, server_status, set_servers, user};
+use super::startup_throttle::FirstTurn;
+use super::tool_calls::Calls;
+use super::wire::{
+    AskedLine, AssistantLine, Block, ControlAnswer, ControlLine, ControlResponse, Head, RateLimitLine,
+    ResultLine, StreamLine, SystemLine, UserLine,
+};
+use super::{account, mcp_config, outcome, tools};
+use crate::cli::adapter::{Conversation, Polite, ProcessEnd, Repair, Step, Verdict};
+use crate::cli::caller_tools::CallerTools;
+use crate::cli::settings::Billing;
+
+/// Names our control request that opens the conversation.
+const OPENING: &str = "nexus-open";
+
+/// Names our control request that leads to the caller's tools.
+const TOOLS: &str = "nexus-tools";
+
+/// Names our control request that asks which of them are there.
+const TOOLS_READY: &str = "nexus-tools-ready";
+
+/// Names our control request that stops it.
+const STOP: &str = "nexus-stop";
+
+/// Longest piece of what the CLI tells the model between two calls that a warning repeats, in characters.
+const NUDGE_CHARACTERS: usize = 200;
+
+/// What a conversation is about.
+#[derive(Debug)]
+pub(super) struct Opening {
+    /// What is asked, as blocks of the vendor's API.
+    pub(super) prompt: Vec<Value>,
+    /// The caller's instructions.
+    pub(super) system: Option<String>,
+    /// The shape of the answer.
+    pub(super) schema: Option<Value>,
+    /// Which tools of the harness's own the turn may have.
+    pub(super) access: ToolAccess,
+    /// The caller's tools, if there are any.
+    pub(super) tools: Option<CallerTools>,
+    /// Who is expected to pay.
+    pub(super) billing: Option<Billing>,
+    /// The model and the effort that stand on the command line.
+    pub(super) model_and_effort: Option<(String, String)>,
+    /// Where the conversation is kept.
+    pub(super) session: Session,
+    /// Held until the model answers, if others wait for that.
+    pub(super) first_turn: Option<FirstTurn>,
+}
+
+/// Reads one process of `claude`.
+#[derive(Debug)]
+pub(crate) struct ClaudeConversation {
+    opening: Opening,
+    stage: Stage,
+    is_streaming: bool,
+    is_stopping: bool,
+    messages: Messages,
+    calls: Calls,
+    /// Background tasks that have not ended.
+    tasks: BTreeSet<String>,
+    /// The verdict that waits for them.
+    held: Option<Verdict>,
+    witness: Witness,
+    /// What the CLI said in the model's place; it matters only if the turn goes on.
+    excuse: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It opens the conversation.
+    Starting,
+    /// It connects the caller's tools.
+    Connecting,
+    /// It lists them.
+    Listing,
+    /// It has the prompt.
+    Asked,
+}
+
+impl ClaudeConversation {
+    /// Nothing has been read.
+    pub(super) fn new(opening: Opening) -> Self {
+        let witness = Witness { resumes: opening.session.resumes(), ..Witness::default() };
+        let calls = Calls::new(opening.access, opening.tools.clone());
+        Self {
+            opening,
+            stage: Stage::Starting,
+            is_streaming: false,
+            is_stopping: false,
+            messages: Messages::default(),
+            calls,
+            tasks: BTreeSet::new(),
+            held: None,
+            witness,
+            excuse: None,
+        }
+    }
+
+    /// Reads a line; `None` if it is not one of those that we know.
+    fn read(&mut self, line: &[u8], step: &mut Step) -> Option<()> {
+        let head: Head<'_> = serde_json::from_slice(line).ok()?;
+        match &*head.kind {
+            "stream_event" => self.stream(&serde_json::from_slice(line).ok()?, step),
+            "assistant" => self.assistant(serde_json::from_slice(line).ok()?, step),
+            "user" => self.user(serde_json::from_slice(line).ok()?, step),
+            "system" => {
+                let subtype = head.subtype.as_deref().unwrap_or_default();
+                self.system(subtype, serde_json::from_slice(line).ok()?, step)
+            }
+            "result" => self.result(serde_json::from_slice(line).ok()?, step),
+            "rate_limit_event" => self.rate_limit(serde_json::from_slice(line).ok()?, step),
+            "control_response" => self.control(serde_json::from_slice(line).ok()?, step),
+            "control_request" => self.asked(serde_json::from_slice(line).ok()?, step),
+            _ => None,
+        }
+    }
+
+    /// The model has answered: whoever waits for that may go.
+    fn is_answered(&mut self) {
+        if let Some(first_turn) = self.opening.first_turn.take() {
+            first_turn.was_answered();
+        }
+    }
+
+    fn stream(&mut self, line: &StreamLine<'_>, step: &mut Step) -> Option<()> {
+        if line.parent_tool_use_id.is_some() {
+            return None;
+        }
+        let event = &line.event;
+        match &*event.kind {
+            "message_start" => {
+                let message = event.message.as_ref()?;
+                self.is_answered();
+                self.goes_on(step);
+                self.is_streaming = true;
+                self.messages.start(&message.id, message.usage, step);
+            }
+            "content_block_delta" => {
+                let delta = event.delta.as_ref()?;
+                match &*delta.kind {
+                    "text_delta" => self.messages.delta(BlockKind::Text, &delta.text, step),
+                    "thinking_delta" => self.messages.delta(BlockKind::Thinking, &delta.thinking, step),
+                    "input_json_delta" | "signature_delta" | "citations_delta" => {}
+                    _ => return None,
+                }
+            }
+            "message_delta" => {
+                let stop_reason = event.delta.as_ref().and_then(|delta| delta.stop_reason.clone());
+                self.messages.last_word(stop_reason, event.usage);
+            }
+            "message_stop" => {
+                self.is_streaming = false;
+                self.messages.stop(step);
+            }
+            "content_block_start" | "content_block_stop" | "ping" => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn assistant(&mut self, line: AssistantLine, step: &mut Step) -> Option<()> {
+        let parent = line.parent_tool_use_id.as_deref();
+        let message = line.message;
+        let is_synthetic = message.is_synthetic();
+        let blocks = message.content.into_iter().map(|raw| {
+            let block: Block = serde_json::from_value(raw.clone()).unwrap_or_default();
+            (block, raw)
+        });
+        if is_synthetic {
+            self.witness.error = line.error;
+            self.excuse = Some(blocks.map(|(block, _)| block.text).collect());
+            return Some(());
+        }
+        self.stage = Stage::Asked;
+        self.is_answered();
+        if parent.is_none() {
+            self.goes_on(step);
+        }
+        for (block, raw) in blocks {
+            let content = match block.kind.as_str() {
+                "text" => Some((BlockKind::Text, block.text.clone())),
+                "thinking" => Some((BlockKind::Thinking, block.thinking.clone())),
+                _ => None,
+            };
+            self.messages.confirm(&message.id, parent, content, step);
+            match block.kind.as_str() {
+                "text" | "thinking" | "redacted_thinking" => {}
+                "tool_use" | "server_tool_use" => self.calls.begin(block, parent, step),
+                kind if kind.ends_with("_tool_result") => self.answer(&block, step),
+                _ => step.event(Unrecognized::new(Some(format!("assistant/{}", block.kind)), raw)),
+            }
+        }
+        if parent.is_none() {
+            self.messages.reported(message.stop_reason, message.usage);
+        }
+        Some(())
+    }
+
+    /// A call was answered.
+    fn answer(&mut self, block: &Block, step: &mut Step) {
+        self.messages.close_sub(&block.tool_use_id, step);
+        self.calls.end(block, step);
+    }
+
+    fn user(&mut self, line: UserLine, step: &mut Step) -> Option<()> {
+        for content in line.message.content {
+            let block: Block = serde_json::from_value(content).ok()?;
+            match block.kind.as_str() {
+                "tool_result" => self.answer(&block, step),
+                "text" if line.parent_tool_use_id.is_none() && !line.is_replay => {
+                    self.nudged(&block.text, step);
+                }
+                _ => {}
+            }
+        }
+        Some(())
+    }
+
+    /// The CLI tells the model something of its own: that its answer broke off, was empty, or has no shape.
+    fn nudged(&mut self, text: &str, step: &mut Step) {
+        if self.is_stopping {
+            return;
+        }
+        if self.opening.schema.is_some() {
+            self.messages.take_back(step);
+        }
+        let text: String = text.chars().take(NUDGE_CHARACTERS).collect();
+        step.event(TurnEvent::warning(format!("the CLI told the model: {text}")));
+    }
+
+    fn system(&mut self, subtype: &str, line: SystemLine, step: &mut Step) -> Option<()> {
+        match subtype {
+            "init" => self.init(line, step),
+            "api_retry" => {
+                let status = line.error_status.map(|status| format!("status {status}: ")).unwrap_or_default();
+                let error = line.error.unwrap_or_else(|| "unknown".to_owned());
+                let delay =
+                    line.retry_delay_ms.and_then(|delay| Duration::try_from_secs_f64(delay / 1000.0).ok());
+                let retrying =
+                    Retrying::new(line.attempt.unwrap_or(1).saturating_add(1), format!("{status}{error}"));
+                step.event(retrying.with_delay(delay).with_kind(retry_kind(line.error_status, &error)));
+                self.is_streaming = false;
+            }
+            "model_fallback" => {
+                step.event(TurnEvent::warning(
+                    line.content.unwrap_or_else(|| "another model took over".to_owned()),
+                ));
+            }
+            "informational" => step.event(TurnEvent::warning(line.content?)),
+            "compact_boundary" => step.event(TurnEvent::warning("the CLI shortened the conversation")),
+            "permission_denied" => {
+                self.calls.deny(line.tool_use_id?);
+            }
+            "task_started" => {
+                self.tasks.insert(line.task_id?);
+            }
+            "task_notification" => {
+                self.tasks.remove(&line.task_id?);
+            }
+            "task_updated" if matches!(line.patch.status.as_deref(), None | Some("running" | "pending")) => {}
+            "task_updated" => {
+                self.tasks.remove(&line.task_id?);
+            }
+            "status"
+            | "thinking_tokens"
+            | "task_progress"
+            | "background_tasks_changed"
+            | "hook_started"
+            | "hook_progress"
+            | "hook_response"
+            | "model_refusal_no_fallback"
+            | "session_state_changed" => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The CLI is about to ask the model.
+    fn init(&mut self, line: SystemLine, step: &mut Step) {
+        self.stage = Stage::Asked;
+        self.is_streaming = false;
+        step.model = line.model.map(ModelId::new);
+        step.version = line.claude_code_version;
+        if let Some(session) = line.session_id {
+            self.opening.session.is_at(session);
+            step.resume = self.opening.session.handle();
+        }
+        if let Err(failure) = self.check_tools(&line.tools) {
+            step.write(interrupt(STOP));
+            step.failed(failure);
+        }
+        self.calls.offer(line.tools);
+    }
+
+    /// Holds the tools that the model is given against those that it must have and must not.
+    fn check_tools(&self, offered: &[String]) -> Result<(), Failure> {
+        let Opening { access, tools, .. } = &self.opening;
+        if let Some(tool) = tools::forbidden(*access, offered, tools.as_ref()) {
+            let level = access.as_str();
+            let reason = format!("the CLI gives the model the tool {tool}, which {level} does not have");
+            return Err(Failure::new(ErrorKind::Unsupported, reason));
+        }
+        tools.as_ref().map_or(Ok(()), |tools| mcp_config::offered(offered, tools))
+    }
+
+    fn rate_limit(&mut self, line: RateLimitLine, step: &mut Step) -> Option<()> {
+        let info = line.rate_limit_info;
+        let status = match info.status.as_str() {
+            "allowed" => RateLimitStatus::Allowed,
+            "allowed_warning" => RateLimitStatus::Warning,
+            "rejected" => RateLimitStatus::Rejected,
+            _ => return None,
+        };
+        let at = info.resets_at.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)));
+        let news = RateLimitNews::new(status)
+            .with_window(info.rate_limit_type.clone())
+            .with_used_percent(info.utilization.map(|used| used * 100.0))
+            .with_resets_at(at);
+        step.event(news);
+        self.witness.rejected = Some(info).filter(|_| status == RateLimitStatus::Rejected);
+        Some(())
+    }
+
+    /// An answer of the CLI's takes the conversation one step on. The prompt comes last.
+    fn control(&mut self, line: ControlLine, step: &mut Step) -> Option<()> {
+        let ControlResponse { subtype, request_id, error, response } = line.response;
+        let is_done = subtype == "success";
+        let taken = match (self.stage, request_id.as_str()) {
+            (Stage::Starting, OPENING) if is_done => self.opened(&response, step),
+            (Stage::Starting, OPENING) => {
+                let reason = error.unwrap_or_else(|| "it refused to begin".to_owned());
+                Err(Failure::new(ErrorKind::Protocol, reason))
+            }
+            (Stage::Connecting, TOOLS) => {
+                self.with_tools(is_done, error, |tools| mcp_config::connected(&response, tools))
+            }
+            (Stage::Listing, TOOLS_READY) => {
+                self.with_tools(is_done, error, |tools| mcp_config::ready(&response, tools))
+            }
+            _ => return Some(()),
+        };
+        match taken {
+            Ok(()) => self.go_on(step),
+            Err(failure) => step.failed(failure),
+        }
+        Some(())
+    }
+
+    /// The conversation is open: who pays, and what can the model do?
+    fn opened(&self, answer: &ControlAnswer, step: &mut Step) -> Result<(), Failure> {
+        let warning = account::check(answer.account.as_ref(), self.opening.billing)?;
+        warning.into_iter().for_each(|text| step.event(TurnEvent::warning(text)));
+        if let Some((model, effort)) = &self.opening.model_and_effort
+            && !takes_effort(&answer.models, model, effort)
+        {
+            step.event(TurnEvent::warning(format!("the model {model} does not take effort {effort}")));
+        }
+        Ok(())
+    }
+
+    /// Checks an answer about the caller's tools.
+    fn with_tools(
+        &self,
+        is_done: bool,
+        error: Option<String>,
+        check: impl FnOnce(&CallerTools) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match &self.opening.tools {
+            Some(tools) if is_done => check(tools),
+            Some(tools) => Err(mcp_config::refused(tools, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// The next of what comes before the prompt, or the prompt.
+    fn go_on(&mut self, step: &mut Step) {
+        let (stage, words) = match (self.stage, &self.opening.tools) {
+            (Stage::Starting, Some(tools)) => {
+                (Stage::Connecting, set_servers(TOOLS, &mcp_config::servers(tools)))
+            }
+            (Stage::Connecting, Some(_)) => (Stage::Listing, server_status(TOOLS_READY)),
+            _ => (Stage::Asked, user(&self.opening.prompt)),
+        };
+        self.stage = stage;
+        step.write(words);
+    }
+
+    /// The CLI asks something. It would wait for the answer for ever.
+    fn asked(&mut self, line: AskedLine, step: &mut Step) -> Option<()> {
+        if line.request.subtype == "can_use_tool" {
+            self.calls.deny(line.request.tool_use_id);
+            step.write(deny(&line.request_id));
+            return Some(());
+        }
+        step.write(refuse(&line.request_id));
+        None
+    }
+
+    /// The turn's own agent goes on: whatever the CLI said in its place was not the end.
+    fn goes_on(&mut self, step: &mut Step) {
+        self.witness.error = None;
+        if let Some(excuse) = self.excuse.take() {
+            step.event(TurnEvent::warning(excuse));
+        }
+    }
+
+    fn result(&mut self, line: ResultLine, step: &mut Step) -> Option<()> {
+        self.is_streaming = false;
+        self.excuse = None;
+        if let Some(session) = &line.session_id {
+            self.opening.session.is_at(session.clone());
+        }
+        self.account_for(&line, step);
+        let verdict = match outcome::judge(&line, &self.witness) {
+            Ok(finish) => self.answered(line, finish, step),
+            Err(failure) => Verdict::Failed(failure),
+        };
+        step.resume = self.opening.session.handle();
+        self.witness = Witness::default();
+        self.calls.forget();
+        if self.tasks.is_empty() || matches!(verdict, Verdict::Failed(_)) || self.is_stopping {
+            self.held = None;
+            step.verdict = Some(verdict);
+        } else {
+            // The model is told when the tasks end, and gives another answer then.
+            step.event(TurnEvent::warning("the answer waits for what the agent runs in the background"));
+            self.held = Some(verdict);
+            step.close_stdin = true;
+        }
+        Some(())
+    }
+
+    fn answered(&mut self, line: ResultLine, finish: FinishReason, step: &mut Step) -> Verdict {
+        self.messages.close(step);
+        self.messages.close_subs(step);
+        let text = line.result.unwrap_or_default();
+        if self.messages.last_text().is_empty() && !text.is_empty() {
+            self.messages.add(line.uuid.as_deref().unwrap_or("result"), &text, step);
+        }
+        if line.structured_output.is_none() && self.messages.last_text().trim().is_empty() {
+            return Verdict::Failed(Failure::new(ErrorKind::Incomplete, "the answer is empty"));
+        }
+        Verdict::Answered { finish, output: line.structured_output }
+    }
+
+    /// Tokens and cost of the turn so far.
+    fn account_for(&mut self, line: &ResultLine, step: &mut Step) {
+        if let Some((usage, cost)) = self.opening.session.account(line, &self.messages.counted()) {
+            step.usage = Some(usage);
+            step.cost = cost.map(|usd| Cost { usd: Usd(usd), source: CostSource::Estimated });
+        }
+    }
+
+    /// A line that means nothing to us, word for word.
+    fn unrecognized(line: &[u8]) -> Unrecognized {
+        let name = serde_json::from_slice::<Head<'_>>(line).ok().map(|head| match head.subtype {
+            Some(subtype) => format!("{}/{subtype}", head.kind),
+            None => head.kind.into_owned(),
+        });
+        let raw = serde_json::from_slice(line)
+            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
+        Unrecognized::new(name, raw)
+    }
+}
+
+impl Conversation for ClaudeConversation {
+    fn open(&mut self, step: &mut Step) {
+        let texts: Vec<&str> = self.opening.system.as_deref().into_iter().collect();
+        let system = match (self.opening.access, self.opening.system.as_deref()) {
+            // Without tools of its own the vendor's coding instructions are of no use.
+            (ToolAccess::ScopedOnly, _) => System::Replace(&texts),
+            (_, Some(text)) => System::Append(text),
+            (_, None) => System::Vendor,
+        };
+        step.write(initialize(OPENING, system, self.opening.schema.as_ref()));
+    }
+
+    fn line(&mut self, line: &[u8], step: &mut Step) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        if self.read(line, step).is_none() {
+            step.event(Self::unrecognized(line));
+        }
+    }
+
+    fn interrupt(&mut self, step: &mut Step) -> Polite {
+        self.is_stopping = true;
+        self.calls.stop();
+        match self.stage {
+            Stage::Asked => step.write(interrupt(STOP)),
+            // Nothing was asked yet: without input it ends by itself.
+            _ => step.close_stdin = true,
+        }
+        Polite::Written
+    }
+
+    fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair {
+        self.witness = Witness::default();
+        self.messages.forget_last();
+        step.write(user(&super::prompt::text_blocks(instruction)));
+        Repair::SameProcess
+    }
+
+    fn phase(&self) -> Phase {
+        if self.stage != Stage::Asked {
+            Phase::Start
+        } else if self.is_streaming {
+            Phase::Model
+        } else if self.calls.is_waiting() || self.held.is_some() {
+            Phase::Tool
+        } else {
+            Phase::FirstByte
+        }
+    }
+
+    fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
+        if end.was_stopped {
+            return;
+        }
+        self.messages.close_subs(step);
+        step.verdict =
+            Some(self.held.take().unwrap_or_else(|| Verdict::Failed(outcome::without_record(end))));
+    }
+}
+
+fn retry_kind(status: Option<u16>, error: &str) -> Option<ErrorKind> {
+    Some(match (status, error) {
+        (Some(401 | 403), _) | (_, "authentication_failed") => ErrorKind::Unauthenticated,
+        (Some(429), _) | (_, "rate_limit") => ErrorKind::RateLimited,
+        (Some(503 | 529), _) | (_, "overloaded") => ErrorKind::Overloaded,
+        (Some(_), _) => ErrorKind::VendorFailure,
+        (None, _) => ErrorKind::Transport,
+    })
+}
+
+/// Whether a line is for display alone: the block that it adds to is confirmed whole by a later line.
+pub(super) fn is_display_only(line: &[u8]) -> bool {
+    line.starts_with(br#"{"type":"stream_event","event":{"type":"content_block_delta""#)
+}

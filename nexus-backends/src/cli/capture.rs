@@ -1,0 +1,142 @@
+//! A folder with what one child wrote, for a bug report: redacted, and only on request.
+//!
+//! `stdout.jsonl` and `stderr.txt` hold the output byte for byte but for secrets. `invocation.json`
+//! holds the executable, the arguments (redacted), and the *names* of the variables. `exit.json`
+//! holds how it ended. Folder 0700, files 0600. Output may still hold what a person typed or a
+//! model read: look before you share it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::environment::Environment;
+use super::executable::Executable;
+use super::private_home::private_file;
+use super::process_tree::LiveProcess;
+use super::run_registry::private_folder;
+use super::spawn::Exit;
+use nexus_core::redact::{Redactor, StreamRedactor};
+
+/// The record of one process while it runs.
+#[derive(Debug)]
+pub(crate) struct Record {
+    stdout: Recorded,
+    stderr: Recorded,
+    exit: File,
+}
+
+#[derive(Debug)]
+struct Recorded {
+    file: File,
+    redactor: StreamRedactor,
+    /// The first failure, after which nothing more is written.
+    failed: Option<io::ErrorKind>,
+    bytes: u64,
+}
+
+/// Which output a piece belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Record {
+    pub(crate) fn begin(
+        folder: &Path,
+        executable: &Executable,
+        arguments: &[OsString],
+        environment: &Environment,
+        redactor: &Redactor,
+    ) -> io::Result<Self> {
+        private_folder(folder)?;
+        let redacted =
+            |text: &OsString| String::from_utf8_lossy(&redactor.redact(text.as_bytes())).into_owned();
+        let invocation = json!({
+            "executable": executable.path().to_string_lossy(),
+            "arguments": arguments.iter().map(redacted).collect::<Vec<_>>(),
+            "environment_names": environment.names().map(|name| name.to_string_lossy()).collect::<Vec<_>>(),
+        });
+        write_json(private_file(&folder.join("invocation.json"))?, &invocation)?;
+        let recorded = |name: &str| -> io::Result<Recorded> {
+            Ok(Recorded {
+                file: private_file(&folder.join(name))?,
+                redactor: StreamRedactor::new(redactor.clone()),
+                failed: None,
+                bytes: 0,
+            })
+        };
+        Ok(Self {
+            stdout: recorded("stdout.jsonl")?,
+            stderr: recorded("stderr.txt")?,
+            exit: private_file(&folder.join("exit.json"))?,
+        })
+    }
+
+    pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) {
+        match stream {
+            Stream::Stdout => self.stdout.write(bytes),
+            Stream::Stderr => self.stderr.write(bytes),
+        }
+    }
+
+    pub(crate) fn finish(mut self, exit: &Exit) {
+        self.stdout.finish();
+        self.stderr.finish();
+        let processes = |processes: &[LiveProcess]| {
+            processes
+                .iter()
+                .map(|process| json!({ "pid": process.identity.pid, "name": process.name }))
+                .collect::<Vec<_>>()
+        };
+        let written = json!({
+            "status": format!("{:?}", exit.status),
+            "ended_by": format!("{:?}", exit.ended_by),
+            "output_held_open": exit.output_held_open,
+            "left_behind": processes(&exit.left_behind),
+            "survivors": processes(&exit.survivors),
+            "elapsed_ms": u64::try_from(exit.elapsed.as_millis()).unwrap_or(u64::MAX),
+            "stdout_bytes": self.stdout.bytes,
+            "stderr_bytes": self.stderr.bytes,
+            "stdout_failed": self.stdout.failed.map(|kind| kind.to_string()),
+            "stderr_failed": self.stderr.failed.map(|kind| kind.to_string()),
+        });
+        if let Err(error) = write_json(self.exit, &written) {
+            tracing::warn!(%error, "the end of a record could not be written");
+        }
+    }
+}
+
+impl Recorded {
+    fn write(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        if self.failed.is_none() {
+            let shown = self.redactor.push(bytes);
+            self.append(&shown);
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.failed.is_none() {
+            let shown = self.redactor.finish();
+            self.append(&shown);
+        }
+    }
+
+    fn append(&mut self, shown: &[u8]) {
+        if let Err(error) = self.file.write_all(shown) {
+            tracing::warn!(%error, "a record stopped short");
+            self.failed = Some(error.kind());
+        }
+    }
+}
+
+fn write_json(mut file: File, value: &serde_json::Value) -> io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    file.write_all(&text)
+}

@@ -1,0 +1,403 @@
+//! One process of a turn: its lines carried to the conversation, its events to the sink, and its end.
+
+use std::{path::Path, time::Duration};
+
+use futures::FutureExt as _;
+use nexus_core::{
+    CancelToken, ErrorKind, EventSink, FinishReason, Limit, Limits, Phase, ProcessExit, ProcessReport,
+    Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
+    harness::{
+        AnswerCheck, Checked, Failure, Overrun, TurnLog, Watch, out_of_time, over_limit, over_limit_with,
+        sleep_until,
+    },
+    turn::{ToolOrigin, Unrecognized},
+};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::adapter::{Conversation, Polite as AskedBy, ProcessEnd, Repair, Step, Verdict};
+use super::caller_tools::CallerTools;
+use super::lent::Lent;
+use super::lines::{Line, LineEnding};
+use super::spawn::{Exit, ExitStatus, Polite, Process, Stop};
+use super::stats::Tally;
+
+/// How long a process may take to say its last words once it was asked to stop.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How long a process may take to end by itself once it has answered. Some wait for background work.
+const EXIT_GRACE: Duration = Duration::from_secs(10);
+
+/// Most calls beyond the budget, where the process does not show when the model was told of the first. Source: our own
+/// bound, above what one reply calls.
+const MAX_OVERRUN: u32 = 64;
+
+/// Most calls that find the caller's tools and cost nothing. Source: our own bound, far above what a model needs.
+const MAX_FREE_FINDS: usize = 64;
+
+/// Lines read before events, limits and cancellation get their turn.
+const LINES_PER_ROUND: usize = 64;
+
+/// What is kept of a line that nobody can read, in bytes.
+const UNREADABLE_HEAD_BYTES: usize = 4 << 10;
+
+/// Drives one process to its end.
+pub(crate) struct Drive<'a> {
+    pub(crate) process: &'a Process,
+    pub(crate) tools: Option<&'a CallerTools>,
+    pub(crate) overrun: &'a mut Overrun,
+    pub(crate) conversation: &'a mut dyn Conversation,
+    pub(crate) home: Option<&'a Path>,
+    pub(crate) lent: &'a mut Lent,
+    pub(crate) cancel: &'a CancelToken,
+    pub(crate) watch: &'a mut Watch,
+    pub(crate) log: &'a mut TurnLog,
+    pub(crate) tally: &'a mut Tally,
+    pub(crate) limits: &'a Limits,
+    pub(crate) access: ToolAccess,
+    pub(crate) answer: &'a mut AnswerCheck,
+    pub(crate) events: &'a mut dyn EventSink,
+}
+
+/// How a process ended that did not fail.
+pub(crate) enum Ended {
+    /// With an answer that can be used.
+    Answered {
+        /// Why the model stopped.
+        finish: FinishReason,
+        /// The value, if a schema was set.
+        output: Option<Value>,
+    },
+    /// With one that cannot; a new process is to ask again.
+    AskAgain {
+        /// What the model is told.
+        instruction: String,
+    },
+}
+
+/// What a process is doing.
+enum State {
+    /// Its turn.
+    Running,
+    /// It has answered, or given up, and ends by itself.
+    Finishing { decision: Result<Ended, Failure>, until: Instant },
+    /// It was asked to stop, and may say its last words.
+    Stopping { cause: Failure, asked: AskedBy, until: Instant },
+}
+
+impl Drive<'_> {
+    /// Drives the process to its end. When this returns, no process of the tree is left but those that the
+    /// report names.
+    pub(crate) async fn run(mut self) -> Result<Ended, Failure> {
+        let mut step = Step::default();
+        self.conversation.open(&mut step);
+        let mut state = self.apply(&mut step, State::Running);
+        loop {
+            let wake = match &state {
+                State::Running => self.watch.next(),
+                State::Finishing { until, .. } | State::Stopping { until, .. } => Some(*until),
+            };
+            let is_running = matches!(state, State::Running);
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled(), if !matches!(state, State::Stopping { .. }) => {
+                    // An answer that is already there is not taken back.
+                    if let State::Finishing { .. } = state {
+                        break;
+                    }
+                    state = self.interrupt(Failure::cancelled());
+                }
+                () = sleep_until(wake) => {
+                    if !is_running {
+                        break;
+                    }
+                    if let Some(kind) = self.watch.ran_out() {
+                        state = self.interrupt(out_of_time(kind, self.watch.elapsed()));
+                    }
+                }
+                () = self.log.outbox.flush(self.events), if !self.log.outbox.is_empty() => {}
+                line = self.process.next_line() => match line {
+                    Some(line) => state = self.lines(line, state),
+                    None => break,
+                },
+                () = news_of(self.tools), if is_running => {
+                    self.heard();
+                    if let Some(failure) = self.over_limit() {
+                        state = self.interrupt(failure);
+                    }
+                }
+                // After the lines, so that whatever was said before is known here.
+                warning = self.lent.renew() => self.log.event(TurnEvent::warning(warning)),
+            }
+        }
+        self.finish(state).await
+    }
+
+    /// Reads a line, and those that wait behind it.
+    fn lines(&mut self, first: Line, mut state: State) -> State {
+        let mut step = Step::default();
+        let mut next = Some(first);
+        for _ in 0..LINES_PER_ROUND {
+            let Some(line) = next else { break };
+            self.line(&line, &mut step);
+            self.said();
+            state = self.apply(&mut step, state);
+            next = match state {
+                State::Running => self.process.ready_line(),
+                _ => return state,
+            };
+        }
+        if let Some(line) = next {
+            self.line(&line, &mut step);
+            state = self.apply(&mut step, state);
+        }
+        state
+    }
+
+    fn line(&mut self, line: &Line, step: &mut Step) {
+        let is_whole = match line.ending {
+            LineEnding::Newline => true,
+            LineEnding::EndOfOutput => serde_json::from_slice::<IgnoredAny>(&line.bytes).is_ok(),
+            LineEnding::Truncated { .. } => false,
+        };
+        if is_whole {
+            return self.conversation.line(&line.bytes, step);
+        }
+        let total = match line.ending {
+            LineEnding::Truncated { total_bytes } => total_bytes,
+            _ => line.bytes.len() as u64,
+        };
+        let head = line.bytes.get(..UNREADABLE_HEAD_BYTES).unwrap_or(&line.bytes);
+        let raw = Value::String(String::from_utf8_lossy(head).into_owned());
+        step.event(Unrecognized::new(None, raw).truncated_from(total));
+    }
+
+    /// Carries a step out.
+    fn apply(&mut self, step: &mut Step, state: State) -> State {
+        self.tally.absorb(step, self.log);
+        self.write(step);
+        if matches!(state, State::Finishing { .. }) {
+            return state;
+        }
+        let verdict = step.verdict.take();
+        if let State::Stopping { cause, asked, until } = state {
+            // With a verdict it has had its last words.
+            let until = if verdict.is_some() { Instant::now() } else { until };
+            return State::Stopping { cause, asked, until };
+        }
+        if let Some(failure) = self.over_limit() {
+            return match verdict {
+                Some(_) => self.finishing(Err(failure)),
+                None => self.interrupt(failure),
+            };
+        }
+        match verdict {
+            None => State::Running,
+            // Without the tools that were meant, nothing that it goes on to do is wanted.
+            Some(Verdict::Failed(failure)) if step.stops || failure.kind == ErrorKind::ToolsUnavailable => {
+                self.interrupt(failure)
+            }
+            Some(Verdict::Failed(failure)) => self.finishing(Err(failure)),
+            Some(Verdict::Answered { finish, output }) => self.answered(finish, output, step),
+        }
+    }
+
+    fn answered(&mut self, finish: FinishReason, output: Option<Value>, step: &mut Step) -> State {
+        let instruction = match self.answer.check(output, self.log) {
+            Checked::Fits(output) => return self.finishing(Ok(Ended::Answered { finish, output })),
+            Checked::Useless(failure) => return self.finishing(Err(failure)),
+            Checked::AskAgain(instruction) => instruction,
+        };
+        match self.conversation.repair(&instruction, step) {
+            Repair::NewProcess => self.finishing(Ok(Ended::AskAgain { instruction })),
+            Repair::SameProcess => {
+                self.log.provenance.attempts += 1;
+                self.write(step);
+                self.heard();
+                State::Running
+            }
+        }
+    }
+
+    fn finishing(&self, decision: Result<Ended, Failure>) -> State {
+        self.process.stdin().close();
+        State::Finishing { decision, until: Instant::now() + EXIT_GRACE }
+    }
+
+    fn write(&self, step: &mut Step) {
+        let stdin = self.process.stdin();
+        for bytes in step.writes.drain(..) {
+            // The first poll hands the bytes over; a child that no longer reads shows in its end.
+            let _ = stdin.write(bytes).now_or_never();
+        }
+        if std::mem::take(&mut step.close_stdin) {
+            stdin.close();
+        }
+    }
+
+    /// Something was heard. A tool of the caller's that runs is a phase of the turn, whether or not the process says so.
+    fn heard(&mut self) {
+        let is_busy = self.tools.is_some_and(CallerTools::are_busy);
+        self.watch.heard(if is_busy { Phase::Tool } else { self.conversation.phase() });
+    }
+
+    /// The process said something. Where the model is at work again, it has read what became of its calls.
+    fn said(&mut self) {
+        self.heard();
+        if let Some(tools) = self.tools
+            && !tools.are_busy()
+            && self.conversation.phase() != Phase::Tool
+        {
+            self.overrun.told(tools.session());
+        }
+    }
+
+    /// The first limit that is exceeded. The caller's tools are counted by their session, and the process's own by
+    /// the record.
+    fn over_limit(&self) -> Option<Failure> {
+        let Some(tools) = self.tools else { return over_limit(self.log, self.limits) };
+        if let Some(failure) = self.overrun.check(tools.session()) {
+            return Some(failure);
+        }
+        if tools.session().over_budget_calls() > MAX_OVERRUN {
+            let reason = "the budget is used up, and the model goes on calling";
+            return Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason));
+        }
+        let calls = self.log.recorder.tool_calls();
+        let (finding, others): (Vec<_>, Vec<_>) = calls
+            .iter()
+            .filter(|call| call.origin == ToolOrigin::Harness)
+            .partition(|call| self.finds_tools(call));
+        let own = others.len() + finding.len().saturating_sub(MAX_FREE_FINDS);
+        over_limit_with(own + tools.session().calls_made() as usize, self.log, self.limits)
+    }
+
+    /// Whether a call of the process's own is how its model finds the caller's tools, where it has no others. Such
+    /// calls are the process's way of offering them, and cost nothing.
+    fn finds_tools(&self, call: &ToolCallRecord) -> bool {
+        self.access == ToolAccess::ScopedOnly
+            && self.conversation.finder() == Some(call.name.as_str())
+            && matches!(call.status, ToolCallStatus::Unfinished | ToolCallStatus::Succeeded)
+    }
+
+    /// Asks the process to stop, for `cause`.
+    fn interrupt(&mut self, cause: Failure) -> State {
+        let mut step = Step::default();
+        let asked = self.conversation.interrupt(&mut step);
+        self.tally.absorb(&mut step, self.log);
+        self.write(&mut step);
+        let patience = if asked == AskedBy::Written { LAST_WORDS } else { Duration::ZERO };
+        State::Stopping { cause, asked, until: Instant::now() + patience }
+    }
+
+    /// Ends the process and judges its end.
+    async fn finish(mut self, state: State) -> Result<Ended, Failure> {
+        let (exit, was_stopped) = self.end_process(&state).await;
+        while let Some(line) = self.process.next_line().now_or_never().flatten() {
+            self.last_line(&line);
+        }
+        let status = match exit.status {
+            ExitStatus::Code(code) => ProcessExit::Code(code),
+            ExitStatus::Signal(signal) => ProcessExit::Signal(signal),
+            ExitStatus::Unknown => ProcessExit::Unknown,
+        };
+        let stderr_tail = self.process.stderr_tail();
+        let mut step = Step::default();
+        let end = ProcessEnd { exit: Some(status), stderr_tail: &stderr_tail, home: self.home, was_stopped };
+        self.conversation.ended(&end, &mut step);
+        let verdict = step.verdict.take();
+        self.tally.absorb(&mut step, self.log);
+        let survivors =
+            exit.survivors.iter().map(|one| Survivor::new(one.identity.pid, &*one.name)).collect();
+        self.log.process = Some(ProcessReport::new(Some(status), stderr_tail).with_survivors(survivors));
+
+        let lost = self.process.dropped().lost_lines;
+        match state {
+            State::Stopping { cause, .. } => Err(cause),
+            _ if lost > 0 => Err(Failure::new(
+                ErrorKind::Protocol,
+                format!("it wrote more than can be held; {lost} lines are lost"),
+            )),
+            State::Finishing { decision, .. } => decision,
+            State::Running => self.judge(verdict, status),
+        }
+    }
+
+    /// Waits for the end of a process that is on its way, and stops any other.
+    async fn end_process(&mut self, state: &State) -> (Exit, bool) {
+        let process = self.process;
+        let stop = match state {
+            State::Stopping { asked: AskedBy::Written, .. } => {
+                Stop::new().politely(Polite::CloseStdin, Duration::from_secs(1))
+            }
+            State::Stopping { asked: AskedBy::No, .. } => Stop::new(),
+            State::Running | State::Finishing { .. } => {
+                let grace = match state {
+                    State::Finishing { until, .. } => until.saturating_duration_since(Instant::now()),
+                    _ => EXIT_GRACE,
+                };
+                tokio::select! {
+                    exit = process.wait() => return (exit, false),
+                    () = tokio::time::sleep(grace.max(Duration::from_millis(200))) => {}
+                    () = self.cancel.cancelled() => {}
+                }
+                Stop::new().politely(Polite::Interrupt, Duration::from_secs(1))
+            }
+        };
+        let mut stopping = std::pin::pin!(process.stop(stop));
+        let mut has_more = true;
+        loop {
+            // What it says meanwhile is read, so that its last words count.
+            tokio::select! {
+                biased;
+                exit = &mut stopping => return (exit, true),
+                line = process.next_line(), if has_more => match line {
+                    Some(line) => self.last_line(&line),
+                    None => has_more = false,
+                },
+            }
+        }
+    }
+
+    /// Reads a line for the record alone: the outcome is decided.
+    fn last_line(&mut self, line: &Line) {
+        let mut step = Step::default();
+        self.line(line, &mut step);
+        self.tally.absorb(&mut step, self.log);
+    }
+
+    /// The process ended by itself, and no line gave a verdict.
+    fn judge(&mut self, verdict: Option<Verdict>, status: ProcessExit) -> Result<Ended, Failure> {
+        if let Some(failure) = self.over_limit() {
+            return Err(failure);
+        }
+        match verdict {
+            Some(Verdict::Failed(failure)) => Err(failure),
+            Some(Verdict::Answered { finish, output }) => {
+                let mut step = Step::default();
+                let instruction = match self.answer.check(output, self.log) {
+                    Checked::Fits(output) => return Ok(Ended::Answered { finish, output }),
+                    Checked::Useless(failure) => return Err(failure),
+                    Checked::AskAgain(instruction) => instruction,
+                };
+                match self.conversation.repair(&instruction, &mut step) {
+                    Repair::NewProcess => Ok(Ended::AskAgain { instruction }),
+                    Repair::SameProcess => Err(Failure::new(
+                        ErrorKind::OutputInvalid,
+                        "the process that would ask again has ended",
+                    )),
+                }
+            }
+            None => Err(Failure::new(ErrorKind::Crashed, status.to_string())),
+        }
+    }
+}
+
+/// Waits for news of the caller's tools; forever, if there are none.
+async fn news_of(tools: Option<&CallerTools>) {
+    match tools {
+        Some(tools) => tools.news().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,514 @@
+//! The driver over a CLI of our own: a shell script that prints what the test says.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AccessSupport, Availability, BuildContext, CancelToken, Capabilities, Effort, Enforcement, ErrorKind,
+    EventEnvelope, EventSink, ExecutionBackend, ExecutionBackendExt, Fence, FinishReason, IdleLimits, Limit,
+    LimitSupport, Limits, LoopMode, OnLost, OutputSchema, OutputSupport, Phase, ResumeHandle, SessionMode,
+    Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
+    harness::Failure,
+    turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin},
+};
+use serde_json::{Value, json};
+
+use super::adapter::{Attempt, Cli, Conversation, Polite, Prepared, ProcessEnd, Repair, Step, TurnPlan};
+use super::backend::DelegatedBackend;
+use super::caller_tools::CallerTools;
+use super::environment::Environment;
+use super::executable::Executable;
+use super::settings::Settings;
+use super::spawn::{Invocation, StdinMode};
+
+/// Runs `sh` with one script per process of the turn; the last one repeats.
+#[derive(Debug)]
+pub(crate) struct Script {
+    scripts: Vec<String>,
+    pub(crate) spawned: Mutex<usize>,
+    repair: Repair,
+    lost_first: bool,
+    /// The caller's tools, once a process was prepared that has some.
+    pub(crate) tools: Mutex<Option<CallerTools>>,
+}
+
+impl Script {
+    pub(crate) fn new(script: &str) -> Self {
+        Self::each(&[script])
+    }
+
+    pub(crate) fn each(scripts: &[&str]) -> Self {
+        let scripts = scripts.iter().map(|script| (*script).to_owned()).collect();
+        let (spawned, tools) = (Mutex::new(0), Mutex::new(None));
+        Self { scripts, spawned, repair: Repair::SameProcess, lost_first: false, tools }
+    }
+}
+
+#[async_trait]
+impl Cli for Script {
+    type Conversation = Reader;
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new(LoopMode::Delegated);
+        capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
+        capabilities.output = OutputSupport::Instructed;
+        capabilities.resume = Support::Yes;
+        capabilities.caller_tools = Support::Yes;
+        capabilities.efforts = vec![Effort::Low, Effort::High];
+        capabilities.limits = LimitSupport::new(
+            Enforcement::Ours,
+            Enforcement::Ours,
+            Enforcement::Ours,
+            Enforcement::Unsupported,
+        );
+        capabilities
+    }
+
+    async fn probe(&self) -> Availability {
+        Availability::ready(None)
+    }
+
+    async fn prepare(&self, plan: &TurnPlan, attempt: Attempt) -> Result<Prepared<Reader>, Failure> {
+        if self.lost_first && matches!(attempt, Attempt::First) {
+            return Err(Failure::new(ErrorKind::SessionLost, "no such conversation"));
+        }
+        self.tools.lock().unwrap().clone_from(&plan.tools);
+        let mut spawned = self.spawned.lock().unwrap();
+        let script = &self.scripts[(*spawned).min(self.scripts.len() - 1)];
+        *spawned += 1;
+        let host = [("PATH", std::env::var_os("PATH").unwrap_or_default())];
+        let host = host.map(|(name, value)| (OsString::from(name), value));
+        let environment = Environment::from_host(host).build().unwrap();
+        let executable = Executable::find("sh", environment.value("PATH")).unwrap();
+        let invocation = Invocation::new(executable, &plan.working_directory)
+            .arguments(["-c", script])
+            .environment(environment)
+            .stdin(StdinMode::Open);
+        Ok(Prepared {
+            invocation,
+            conversation: Reader {
+                phase: Phase::Start,
+                messages: 0,
+                repair: self.repair,
+                backend: plan.backend.clone(),
+            },
+            home: None,
+            redactor: nexus_core::redact::Redactor::default(),
+            lent: super::lent::Lent::Nothing,
+            queue: super::startup::Queue::none(),
+            version: Some("1.0".into()),
+            warnings: Vec::new(),
+        })
+    }
+}
+
+/// The tool by which a script's model finds the caller's.
+const FINDER: &str = "find";
+
+/// Reads `{"text":…}`, `{"tool":id}`, `{"find":id}`, `{"list":id}`, `{"tool_done":id}`, `{"tokens":n}`, `{"calls":n}`, `{"done":text}`,
+/// `{"fail":words}` and `{"no_tools":words}`.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    phase: Phase,
+    messages: u32,
+    repair: Repair,
+    backend: nexus_core::BackendId,
+}
+
+impl Reader {
+    fn message(&self) -> nexus_core::MessageId {
+        format!("m{}", self.messages).into()
+    }
+}
+
+impl Conversation for Reader {
+    fn open(&mut self, step: &mut Step) {
+        step.resume = Some(ResumeHandle::new(self.backend.clone(), json!("s")));
+    }
+
+    fn line(&mut self, line: &[u8], step: &mut Step) {
+        let line: Value = serde_json::from_slice(line).unwrap();
+        let text = |key: &str| line.get(key).and_then(Value::as_str).map(str::to_owned);
+        self.phase = Phase::Model;
+        if let Some(text) = text("text") {
+            step.event(TextDelta::new(self.message(), text));
+        } else if let Some(id) = text("tool") {
+            self.phase = Phase::Tool;
+            step.event(ToolCallStarted::new(
+                id.into(),
+                "tool",
+                ToolOrigin::Harness,
+                nexus_core::Effects::Read,
+            ));
+        } else if let Some((name, id)) =
+            [FINDER, "list"].into_iter().find_map(|name| Some((name, text(name)?)))
+        {
+            let effects = nexus_core::Effects::None;
+            step.event(ToolCallStarted::new(id.clone().into(), name, ToolOrigin::Harness, effects));
+            step.event(ToolCallFinished::new(id.into(), nexus_core::ToolCallStatus::Succeeded, Vec::new()));
+        } else if let Some(id) = text("tool_done") {
+            step.event(ToolCallFinished::new(id.into(), nexus_core::ToolCallStatus::Succeeded, Vec::new()));
+        } else if let Some(tokens) = line.get("tokens").and_then(Value::as_u64) {
+            let mut usage = Usage::new();
+            usage.output_tokens = Some(tokens);
+            step.usage = Some(usage);
+        } else if let Some(calls) = line.get("calls").and_then(Value::as_u64) {
+            step.model_calls = Some(calls as u32);
+        } else if let Some(answer) = text("done") {
+            step.event(MessageEnded::new(self.message(), answer));
+            self.messages += 1;
+            step.answered(FinishReason::Stop);
+        } else if let Some(words) = text("fail") {
+            step.failed(Failure::new(ErrorKind::VendorFailure, words));
+        } else if let Some(words) = text("no_tools") {
+            step.failed(Failure::new(ErrorKind::ToolsUnavailable, words));
+        }
+    }
+
+    fn interrupt(&mut self, _step: &mut Step) -> Polite {
+        Polite::No
+    }
+
+    fn repair(&mut self, _instruction: &str, step: &mut Step) -> Repair {
+        if self.repair == Repair::SameProcess {
+            step.write("again\n");
+        }
+        self.repair
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn finder(&self) -> Option<&'static str> {
+        Some(FINDER)
+    }
+
+    fn ended(&mut self, _end: &ProcessEnd<'_>, _step: &mut Step) {}
+}
+
+pub(crate) struct Bench {
+    pub(crate) backend: DelegatedBackend<Script>,
+    home: tempfile::TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new(script: Script) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let context =
+            BuildContext::new(home.path().join("nexus"), home.path()).with_environment(BTreeMap::new());
+        Self { backend: DelegatedBackend::new("script".into(), script, &Settings::default(), &context), home }
+    }
+
+    async fn run(&self, request: TurnRequest) -> Result<TurnResult, TurnError> {
+        self.backend.run_text(request).await
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    /// Asserts that the turns left nothing in the folder of Nexus.
+    pub(crate) fn assert_nothing_left(&self) {
+        let mut left = Vec::new();
+        for folder in ["runs", "tmp"] {
+            let entries = std::fs::read_dir(self.path("nexus").join(folder)).into_iter().flatten().flatten();
+            left.extend(entries.map(|entry| entry.path()));
+        }
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+pub(crate) fn request() -> TurnRequest {
+    TurnRequest::new("go")
+}
+
+pub(crate) fn idle(idle: IdleLimits) -> TurnRequest {
+    request().with_limits(Limits::new().with_idle(idle))
+}
+
+pub(crate) const SHORT: Duration = Duration::from_millis(300);
+
+#[tokio::test]
+async fn an_answer_is_an_answer_and_leaves_nothing() {
+    let bench = Bench::new(Script::new(r#"echo '{"text":"hal"}'; echo '{"done":"half"}'"#));
+    let mut seen: Vec<EventEnvelope> = Vec::new();
+    let result =
+        bench.backend.run_turn(request(), TurnHost::new(), &mut |event| seen.push(event)).await.unwrap();
+    assert_eq!(result.text, "half");
+    assert_eq!(result.resume, None, "nothing was to be kept");
+    assert_eq!(result.provenance.version.as_deref(), Some("1.0"));
+    assert!(matches!(seen[0].event, TurnEvent::Started(_)));
+    assert_eq!(seen.iter().map(|envelope| envelope.sequence).collect::<Vec<_>>(), [0, 1, 2]);
+    bench.assert_nothing_left();
+}
+
+#[tokio::test]
+async fn an_end_without_a_word_is_a_crash_with_the_partial() {
+    let bench = Bench::new(Script::new(r#"echo '{"text":"hal"}'; echo broken >&2; exit 3"#));
+    let error = bench.run(request()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Crashed);
+    assert_eq!(error.partial().text, "hal");
+    let process = error.process().unwrap();
+    assert_eq!(process.exit, Some(nexus_core::ProcessExit::Code(3)));
+    assert_eq!(process.stderr_tail.trim(), "broken");
+}
+
+#[tokio::test]
+async fn exit_code_zero_without_a_word_is_no_success() {
+    let error = Bench::new(Script::new("exit 0")).run(request()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Crashed);
+}
+
+#[tokio::test]
+async fn a_last_line_cut_short_is_kept_and_believed_by_nobody() {
+    let bench = Bench::new(Script::new(r#"printf '{"done":"hal'"#));
+    let mut seen = Vec::new();
+    let mut sink = |envelope: EventEnvelope| seen.push(envelope.event);
+    let error = bench.backend.run_turn(request(), TurnHost::new(), &mut sink).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Crashed);
+    assert!(seen.iter().any(|event| matches!(event, TurnEvent::Unrecognized(_))), "{seen:?}");
+}
+
+#[tokio::test]
+async fn the_vendors_failure_is_the_turns() {
+    let error = Bench::new(Script::new(r#"echo '{"fail":"no luck"}'"#)).run(request()).await.unwrap_err();
+    assert_eq!(error.to_string(), "script reports a failure: no luck");
+}
+
+#[tokio::test]
+async fn silence_of_the_model_is_starvation() {
+    let bench = Bench::new(Script::new(r#"echo '{"text":"hal"}'; sleep 60"#));
+    let limits = IdleLimits::none().with(Phase::Model, SHORT);
+    let began = Instant::now();
+    let error = bench.run(idle(limits)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Starved(Phase::Model));
+    assert_eq!(error.partial().text, "hal");
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn silence_before_the_first_line_is_a_start_that_failed() {
+    let limits = IdleLimits::none().with(Phase::Start, SHORT);
+    let error = Bench::new(Script::new("sleep 60")).run(idle(limits)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Starved(Phase::Start));
+}
+
+#[tokio::test]
+async fn a_long_silent_tool_is_not_shot() {
+    let script = r#"echo '{"tool":"t"}'; sleep 1; echo '{"tool_done":"t"}'; echo '{"done":"ok"}'"#;
+    let limits = IdleLimits::none().with(Phase::Model, SHORT).with(Phase::FirstByte, SHORT);
+    assert_eq!(Bench::new(Script::new(script)).run(idle(limits)).await.unwrap().text, "ok");
+}
+
+#[tokio::test]
+async fn the_deadline_ends_the_turn() {
+    let request = request().with_limits(Limits::new().with_deadline(SHORT));
+    let error = Bench::new(Script::new("sleep 60")).run(request).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached(Limit::Deadline));
+}
+
+#[tokio::test]
+async fn the_third_of_two_tool_calls_ends_the_turn() {
+    let script = r#"for i in 1 2 3 4; do echo "{\"tool\":\"$i\"}"; done; sleep 60"#;
+    let request = request().with_limits(Limits::new().with_tool_calls(2));
+    let error = Bench::new(Script::new(script)).run(request).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached(Limit::ToolCalls));
+    assert!(error.partial().tool_calls.len() >= 3);
+}
+
+#[tokio::test]
+async fn an_answer_over_the_token_limit_is_in_the_partial() {
+    let script = r#"echo '{"tokens":11}'; echo '{"done":"long"}'"#;
+    let request = request().with_limits(Limits::new().with_output_tokens(10));
+    let error = Bench::new(Script::new(script)).run(request).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached(Limit::OutputTokens));
+    assert_eq!(error.partial().usage.output_tokens, Some(11));
+}
+
+#[tokio::test]
+async fn cancelling_stops_the_turn_and_keeps_the_partial() {
+    let bench = Bench::new(Script::new(r#"echo '{"text":"hal"}'; trap '' TERM INT; sleep 60"#));
+    let cancel = CancelToken::new();
+    let host = TurnHost::new().with_cancel(cancel.clone());
+    let mut sink = |envelope: EventEnvelope| {
+        if matches!(envelope.event, TurnEvent::TextDelta(_)) {
+            cancel.cancel();
+        }
+    };
+    let began = Instant::now();
+    let error = bench.backend.run_turn(request(), host, &mut sink).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert_eq!(error.partial().text, "hal");
+    assert!(error.process().unwrap().survivors.is_empty());
+    assert!(began.elapsed() < Duration::from_secs(15));
+    bench.assert_nothing_left();
+}
+
+/// A sink that never takes anything.
+struct Shut;
+
+impl EventSink for Shut {
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn accept(&mut self, _event: EventEnvelope) {
+        panic!("it said that it is not ready");
+    }
+}
+
+#[tokio::test]
+async fn a_sink_that_is_never_ready_delays_neither_cancellation_nor_the_deadline() {
+    let bench = Bench::new(Script::new(r#"echo '{"text":"hal"}'; sleep 60"#));
+    let cancel = CancelToken::new();
+    let later = cancel.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(SHORT).await;
+        later.cancel();
+    });
+    let began = Instant::now();
+    let host = TurnHost::new().with_cancel(cancel);
+    let error = bench.backend.run_turn(request(), host, &mut Shut).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    let limited = request().with_limits(Limits::new().with_deadline(SHORT));
+    let error = bench.backend.run_turn(limited, TurnHost::new(), &mut Shut).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached(Limit::Deadline));
+    assert_eq!(error.partial().text, "hal");
+    assert!(began.elapsed() < Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn dropping_the_turn_leaves_no_process() {
+    let bench =
+        Bench::new(Script::new("echo $$ > pid; echo '{\"text\":\"x\"}'; trap '' TERM; sleep 60 & wait"));
+    let folder = bench.path("work");
+    std::fs::create_dir(&folder).unwrap();
+    let turn = bench.run(request().in_directory(&folder));
+    let timed = tokio::time::timeout(Duration::from_secs(1), turn).await;
+    assert!(timed.is_err(), "the turn was to be dropped");
+    let pid = std::fs::read_to_string(folder.join("pid")).unwrap();
+    assert!(!std::path::Path::new("/proc").join(pid.trim()).exists());
+    bench.assert_nothing_left();
+}
+
+fn schema(repairs: u32) -> OutputSchema {
+    OutputSchema::new(json!({ "type": "object", "required": ["n"] })).unwrap().with_repairs(repairs)
+}
+
+#[tokio::test]
+async fn an_answer_of_the_wrong_shape_is_asked_for_again_in_the_same_process() {
+    let script = r#"echo '{"done":"no"}'; read again; echo '{"done":"{\"n\":1}"}'"#;
+    let bench = Bench::new(Script::new(script));
+    let result = bench.run(request().with_output(schema(1))).await.unwrap();
+    assert_eq!(result.output, Some(json!({ "n": 1 })));
+    assert_eq!(result.provenance.attempts, 2);
+    assert_eq!(result.messages.len(), 1, "the first answer was taken back");
+}
+
+#[tokio::test]
+async fn an_answer_of_the_wrong_shape_is_asked_for_again_in_a_new_process() {
+    let mut script = Script::each(&[r#"echo '{"done":"no"}'"#, r#"echo '{"done":"{\"n\":1}"}'"#]);
+    script.repair = Repair::NewProcess;
+    let result = Bench::new(script).run(request().with_output(schema(1))).await.unwrap();
+    assert_eq!(result.output, Some(json!({ "n": 1 })));
+    assert_eq!(result.provenance.attempts, 2);
+}
+
+#[tokio::test]
+async fn model_calls_add_up_over_the_processes_of_a_turn() {
+    let mut script = Script::each(&[r#"echo '{"calls":1}'; echo '{"done":"no"}'"#]);
+    script.repair = Repair::NewProcess;
+    let request = request().with_output(schema(5)).with_limits(Limits::new().with_model_calls(2));
+    let error = Bench::new(script).run(request).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitReached(Limit::ModelCalls));
+    assert_eq!(error.partial().provenance.as_ref().unwrap().attempts, 3);
+}
+
+#[tokio::test]
+async fn repair_is_bounded_and_the_last_answer_is_kept() {
+    let script = r#"echo '{"done":"no"}'; while read again; do echo '{"done":"never"}'; done"#;
+    let error = Bench::new(Script::new(script)).run(request().with_output(schema(2))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutputInvalid);
+    assert_eq!(error.partial().text, "never");
+    assert_eq!(error.partial().provenance.as_ref().unwrap().attempts, 3);
+}
+
+fn resume(on_lost: OnLost) -> TurnRequest {
+    let handle = ResumeHandle::new("script".into(), json!("gone"));
+    request().with_session(SessionMode::Resume { handle, on_lost })
+}
+
+#[tokio::test]
+async fn a_lost_conversation_fails_or_begins_afresh_as_the_request_says() {
+    let lost = || {
+        let mut script = Script::new(r#"echo '{"done":"fresh"}'"#);
+        script.lost_first = true;
+        Bench::new(script)
+    };
+    assert_eq!(lost().run(resume(OnLost::Fail)).await.unwrap_err().kind(), ErrorKind::SessionLost);
+    let result = lost().run(resume(OnLost::Fresh)).await.unwrap();
+    assert_eq!(result.text, "fresh");
+    assert!(result.resume.is_some());
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_is_refused_before_anything_is_spent() {
+    let bench = Bench::new(Script::new("exit 0"));
+    let file = bench.path("file");
+    std::fs::write(&file, "").unwrap();
+    let cases = [
+        (request().in_directory(bench.path("missing")), ErrorKind::InvalidRequest),
+        (request().in_directory(&file), ErrorKind::InvalidRequest),
+        (TurnRequest::new("  "), ErrorKind::InvalidRequest),
+        (request().with_system("x"), ErrorKind::Unsupported),
+        (request().with_extra_root("/"), ErrorKind::Unsupported),
+        (
+            request().with_session(SessionMode::resume(ResumeHandle::new("other".into(), json!("s")))),
+            ErrorKind::InvalidRequest,
+        ),
+    ];
+    for (request, kind) in cases {
+        assert_eq!(bench.run(request.clone()).await.unwrap_err().kind(), kind, "{request:?}");
+    }
+    let cancel = CancelToken::new();
+    cancel.cancel();
+    let host = TurnHost::new().with_cancel(cancel);
+    let error = bench.backend.run_turn(request(), host, &mut |_event| {}).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert_eq!(*bench.backend.cli.spawned.lock().unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_clamped_effort_is_reported() {
+    let bench = Bench::new(Script::new(r#"echo '{"done":"x"}'"#));
+    let mut warnings = Vec::new();
+    let mut sink = |envelope: EventEnvelope| {
+        if let TurnEvent::Warning(warning) = envelope.event {
+            warnings.push(warning.text);
+        }
+    };
+    let turn = bench.backend.run_turn(request().with_effort(Effort::Max), TurnHost::new(), &mut sink);
+    let result = turn.await.unwrap();
+    assert_eq!(result.provenance.effort.unwrap().applied, Effort::High);
+    assert_eq!(warnings, ["effort max is not offered; high is used"]);
+}
+
+#[tokio::test]
+async fn a_stream_gives_the_events_and_then_the_outcome() {
+    use futures::StreamExt as _;
+    use nexus_core::StreamItem;
+
+    let script = Script::new(r#"echo '{"text":"a"}'; echo '{"done":"a"}'"#);
+    let backend = Arc::new(Bench::new(script).backend);
+    let items: Vec<_> = backend.stream_turn(request(), TurnHost::new()).collect().await;
+    assert_eq!(items.len(), 4);
+    assert!(matches!(items.last(), Some(StreamItem::Outcome(Ok(_)))));
+}

@@ -1,0 +1,222 @@
+//! Finds the program to run, and says what is wrong with it before anything is spent.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+use thiserror::Error;
+
+/// A program that exists and may be executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Executable {
+    path: PathBuf,
+}
+
+/// What tells two states of one executable file apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ExecutableStamp {
+    path: PathBuf,
+    modified: (i64, i64),
+    size_bytes: u64,
+    device: u64,
+    inode: u64,
+}
+
+/// Why there is no program to run.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ExecutableError {
+    /// No file of that name is in any of the places.
+    #[error("no executable {name:?}, looked in {}", places(.looked_in))]
+    Missing {
+        /// The name or path as given.
+        name: OsString,
+        /// Every place where it was looked for, in order.
+        looked_in: Vec<PathBuf>,
+    },
+    /// The path names a folder.
+    #[error("{} is a directory, not an executable", .path.display())]
+    Directory {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The file is not ours to execute.
+    #[error("{} is not executable", .path.display())]
+    NotExecutable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file could not be looked at.
+    #[error("{} cannot be examined", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Executable {
+    /// Finds `name`: a path if it holds a `/`, else the first executable file of that name in the
+    /// folders of `search_path`, which is colon-separated like `PATH` and is the only place
+    /// looked at. A relative folder in it is skipped: it would name another program after the
+    /// child's change of directory.
+    ///
+    /// # Errors
+    ///
+    /// An [`ExecutableError`] that says where it was looked for.
+    pub fn find(name: impl AsRef<OsStr>, search_path: Option<&OsStr>) -> Result<Self, ExecutableError> {
+        let name = name.as_ref();
+        if name.as_encoded_bytes().contains(&b'/') {
+            return Self::at(name);
+        }
+        let mut looked_in = Vec::new();
+        let mut nearly = None;
+        if !name.is_empty() {
+            for folder in search_path.map(std::env::split_paths).into_iter().flatten() {
+                if !folder.is_absolute() {
+                    continue;
+                }
+                match Self::at(folder.join(name)) {
+                    Ok(found) => return Ok(found),
+                    Err(ExecutableError::Missing { .. }) => {}
+                    Err(error) => nearly = nearly.or(Some(error)),
+                }
+                looked_in.push(folder);
+            }
+        }
+        Err(nearly.unwrap_or_else(|| ExecutableError::Missing { name: name.to_owned(), looked_in }))
+    }
+
+    /// Takes the program at `path`, which is made absolute.
+    ///
+    /// # Errors
+    ///
+    /// An [`ExecutableError`] if nothing there can be executed.
+    pub fn at(path: impl AsRef<Path>) -> Result<Self, ExecutableError> {
+        let given = path.as_ref();
+        let path = std::path::absolute(given)
+            .map_err(|source| ExecutableError::Unreadable { path: given.to_owned(), source })?;
+        let executable = Self { path };
+        executable.check()?;
+        Ok(executable)
+    }
+
+    /// Where the program is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The last part of the path, for people and logs.
+    #[must_use]
+    pub fn file_name(&self) -> &OsStr {
+        self.path.file_name().unwrap_or(self.path.as_os_str())
+    }
+
+    /// Says which state of the file is there now.
+    ///
+    /// # Errors
+    ///
+    /// An [`ExecutableError`] if it is gone or can no longer be executed.
+    pub fn stamp(&self) -> Result<ExecutableStamp, ExecutableError> {
+        let metadata = self.check()?;
+        Ok(ExecutableStamp {
+            path: self.path.clone(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            size_bytes: metadata.size(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+
+    /// Checks that the program is still there and still executable.
+    pub(crate) fn check(&self) -> Result<Metadata, ExecutableError> {
+        let path = || self.path.clone();
+        let metadata = std::fs::metadata(&self.path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                ExecutableError::Missing { name: self.path.clone().into(), looked_in: vec![path()] }
+            }
+            _ => ExecutableError::Unreadable { path: path(), source },
+        })?;
+        if metadata.is_dir() {
+            return Err(ExecutableError::Directory { path: path() });
+        }
+        if !metadata.is_file() || access(&self.path, Access::EXEC_OK).is_err() {
+            return Err(ExecutableError::NotExecutable { path: path() });
+        }
+        Ok(metadata)
+    }
+}
+
+fn places(folders: &[PathBuf]) -> String {
+    if folders.is_empty() {
+        return "no folder at all: the search path is empty".to_owned();
+    }
+    let names: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn write(path: &Path, mode: u32) {
+        fs::write(path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn the_given_search_path_alone_is_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+        fs::create_dir(&first).unwrap();
+        fs::create_dir(&second).unwrap();
+        write(&first.join("tool"), 0o644);
+        write(&second.join("tool"), 0o755);
+        let path = std::env::join_paths([&first, &second]).unwrap();
+        assert_eq!(Executable::find("tool", Some(&path)).unwrap().path(), second.join("tool"));
+        let error = Executable::find("sh", Some(&path)).unwrap_err();
+        assert!(
+            matches!(&error, ExecutableError::Missing { looked_in, .. } if *looked_in == [first, second])
+        );
+        assert!(error.to_string().contains("second"), "{error}");
+        assert!(matches!(Executable::find("sh", None), Err(ExecutableError::Missing { .. })));
+    }
+
+    #[test]
+    fn each_obstacle_has_its_own_error() {
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder.path().join("plain"), 0o644);
+        assert!(matches!(Executable::at(folder.path()), Err(ExecutableError::Directory { .. })));
+        assert!(matches!(
+            Executable::at(folder.path().join("plain")),
+            Err(ExecutableError::NotExecutable { .. })
+        ));
+        assert!(matches!(Executable::at(folder.path().join("absent")), Err(ExecutableError::Missing { .. })));
+        assert!(matches!(
+            Executable::at(folder.path().join("plain/below")),
+            Err(ExecutableError::Missing { .. })
+        ));
+        let found = Executable::find("plain", Some(folder.path().as_os_str()));
+        assert!(matches!(found, Err(ExecutableError::NotExecutable { .. })));
+    }
+
+    #[test]
+    fn a_replaced_file_has_another_stamp() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tool");
+        write(&path, 0o755);
+        let executable = Executable::at(&path).unwrap();
+        let before = executable.stamp().unwrap();
+        assert_eq!(before, executable.stamp().unwrap());
+        write(&folder.path().join("new"), 0o755);
+        fs::rename(folder.path().join("new"), &path).unwrap();
+        assert_ne!(before, executable.stamp().unwrap());
+    }
+}

@@ -1,0 +1,254 @@
+//! The private folder of one run, gone when the run is.
+
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+
+use super::run::RunId;
+
+/// How long a removal works against processes that are still writing.
+const REMOVE_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a removal works on folders that are too deep.
+const DEEP_PATIENCE: Duration = Duration::from_secs(10);
+/// Deeper folders are moved up before they are emptied, so that depth costs no descriptors.
+const DEEPEST: usize = 32;
+
+/// A folder that only its owner may enter (0700), for one run's configuration and state.
+///
+/// Dropping it removes it with all it holds. A crash leaves it to
+/// [`sweep`](super::run_registry::sweep).
+#[derive(Debug)]
+pub struct RunHome {
+    path: PathBuf,
+}
+
+impl RunHome {
+    /// Makes a new folder for `run` in `parent`. Below `$NEXUS_HOME/tmp` a sweep finds it; see
+    /// [`LedgerEntry::home`](super::run_registry::LedgerEntry::home).
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system refuses.
+    pub fn below(parent: &Path, run: &RunId) -> io::Result<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = std::path::absolute(parent)?.join(format!("{run}_{count:x}"));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self { path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(crate) fn belongs_to(name: &OsStr, run: &RunId) -> bool {
+        name.to_str().and_then(|name| name.split_once('_')).is_some_and(|(owner, _)| owner == run.as_str())
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes a folder (0700) in it, with its parents.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if `relative` leaves the home; else whatever the file system refuses.
+    pub fn folder(&self, relative: impl AsRef<Path>) -> io::Result<PathBuf> {
+        let path = self.inside(relative.as_ref())?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        Ok(path)
+    }
+
+    /// Writes a new file (0600) in it, making the folders above it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` if `relative` leaves the home, `AlreadyExists` if something is there; else
+    /// whatever the file system refuses.
+    pub fn write(&self, relative: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
+        let path = self.inside(relative.as_ref())?;
+        if let Some(parent) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        file.write_all(content.as_ref())?;
+        Ok(path)
+    }
+
+    /// Removes it now, and says what kept it from going.
+    ///
+    /// # Errors
+    ///
+    /// The last obstacle, if it is still there after a second.
+    pub fn remove(mut self) -> io::Result<()> {
+        remove_tree(&std::mem::take(&mut self.path))
+    }
+
+    fn inside(&self, relative: &Path) -> io::Result<PathBuf> {
+        let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
+        if !plain || relative.as_os_str().is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a path in a run's home stays inside it",
+            ));
+        }
+        Ok(self.path.join(relative))
+    }
+}
+
+impl Drop for RunHome {
+    fn drop(&mut self) {
+        if self.path.as_os_str().is_empty() {
+            return;
+        }
+        if let Err(error) = remove_tree(&self.path) {
+            tracing::warn!(folder = %self.path.display(), %error, "a run's home could not be removed");
+        }
+    }
+}
+
+/// Removes a folder and everything in it; a folder that is not there is removed already. Opens what
+/// it may not read, follows no link, and tries again while something is still writing.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    let until = Instant::now() + REMOVE_PATIENCE;
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match remove_once(path) {
+            Ok(()) => return Ok(()),
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) if Instant::now() >= until => return Err(error.into()),
+            Err(_) => {}
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+fn remove_once(path: &Path) -> Result<(), Errno> {
+    let root = match open_folder(CWD, path.as_os_str()) {
+        Ok(root) => root,
+        // A file or a link in the folder's place is removed itself.
+        Err(Errno::NOTDIR | Errno::LOOP) => return unlinkat(CWD, path, AtFlags::empty()),
+        Err(error) => return Err(error),
+    };
+    // Each round takes the depth down, so the time is a bound on a disk that is slow, and no more.
+    let until = Instant::now() + DEEP_PATIENCE;
+    let moved = Cell::new(0);
+    loop {
+        let before = moved.get();
+        empty(&root, &root, 0, &moved)?;
+        if moved.get() == before {
+            return unlinkat(CWD, path, AtFlags::REMOVEDIR);
+        }
+        if Instant::now() >= until {
+            return Err(Errno::NOTEMPTY);
+        }
+    }
+}
+
+/// Empties one folder, as far as it goes. What is too deep is moved up into `root`, and counted.
+fn empty(root: &OwnedFd, folder: &OwnedFd, depth: usize, moved: &Cell<u64>) -> Result<(), Errno> {
+    let mut first_error = None;
+    for (name, is_folder) in entries(folder)? {
+        let done = if is_folder {
+            remove_folder(root, folder, &name, depth, moved)
+        } else {
+            unlinkat(folder, &name, AtFlags::empty())
+        };
+        if let Err(error) = done
+            && error != Errno::NOENT
+        {
+            first_error.get_or_insert(error);
+        }
+    }
+    first_error.map_or(Ok(()), Err)
+}
+
+fn remove_folder(
+    root: &OwnedFd,
+    parent: &OwnedFd,
+    name: &OsStr,
+    depth: usize,
+    moved: &Cell<u64>,
+) -> Result<(), Errno> {
+    static MOVED: AtomicU64 = AtomicU64::new(0);
+    if depth >= DEEPEST {
+        let count = MOVED.fetch_add(1, Ordering::Relaxed);
+        moved.set(moved.get() + 1);
+        return renameat(parent, name, root, format!(".deep-{}-{count}", std::process::id()));
+    }
+    let folder = open_folder(parent, name)?;
+    empty(root, &folder, depth + 1, moved)?;
+    unlinkat(parent, name, AtFlags::REMOVEDIR)
+}
+
+fn entries(folder: &OwnedFd) -> Result<Vec<(OsString, bool)>, Errno> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut found = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+        if name == "." || name == ".." {
+            continue;
+        }
+        let is_folder = match entry.file_type() {
+            FileType::Directory => true,
+            FileType::Unknown => statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
+            _ => false,
+        };
+        found.push((name, is_folder));
+    }
+    Ok(found)
+}
+
+/// Opens a folder for emptying, and takes the rights for it first where they are missing.
+fn open_folder(parent: impl std::os::fd::AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = match openat(&parent, name, flags, Mode::empty()) {
+        Err(Errno::ACCESS) => {
+            unlock(&parent, name)?;
+            openat(&parent, name, flags, Mode::empty())?
+        }
+        other => other?,
+    };
+    // Read but not write, or not enter: the owner may grant itself the rest.
+    let rights = Mode::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode);
+    if !rights.contains(Mode::RWXU) {
+        rustix::fs::fchmod(&folder, Mode::RWXU)?;
+    }
+    Ok(folder)
+}
+
+/// Grants the owner all rights on a folder that cannot be opened, and on nothing a link leads to.
+#[cfg(target_os = "linux")]
+fn unlock(parent: impl std::os::fd::AsFd, name: &OsStr) -> Result<(), Errno> {
+    use std::os::fd::AsRawFd;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = openat(parent, name, flags, Mode::empty())?;
+    let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    rustix::fs::chmod(path, Mode::RWXU)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn unlock(parent: impl std::os::fd::AsFd, name: &OsStr) -> Result<(), Errno> {
+    rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Makes a file that only its owner may read, where nothing was.
+pub(crate) fn private_file(path: &Path) -> io::Result<fs::File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}

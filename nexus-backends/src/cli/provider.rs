@@ -1,0 +1,76 @@
+//! Who lends a turn its credential: the source that the settings name, else the login of our own.
+
+use std::sync::Arc;
+
+use nexus_core::{
+    Availability, BuildContext, CredentialError, CredentialSource, ErrorKind, SettingsError, harness::Failure,
+};
+
+use super::settings::{Billing, Settings};
+use crate::auth::{Lease, Term};
+use crate::own_login::{OwnLogin, Reach};
+
+/// Lends credentials to the processes of one backend.
+#[derive(Debug)]
+pub(crate) struct Lender {
+    source: Option<Arc<dyn CredentialSource>>,
+    /// What to do where there is nothing to lend; of a source that was named, its own error tells.
+    remedy: Option<&'static str>,
+}
+
+impl Lender {
+    /// The source that `settings` name; else, for a subscription, the login of our own, if this build has any.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] if the setting cannot be meant.
+    pub(crate) fn of(
+        settings: &Settings,
+        own: OwnLogin,
+        context: &BuildContext,
+    ) -> Result<Self, SettingsError> {
+        if let Some(source) = settings.credential_source(context)? {
+            return Ok(Self { source: Some(source), remedy: None });
+        }
+        match settings.billing.unwrap_or(Billing::Plan) {
+            Billing::Metered => Ok(Self { source: None, remedy: Some("name an API key as `credential`") }),
+            Billing::Plan => {
+                let network = &settings.network;
+                let ca_file = network.ca_file.as_deref();
+                let base_url = settings.base_url.as_deref();
+                let reach = Reach { inherit_proxy: network.inherit_proxy, proxy: None, ca_file, base_url };
+                Ok(Self { source: own.source(context, reach)?, remedy: Some(own.remedy()) })
+            }
+        }
+    }
+
+    /// Lends a credential for `term`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unauthenticated`] if there is none; else as [`CredentialError`] becomes a [`Failure`].
+    pub(crate) async fn lend(&self, term: Term) -> Result<Lease, Failure> {
+        let Some(source) = &self.source else {
+            return Err(Failure::new(ErrorKind::Unauthenticated, self.remedy.unwrap_or_default()));
+        };
+        Lease::borrow(source, term).await.map_err(|error| match (&error, self.remedy) {
+            (CredentialError::Missing { place, .. }, Some(remedy)) => {
+                let reason = format!("there is no login in {place}: {remedy}");
+                Failure::new(ErrorKind::Unauthenticated, reason).with_source(error)
+            }
+            _ => error.into(),
+        })
+    }
+
+    /// Why nothing could be lent now, as far as can be told without spending or asking anything.
+    pub(crate) async fn refusal(&self) -> Option<Availability> {
+        let remedy = match (&self.source, self.remedy) {
+            (None, remedy) => remedy.unwrap_or_default().to_owned(),
+            (Some(source), remedy) => match (source.standing().await.err()?, remedy) {
+                (CredentialError::Missing { .. }, Some(remedy)) => remedy.to_owned(),
+                (error, _) => error.to_string(),
+            },
+        };
+        Some(Availability::Unauthenticated { remedy })
+    }
+}

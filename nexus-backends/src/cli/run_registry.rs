@@ -1,0 +1,269 @@
+//! What runs, written down, so that a host killed in mid-run leaves nothing for ever.
+//!
+//! Each run has one file, `$NEXUS_HOME/runs/<run id>.json`, written *before* its first process
+//! starts. The file is locked for as long as its owner lives; the kernel lets go of the lock when
+//! the owner dies, however it dies. [`sweep`] ends what a dead owner left, and touches nothing
+//! whose owner lives: whether by the lock, or by process id, start time and boot.
+//!
+//! A network file system for `$NEXUS_HOME` is unproven.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::private_home::{RunHome, remove_tree};
+use super::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, boot_id, identity_of};
+use super::run::RunId;
+
+/// The folder of the entries, below `$NEXUS_HOME`.
+const RUNS: &str = "runs";
+/// The folder of the runs' homes, below `$NEXUS_HOME`.
+const HOMES: &str = "tmp";
+/// Longest entry that is read, in bytes.
+const ENTRY_BYTES: u64 = 1 << 20;
+/// How long the sweep goes on killing one run.
+const KILL_PATIENCE: Duration = Duration::from_secs(2);
+/// An unfinished entry younger than this is left alone.
+const UNFINISHED_AGE: Duration = Duration::from_secs(60);
+
+/// One run in the ledger. Clones are the same entry; the last one dropped takes it out.
+#[derive(Clone, Debug)]
+pub struct LedgerEntry {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    run: RunId,
+    nexus_home: PathBuf,
+    path: PathBuf,
+    file: File,
+    written: Mutex<Written>,
+}
+
+/// The file's content.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Written {
+    version: u32,
+    run: String,
+    owner: Owner,
+    children: Vec<ProcessIdentity>,
+    folders: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Owner {
+    process: Option<ProcessIdentity>,
+    boot_id: String,
+}
+
+/// What a sweep did.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Runs whose owner was dead.
+    pub runs: Vec<RunId>,
+    /// How many of their processes were still alive.
+    pub killed: usize,
+    /// Who outlived even that.
+    pub survivors: Vec<LiveProcess>,
+    /// What could not be done, by file or folder. A later sweep tries again.
+    pub failures: Vec<(PathBuf, io::Error)>,
+}
+
+impl LedgerEntry {
+    /// Enters a new run below `nexus_home`, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system refuses.
+    pub fn begin(nexus_home: &Path) -> io::Result<Self> {
+        let run = RunId::new();
+        let runs = nexus_home.join(RUNS);
+        private_folder(&runs)?;
+        let written = Written {
+            version: 1,
+            run: run.as_str().to_owned(),
+            owner: Owner { process: identity_of(std::process::id()), boot_id: boot_id() },
+            children: Vec::new(),
+            folders: Vec::new(),
+        };
+        let path = runs.join(format!("{run}.json"));
+        // Locked under another name first: a sweep must never see the entry unlocked.
+        let unfinished = runs.join(format!("{run}.new"));
+        let file =
+            OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        let entry =
+            Inner { run, nexus_home: nexus_home.to_owned(), path, file, written: Mutex::new(written) };
+        flock(&entry.file, FlockOperation::NonBlockingLockExclusive)?;
+        entry.write(&entry.lock())?;
+        fs::rename(&unfinished, &entry.path)?;
+        Ok(Self { inner: Arc::new(entry) })
+    }
+
+    /// The name of the run.
+    #[must_use]
+    pub fn run(&self) -> &RunId {
+        &self.inner.run
+    }
+
+    /// Makes a private folder for this run below `$NEXUS_HOME/tmp`. It is removed when dropped, or
+    /// by a sweep.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system refuses.
+    pub fn home(&self) -> io::Result<RunHome> {
+        let parent = self.inner.nexus_home.join(HOMES);
+        private_folder(&parent)?;
+        let home = RunHome::below(&parent, self.run())?;
+        let mut written = self.inner.lock();
+        written.folders.push(home.path().to_owned());
+        self.inner.write(&written)?;
+        Ok(home)
+    }
+
+    pub(crate) fn add_child(&self, child: ProcessIdentity) {
+        let mut written = self.inner.lock();
+        written.children.push(child);
+        self.keep(&written);
+    }
+
+    pub(crate) fn remove_child(&self, child: ProcessIdentity) {
+        let mut written = self.inner.lock();
+        written.children.retain(|known| *known != child);
+        self.keep(&written);
+    }
+
+    /// The child is found by its marker too, so an entry that cannot be brought up to date is
+    /// worth a warning and no more.
+    fn keep(&self, written: &Written) {
+        if let Err(error) = self.inner.write(written) {
+            tracing::warn!(run = %self.inner.run, %error, "the run ledger could not be updated");
+        }
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, written: &Written) -> io::Result<()> {
+        let text = serde_json::to_vec(written)?;
+        self.file.write_all_at(&text, 0)?;
+        self.file.set_len(text.len() as u64)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Ends every run below `nexus_home` whose owner is dead: kills what carries its marker or is known
+/// from its entry, removes its folders, and takes the entry out.
+///
+/// Blocks; milliseconds when there is nothing to do.
+///
+/// # Errors
+///
+/// Only if the ledger's folder cannot be read. What went wrong with one entry is in
+/// [`Swept::failures`].
+pub fn sweep(nexus_home: &Path) -> io::Result<Swept> {
+    let mut swept = Swept::default();
+    let entries = match fs::read_dir(nexus_home.join(RUNS)) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(swept),
+        Err(error) => return Err(error),
+    };
+    for path in entries.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
+        let run = path.file_stem().and_then(|stem| stem.to_str()).and_then(RunId::parse);
+        let kind = path.extension().and_then(|extension| extension.to_str());
+        let done = match (run, kind) {
+            (Some(run), Some("json")) => sweep_run(nexus_home, &path, &run, &mut swept),
+            (Some(_), Some("new")) => sweep_unfinished(&path),
+            _ => Ok(()),
+        };
+        if let Err(error) = done {
+            swept.failures.push((path, error));
+        }
+    }
+    Ok(swept)
+}
+
+fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> io::Result<()> {
+    let Some(file) = abandoned(path)? else { return Ok(()) };
+    let mut text = Vec::new();
+    (&file).take(ENTRY_BYTES).read_to_end(&mut text)?;
+    // One that cannot be read was torn by the machine going down: its name still says enough.
+    let written: Option<Written> = serde_json::from_slice(&text).ok();
+    let same_boot = written.as_ref().is_none_or(|written| written.owner.boot_id == boot_id());
+    let owner = written.as_ref().and_then(|written| written.owner.process);
+    if same_boot && owner.is_some_and(|owner| identity_of(owner.pid) == Some(owner)) {
+        return Ok(());
+    }
+    if same_boot {
+        let mut tree = ProcessTree::of_run(run.clone());
+        for child in written.iter().flat_map(|written| &written.children) {
+            tree.remember(*child);
+        }
+        swept.killed += tree.alive().len();
+        let survivors = tree.kill(KILL_PATIENCE);
+        if !survivors.is_empty() {
+            swept.survivors.extend(survivors);
+            return Err(io::Error::other("processes of the run cannot be killed"));
+        }
+    }
+    // Folders are known by their name alone: nothing that stands in the entry makes us remove
+    // anything elsewhere.
+    let homes = nexus_home.join(HOMES);
+    for entry in fs::read_dir(&homes).into_iter().flatten().flatten() {
+        if RunHome::belongs_to(&entry.file_name(), run) {
+            remove_tree(&entry.path())?;
+        }
+    }
+    fs::remove_file(path)?;
+    swept.runs.push(run.clone());
+    Ok(())
+}
+
+fn sweep_unfinished(path: &Path) -> io::Result<()> {
+    if let Some(file) = abandoned(path)? {
+        let age = SystemTime::now().duration_since(file.metadata()?.modified()?).unwrap_or_default();
+        if age > UNFINISHED_AGE {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The entry, locked by us, if nobody else holds it and it is still in its place.
+fn abandoned(path: &Path) -> io::Result<Option<File>> {
+    let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    let file = match OpenOptions::new().read(true).write(true).custom_flags(no_follow).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    let (ours, there) = (file.metadata()?, fs::symlink_metadata(path));
+    let in_place = there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()));
+    Ok(in_place.then_some(file))
+}
+
+/// Makes a folder that only its owner may enter, with its parents.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}

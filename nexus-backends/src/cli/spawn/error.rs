@@ -1,0 +1,84 @@
+//! What can go wrong around one process, before and while it runs.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::cli::executable::ExecutableError;
+
+/// Why no process was started. Nothing was spent: no prompt left this program.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// There is no such program, or it cannot be executed.
+    #[error(transparent)]
+    Executable(#[from] ExecutableError),
+    /// The file is executable by its mode, but the system cannot run it: another machine's
+    /// format, an empty file, or a script whose interpreter is missing.
+    #[error("{} is not a program this system can run", .executable.display())]
+    WrongFormat {
+        /// The file.
+        executable: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The working directory does not exist.
+    #[error("working directory {} does not exist", .path.display())]
+    WorkingDirectoryMissing {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// The working directory is something else.
+    #[error("working directory {} is not a directory", .path.display())]
+    WorkingDirectoryNotADirectory {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// The working directory cannot be entered.
+    #[error("working directory {} cannot be entered", .path.display())]
+    WorkingDirectoryUnusable {
+        /// The path as given.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An argument holds a NUL byte, which no program can be given.
+    #[error("argument {position} holds a NUL byte")]
+    Argument {
+        /// Which one, counted from 1. Its text is not shown.
+        position: usize,
+    },
+    /// The system refused: too many processes or open files, no memory, arguments too long.
+    #[error("the system did not start {}", .executable.display())]
+    System {
+        /// The file.
+        executable: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The folder for the record of this run cannot be made.
+    #[error("no record can be written to {}", .path.display())]
+    Record {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Why bytes did not reach the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StdinError {
+    /// The child closed its end, or ended.
+    #[error("the child no longer reads its input")]
+    ClosedByChild,
+    /// Our end was closed, by [`StdinWriter::close`](super::StdinWriter::close) or because the
+    /// input was given whole.
+    #[error("the input was already closed")]
+    ClosedByUs,
+    /// The system refused the write.
+    #[error("writing the input failed: {0}")]
+    System(io::ErrorKind),
+}

@@ -1,0 +1,265 @@
+//! What to run, and within which bounds.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::core_limit::forbid_core_dumps;
+use super::error::SpawnError;
+use super::process::Process;
+use crate::cli::capture::Record;
+use crate::cli::environment::Environment;
+use crate::cli::executable::Executable;
+use crate::cli::process_tree::RUN_MARKER;
+use crate::cli::run::RunId;
+use crate::cli::run_registry::LedgerEntry;
+use nexus_core::redact::Redactor;
+
+/// One process to run: built, then spent by [`spawn`](Self::spawn).
+///
+/// `Debug` shows neither arguments nor values of variables.
+#[derive(Debug)]
+pub struct Invocation {
+    pub(super) executable: Executable,
+    pub(super) arguments: Arguments,
+    pub(super) working_directory: PathBuf,
+    pub(super) environment: Environment,
+    pub(super) stdin: StdinMode,
+    pub(super) bounds: Bounds,
+    pub(super) run: RunId,
+    pub(super) ledger: Option<LedgerEntry>,
+    pub(super) display_only: fn(&[u8]) -> bool,
+    pub(super) redactor: Redactor,
+    pub(super) record: Option<PathBuf>,
+}
+
+/// Arguments whose `Debug` shows how many there are.
+pub(super) struct Arguments(pub(super) Vec<OsString>);
+
+impl std::fmt::Debug for Arguments {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} arguments", self.0.len())
+    }
+}
+
+/// What the child finds on its standard input.
+#[derive(Default)]
+#[non_exhaustive]
+pub enum StdinMode {
+    /// Nothing: it is closed at once.
+    #[default]
+    Empty,
+    /// These bytes, then the end.
+    Bytes(Bytes),
+    /// What [`StdinWriter::write`](super::StdinWriter::write) gives it, until it is closed.
+    Open,
+}
+
+impl std::fmt::Debug for StdinMode {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Empty => formatter.write_str("Empty"),
+            Self::Bytes(bytes) => write!(formatter, "Bytes({} bytes)", bytes.len()),
+            Self::Open => formatter.write_str("Open"),
+        }
+    }
+}
+
+/// The bounds of one process. Source: our own, not the vendors'.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Bounds {
+    /// Longest line delivered whole, in bytes. Default 64 MiB.
+    pub line_bytes: usize,
+    /// What is kept of the end of standard error, in bytes. Default 64 KiB.
+    pub stderr_tail_bytes: usize,
+    /// How much output may wait for the consumer before display-only lines are dropped, in bytes.
+    /// Default 8 MiB.
+    pub queue_bytes: usize,
+    /// How much output may wait before *every* line is dropped and counted as lost, in bytes: the
+    /// defence against a child gone mad. Default 256 MiB.
+    pub ceiling_bytes: usize,
+    /// How long the output may stay open after the child has ended. Default 500 ms.
+    pub drain_grace: Duration,
+    /// How long the process may live. Default: for ever.
+    pub time_limit: Option<Duration>,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            line_bytes: 64 << 20,
+            stderr_tail_bytes: 64 << 10,
+            queue_bytes: 8 << 20,
+            ceiling_bytes: 256 << 20,
+            drain_grace: Duration::from_millis(500),
+            time_limit: None,
+        }
+    }
+}
+
+impl Invocation {
+    /// Runs `executable` in `working_directory`, with no argument, no variable but the run's
+    /// marker, and empty input.
+    #[must_use]
+    pub fn new(executable: Executable, working_directory: impl Into<PathBuf>) -> Self {
+        Self {
+            executable,
+            arguments: Arguments(Vec::new()),
+            working_directory: working_directory.into(),
+            environment: Environment::empty(),
+            stdin: StdinMode::Empty,
+            bounds: Bounds::default(),
+            run: RunId::new(),
+            ledger: None,
+            display_only: |_| false,
+            redactor: Redactor::default(),
+            record: None,
+        }
+    }
+
+    /// Adds one argument. Every process of the machine can read it: no prompt, no secret.
+    #[must_use]
+    pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.0.push(argument.into());
+        self
+    }
+
+    /// Adds arguments, see [`argument`](Self::argument).
+    #[must_use]
+    pub fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.arguments.0.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// The child's whole environment, but for the run's marker.
+    #[must_use]
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// What the child reads.
+    #[must_use]
+    pub fn stdin(mut self, stdin: StdinMode) -> Self {
+        self.stdin = stdin;
+        self
+    }
+
+    /// Replaces the bounds.
+    #[must_use]
+    pub fn bounds(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
+        self
+    }
+
+    /// Names the run. Without this, a new name is made.
+    #[must_use]
+    pub fn run(mut self, run: RunId) -> Self {
+        self.run = run;
+        self
+    }
+
+    /// Runs under a ledger entry, whose run this becomes: the child is written down there, and is
+    /// swept at a later start if this program dies.
+    #[must_use]
+    pub fn ledger(mut self, entry: &LedgerEntry) -> Self {
+        self.run = entry.run().clone();
+        self.ledger = Some(entry.clone());
+        self
+    }
+
+    /// Says which lines may be dropped when the consumer is too slow. It is asked in the reader's
+    /// thread, for lines beyond [`Bounds::queue_bytes`] only; it should be cheap and must not
+    /// panic.
+    #[must_use]
+    pub fn display_only(mut self, predicate: fn(&[u8]) -> bool) -> Self {
+        self.display_only = predicate;
+        self
+    }
+
+    /// What to take out of the stderr tail and of the record.
+    #[must_use]
+    pub fn redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    /// Keeps what the child writes, redacted, in a new folder at this path.
+    #[must_use]
+    pub fn record(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.record = Some(folder.into());
+        self
+    }
+
+    /// Starts the process. Must not be called where blocking for a millisecond is not allowed;
+    /// needs no async runtime.
+    ///
+    /// # Errors
+    ///
+    /// A [`SpawnError`]. No process exists then.
+    pub fn spawn(self) -> Result<Process, SpawnError> {
+        self.executable.check()?;
+        self.check_working_directory()?;
+        if let Some(position) =
+            self.arguments.0.iter().position(|argument| argument.as_encoded_bytes().contains(&0))
+        {
+            return Err(SpawnError::Argument { position: position + 1 });
+        }
+        let record = match &self.record {
+            Some(folder) => Some(
+                Record::begin(folder, &self.executable, &self.arguments.0, &self.environment, &self.redactor)
+                    .map_err(|source| SpawnError::Record { path: folder.clone(), source })?,
+            ),
+            None => None,
+        };
+
+        let mut command = Command::new(self.executable.path());
+        command
+            .args(&self.arguments.0)
+            .env_clear()
+            .envs(self.environment.iter())
+            .env(RUN_MARKER, self.run.as_str())
+            .current_dir(&self.working_directory)
+            .stdin(if matches!(self.stdin, StdinMode::Empty) { Stdio::null() } else { Stdio::piped() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // No `pre_exec` and no user or group change: with either, std forks the whole host instead
+        // of calling posix_spawn, which costs 19 ms from a host of 512 MiB.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let started = Instant::now();
+        let child = command.spawn().map_err(|source| self.explain(source))?;
+        forbid_core_dumps(child.id());
+        drop(command);
+        Process::start(self, child, record, started)
+    }
+
+    fn check_working_directory(&self) -> Result<(), SpawnError> {
+        let path = || self.working_directory.clone();
+        let metadata = std::fs::metadata(&self.working_directory).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => SpawnError::WorkingDirectoryMissing { path: path() },
+            io::ErrorKind::NotADirectory => SpawnError::WorkingDirectoryNotADirectory { path: path() },
+            _ => SpawnError::WorkingDirectoryUnusable { path: path(), source },
+        })?;
+        if !metadata.is_dir() {
+            return Err(SpawnError::WorkingDirectoryNotADirectory { path: path() });
+        }
+        rustix::fs::access(&self.working_directory, rustix::fs::Access::EXEC_OK)
+            .map_err(|source| SpawnError::WorkingDirectoryUnusable { path: path(), source: source.into() })
+    }
+
+    fn explain(&self, source: io::Error) -> SpawnError {
+        let executable = self.executable.path().to_owned();
+        match source.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+            // The file itself was there a moment ago: what is missing is its interpreter.
+            Some(rustix::io::Errno::NOEXEC | rustix::io::Errno::NOENT | rustix::io::Errno::LIBBAD) => {
+                SpawnError::WrongFormat { executable, source }
+            }
+            _ => SpawnError::System { executable, source },
+        }
+    }
+}

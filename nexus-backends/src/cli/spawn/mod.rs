@@ -1,0 +1,46 @@
+//! The spawn atom: exactly one process, fed, drained, and its whole tree stopped.
+//!
+//! ```no_run
+//! # use nexus_backends::cli::{environment::Environment, executable::Executable};
+//! # use nexus_backends::cli::spawn::{Invocation, Polite, StdinMode, Stop};
+//! # use std::time::Duration;
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let environment = Environment::from_host(std::env::vars_os()).build()?;
+//! let executable = Executable::find("agent", environment.value("PATH"))?;
+//! let process = Invocation::new(executable, "/workspace")
+//!     .argument("--json")
+//!     .environment(environment)
+//!     .stdin(StdinMode::Open)
+//!     .spawn()?;
+//! process.stdin().write("{\"prompt\":\"hello\"}\n").await?;
+//! while let Some(line) = process.next_line().await {
+//!     println!("{} bytes", line.bytes.len());
+//! }
+//! let exit = process.stop(Stop::new().politely(Polite::CloseStdin, Duration::from_secs(2))).await;
+//! println!("{:?}", exit.status);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! There is no retry, no state between two processes, and no vendor in here. One thread per process
+//! does all its input and output, so both pipes are drained however busy the consumer or its
+//! runtime is, and dropping a [`Process`] works inside a runtime, outside of one, and after it is
+//! gone.
+//!
+//! What the lines mean, and when to stop, is left to the vendors' folders.
+
+mod core_limit;
+mod error;
+mod exit;
+mod invocation;
+mod process;
+mod pump;
+mod shared;
+mod stop;
+
+pub use error::{SpawnError, StdinError};
+pub use exit::{EndedBy, Exit, ExitStatus};
+pub use invocation::{Bounds, Invocation, StdinMode};
+pub use process::{Process, StdinWriter};
+pub use shared::Dropped;
+pub use stop::{Polite, Stop};

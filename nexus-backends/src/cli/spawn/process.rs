@@ -1,0 +1,268 @@
+//! The handle on one running process.
+
+use std::collections::VecDeque;
+use std::process::Child;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tracing::Span;
+
+use super::error::{SpawnError, StdinError};
+use super::exit::Exit;
+use super::invocation::{Invocation, StdinMode};
+use super::pump::Pump;
+use super::shared::{Dropped, Queue, Shared, State, StdinState};
+use super::stop::Stop;
+use crate::cli::capture::Record;
+use crate::cli::lines::Line;
+use crate::cli::process_tree::ProcessTree;
+use crate::cli::run::RunId;
+use nexus_core::redact::{Redactor, Tail};
+
+/// How long a drop may block while it kills, if the serving thread is gone.
+const DROP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// One process with everything that it starts.
+///
+/// All methods take `&self`, so that reading, waiting and stopping may go on side by side. Each
+/// future may be dropped at any time and asked for again: no line is lost.
+///
+/// Dropping the handle kills the whole tree with SIGKILL and reaps the child *before* the drop
+/// returns. That blocks for a few milliseconds, and for two seconds at most.
+#[derive(Debug)]
+pub struct Process {
+    pid: u32,
+    run: RunId,
+    shared: Arc<Shared>,
+    batch: Mutex<VecDeque<Line>>,
+    redactor: Redactor,
+    pump: Option<JoinHandle<()>>,
+    span: Span,
+}
+
+/// Writes to a child's standard input. Clones write to the same input.
+#[derive(Clone, Debug)]
+pub struct StdinWriter {
+    shared: Arc<Shared>,
+}
+
+impl Process {
+    pub(super) fn start(
+        invocation: Invocation,
+        child: Child,
+        record: Option<Record>,
+        started: Instant,
+    ) -> Result<Self, SpawnError> {
+        let pid = child.id();
+        let span = tracing::info_span!(
+            "spawn",
+            pid,
+            executable = %invocation.executable.file_name().display(),
+        );
+        let bounds = &invocation.bounds;
+        let mut stdin = StdinState::default();
+        match invocation.stdin {
+            StdinMode::Empty => stdin.closed = Some(StdinError::ClosedByUs),
+            StdinMode::Bytes(bytes) => {
+                stdin.accepted = bytes.len() as u64;
+                stdin.pending.extend((!bytes.is_empty()).then_some(bytes));
+                stdin.close_when_written = true;
+            }
+            StdinMode::Open => {}
+        }
+        let state = State {
+            queue: Queue::new(bounds.queue_bytes, bounds.ceiling_bytes, invocation.display_only),
+            stderr: Tail::new(bounds.stderr_tail_bytes),
+            stdin,
+            kill_now: false,
+            stop: None,
+            exit: None,
+        };
+        let (run, redactor) = (invocation.run.clone(), invocation.redactor.clone());
+        let mut unstarted = Unstarted { child: Some(child), run: run.clone() };
+        let system =
+            |source| SpawnError::System { executable: invocation.executable.path().to_owned(), source };
+        let (woken, wake) = std::io::pipe().map_err(system)?;
+        rustix::io::ioctl_fionbio(&woken, true).map_err(|error| system(error.into()))?;
+        rustix::io::ioctl_fionbio(&wake, true).map_err(|error| system(error.into()))?;
+        let shared = Arc::new(Shared::new(state, wake.into()));
+        let pump = Pump::new(
+            Arc::clone(&shared),
+            woken.into(),
+            bounds.clone(),
+            run.clone(),
+            invocation.ledger.clone(),
+            record,
+            span.clone(),
+            started,
+        );
+        // The child moves into the thread through a slot, so that a thread that cannot be started
+        // does not take it along.
+        let slot = Arc::new(Mutex::new(unstarted.child.take()));
+        let taken = Arc::clone(&slot);
+        let thread = std::thread::Builder::new().name("nexus-spawn".to_owned()).stack_size(256 << 10).spawn(
+            move || {
+                if let Some(child) = taken.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                    pump.serve(child);
+                }
+            },
+        );
+        match thread {
+            Ok(thread) => {
+                Ok(Self { pid, run, shared, batch: Mutex::default(), redactor, pump: Some(thread), span })
+            }
+            Err(source) => {
+                unstarted.child = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Err(system(source))
+            }
+        }
+    }
+
+    /// The child's process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The run that every process of the tree is marked with.
+    #[must_use]
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// The span of this process, for events that belong to it.
+    #[must_use]
+    pub fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// The next line of standard output, or `None` when there is no more.
+    pub async fn next_line(&self) -> Option<Line> {
+        if let Some(line) = self.ready_line() {
+            return Some(line);
+        }
+        self.shared
+            .until(&self.shared.lines, |state| {
+                let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+                if batch.is_empty() {
+                    state.queue.take(&mut batch);
+                }
+                match batch.pop_front() {
+                    Some(line) => Some(Some(line)),
+                    None => state.queue.closed.then_some(None),
+                }
+            })
+            .await
+    }
+
+    /// The next line if one has already been handed over. It may give nothing while more is
+    /// waiting; [`next_line`](Self::next_line) is what ends a loop.
+    #[must_use]
+    pub fn ready_line(&self) -> Option<Line> {
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// What was read and dropped so far, because the consumer was too slow.
+    #[must_use]
+    pub fn dropped(&self) -> Dropped {
+        self.shared.lock().queue.dropped
+    }
+
+    /// The end of standard error so far, redacted.
+    #[must_use]
+    pub fn stderr_tail(&self) -> String {
+        let tail = self.shared.lock().stderr.clone();
+        tail.redacted(&self.redactor)
+    }
+
+    /// The child's standard input.
+    #[must_use]
+    pub fn stdin(&self) -> StdinWriter {
+        StdinWriter { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Waits for the end: the child is reaped, its output is drained or its grace is over, and
+    /// whatever it left behind is killed. Lines may still wait to be read after that.
+    pub async fn wait(&self) -> Exit {
+        self.shared.until(&self.shared.ended, |state| state.exit.clone()).await
+    }
+
+    /// Stops the whole tree, and waits for the end as [`wait`](Self::wait) does. The stop goes on
+    /// if this future is dropped. A second stop replaces what is left of the first.
+    pub async fn stop(&self, stop: Stop) -> Exit {
+        self.shared.lock().stop = Some(stop);
+        self.shared.wake();
+        self.wait().await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.shared.lock().kill_now = true;
+        self.shared.wake();
+        let Some(pump) = self.pump.take() else { return };
+        // The thread bounds its own work. Were it gone with its work undone, the tree is still ours
+        // to end.
+        if pump.join().is_err() {
+            let _ = ProcessTree::of_run(self.run.clone()).kill(DROP_PATIENCE);
+        }
+    }
+}
+
+impl StdinWriter {
+    /// Writes all of `bytes`, and returns when the child's pipe has taken them. If the future is
+    /// dropped they are written all the same; two writes never mix.
+    ///
+    /// # Errors
+    ///
+    /// A [`StdinError`] if not all of them could be written.
+    pub async fn write(&self, bytes: impl Into<Bytes>) -> Result<(), StdinError> {
+        let target = self.enqueue(bytes.into())?;
+        self.shared
+            .until(&self.shared.stdin, |state| {
+                if state.stdin.written >= target { Some(Ok(())) } else { state.stdin.closed.map(Err) }
+            })
+            .await
+    }
+
+    /// Ends the input once everything given so far is written.
+    pub fn close(&self) {
+        self.shared.lock().stdin.close_when_written = true;
+        self.shared.wake();
+    }
+
+    fn enqueue(&self, bytes: Bytes) -> Result<u64, StdinError> {
+        let target = {
+            let stdin = &mut self.shared.lock().stdin;
+            if let Some(error) = stdin.closed {
+                return Err(error);
+            }
+            if stdin.close_when_written {
+                return Err(StdinError::ClosedByUs);
+            }
+            stdin.accepted += bytes.len() as u64;
+            stdin.pending.extend((!bytes.is_empty()).then_some(bytes));
+            stdin.accepted
+        };
+        self.shared.wake();
+        Ok(target)
+    }
+}
+
+/// A child that nobody serves yet: ended if it comes to nothing.
+struct Unstarted {
+    child: Option<Child>,
+    run: RunId,
+}
+
+impl Drop for Unstarted {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+            let _ = ProcessTree::of_run(self.run.clone()).kill(DROP_PATIENCE);
+        }
+    }
+}

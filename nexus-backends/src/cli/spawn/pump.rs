@@ -1,0 +1,590 @@
+//! The thread that serves one process: reads both pipes, feeds the third, watches the tree, and
+//! carries the process to its end.
+//!
+//! It waits in one `poll` for all of it, and never for the consumer.
+
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, ChildStdin};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes};
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+use tracing::Span;
+
+use super::error::StdinError;
+use super::exit::{EndedBy, Exit, ExitStatus};
+use super::invocation::Bounds;
+use super::shared::Shared;
+use super::stop::{Polite, Stop};
+use crate::cli::capture::{Record, Stream};
+use crate::cli::lines::{Line, LineSplitter};
+use crate::cli::process_tree;
+use crate::cli::process_tree::{ProcessIdentity, ProcessTree, identity_of};
+use crate::cli::run::RunId;
+use crate::cli::run_registry::LedgerEntry;
+
+/// How soon after the spawn the child is identified and written down. Not at once: reading about a
+/// process while it starts slows its start, and until then its marker tells it.
+const IDENTIFY_AFTER: Duration = Duration::from_millis(2);
+/// How soon after the spawn the tree is first looked at, and how often from then on at most.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A look may take this part of one processor, so many processes on the machine make it rarer.
+const LOOK_SHARE: u32 = 50;
+/// How often the end of the tree is looked for while it is being stopped.
+const STOP_LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often an exit is looked for where the kernel does not announce it.
+const EXIT_LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long the last killing may take.
+const KILL_PATIENCE: Duration = Duration::from_secs(1);
+/// How much is read from one pipe before the consumer is told.
+const READ_AT_ONCE_BYTES: usize = 256 << 10;
+
+#[derive(Debug)]
+pub(super) struct Pump {
+    shared: Arc<Shared>,
+    woken: OwnedFd,
+    bounds: Bounds,
+    run: RunId,
+    ledger: Option<LedgerEntry>,
+    record: Option<Record>,
+    span: Span,
+    started: Instant,
+    splitter: LineSplitter,
+    lines: Vec<Line>,
+    stderr_buffer: Vec<u8>,
+}
+
+/// The child and our ends of its pipes.
+#[derive(Debug)]
+struct Serving {
+    child: Child,
+    exit_signal: Option<OwnedFd>,
+    stdin: Option<ChildStdin>,
+    stdout: Option<OwnedFd>,
+    stderr: Option<OwnedFd>,
+    tree: ProcessTree,
+    status: Option<ExitStatus>,
+    identity: Option<ProcessIdentity>,
+    identified: bool,
+}
+
+/// How far a stop has come.
+#[derive(Debug)]
+enum Stopping {
+    /// Asked politely; the rest of the steps follow.
+    Polite { left: std::vec::IntoIter<(Polite, Duration)>, until: Instant, stop: Stop },
+    /// SIGTERM was sent.
+    Terminating { until: Instant, stop: Stop },
+}
+
+impl Pump {
+    #[expect(clippy::too_many_arguments, reason = "moves the parts of one invocation into its thread")]
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        woken: OwnedFd,
+        bounds: Bounds,
+        run: RunId,
+        ledger: Option<LedgerEntry>,
+        record: Option<Record>,
+        span: Span,
+        started: Instant,
+    ) -> Self {
+        let splitter = LineSplitter::new(bounds.line_bytes);
+        Self {
+            shared,
+            woken,
+            bounds,
+            run,
+            ledger,
+            record,
+            span,
+            started,
+            splitter,
+            lines: Vec::new(),
+            stderr_buffer: Vec::new(),
+        }
+    }
+
+    /// Serves `child` until its whole tree is gone.
+    pub(super) fn serve(mut self, child: Child) {
+        let shared = Arc::clone(&self.shared);
+        let started = self.started;
+        // Whatever happens in here, nobody may wait for ever.
+        let last_word = LastWord { shared: &shared, started };
+        let mut serving = Serving::new(child, &self.run);
+        let exit = self.run_to_the_end(&mut serving);
+        if let (Some(ledger), Some(identity)) = (&self.ledger, serving.identity) {
+            ledger.remove_child(identity);
+        }
+        if let Some(record) = self.record.take() {
+            record.finish(&exit);
+        }
+        tracing::debug!(
+            parent: &self.span,
+            status = ?exit.status,
+            ended_by = ?exit.ended_by,
+            left_behind = exit.left_behind.len(),
+            survivors = exit.survivors.len(),
+            elapsed_ms = u64::try_from(exit.elapsed.as_millis()).unwrap_or(u64::MAX),
+            "process ended"
+        );
+        // The pipes close before the end is announced: who sees it may count descriptors.
+        drop(serving);
+        last_word.say(exit);
+    }
+
+    fn run_to_the_end(&mut self, serving: &mut Serving) -> Exit {
+        let mut next_look = self.started + FIRST_LOOK;
+        let mut stopping: Option<Stopping> = None;
+        let mut ended_by = EndedBy::Itself;
+        let mut exited: Option<Instant> = None;
+        loop {
+            let now = Instant::now();
+            let (kill_now, stop) = {
+                let mut state = self.shared.lock();
+                (state.kill_now, state.stop.take())
+            };
+            if kill_now {
+                ended_by = EndedBy::Drop;
+                return self.finish(serving, ended_by, KILL_PATIENCE);
+            }
+            if exited.is_none() && self.bounds.time_limit.is_some_and(|limit| now >= self.started + limit) {
+                ended_by = EndedBy::TimeLimit;
+                return self.finish(serving, ended_by, KILL_PATIENCE);
+            }
+            if !serving.identified && (stop.is_some() || now >= self.started + IDENTIFY_AFTER) {
+                self.identify(serving);
+            }
+            if let Some(stop) = stop {
+                if exited.is_none() {
+                    ended_by = EndedBy::Stop;
+                }
+                let left = stop.polite.clone().into_iter();
+                stopping = Some(Stopping::Polite { left, until: now, stop });
+            }
+            match stopping.take() {
+                Some(step) => match self.advance(step, serving, now) {
+                    Ok(next) => stopping = Some(next),
+                    Err(patience) => return self.finish(serving, ended_by, patience),
+                },
+                None => {
+                    let drained = serving.stdout.is_none() && serving.stderr.is_none();
+                    if exited.is_some_and(|exited| drained || now >= exited + self.bounds.drain_grace) {
+                        return self.finish(serving, ended_by, KILL_PATIENCE);
+                    }
+                }
+            }
+            if now >= next_look && serving.status.is_none() {
+                let cost = serving.tree.look();
+                next_look = now + LOOK_EVERY.max(cost * LOOK_SHARE);
+            }
+
+            let mut until = now + Duration::from_secs(3600);
+            if serving.status.is_none() {
+                until = until.min(next_look);
+                if !serving.identified {
+                    until = until.min(self.started + IDENTIFY_AFTER);
+                }
+                if serving.exit_signal.is_none() {
+                    until = until.min(now + EXIT_LOOK_EVERY);
+                }
+                if let Some(limit) = self.bounds.time_limit {
+                    until = until.min(self.started + limit);
+                }
+            }
+            match &stopping {
+                Some(Stopping::Polite { until: step, .. }) => until = until.min(*step),
+                Some(Stopping::Terminating { until: step, .. }) => {
+                    until = until.min(*step).min(now + STOP_LOOK_EVERY);
+                }
+                None => {}
+            }
+            if let Some(exited) = exited {
+                until = until.min(exited + self.bounds.drain_grace);
+            }
+            let may_have_exited = self.wait_for_something(serving, until.saturating_duration_since(now));
+            if may_have_exited && serving.status.is_none() && serving.look_for_exit() {
+                exited = Some(Instant::now());
+            }
+        }
+    }
+
+    fn identify(&self, serving: &mut Serving) {
+        serving.identify();
+        if let (Some(ledger), Some(identity)) = (&self.ledger, serving.identity) {
+            ledger.add_child(identity);
+        }
+    }
+
+    /// Takes a stop as far as it can go now. The error is how long the final killing may take.
+    fn advance(&mut self, step: Stopping, serving: &mut Serving, now: Instant) -> Result<Stopping, Duration> {
+        match step {
+            Stopping::Polite { mut left, until, stop } => {
+                if serving.status.is_none() {
+                    if now < until {
+                        return Ok(Stopping::Polite { left, until, stop });
+                    }
+                    if let Some((polite, grace)) = left.next() {
+                        self.ask(polite, serving);
+                        return Ok(Stopping::Polite { left, until: now + grace, stop });
+                    }
+                }
+                if stop.terminate.is_zero() || serving.tree.signal(Signal::TERM) == 0 {
+                    return Err(stop.kill);
+                }
+                Ok(Stopping::Terminating { until: now + stop.terminate, stop })
+            }
+            Stopping::Terminating { until, stop } => {
+                if now >= until || serving.status.is_some() && serving.tree.alive().is_empty() {
+                    return Err(stop.kill);
+                }
+                Ok(Stopping::Terminating { until, stop })
+            }
+        }
+    }
+
+    fn ask(&self, polite: Polite, serving: &Serving) {
+        match polite {
+            Polite::Interrupt => {
+                if let Some(identity) = serving.identity {
+                    process_tree::send(identity, Signal::INT);
+                }
+            }
+            Polite::Write(bytes) => {
+                let stdin = &mut self.shared.lock().stdin;
+                if stdin.closed.is_none() && !stdin.close_when_written && !bytes.is_empty() {
+                    stdin.accepted += bytes.len() as u64;
+                    stdin.pending.push_back(bytes);
+                }
+            }
+            Polite::CloseStdin => self.shared.lock().stdin.close_when_written = true,
+        }
+    }
+
+    /// Ends what is left, takes the last of the output, and closes everything.
+    fn finish(&mut self, serving: &mut Serving, ended_by: EndedBy, patience: Duration) -> Exit {
+        serving.identify();
+        let held = serving.status.is_some() && (serving.stdout.is_some() || serving.stderr.is_some());
+        let (left_behind, survivors) = if serving.status.is_some() {
+            let left = serving.tree.alive();
+            let survivors = if left.is_empty() { Vec::new() } else { serving.tree.kill(patience) };
+            (left, survivors)
+        } else {
+            (Vec::new(), serving.tree.kill(patience))
+        };
+        serving.reap(patience);
+        self.read_stdout(serving, usize::MAX);
+        self.read_stderr(serving);
+        self.close_stdout(serving);
+        serving.stderr = None;
+        self.close_stdin(serving, StdinError::ClosedByChild);
+        Exit {
+            status: serving.status.unwrap_or(ExitStatus::Unknown),
+            ended_by,
+            output_held_open: held,
+            left_behind,
+            survivors,
+            elapsed: self.started.elapsed(),
+        }
+    }
+
+    /// Waits for input, output, news, or the time, and serves what came. Returns whether the child
+    /// may have ended.
+    fn wait_for_something(&mut self, serving: &mut Serving, patience: Duration) -> bool {
+        self.write_stdin(serving);
+        let feeding = !self.shared.lock().stdin.pending.is_empty();
+        let mut watched: Vec<(Source, BorrowedFd<'_>, PollFlags)> = Vec::with_capacity(5);
+        watched.push((Source::Wake, self.woken.as_fd(), PollFlags::IN));
+        if let Some(stdout) = &serving.stdout {
+            watched.push((Source::Stdout, stdout.as_fd(), PollFlags::IN));
+        }
+        if let Some(stderr) = &serving.stderr {
+            watched.push((Source::Stderr, stderr.as_fd(), PollFlags::IN));
+        }
+        if let (true, Some(stdin)) = (feeding, &serving.stdin) {
+            watched.push((Source::Stdin, stdin.as_fd(), PollFlags::OUT));
+        }
+        if let (None, Some(exit)) = (serving.status, &serving.exit_signal) {
+            watched.push((Source::Exit, exit.as_fd(), PollFlags::IN));
+        }
+        let mut polled: Vec<PollFd<'_>> = watched
+            .iter()
+            .map(|(_, descriptor, flags)| PollFd::from_borrowed_fd(*descriptor, *flags))
+            .collect();
+        // Rounded up, so that a deadline has passed when this returns.
+        let timeout = Timespec::try_from(patience + Duration::from_micros(50)).ok();
+        if poll(&mut polled, timeout.as_ref()).is_err() {
+            return true;
+        }
+        let ready: Vec<Source> = watched
+            .iter()
+            .zip(&polled)
+            .filter(|(_, polled)| !polled.revents().is_empty())
+            .map(|((source, ..), _)| *source)
+            .collect();
+        for source in &ready {
+            match source {
+                Source::Wake => {
+                    while rustix::io::read(&self.woken, &mut [0; 64]).is_ok_and(|count| count == 64) {}
+                }
+                Source::Stdout => self.read_stdout(serving, READ_AT_ONCE_BYTES),
+                Source::Stderr => self.read_stderr(serving),
+                Source::Stdin => self.write_stdin(serving),
+                Source::Exit => {}
+            }
+        }
+        serving.exit_signal.is_none() || ready.contains(&Source::Exit)
+    }
+
+    /// Reads what is there, up to about `bound` bytes, and hands over the lines.
+    fn read_stdout(&mut self, serving: &mut Serving, bound: usize) {
+        let Some(stdout) = &serving.stdout else { return };
+        let mut total = 0;
+        let mut ended = false;
+        while total < bound {
+            let space = self.splitter.space();
+            let room = space.capacity() - space.len();
+            match rustix::io::read(stdout, spare_capacity(space)) {
+                Ok(0) => {
+                    ended = true;
+                    break;
+                }
+                Ok(count) => {
+                    if let Some(record) = &mut self.record {
+                        record.write(Stream::Stdout, self.splitter.unsplit());
+                    }
+                    self.splitter.split(&mut self.lines);
+                    total += count;
+                    if count < room.min(64 << 10) {
+                        break;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(_) => {
+                    ended = true;
+                    break;
+                }
+            }
+        }
+        if ended {
+            self.close_stdout(serving);
+        } else {
+            self.hand_over(false);
+        }
+    }
+
+    fn close_stdout(&mut self, serving: &mut Serving) {
+        serving.stdout = None;
+        self.splitter.finish(&mut self.lines);
+        self.hand_over(true);
+    }
+
+    fn hand_over(&mut self, closed: bool) {
+        if self.lines.is_empty() && !closed {
+            return;
+        }
+        let news = {
+            let queue = &mut self.shared.lock().queue;
+            queue.closed |= closed;
+            queue.extend(&mut self.lines) || closed
+        };
+        if news {
+            self.shared.lines.notify_waiters();
+        }
+    }
+
+    fn read_stderr(&mut self, serving: &mut Serving) {
+        let Some(stderr) = &serving.stderr else { return };
+        for _ in 0..4 {
+            self.stderr_buffer.clear();
+            self.stderr_buffer.reserve(16 << 10);
+            match rustix::io::read(stderr, spare_capacity(&mut self.stderr_buffer)) {
+                Ok(0) => {
+                    serving.stderr = None;
+                    return;
+                }
+                Ok(_) => {
+                    if let Some(record) = &mut self.record {
+                        record.write(Stream::Stderr, &self.stderr_buffer);
+                    }
+                    self.shared.lock().stderr.push(&self.stderr_buffer);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => {
+                    serving.stderr = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Gives the child as much as its pipe takes.
+    fn write_stdin(&mut self, serving: &mut Serving) {
+        loop {
+            let next: Option<Bytes> = {
+                let state = self.shared.lock();
+                state.stdin.pending.front().cloned()
+            };
+            let Some(stdin) = &mut serving.stdin else { return };
+            let Some(mut bytes) = next else {
+                if self.shared.lock().stdin.close_when_written {
+                    self.close_stdin(serving, StdinError::ClosedByUs);
+                }
+                return;
+            };
+            match stdin.write(&bytes) {
+                Ok(count) => {
+                    bytes.advance(count);
+                    let mut state = self.shared.lock();
+                    state.stdin.written += count as u64;
+                    if bytes.is_empty() {
+                        state.stdin.pending.pop_front();
+                    } else if let Some(front) = state.stdin.pending.front_mut() {
+                        *front = bytes;
+                    }
+                    drop(state);
+                    self.shared.stdin.notify_waiters();
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let reason = match error.kind() {
+                        std::io::ErrorKind::BrokenPipe => StdinError::ClosedByChild,
+                        kind => StdinError::System(kind),
+                    };
+                    self.close_stdin(serving, reason);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn close_stdin(&self, serving: &mut Serving, reason: StdinError) {
+        serving.stdin = None;
+        {
+            let stdin = &mut self.shared.lock().stdin;
+            stdin.closed.get_or_insert(reason);
+            stdin.pending.clear();
+        }
+        self.shared.stdin.notify_waiters();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Wake,
+    Stdout,
+    Stderr,
+    Stdin,
+    Exit,
+}
+
+impl Serving {
+    fn new(mut child: Child, run: &RunId) -> Self {
+        let pid = child.id();
+        let nonblocking = |descriptor: OwnedFd| {
+            let _ = rustix::io::ioctl_fionbio(&descriptor, true);
+            descriptor
+        };
+        let stdin = child.stdin.take();
+        if let Some(stdin) = &stdin {
+            let _ = rustix::io::ioctl_fionbio(stdin, true);
+        }
+        Self {
+            exit_signal: exit_signal(pid),
+            stdin,
+            stdout: child.stdout.take().map(|stdout| nonblocking(stdout.into())),
+            stderr: child.stderr.take().map(|stderr| nonblocking(stderr.into())),
+            tree: ProcessTree::below(run.clone(), pid),
+            status: None,
+            identity: None,
+            identified: false,
+            child,
+        }
+    }
+
+    /// Learns who the child is. That must be before it is reaped.
+    fn identify(&mut self) {
+        if !self.identified && self.status.is_none() {
+            self.identity = identity_of(self.child.id());
+            self.identity.into_iter().for_each(|identity| self.tree.begin_with(identity));
+        }
+        self.identified = true;
+    }
+
+    /// Reaps the child if it has ended. Returns whether it has.
+    fn look_for_exit(&mut self) -> bool {
+        self.identify();
+        match self.child.try_wait() {
+            Ok(None) => return false,
+            Ok(Some(status)) => self.status = Some(status.into()),
+            Err(_) => self.status = Some(ExitStatus::Unknown),
+        }
+        true
+    }
+
+    /// Reaps the child, which was killed. One that cannot die is left to a waiter of its own.
+    fn reap(&mut self, patience: Duration) {
+        let until = Instant::now() + patience;
+        while self.status.is_none() && !self.look_for_exit() {
+            if Instant::now() >= until {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    }
+}
+
+/// Becomes readable when the process ends.
+#[cfg(target_os = "linux")]
+fn exit_signal(pid: u32) -> Option<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exit_signal(_pid: u32) -> Option<OwnedFd> {
+    None
+}
+
+/// Announces the end, also if the serving thread panics.
+struct LastWord<'a> {
+    shared: &'a Shared,
+    started: Instant,
+}
+
+impl LastWord<'_> {
+    fn say(self, exit: Exit) {
+        self.shared.lock().exit = Some(exit);
+    }
+}
+
+impl Drop for LastWord<'_> {
+    fn drop(&mut self) {
+        {
+            let mut state = self.shared.lock();
+            state.queue.closed = true;
+            state.stdin.closed.get_or_insert(StdinError::ClosedByChild);
+            let elapsed = self.started.elapsed();
+            state.exit.get_or_insert_with(|| Exit {
+                status: ExitStatus::Unknown,
+                ended_by: EndedBy::Itself,
+                output_held_open: false,
+                left_behind: Vec::new(),
+                survivors: Vec::new(),
+                elapsed,
+            });
+        }
+        self.shared.lines.notify_waiters();
+        self.shared.stdin.notify_waiters();
+        self.shared.ended.notify_waiters();
+    }
+}

@@ -1,0 +1,48 @@
+//! What a process has told so far, added to the turn's record: each process of a turn counts from zero.
+
+use super::adapter::Step;
+use nexus_core::harness::TurnLog;
+
+/// What the processes before this one used.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    model_calls: u32,
+    usd: f64,
+}
+
+impl Tally {
+    /// Another process of the turn begins to count from zero.
+    pub(crate) fn begin_process(&mut self, log: &TurnLog) {
+        self.usd = log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
+        self.model_calls = log.model_calls;
+    }
+
+    /// Takes a step's news out of it; its writes and its verdict stay.
+    pub(crate) fn absorb(&self, step: &mut Step, log: &mut TurnLog) {
+        if let Some(model) = step.model.take() {
+            log.provenance.model = Some(model);
+        }
+        if let Some(effort) = step.effort.take() {
+            log.provenance.effort = Some(effort);
+        }
+        if let Some(version) = step.version.take() {
+            log.provenance.version = Some(version);
+        }
+        if let Some(usage) = step.usage.take() {
+            log.recorder.set_usage(usage);
+        }
+        if let Some(mut cost) = step.cost.take() {
+            cost.usd.0 += self.usd;
+            log.recorder.cost = Some(cost);
+        }
+        if let Some(resume) = step.resume.take() {
+            log.resume = Some(resume);
+        }
+        if let Some(calls) = step.model_calls.take() {
+            log.model_calls = self.model_calls + calls;
+        }
+        for event in step.events.drain(..) {
+            log.event(event);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Which kind of failure the program reports.
+//!
+//! A typed word decides where there is one. For the word `other`, and for words that cover several cases, the
+//! program's own sentence decides, by its beginning: each row of the table names the recording it was read
+//! from. What matches nothing is [`ErrorKind::VendorFailure`].
+
+use std::time::{Duration, SystemTime};
+
+use nexus_core::{ErrorKind, Retry, harness::Failure};
+use serde_json::Value;
+
+use super::wire::{Problem, RateLimits};
+
+/// How long to wait where the vendor is out of capacity and names no time. Source: our own guess.
+const GUESSED_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Begins every sentence about a stream that did not end as it should.
+const DISCONNECTED: &str = "stream disconnected before completion: ";
+
+/// Beginnings of sentences, after [`DISCONNECTED`] if it is there; the first that fits decides.
+const SENTENCES: &[(&str, ErrorKind)] = &[
+    ("Incomplete response returned, reason: content_filter", ErrorKind::Refused), // fail-incomplete-filter
+    ("Incomplete response returned", ErrorKind::Incomplete), // fail-incomplete-max-tokens
+    ("Invalid prompt", ErrorKind::Refused),                  // fail-failed-invalid-prompt
+    ("You\u{2019}ve hit your usage limit", ErrorKind::UsageLimit), // fail-429-usage-limit
+    ("The usage limit has been reached", ErrorKind::UsageLimit), // fail-failed-usage-limit
+    ("Quota exceeded", ErrorKind::UsageLimit),               // fail-failed-quota
+    ("To use Codex with your ChatGPT plan", ErrorKind::Forbidden), // fail-429-not-included
+    ("Selected model is at capacity", ErrorKind::Overloaded), // fail-503-overloaded
+    ("rate limit exceeded", ErrorKind::RateLimited),         // fail-503-slow-down
+    ("Codex ran out of room", ErrorKind::ContextExceeded),   // fail-failed-context
+    ("Connection failed", ErrorKind::Transport),             // fail-conn-refused
+    ("Transport error", ErrorKind::Transport),               // fail-cut-always
+    ("stream closed before response.completed", ErrorKind::Transport), // fail-eof-no-completed
+    ("idle timeout waiting for SSE", ErrorKind::Transport),  // fail-stall
+];
+
+/// The failure that the program reports, with the limits it last heard of.
+pub(super) fn of(problem: &Problem, limits: Option<&RateLimits>) -> Failure {
+    let kind = kind(problem);
+    let retry = match kind {
+        ErrorKind::UsageLimit => limits.and_then(resets_at).map_or(Retry::Never, Retry::At),
+        ErrorKind::RateLimited => Retry::After(named_wait(&problem.message).unwrap_or(GUESSED_PATIENCE)),
+        ErrorKind::Overloaded | ErrorKind::VendorFailure => Retry::After(GUESSED_PATIENCE),
+        ErrorKind::Transport => Retry::Now,
+        _ => Retry::Never,
+    };
+    let message = body_message(&problem.message).unwrap_or_else(|| problem.message.clone());
+    let message = match &problem.additional_details {
+        Some(details) if !details.is_empty() => format!("{message} ({details})"),
+        _ => message,
+    };
+    Failure::new(kind, message).with_retry(retry)
+}
+
+/// The kind alone, as for a retry.
+pub(super) fn kind(problem: &Problem) -> ErrorKind {
+    let (word, status) = word_and_status(&problem.codex_error_info);
+    let sentence = problem.additional_details.as_deref().unwrap_or(&problem.message);
+    match word.as_str() {
+        "contextwindowexceeded" => ErrorKind::ContextExceeded,
+        "usagelimitexceeded" => by_sentence(&problem.message).unwrap_or(ErrorKind::UsageLimit),
+        "sessionbudgetexceeded" => ErrorKind::UsageLimit,
+        "ratelimitexceeded" => ErrorKind::RateLimited,
+        "serveroverloaded" | "flexunavailable" | "policycapacityunavailable" => ErrorKind::Overloaded,
+        "modelnotfound" => ErrorKind::ModelUnavailable,
+        "cyberpolicy" | "misalignmentpolicyviolation" | "inferencehookdenied" => ErrorKind::Refused,
+        "toomanydenials" => ErrorKind::ApprovalRequired,
+        "unauthorized" => ErrorKind::Unauthenticated,
+        "badrequest" => by_body(&problem.message).unwrap_or(ErrorKind::InvalidRequest),
+        "internalservererror" | "sandboxerror" | "threadrollbackfailed" => ErrorKind::VendorFailure,
+        "httpconnectionfailed" | "responsestreamconnectionfailed" | "responsetoomanyfailedattempts" => {
+            status.map_or(ErrorKind::Transport, by_status)
+        }
+        "responsestreamdisconnected" => match status {
+            Some(status) => by_status(status),
+            None => by_sentence(sentence).unwrap_or(ErrorKind::Transport),
+        },
+        _ => by_sentence(&problem.message)
+            .or_else(|| by_body(&problem.message))
+            .unwrap_or(ErrorKind::VendorFailure),
+    }
+}
+
+/// The word, without case and underscores, and the HTTP status beside it.
+fn word_and_status(info: &Value) -> (String, Option<u64>) {
+    let plain = |word: &str| word.replace('_', "").to_lowercase();
+    match info {
+        Value::String(word) => (plain(word), None),
+        Value::Object(object) => object.iter().next().map_or_else(Default::default, |(word, details)| {
+            let status = details.get("httpStatusCode").or_else(|| details.get("http_status_code"));
+            (plain(word), status.and_then(Value::as_u64))
+        }),
+        _ => Default::default(),
+    }
+}
+
+fn by_status(status: u64) -> ErrorKind {
+    match status {
+        401 => ErrorKind::Unauthenticated,
+        402 => ErrorKind::UsageLimit,
+        403 => ErrorKind::Forbidden,
+        408 => ErrorKind::Transport,
+        429 => ErrorKind::RateLimited,
+        400 | 413 | 422 => ErrorKind::InvalidRequest,
+        503 | 529 => ErrorKind::Overloaded,
+        _ => ErrorKind::VendorFailure,
+    }
+}
+
+fn by_sentence(sentence: &str) -> Option<ErrorKind> {
+    let sentence = sentence.strip_prefix(DISCONNECTED).unwrap_or(sentence);
+    SENTENCES.iter().find(|(beginning, _)| sentence.starts_with(beginning)).map(|(_, kind)| *kind)
+}
+
+/// The kind of a refusal whose sentence is the body of the server's answer, as for status 400.
+///
+/// Source: recordings fail-400 and model-unknown-400.
+fn by_body(sentence: &str) -> Option<ErrorKind> {
+    let error = body_error(sentence)?;
+    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let code = text("code");
+    Some(match code.as_str() {
+        "context_length_exceeded" => ErrorKind::ContextExceeded,
+        "model_not_found" | "model_not_supported" => ErrorKind::ModelUnavailable,
+        _ if text("message").contains("model is not supported") => ErrorKind::ModelUnavailable,
+        _ => ErrorKind::InvalidRequest,
+    })
+}
+
+fn body_error(sentence: &str) -> Option<Value> {
+    if !sentence.starts_with('{') {
+        return None;
+    }
+    let mut body: Value = serde_json::from_str(sentence).ok()?;
+    match body.get_mut("error") {
+        Some(error) if error.is_object() => Some(error.take()),
+        _ => Some(body),
+    }
+}
+
+fn body_message(sentence: &str) -> Option<String> {
+    let error = body_error(sentence)?;
+    let message = error.get("message").or_else(|| error.get("detail"))?;
+    message.as_str().map(str::to_owned)
+}
+
+/// When the limit that was reached is reset: the latest of the windows that are used up, else the one that
+/// comes first.
+fn resets_at(limits: &RateLimits) -> Option<SystemTime> {
+    let windows = || [limits.primary, limits.secondary].into_iter().flatten();
+    let used_up =
+        windows().filter(|window| window.used_percent >= 100.0).filter_map(|window| window.resets_at);
+    let seconds = used_up.max().or_else(|| windows().filter_map(|window| window.resets_at).min())?;
+    unix_time(seconds)
+}
+
+/// A time in Unix seconds, if the system can hold it.
+pub(super) fn unix_time(seconds: i64) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(seconds).ok()?))
+}
+
+/// The wait that a sentence names, as in "Please try again in 1.8s". Source: recording
+/// fail-failed-rate-limit.
+fn named_wait(sentence: &str) -> Option<Duration> {
+    let (_, rest) = sentence.split_once("try again in ")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = rest.split_at_checked(end)?;
+    let number: f64 = number.parse().ok()?;
+    let unit = unit.trim_start();
+    let seconds = if unit.starts_with("ms") {
+        number / 1000.0
+    } else if unit.starts_with('s') {
+        number
+    } else if unit.starts_with('m') {
+        number * 60.0
+    } else {
+        return None;
+    };
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::codex::cli::wire::RateWindow;
+
+    fn problem(message: &str, info: Value) -> Problem {
+        Problem { message: message.into(), codex_error_info: info, additional_details: None }
+    }
+
+    #[test]
+    fn the_word_decides_in_either_spelling() {
+        for info in [json!("contextWindowExceeded"), json!("context_window_exceeded")] {
+            assert_eq!(kind(&problem("", info)), ErrorKind::ContextExceeded);
+        }
+        let camel = json!({ "httpConnectionFailed": { "httpStatusCode": 403 } });
+        let snake = json!({ "http_connection_failed": { "http_status_code": 403 } });
+        for info in [camel, snake] {
+            assert_eq!(kind(&problem("", info)), ErrorKind::Forbidden);
+        }
+    }
+
+    #[test]
+    fn a_sentence_that_nobody_knows_is_a_vendor_failure() {
+        assert_eq!(kind(&problem("A new sentence.", json!("other"))), ErrorKind::VendorFailure);
+        assert_eq!(kind(&problem("A new sentence.", json!("aNewWord"))), ErrorKind::VendorFailure);
+    }
+
+    #[test]
+    fn a_used_up_window_says_when_to_come_back() {
+        let window = |used_percent, resets_at| {
+            Some(RateWindow { used_percent, resets_at: Some(resets_at), ..RateWindow::default() })
+        };
+        let limits =
+            RateLimits { primary: window(100.0, 50), secondary: window(60.0, 900), ..RateLimits::default() };
+        let failure = of(&problem("", json!("usageLimitExceeded")), Some(&limits));
+        assert_eq!(failure.retry, Retry::At(unix_time(50).unwrap()));
+    }
+
+    #[test]
+    fn a_named_wait_is_kept() {
+        assert_eq!(named_wait("Please try again in 1.8s. Visit"), Some(Duration::from_millis(1800)));
+        assert_eq!(named_wait("try again in 250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(named_wait("try again in 9e999s"), None);
+        assert_eq!(named_wait("try again later"), None);
+    }
+}

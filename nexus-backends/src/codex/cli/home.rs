@@ -1,0 +1,235 @@
+//! The program's private home for one run: folders, configuration, and the environment that leads there.
+//!
+//! `HOME` of the program itself is always private, so that no skill, plugin or rule of the user's is found; at
+//! the levels that run commands, those commands see the user's own.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use nexus_core::{ToolAccess, TurnRequest};
+use serde_json::{Map, Value, json};
+
+use super::mcp_config;
+use super::sandbox::Fence;
+use crate::cli::caller_tools;
+use crate::cli::caller_tools::CallerTools;
+use crate::cli::environment::{Environment, EnvironmentError, NetworkSettings};
+use crate::cli::settings::{Billing, Settings};
+
+/// The variable that carries the token. No command of the agent's sees it.
+pub(super) const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";
+
+/// The vendor's endpoint for subscriptions. Source: the built-in provider of codex 0.169.0.
+const PLAN_URL: &str = "https://chatgpt.com/backend-api/codex";
+
+/// The vendor's endpoint for API keys.
+const METERED_URL: &str = "https://api.openai.com/v1";
+
+/// How often the program repeats a request, and a stream that broke off. Source: our own choice; its defaults
+/// are 4 and 5, which make 30 requests of one that is refused with 500.
+const RETRIES: u32 = 2;
+
+/// How long a stream may be silent before the program tries again, in milliseconds. Source: its own default.
+const STREAM_IDLE_MILLISECONDS: u64 = 300_000;
+
+/// Folders of a run's home.
+#[derive(Debug)]
+pub(super) struct Folders {
+    root: PathBuf,
+}
+
+impl Folders {
+    /// The folders below `root`.
+    pub(super) fn below(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// `CODEX_HOME`.
+    pub(super) fn codex(&self) -> PathBuf {
+        self.root.join("codex")
+    }
+
+    /// `HOME` of the program.
+    pub(super) fn user(&self) -> PathBuf {
+        self.root.join("user")
+    }
+
+    /// `TMPDIR`. The program makes the helpers of its sandbox in `CODEX_HOME`, and refuses to if that lies
+    /// in the folder for temporary files; without them every fenced command fails. So it gets such a folder
+    /// of its own, beside it.
+    pub(super) fn temporary(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+
+    /// The edited list of models.
+    pub(super) fn models(&self) -> PathBuf {
+        self.codex().join("models.json")
+    }
+}
+
+/// Where the records of conversations are, in a run's home.
+pub(super) fn sessions(root: &Path) -> PathBuf {
+    Folders::below(root).codex().join("sessions")
+}
+
+/// Who is asked, and on whose account.
+#[derive(Debug)]
+pub(super) struct Provider<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) account: Option<&'a str>,
+    pub(super) version: Option<&'a str>,
+}
+
+impl Provider<'_> {
+    fn table(&self) -> Value {
+        let billing = self.settings.billing.unwrap_or(Billing::Plan);
+        let own_url = self.settings.base_url.as_deref();
+        let url = own_url.unwrap_or(match billing {
+            Billing::Plan => PLAN_URL,
+            Billing::Metered => METERED_URL,
+        });
+        let mut headers = Map::new();
+        if let (Billing::Plan, Some(account)) = (billing, self.account) {
+            headers.insert("ChatGPT-Account-Id".into(), json!(account));
+        }
+        if let (None, Some(version)) = (own_url, self.version) {
+            headers.insert("version".into(), json!(version));
+        }
+        json!({
+            // Under this name the program talks to the vendor's endpoint as its built-in provider does.
+            "name": if own_url.is_none() { "OpenAI" } else { "nexus" },
+            "base_url": url,
+            "wire_api": "responses",
+            "env_key": TOKEN_VARIABLE,
+            "supports_websockets": false,
+            "request_max_retries": RETRIES,
+            "stream_max_retries": RETRIES,
+            "stream_idle_timeout_ms": STREAM_IDLE_MILLISECONDS,
+            "http_headers": headers,
+        })
+    }
+}
+
+/// The configuration of one run, as TOML.
+///
+/// # Errors
+///
+/// If it cannot be written as TOML, which no value of ours causes.
+pub(super) fn configuration(
+    request: &TurnRequest,
+    fence: &Fence,
+    tools: Option<&CallerTools>,
+    provider: &Provider<'_>,
+    folders: &Folders,
+    host_home: Option<&str>,
+) -> Result<String, toml::ser::Error> {
+    let mut config = json!({
+        "model_provider": "nexus",
+        "model_reasoning_summary": "auto",
+        "check_for_update_on_startup": false,
+        "analytics": { "enabled": false },
+        "features": {
+            "apps": false,
+            "hooks": false,
+            "memories": false,
+            "plugins": false,
+            "unbounded_connection_retries": false,
+        },
+        "skills": { "bundled": { "enabled": false } },
+        "shell_environment_policy": {
+            "inherit": "all",
+            "ignore_default_excludes": true,
+            "exclude": [TOKEN_VARIABLE, caller_tools::TOKEN_VARIABLE, "CODEX_HOME"],
+        },
+        "model_providers": { "nexus": provider.table() },
+    });
+    if let Some(home) = host_home {
+        config["shell_environment_policy"]["set"] = json!({ "HOME": home });
+    }
+    if request.tool_access == ToolAccess::ScopedOnly {
+        merge(&mut config, without_own_tools(folders));
+    }
+    merge(&mut config, fence.configuration());
+    if let Some(tools) = tools {
+        merge(&mut config, mcp_config::configuration(tools));
+    }
+    toml::to_string(&config)
+}
+
+/// Everything that leaves a tool of the program's own out, or an instruction about them. The rest is in the model's
+/// entry.
+fn without_own_tools(folders: &Folders) -> Value {
+    json!({
+        "model_catalog_json": folders.models(),
+        "web_search": "disabled",
+        "project_doc_max_bytes": 0,
+        "include_environment_context": false,
+        "include_permissions_instructions": false,
+        "include_collaboration_mode_instructions": false,
+        "agents": { "enabled": false },
+        "skills": { "include_instructions": false },
+        "tools": {
+            "experimental_request_user_input": { "enabled": false },
+            "update_plan": { "enabled": false },
+        },
+        "features": {
+            "goals": false,
+            "image_generation": false,
+            "shell_tool": false,
+            "skill_search": false,
+            "tool_suggest": false,
+            "unified_exec": false,
+            "view_image": false,
+        },
+    })
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+pub(super) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The environment of the program, but for the token.
+///
+/// # Errors
+///
+/// If a variable that the request names cannot be passed on.
+pub(super) fn environment(
+    host: &BTreeMap<String, String>,
+    settings: &Settings,
+    request: Option<&TurnRequest>,
+    folders: &Folders,
+) -> Result<Environment, EnvironmentError> {
+    let host = host.iter().map(|(name, value)| (name.into(), value.into()));
+    let network = match settings.network.inherit_proxy {
+        true => NetworkSettings::Pass,
+        false => NetworkSettings::Hide,
+    };
+    let mut builder = Environment::from_host(host).network(network);
+    if let Some(request) = request {
+        if request.tool_access != ToolAccess::ScopedOnly {
+            builder = builder.pass(["USER", "LOGNAME", "SHELL"]);
+        }
+        builder = builder.pass(&request.environment);
+    }
+    builder = builder
+        .with("HOME", folders.user())
+        .with("CODEX_HOME", folders.codex())
+        .with("TMPDIR", folders.temporary());
+    if let Some(file) = &settings.network.ca_file {
+        builder = builder.with("CODEX_CA_CERTIFICATE", file);
+    }
+    builder.build()
+}

@@ -1,0 +1,190 @@
+//! The caller's tools, as the program is told about them and as it names them.
+//!
+//! They are a server in its configuration, reached over loopback. It must be there before a conversation opens, its
+//! tools stand in the model's list whatever the model, and no call of them waits for an approval that nobody could
+//! give. Source: what codex 0.169.0 offers a loopback model with each of these keys.
+
+use nexus_core::{ErrorKind, ToolCallStatus, harness::Failure};
+use serde_json::{Map, Value, json};
+
+use super::wire::{ConfigRead, RpcError, ServerList, ServerStatus};
+use crate::cli::caller_tools;
+use crate::cli::caller_tools::{CallerTools, SERVER};
+
+/// The namespace of the tools, in the model's words.
+pub(super) const NAMESPACE: &str = "mcp__nexus";
+
+/// How long the program may take to connect, in seconds. Source: our own bound; on an idle machine it takes 0.1.
+const CONNECT_SECONDS: u64 = 60;
+
+/// How long a call may take, in seconds. Source: our own bound, a month: the turn's limits end a call, not the
+/// program, whose default is 60.
+const CALL_SECONDS: u64 = 30 * 24 * 3600;
+
+/// The longest result that reaches the model whole, in the program's tokens of four bytes: 1 MiB. Source: our own
+/// bound; by default it cuts the middle out of anything beyond 10,000 tokens, or 2,500 for a model that it does not
+/// list. It holds for its own commands too where their model is not listed, which so get 10,000.
+const RESULT_TOKENS: u64 = 1 << 18;
+
+/// The longest name that a model is shown as it is: of a longer one it sees the beginning and a hash. Source: observed
+/// with codex 0.169.0, which allows 128 characters with the namespace.
+const MAX_NAME_CHARS: usize = 128 - NAMESPACE.len() - "__".len();
+
+/// What the program begins its refusal of a call with that it has no tool for: a function, or a tool of free text.
+const UNSUPPORTED: [&str; 2] = ["unsupported call: ", "unsupported custom tool call: "];
+
+/// What the configuration says about them.
+pub(super) fn configuration(tools: &CallerTools) -> Value {
+    let names: Vec<_> = tools.definitions().iter().map(|tool| tool.name.as_str()).collect();
+    json!({
+        "tool_output_token_limit": RESULT_TOKENS,
+        "mcp_servers": {
+            SERVER: {
+                "url": tools.url(),
+                "bearer_token_env_var": caller_tools::TOKEN_VARIABLE,
+                "required": true,
+                "startup_timeout_sec": CONNECT_SECONDS,
+                "tool_timeout_sec": CALL_SECONDS,
+                "enabled_tools": names,
+                "default_tools_approval_mode": "approve",
+                // Else a model finds them only by searching, or only from within a script.
+                "omit_tools_from": ["deferred", "code_mode"],
+                "supports_parallel_tool_calls": true,
+            },
+        },
+    })
+}
+
+/// What the caller should know about names: which of them the model does not see as they are.
+pub(super) fn renamed(tools: &CallerTools) -> Option<String> {
+    let names = || tools.definitions().iter().map(|tool| tool.name.as_str());
+    let is_shared = |name: &str| names().filter(|other| plain(other) == plain(name)).count() > 1;
+    let is_renamed =
+        |name: &&str| plain(name) != **name || name.chars().count() > MAX_NAME_CHARS || is_shared(name);
+    let renamed: Vec<_> = names().filter(is_renamed).map(|name| format!("{name:?}")).collect();
+    (!renamed.is_empty()).then(|| {
+        let renamed = renamed.join(", ");
+        format!(
+            "codex shows the model other names for {renamed}: it takes letters, digits and '_', {MAX_NAME_CHARS} at most"
+        )
+    })
+}
+
+/// A name as the model sees it, if it is neither too long nor anybody else's.
+fn plain(name: &str) -> String {
+    name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
+}
+
+/// What a conversation is opened with so that no server starts but the caller's: every other one that `read` names is
+/// switched off. `None` if there is none.
+pub(super) fn switched_off(tools: Option<&CallerTools>, read: Result<Value, RpcError>) -> Option<Value> {
+    // What cannot be read is not switched off, and then found connected.
+    let read = read.ok().and_then(|read| serde_json::from_value::<ConfigRead>(read).ok()).unwrap_or_default();
+    let names = read.config.mcp_servers.into_keys().filter(|name| !is_callers(tools, name));
+    let off: Map<_, _> = names.map(|name| (name, json!({ "enabled": false }))).collect();
+    (!off.is_empty()).then(|| json!({ "mcp_servers": off }))
+}
+
+/// Why the turn cannot begin, by what the program says it has connected; `None` if every tool of the caller's is there,
+/// and no other server.
+pub(super) fn unready(tools: Option<&CallerTools>, listed: Result<Value, RpcError>) -> Option<Failure> {
+    let unknown = |reason: &str| match tools {
+        Some(tools) => unavailable(tools, |_| false, reason),
+        None => {
+            let reason =
+                format!("codex does not say what servers it has connected: {reason}; nothing was sent");
+            Failure::new(ErrorKind::Unsupported, reason)
+        }
+    };
+    let listed = match listed.map(serde_json::from_value::<ServerList>) {
+        Ok(Ok(listed)) if listed.next_cursor.is_none() => listed.data,
+        Ok(Ok(_)) => return Some(unknown("its list of servers goes on")),
+        Ok(Err(error)) => return Some(unknown("its list of servers cannot be read").with_source(error)),
+        Err(error) => return Some(unknown(&error.message)),
+    };
+    let foreign: Vec<_> = listed.iter().filter(|server| is_foreign(tools, server)).collect();
+    if !foreign.is_empty() {
+        let names: Vec<_> = foreign.iter().map(|server| format!("{:?}", server.name)).collect();
+        let reason = format!(
+            "codex has servers of tools that are not the caller's: {}; nothing was sent. Take them out of the machine's \
+             configuration, such as /etc/codex/config.toml, or out of .codex/config.toml in the working directory",
+            names.join(", ")
+        );
+        return Some(Failure::new(ErrorKind::Unsupported, reason));
+    }
+    let tools = tools?;
+    let server = listed.iter().find(|server| server.name == SERVER);
+    let is_connected = |name: &str| server.is_some_and(|server| server.tools.contains_key(name));
+    if tools.missing(is_connected).is_empty() {
+        return None;
+    }
+    let state = match server {
+        Some(server) => {
+            server.tools_error.as_deref().or(server.runtime_status.as_deref()).unwrap_or("connected")
+        }
+        None => "unknown to it",
+    };
+    Some(unavailable(tools, is_connected, &format!("the server is {state}")))
+}
+
+fn is_callers(tools: Option<&CallerTools>, server: &str) -> bool {
+    tools.is_some() && server == SERVER
+}
+
+/// Whether a server is neither the caller's nor switched off.
+fn is_foreign(tools: Option<&CallerTools>, server: &ServerStatus) -> bool {
+    let is_off = server.runtime_status.as_deref() == Some("disabled") && server.tools.is_empty();
+    !is_off && !is_callers(tools, &server.name)
+}
+
+/// The failure of a conversation that did not open because the tools are not there; `None` if that is not why.
+pub(super) fn not_connected(tools: &CallerTools, refusal: &RpcError) -> Option<Failure> {
+    // Source: observed with codex 0.169.0, with a server that refuses the connection, the token or the handshake.
+    let is_why = refusal.message.contains("required MCP servers failed to initialize");
+    is_why.then(|| unavailable(tools, |_| false, &refusal.message))
+}
+
+fn unavailable(tools: &CallerTools, is_connected: impl Fn(&str) -> bool, reason: &str) -> Failure {
+    let missing = tools.missing(is_connected).join(", ");
+    Failure::new(ErrorKind::ToolsUnavailable, format!("codex has not connected {missing}: {reason}"))
+}
+
+/// Whether `name` is one of the caller's.
+pub(super) fn has(tools: &CallerTools, name: &str) -> bool {
+    tools.definitions().iter().any(|tool| tool.name == name)
+}
+
+/// The program's own helpers for resources. It adds them wherever there is a server, and nothing takes them away; all
+/// they reach is that server, and the caller's has no resources.
+const HELPERS: [&str; 3] = ["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"];
+
+/// Whether a call by this name is one of such a helper's.
+pub(super) fn is_helper(name: &str) -> bool {
+    HELPERS.contains(&name)
+}
+
+/// Whether the program reports, under a server's name, a helper of its own: under that of the server that was asked, or
+/// under the program's own name where none was.
+pub(super) fn is_call_of_helper(server: &str, name: &str) -> bool {
+    matches!(server, "codex" | SERVER) && is_helper(name)
+}
+
+/// Why the turn cannot be: tools of the caller's whose calls could not be told from those of the helpers.
+pub(super) fn taken_names(tools: &CallerTools) -> Option<Failure> {
+    let names = tools.definitions().iter().map(|tool| tool.name.as_str()).filter(|name| is_helper(name));
+    let names: Vec<_> = names.map(|name| format!("{name:?}")).collect();
+    let reason = || {
+        format!("codex has tools of its own by the names {}; rename those of the caller's", names.join(", "))
+    };
+    (!names.is_empty()).then(|| Failure::new(ErrorKind::Unsupported, reason()))
+}
+
+/// What became of a call that the program did not pass on, by what it told the model.
+pub(super) fn refusal(output: &str) -> ToolCallStatus {
+    if is_unsupported(output) { ToolCallStatus::Denied } else { ToolCallStatus::Failed }
+}
+
+/// Whether the program told the model that it has no such tool.
+pub(super) fn is_unsupported(output: &str) -> bool {
+    UNSUPPORTED.iter().any(|words| output.starts_with(words))
+}

@@ -1,0 +1,356 @@
+//! `codex-cli`: OpenAI's Codex CLI, driven through `codex app-server`.
+//!
+//! | room | holds |
+//! | --- | --- |
+//! | `args` | the arguments, and the requests on standard input |
+//! | `home` | the private home of a run: configuration and environment |
+//! | `capabilities` | what the program can do, and who keeps it inside |
+//! | `fence` | the program's sandbox at each access level |
+//! | `program`, `catalog` | where the program is, its version, its models |
+//! | `wire` | what the program writes, in its words |
+//! | `door` | the caller's tools: as the program is told about them, and as it names them |
+//! | `translate` | the exchange, line by line: `messages`, `items`, `tally`, `limits` and `failure` each read a part |
+//! | `record`, `session` | the program's own record of a conversation: read at the end, kept for later |
+//!
+//! The token reaches the program in its environment alone, by a provider entry of our own; there is no
+//! `auth.json`, and nothing that could refresh a token. It cannot be used up or lost by a run.
+//!
+//! The caller's tools are a server in the program's configuration, on loopback. A conversation does not open without
+//! it, and the prompt is not sent before the program has listed every tool of the scope. Its token is in the
+//! environment alone as well, and is passed on to no command; one that in `Unrestricted` looks into the environment of
+//! the program finds it, and comes to the same gate with it. Whatever the model, the tools stand in its list by their
+//! names in the namespace `mcp__nexus`, where each letter that is no ASCII letter, digit or `_` becomes `_`, and of two
+//! names that so become one each gets a hash; what is renamed is told by a warning. A result begins with how long the
+//! call took, in the program's words; one of up to 1 MiB is not cut, but what outgrows the model's window the program
+//! has summed up first, with a warning. A call may take as long as the turn. A sub-agent of the program's has the same
+//! tools.
+//!
+//! In `ScopedOnly` nothing else is offered, but for three helpers that the program adds wherever there is a server:
+//! `list_mcp_resources`, `list_mcp_resource_templates` and `read_mcp_resource`. They reach that server alone, which has
+//! no resources; a tool of the caller's may not bear one of these names, since its calls could not be told from theirs.
+//! What the model calls all the same the program refuses by itself, so that it reaches nobody: it says
+//! `unsupported call: exec_command`, `unsupported custom tool call: apply_patch`, and of a tool of the caller's that is
+//! out of scope `unsupported call: mcp__nexusNAME`.
+//!
+//! Whatever the home holds, the program also reads what whoever administers the machine wrote (`/etc/codex`), and of a
+//! trusted working directory `.codex/config.toml`. Servers of tools that these name are switched off when the
+//! conversation opens, at every level; one that is there all the same ends the turn before the prompt is sent, and is
+//! named. Nothing else of such a configuration is undone: an administrator may, for one, send what the program says to a
+//! provider of their own by the name of ours, have a program notified of the turn's end, or require a narrower fence,
+//! which the turn ends at.
+//!
+//! The program's own sandbox, as the levels ask for it, fences writing and the network, not reading. Logins of Nexus's
+//! own that lie in files (`$NEXUS_HOME/auth`) when the turn begins are denied to commands, patches and pictures in
+//! `ReadOnly` and `WorkspaceWrite`, by a permission profile that is the same sandbox but for that folder. There is no
+//! such fence in `Unrestricted`; and a command that may write where the folder lies can move a folder above it, which a
+//! later command reads. A keyring keeps them from that folder.
+
+mod args;
+mod capabilities;
+mod conversation;
+mod failure;
+mod home;
+mod mcp_config;
+mod messages;
+mod models;
+mod rate_limits;
+mod sandbox;
+mod session_log;
+#[cfg(test)]
+mod tests;
+mod tool_calls;
+mod translate;
+mod usage;
+mod version;
+mod wire;
+
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AppliedEffort, Availability, BackendId, BackendKind, BuildContext, Capabilities, ErrorKind,
+    ExecutionBackend, Secret, SessionMode, SettingsError, ToolAccess, VendorId, harness::Failure,
+};
+use serde_json::{Map, Value};
+
+use self::conversation::{KeptSession, SessionKeeper};
+use self::home::{Folders, Provider, TOKEN_VARIABLE};
+use self::models::Catalog;
+use self::sandbox::Fence;
+use self::translate::{AppServer, EffortChoice, Setting};
+use crate::auth::{Lease, Term};
+use crate::cli::adapter::{Attempt, Cli, Prepared, TurnPlan};
+use crate::cli::backend::DelegatedBackend;
+use crate::cli::caller_tools;
+use crate::cli::environment::Environment;
+use crate::cli::executable::{Executable, ExecutableError};
+use crate::cli::lent::Lent;
+use crate::cli::private_home::RunHome;
+use crate::cli::provider::Lender;
+use crate::cli::settings::{Billing, Settings};
+use crate::cli::spawn::{Invocation, StdinMode};
+use crate::cli::startup::Queue;
+use crate::own_login::OwnLogin;
+use crate::redact::redactor;
+
+/// The kind `codex-cli`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CodexCli;
+
+impl BackendKind for CodexCli {
+    fn name(&self) -> &str {
+        "codex-cli"
+    }
+
+    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+        VendorId::from("openai")
+    }
+
+    fn settings_schema(&self) -> Value {
+        Settings::schema()
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let settings = Settings::read(settings, context)?;
+        let cli = Codex {
+            lender: Lender::of(&settings, OwnLogin::Codex, context)?,
+            environment: HostEnvironment(context.environment.clone()),
+            settings: settings.clone(),
+        };
+        Ok(Arc::new(DelegatedBackend::new(id, cli, &settings, context)))
+    }
+}
+
+/// The program, as configured.
+#[derive(Debug)]
+struct Codex {
+    settings: Settings,
+    lender: Lender,
+    environment: HostEnvironment,
+}
+
+/// The host's environment. `Debug` shows how large it is.
+#[derive(Clone)]
+struct HostEnvironment(BTreeMap<String, String>);
+
+impl std::fmt::Debug for HostEnvironment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} variables", self.0.len())
+    }
+}
+
+impl Codex {
+    fn executable(&self) -> Result<Executable, ExecutableError> {
+        let search_path = self.environment.0.get("PATH").map(String::as_str);
+        version::find(self.settings.executable.as_deref(), search_path)
+    }
+
+    /// The environment of a program that is only asked about itself.
+    fn bare_environment(&self, folders: &Folders) -> Result<Environment, Failure> {
+        home::environment(&self.environment.0, &self.settings, None, folders).map_err(invalid)
+    }
+
+    /// Borrows the credential, and holds it against who is to be billed.
+    async fn borrow(&self, term: Term) -> Result<Lease, Failure> {
+        let lease = self.lender.lend(term).await?;
+        match mismatch(self.settings.billing, &lease.credential().token) {
+            Some(reason) => Err(Failure::new(ErrorKind::BillingMismatch, reason)),
+            None => Ok(lease),
+        }
+    }
+
+    /// The effort that the model takes, where the program knows the model.
+    fn effort(plan: &TurnPlan, catalog: Option<&Catalog>) -> EffortChoice {
+        let Some(effort) = plan.effort else { return EffortChoice::default() };
+        let entry = catalog.and_then(|catalog| match &plan.request.model {
+            Some(model) => catalog.entry(model.as_str()),
+            None => catalog.default_entry(),
+        });
+        let fitting = entry.and_then(|entry| effort.applied.clamp_to(&entry.efforts()));
+        let applied = fitting.map_or(effort.applied, |fitting| fitting.applied);
+        let warning = (applied != effort.applied)
+            .then(|| format!("the model does not take effort {}; {applied} is used", effort.applied));
+        EffortChoice { effort: Some(AppliedEffort { requested: effort.requested, applied }), warning }
+    }
+
+    /// Writes the home of a run.
+    fn write_home(
+        &self,
+        plan: &TurnPlan,
+        fence: &Fence,
+        home: &RunHome,
+        provider: &Provider<'_>,
+        catalog: Option<&Catalog>,
+    ) -> Result<(), Failure> {
+        let request = &*plan.request;
+        let folders = Folders::below(home.path());
+        if request.tool_access == ToolAccess::ScopedOnly {
+            let entry = catalog.and_then(|catalog| match &request.model {
+                Some(model) => catalog.entry(model.as_str()).or_else(|| catalog.default_entry()),
+                None => catalog.default_entry(),
+            });
+            let Some(entry) = entry else {
+                let reason = "codex does not list its models, so its tools cannot be left out";
+                return Err(Failure::new(ErrorKind::Unsupported, reason));
+            };
+            home.write("codex/models.json", entry.list_without_own_tools().to_string())
+                .map_err(unwritable)?;
+        }
+        let host_home = match request.tool_access {
+            ToolAccess::ScopedOnly => None,
+            _ => self.environment.0.get("HOME").map(String::as_str).filter(|home| !home.is_empty()),
+        };
+        let configuration =
+            home::configuration(request, fence, plan.tools.as_ref(), provider, &folders, host_home)
+                .map_err(invalid)?;
+        home.write("codex/config.toml", configuration).map_err(unwritable)?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Cli for Codex {
+    type Conversation = AppServer;
+
+    fn capabilities(&self) -> Capabilities {
+        capabilities::capabilities()
+    }
+
+    async fn probe(&self) -> Availability {
+        let executable = match self.executable() {
+            Ok(executable) => executable,
+            Err(error) => return version::unavailable(error),
+        };
+        // Telling its version, the program reads and writes nothing.
+        let Ok(environment) = self.bare_environment(&Folders::below(Path::new("/nonexistent"))) else {
+            return Availability::Unusable { reason: "the host's environment cannot be passed on".into() };
+        };
+        let version = match version::version(&executable, &environment).await {
+            Ok(version) => version,
+            Err(failure) => return Availability::Unusable { reason: failure.message.unwrap_or_default() },
+        };
+        if let Some(refusal) = self.lender.refusal().await {
+            return refusal;
+        }
+        let notes = version::version_warning(&version).into_iter().collect();
+        Availability::Ready { version: Some(version), notes }
+    }
+
+    async fn prepare(&self, plan: &TurnPlan, attempt: Attempt) -> Result<Prepared<AppServer>, Failure> {
+        let request = &*plan.request;
+        if let Some(failure) = plan.tools.as_ref().and_then(mcp_config::taken_names) {
+            return Err(failure);
+        }
+        let executable = self.executable().map_err(version::not_installed)?;
+        let home = plan.ledger.home().map_err(unwritable)?;
+        let folders = Folders::below(home.path());
+        for folder in ["codex", "user", "tmp"] {
+            home.folder(folder).map_err(unwritable)?;
+        }
+        let bare = self.bare_environment(&folders)?;
+        let version = version::version(&executable, &bare).await?;
+        // The program takes whatever is in its environment to the end, and asks for nothing else.
+        let term = Term { run: plan.lifetime(), margin: Duration::ZERO };
+        let lease = self.borrow(term).await?;
+        let renamed = plan.tools.as_ref().and_then(mcp_config::renamed);
+        let warnings = version::version_warning(&version)
+            .into_iter()
+            .chain(lease.shortfall(term))
+            .chain(renamed)
+            .collect();
+
+        let keeper = match &request.session {
+            SessionMode::Ephemeral => None,
+            _ => Some(SessionKeeper::new(&plan.nexus_home)),
+        };
+        let resumed = match (&attempt, &keeper) {
+            (Attempt::First, Some(keeper)) => restore(request.session.handle(), keeper, home.path())?,
+            _ => None,
+        };
+        let needs_catalog = request.tool_access == ToolAccess::ScopedOnly || plan.effort.is_some();
+        let catalog = match needs_catalog {
+            true => Catalog::of(&executable, &bare).await,
+            false => None,
+        };
+        let effort = Self::effort(plan, catalog.as_deref());
+        let fence = Fence::new(request, plan.login_folders())?;
+        let script = args::script(plan, &fence, resumed.as_ref(), effort.effort)?;
+        let account = lease.credential().account.as_deref();
+        let provider = Provider { settings: &self.settings, account, version: Some(&version) };
+        self.write_home(plan, &fence, &home, &provider, catalog.as_deref())?;
+
+        let mut environment = home::environment(&self.environment.0, &self.settings, Some(request), &folders)
+            .map_err(invalid)?;
+        let redactor = redactor([lease.credential().token.expose()]);
+        environment.set(TOKEN_VARIABLE, lease.credential().token.expose()).map_err(invalid)?;
+        if let Some(tools) = &plan.tools {
+            redactor.learn(tools.token().expose());
+            environment.set(caller_tools::TOKEN_VARIABLE, tools.token().expose()).map_err(invalid)?;
+            environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
+        }
+        let invocation = Invocation::new(executable, &plan.working_directory)
+            .arguments(args::ARGUMENTS)
+            .environment(environment)
+            .stdin(StdinMode::Open)
+            .display_only(translate::is_display_only);
+        let setting = Setting {
+            backend: plan.backend.clone(),
+            access: request.tool_access,
+            tools: plan.tools.clone(),
+            effort,
+            keeper,
+        };
+        Ok(Prepared {
+            invocation,
+            conversation: AppServer::new(setting, script),
+            home: Some(home),
+            redactor,
+            lent: Lent::Lease(lease),
+            queue: Queue::none(),
+            warnings,
+            version: Some(version),
+        })
+    }
+}
+
+/// Puts the conversation to resume into the home, if there is one to resume.
+fn restore(
+    handle: Option<&nexus_core::ResumeHandle>,
+    keeper: &SessionKeeper,
+    home: &Path,
+) -> Result<Option<KeptSession>, Failure> {
+    let Some(handle) = handle else { return Ok(None) };
+    let lost = |reason: &str| Failure::new(ErrorKind::SessionLost, reason);
+    let session = KeptSession::from_handle(handle).ok_or_else(|| lost("the handle names no conversation"))?;
+    match session.restore(keeper, &home::sessions(home)) {
+        Ok(()) => Ok(Some(session)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(lost("its record is gone")),
+        Err(error) => Err(lost("its record cannot be read").with_source(error)),
+    }
+}
+
+/// Why a token is not one that would be billed as configured; `None` where its shape does not tell.
+fn mismatch(billing: Option<Billing>, token: &Secret) -> Option<String> {
+    let is_key = token.expose().starts_with("sk-");
+    let is_access_token = token.expose().starts_with("eyJ");
+    let billing = billing.unwrap_or(Billing::Plan);
+    let found = match billing {
+        Billing::Plan if is_key => "an API key, which is metered",
+        Billing::Metered if is_access_token => "a subscription's token",
+        _ => return None,
+    };
+    Some(format!("billing is {:?}, and the credential is {found}", billing.as_str()))
+}
+
+fn unwritable(error: std::io::Error) -> Failure {
+    Failure::new(ErrorKind::InvalidRequest, "the run's home cannot be written").with_source(error)
+}
+
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::of(ErrorKind::InvalidRequest, &error)
+}

@@ -1,0 +1,217 @@
+//! The record that the program keeps of a conversation: a file of lines in its home.
+//!
+//! It tells what the live protocol leaves out. Calls that the program refused, and commands that the fence
+//! ended at once, have no item (source: recordings unknown-tool, escalation, sandbox-denied-write); and if the
+//! program dies after the turn has ended but before it said so, the end is still here.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs::File,
+    io::{BufRead as _, BufReader, Read as _},
+    path::{Path, PathBuf},
+};
+
+use nexus_core::{
+    CallId, Effects, ToolCallStatus, ToolContent, TurnEvent,
+    turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::mcp_config;
+use super::tool_calls::harness_effects;
+use super::translate::Setting;
+use super::wire::Problem;
+
+/// Longest line of the record that is read, in bytes; a longer one is passed over.
+const MAX_LINE_BYTES: u64 = 64 << 20;
+
+/// Deepest folder below `sessions`: year, month, day.
+const MAX_DEPTH: usize = 4;
+
+/// What the program tells the model about a call that policy did not let through; each row names its
+/// recording.
+const DENIALS: &[&str] = &[
+    "approval policy is Never",                        // escalation
+    "patch rejected: writing is blocked by read-only", // apply-patch-readonly
+];
+
+/// What the record says about the turns of one process.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    /// Calls and their outputs, in order.
+    calls: Vec<RecordedCall>,
+    /// How the last turn ended, if it did.
+    pub(super) end: Option<RecordedEnd>,
+}
+
+/// How a turn ended, by the record.
+#[derive(Debug)]
+pub(super) enum RecordedEnd {
+    /// With an answer, or with none.
+    Complete {
+        /// The answer.
+        answer: Option<String>,
+    },
+    /// With an error.
+    Failed(Problem),
+}
+
+#[derive(Debug)]
+struct RecordedCall {
+    id: String,
+    /// Whose tool it is, where the model knows it under a server's name.
+    namespace: Option<String>,
+    name: String,
+    arguments: Value,
+    output: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    payload: Value,
+}
+
+impl Record {
+    /// Reads what the file says about `turns`. What cannot be read is passed over: the file may end anywhere.
+    pub(super) fn read(path: &Path, turns: &BTreeSet<String>) -> Self {
+        let mut record = Self::default();
+        let Ok(file) = File::open(path) else { return record };
+        let mut reader = BufReader::new(file);
+        let mut is_ours = false;
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            match reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes) {
+                Ok(0) | Err(_) => return record,
+                Ok(_) => {}
+            }
+            let Ok(line) = serde_json::from_slice::<Line>(&bytes) else { continue };
+            let word = line.payload.get("type").and_then(Value::as_str).unwrap_or_default();
+            match (line.kind.as_str(), word) {
+                ("event_msg", "task_started") => {
+                    is_ours = text(&line.payload, "turn_id").is_some_and(|turn| turns.contains(&turn));
+                }
+                ("event_msg", "task_complete") if is_ours => {
+                    is_ours = false;
+                    record.end = Some(end(&line.payload));
+                }
+                ("response_item", _) if is_ours => record.item(word, &line.payload),
+                _ => {}
+            }
+        }
+    }
+
+    fn item(&mut self, word: &str, item: &Value) {
+        let Some(id) = text(item, "call_id") else { return };
+        match word {
+            "function_call" | "custom_tool_call" => {
+                let arguments = text(item, "arguments").or_else(|| text(item, "input")).unwrap_or_default();
+                let arguments = serde_json::from_str(&arguments).unwrap_or(Value::String(arguments));
+                let name = text(item, "name").unwrap_or_default();
+                let namespace = text(item, "namespace");
+                self.calls.push(RecordedCall { id, namespace, name, arguments, output: None });
+            }
+            "function_call_output" | "custom_tool_call_output" => {
+                if let Some(call) = self.calls.iter_mut().rev().find(|call| call.id == id) {
+                    call.output = Some(output_text(item.get("output").unwrap_or(&Value::Null)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The events of calls that were not `seen` live. A script is left out where calls it made were seen:
+    /// they stand for it.
+    pub(super) fn unseen_calls(self, seen: &HashMap<String, CallId>, setting: &Setting) -> Vec<TurnEvent> {
+        let scripts_were_seen = seen.keys().any(|id| id.starts_with("exec-"));
+        let mut events = Vec::new();
+        for call in self.calls {
+            let callers =
+                setting.tools.as_ref().filter(|_| call.namespace.as_deref() == Some(mcp_config::NAMESPACE));
+            let is_script = callers.is_none() && matches!(call.name.as_str(), "exec" | "wait");
+            if seen.contains_key(&call.id) || (is_script && scripts_were_seen) {
+                continue;
+            }
+            let id = CallId::from(call.id.as_str());
+            let (origin, effects) = match callers {
+                // It was answered, but not by the caller.
+                Some(_) if call.output.is_some() => (ToolOrigin::Caller, Effects::None),
+                Some(own) => (ToolOrigin::Caller, own.effects(&call.name)),
+                None if call.output.as_deref().is_some_and(mcp_config::is_unsupported) => {
+                    (ToolOrigin::Harness, Effects::None)
+                }
+                None => (ToolOrigin::Harness, harness_effects(&call.name, setting.access)),
+            };
+            events.push(ToolCallStarted::new(id.clone(), &*call.name, origin, effects).into());
+            events.push(ToolCallArguments::new(id.clone(), call.arguments).into());
+            if let Some(output) = call.output {
+                let status = if callers.is_some() {
+                    mcp_config::refusal(&output)
+                } else {
+                    status(&call.name, &output)
+                };
+                events.push(ToolCallFinished::new(id, status, vec![ToolContent::text(output)]).into());
+            }
+        }
+        events
+    }
+}
+
+/// Calls that had no item were refused or failed; scripts and plans, which never have one, say how they went.
+fn status(name: &str, output: &str) -> ToolCallStatus {
+    if DENIALS.iter().any(|beginning| output.starts_with(beginning)) {
+        return ToolCallStatus::Denied;
+    }
+    let went_well = match name {
+        "exec" | "wait" => output.starts_with("Script completed"),
+        "update_plan" => output.starts_with("Plan updated"),
+        _ => false,
+    };
+    if went_well { ToolCallStatus::Succeeded } else { ToolCallStatus::Failed }
+}
+
+fn end(payload: &Value) -> RecordedEnd {
+    match payload.get("error").filter(|error| error.is_object()) {
+        Some(error) => match serde_json::from_value(error.clone()) {
+            Ok(problem) => RecordedEnd::Failed(problem),
+            Err(_) => RecordedEnd::Complete { answer: None },
+        },
+        None => RecordedEnd::Complete { answer: text(payload, "last_agent_message") },
+    }
+}
+
+fn text(value: &Value, key: &str) -> Option<String> {
+    value.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The text of an output: a string, or blocks of text.
+fn output_text(output: &Value) -> String {
+    match output {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => blocks.iter().filter_map(|block| text(block, "text")).collect(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// The file that records conversation `thread` below `sessions`, if there is one.
+pub(super) fn find(sessions: &Path, thread: &str) -> Option<PathBuf> {
+    let suffix = format!("-{thread}.jsonl");
+    let mut folders = vec![(sessions.to_owned(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_dir() && depth < MAX_DEPTH {
+                folders.push((entry.path(), depth + 1));
+            } else if kind.is_file() && entry.file_name().to_str().is_some_and(|name| name.ends_with(&suffix))
+            {
+                return Some(entry.path());
+            }
+        }
+    }
+    None
+}

@@ -1,0 +1,418 @@
+//! Reads what `codex app-server` writes, and says what to write back.
+//!
+//! The exchange: `initialize`; `config/read`, which names the servers of tools that some configuration of the machine's
+//! brings; `thread/start` or `thread/resume`, which switches them off; `mcpServerStatus/list`, so that nothing is asked of
+//! a model that lacks a tool of the caller's or has another's; then `turn/start`; the turn's news until `turn/completed`, whose status and typed error are the verdict. What the live protocol leaves out is read
+//! from the program's own record at the end.
+
+mod notifications;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use nexus_core::{
+    AppliedEffort, BackendId, CallId, ErrorKind, FinishReason, Phase, ToolAccess, TurnEvent,
+    harness::Failure, turn::Unrecognized,
+};
+use serde_json::{Value, json};
+
+use super::conversation::{KeptSession, SessionKeeper};
+use super::messages::{Messages, Names};
+use super::sandbox::FenceWords;
+use super::session_log::{Record, RecordedEnd};
+use super::usage::Tally;
+use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNews};
+use super::{failure, mcp_config, session_log};
+use crate::cli::adapter::{Conversation, Polite, ProcessEnd, Repair, Step};
+use crate::cli::caller_tools::CallerTools;
+
+/// What the program is asked, made ready before it runs.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// `thread/start` or `thread/resume`.
+    pub(super) thread_method: &'static str,
+    /// Its parameters.
+    pub(super) thread: Value,
+    /// The parameters of `turn/start`, but for the name of the conversation.
+    pub(super) turn: Value,
+    /// The fence that the answer to the first must name.
+    pub(super) fence: FenceWords,
+}
+
+/// How hard the model is asked to think, and what the caller should know about it.
+#[derive(Debug, Default)]
+pub(super) struct EffortChoice {
+    /// What is asked for.
+    pub(super) effort: Option<AppliedEffort>,
+    /// Why it is not what the backend's range allows.
+    pub(super) warning: Option<String>,
+}
+
+/// What a process belongs to.
+#[derive(Debug)]
+pub(super) struct Setting {
+    /// The backend, which resume handles name.
+    pub(super) backend: BackendId,
+    /// What the agent may do, which says what its calls may have changed.
+    pub(super) access: ToolAccess,
+    /// The caller's tools, if there are any.
+    pub(super) tools: Option<CallerTools>,
+    /// How hard the model is asked to think.
+    pub(super) effort: EffortChoice,
+    /// Keeps the conversation, if it is to be kept.
+    pub(super) keeper: Option<SessionKeeper>,
+}
+
+/// One process of `codex app-server`.
+#[derive(Debug)]
+pub(crate) struct AppServer {
+    setting: Setting,
+    script: Script,
+    next_request: u64,
+    asked: BTreeMap<u64, Asked>,
+    /// What is looked at before the turn, and not yet answered.
+    looking: Option<Asked>,
+    phase: Phase,
+    /// The conversation of the turn itself.
+    thread: Option<String>,
+    /// The turns that this process was asked for; the last one runs.
+    turns: Vec<String>,
+    /// Sub-agents' conversations, and the calls that began them.
+    agents: HashMap<String, CallId>,
+    names: Names,
+    messages: HashMap<String, Messages>,
+    /// Items that were seen as calls, and their names.
+    calls: HashMap<String, CallId>,
+    running: BTreeSet<String>,
+    tally: Tally,
+    limits: Option<RateLimits>,
+    retries: u32,
+    problem: Option<Problem>,
+    has_answer: bool,
+    is_over: bool,
+    warned: BTreeSet<String>,
+}
+
+/// What a request was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Initialize,
+    Configuration,
+    Thread,
+    Tools,
+    Turn,
+    Interrupt,
+}
+
+impl Asked {
+    /// What an answer is to, by what it holds. A recording of a client that asked for more than we do reads
+    /// the same.
+    fn by_answer(result: &Value) -> Option<Self> {
+        let answers = [("thread", Self::Thread), ("turn", Self::Turn), ("userAgent", Self::Initialize)];
+        answers.into_iter().find(|(key, _)| result.get(key).is_some()).map(|(_, asked)| asked)
+    }
+
+    /// The name of a request that looks around, where others have numbers.
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Configuration => Some("configuration"),
+            Self::Tools => Some("servers"),
+            _ => None,
+        }
+    }
+
+    /// The request of this name.
+    fn by_name(name: &str) -> Option<Self> {
+        [Self::Configuration, Self::Tools].into_iter().find(|asked| asked.name() == Some(name))
+    }
+}
+
+impl AppServer {
+    /// A process that is about to run `script`.
+    pub(super) fn new(setting: Setting, script: Script) -> Self {
+        Self {
+            setting,
+            script,
+            next_request: 0,
+            asked: BTreeMap::new(),
+            looking: None,
+            phase: Phase::Start,
+            thread: None,
+            turns: Vec::new(),
+            agents: HashMap::new(),
+            names: Names::default(),
+            messages: HashMap::new(),
+            calls: HashMap::new(),
+            running: BTreeSet::new(),
+            tally: Tally::default(),
+            limits: None,
+            retries: 0,
+            problem: None,
+            has_answer: false,
+            is_over: false,
+            warned: BTreeSet::new(),
+        }
+    }
+
+    fn ask(&mut self, asked: Asked, method: &str, params: &Value, step: &mut Step) {
+        self.next_request += 1;
+        self.asked.insert(self.next_request, asked);
+        write(step, &json!({ "id": self.next_request, "method": method, "params": params }));
+    }
+
+    /// Asks for something about the program itself.
+    fn look(&mut self, asked: Asked, method: &str, params: &Value, step: &mut Step) {
+        self.looking = Some(asked);
+        write(step, &json!({ "id": asked.name(), "method": method, "params": params }));
+    }
+
+    fn ask_turn(&mut self, mut turn: Value, step: &mut Step) {
+        if let Some(turn) = turn.as_object_mut() {
+            turn.insert("threadId".into(), json!(self.thread));
+        }
+        self.has_answer = false;
+        self.is_over = false;
+        self.phase = Phase::FirstByte;
+        self.ask(Asked::Turn, "turn/start", &turn, step);
+    }
+
+    fn answer(&mut self, asked: Asked, result: Result<Value, RpcError>, step: &mut Step) {
+        match (asked, result) {
+            (Asked::Initialize, Ok(_)) => {
+                write(step, &json!({ "method": "initialized" }));
+                let params = json!({ "cwd": self.script.thread.get("cwd"), "includeLayers": false });
+                self.look(Asked::Configuration, "config/read", &params, step);
+            }
+            (Asked::Configuration, read) => {
+                let (method, mut params) = (self.script.thread_method, self.script.thread.take());
+                let off = mcp_config::switched_off(self.setting.tools.as_ref(), read);
+                if let (Some(off), Some(params)) = (off, params.as_object_mut()) {
+                    params.insert("config".into(), off);
+                }
+                self.ask(Asked::Thread, method, &params, step);
+            }
+            (Asked::Thread, Ok(result)) if result.get("thread").is_some() => self.thread_opened(result, step),
+            // The answer to something that a recorded client asked beside.
+            (Asked::Thread, Ok(_)) => {}
+            (Asked::Turn, Ok(result)) => {
+                if let Ok(news) = serde_json::from_value::<TurnNews>(result)
+                    && !self.turns.contains(&news.turn.id)
+                {
+                    self.turns.push(news.turn.id);
+                }
+            }
+            (Asked::Tools, listed) => match mcp_config::unready(self.setting.tools.as_ref(), listed) {
+                Some(failure) => step.failed_and_stops(failure),
+                None => self.begin_turn(step),
+            },
+            (Asked::Interrupt, _) => {}
+            (Asked::Thread, Err(error)) => {
+                let tools = self.setting.tools.as_ref();
+                let unavailable = tools.and_then(|own| mcp_config::not_connected(own, &error));
+                let other = || refused(asked, self.script.thread_method, &error);
+                step.failed_and_stops(unavailable.unwrap_or_else(other));
+            }
+            (asked, Err(error)) => step.failed(refused(asked, self.script.thread_method, &error)),
+        }
+    }
+
+    fn thread_opened(&mut self, result: Value, step: &mut Step) {
+        let opened: ThreadOpened = match serde_json::from_value(result) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let message = "the answer to the opening of the conversation cannot be read";
+                return step.failed(Failure::new(ErrorKind::Protocol, message).with_source(error));
+            }
+        };
+        let sandbox = opened.sandbox.map(|sandbox| sandbox.kind).unwrap_or_default();
+        let profile = opened.active_permission_profile.map(|profile| profile.id);
+        let FenceWords { sandbox: asked, profile: asked_profile } = self.script.fence;
+        if sandbox != asked || asked_profile.is_some_and(|asked| profile.as_deref() != Some(asked)) {
+            let message = format!(
+                "the fence is {sandbox:?} of profile {profile:?} where {asked:?} of profile {asked_profile:?} was asked \
+                 for; nothing was sent"
+            );
+            return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, message));
+        }
+        step.model = opened.model.map(Into::into);
+        step.effort = self.setting.effort.effort;
+        step.events.extend(self.setting.effort.warning.take().map(TurnEvent::warning));
+        step.version = opened.thread.cli_version;
+        let session = KeptSession::new(&opened.thread.id, opened.thread.path.as_deref());
+        step.resume = session.map(|session| session.into_handle(self.setting.backend.clone()));
+        let thread = self.thread.insert(opened.thread.id).clone();
+        let params = json!({ "threadId": thread, "detail": "toolsAndAuthOnly" });
+        self.look(Asked::Tools, "mcpServerStatus/list", &params, step);
+    }
+
+    fn begin_turn(&mut self, step: &mut Step) {
+        let turn = self.script.turn.take();
+        self.ask_turn(turn, step);
+    }
+
+    /// The program asks something. Nobody is there to approve, so it is declined.
+    fn asked(&mut self, id: &Value, method: &str, step: &mut Step) {
+        let answer = match method {
+            "item/commandExecution/requestApproval" | "item/fileChange/requestApproval" => {
+                json!({ "id": id, "result": { "decision": "decline" } })
+            }
+            "mcpServer/elicitation/request" => json!({ "id": id, "result": { "action": "decline" } }),
+            _ => json!({ "id": id, "error": { "code": -32601, "message": "nobody is there to answer" } }),
+        };
+        write(step, &answer);
+        step.event(TurnEvent::warning(format!("the program asked {method:?}, which nobody can answer")));
+    }
+
+    /// What the record adds to what was seen.
+    fn read_record(&mut self, home: &std::path::Path, step: &mut Step) {
+        let Some(thread) = self.thread.clone() else { return };
+        let sessions = super::home::sessions(home);
+        if let Some(path) = session_log::find(&sessions, &thread) {
+            let turns = self.turns.iter().cloned().collect();
+            let mut record = Record::read(&path, &turns);
+            let end = record.end.take();
+            let events = record.unseen_calls(&self.calls, &self.setting);
+            step.events.extend(events);
+            if !self.is_over {
+                self.judge(end, step);
+            }
+            if let Some(keeper) = &self.setting.keeper
+                && let Err(error) = keeper.keep(&sessions, &path)
+            {
+                step.event(TurnEvent::warning(format!("the conversation could not be kept: {error}")));
+            }
+        } else if !self.is_over {
+            self.judge(None, step);
+        }
+    }
+
+    /// The verdict of the record, for a process that ended before it gave one.
+    fn judge(&mut self, end: Option<RecordedEnd>, step: &mut Step) {
+        match end {
+            Some(RecordedEnd::Failed(problem)) => step.failed(failure::of(&problem, self.limits.as_ref())),
+            Some(RecordedEnd::Complete { answer: Some(answer) }) if !answer.is_empty() => {
+                if !self.has_answer {
+                    let mut messages = Messages::default();
+                    let ended = messages.end(&mut self.names, None, "recorded", answer);
+                    step.events.push(ended);
+                }
+                step.answered(FinishReason::Stop);
+            }
+            Some(RecordedEnd::Complete { .. }) => step.failed(no_answer()),
+            None => {
+                if let Some(problem) = &self.problem {
+                    step.failed(failure::of(problem, self.limits.as_ref()));
+                }
+            }
+        }
+    }
+}
+
+impl Conversation for AppServer {
+    fn open(&mut self, step: &mut Step) {
+        // The name becomes the originator and part of the user agent of every request.
+        let client = json!({ "name": "nexus", "title": "Nexus", "version": env!("CARGO_PKG_VERSION") });
+        self.ask(Asked::Initialize, "initialize", &json!({ "clientInfo": client }), step);
+    }
+
+    fn line(&mut self, line: &[u8], step: &mut Step) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let Ok(line) = serde_json::from_slice::<Line>(line) else {
+            let raw = Value::String(String::from_utf8_lossy(line).into_owned());
+            return step.event(Unrecognized::new(None, raw));
+        };
+        match line {
+            Line { id: Some(id), method: Some(method), .. } => self.asked(&id, &method, step),
+            Line { method: Some(method), params, .. } => self.notification(&method, params, step),
+            Line { id: Some(id), result, error, .. } => {
+                let looked = id.as_str().and_then(Asked::by_name);
+                let asked = match looked.filter(|looked| self.looking == Some(*looked)) {
+                    Some(_) => self.looking.take(),
+                    None => id.as_u64().and_then(|id| self.asked.remove(&id)),
+                };
+                let result = match error {
+                    Some(error) => Err(error),
+                    None => Ok(result.unwrap_or_default()),
+                };
+                if let Some(asked) = result.as_ref().ok().and_then(Asked::by_answer).or(asked) {
+                    self.answer(asked, result, step);
+                }
+            }
+            Line { result, .. } => {
+                let raw = json!({ "result": result });
+                step.event(Unrecognized::new(None, raw));
+            }
+        }
+    }
+
+    fn interrupt(&mut self, step: &mut Step) -> Polite {
+        match (self.thread.clone(), self.turns.last().cloned()) {
+            (Some(thread), Some(turn)) if !self.is_over => {
+                let params = json!({ "threadId": thread, "turnId": turn });
+                self.ask(Asked::Interrupt, "turn/interrupt", &params, step);
+            }
+            // No turn runs: the end of its input ends the program.
+            _ => step.close_stdin = true,
+        }
+        Polite::Written
+    }
+
+    fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair {
+        let input = json!([{ "type": "text", "text": instruction }]);
+        self.ask_turn(json!({ "input": input }), step);
+        Repair::SameProcess
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
+        if let Some(home) = end.home {
+            self.read_record(home, step);
+        }
+        let is_open = step.verdict.is_none() && self.thread.is_none() && !end.was_stopped;
+        if let (true, Some(exit)) = (is_open, end.exit) {
+            // Such as a configuration that another version does not take.
+            let words = end.stderr_tail.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+            let message = format!("it ended with {exit} before the conversation began: {}", words.trim());
+            step.failed(Failure::new(ErrorKind::Crashed, message));
+        }
+    }
+}
+
+fn no_answer() -> Failure {
+    Failure::new(ErrorKind::Incomplete, "the turn was completed without an answer")
+}
+
+/// The failure behind a request that was refused.
+fn refused(asked: Asked, thread_method: &str, error: &RpcError) -> Failure {
+    let reason = error.data.get("input_error_code").and_then(Value::as_str);
+    let kind = match asked {
+        // Source: recordings resume-missing, resume-corrupt.
+        Asked::Thread if thread_method == "thread/resume" => ErrorKind::SessionLost,
+        // Source: recording prompt-too-long.
+        Asked::Turn if reason == Some("input_too_large") => ErrorKind::InvalidRequest,
+        Asked::Thread | Asked::Turn => ErrorKind::InvalidRequest,
+        Asked::Initialize | Asked::Configuration | Asked::Tools | Asked::Interrupt => ErrorKind::Protocol,
+    };
+    Failure::new(kind, error.message.clone())
+}
+
+fn write(step: &mut Step, message: &Value) {
+    let mut line = message.to_string();
+    line.push('\n');
+    step.write(line);
+}
+
+/// Whether a line may be dropped when the host is too slow: it brings words for display only.
+pub(super) fn is_display_only(line: &[u8]) -> bool {
+    const DISPLAY: [&[u8]; 4] = [
+        br#"{"method":"item/agentMessage/delta""#,
+        br#"{"method":"item/reasoning/summaryTextDelta""#,
+        br#"{"method":"item/reasoning/textDelta""#,
+        br#"{"method":"item/commandExecution/outputDelta""#,
+    ];
+    DISPLAY.iter().any(|beginning| line.starts_with(beginning))
+}

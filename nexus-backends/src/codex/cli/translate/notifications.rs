@@ -1,0 +1,261 @@
+//! What each notification of the program means.
+
+use nexus_core::{
+    CallId, ErrorKind, FinishReason, Phase, TurnEvent,
+    harness::Failure,
+    turn::{Retrying, Unrecognized},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{AppServer, no_answer};
+use crate::cli::adapter::Step;
+use crate::codex::cli::tool_calls::ItemCall;
+use crate::codex::cli::wire::{
+    Delta, ErrorNews, Item, ItemNews, RateLimitsNews, ReroutedNews, TurnNews, UsageNews, WarningNews,
+};
+use crate::codex::cli::{failure, rate_limits};
+
+impl AppServer {
+    pub(super) fn notification(&mut self, method: &str, params: Value, step: &mut Step) {
+        let known = match method {
+            "item/agentMessage/delta" => self.read(params, step, Self::text_delta),
+            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => {
+                self.read(params, step, Self::thinking_delta)
+            }
+            "item/started" => self.read(params, step, |this, news, step| this.item(news, false, step)),
+            "item/completed" => self.read(params, step, |this, news, step| this.item(news, true, step)),
+            "thread/tokenUsage/updated" => self.read(params, step, Self::usage),
+            "account/rateLimits/updated" => self.read(params, step, Self::rate_limits),
+            "error" => self.read(params, step, Self::error),
+            "turn/started" => self.read(params, step, Self::turn_started),
+            "turn/completed" => self.read(params, step, Self::turn_completed),
+            "model/rerouted" => self.read(params, step, Self::rerouted),
+            "warning" | "guardianWarning" | "configWarning" | "deprecationNotice" => {
+                self.read(params, step, Self::warning)
+            }
+            _ if rate_limits::is_housekeeping(method) => return,
+            _ => Err(params),
+        };
+        if let Err(params) = known {
+            let raw = json!({ "method": method, "params": params });
+            step.event(Unrecognized::new(Some(method.to_owned()), raw));
+        }
+    }
+
+    /// Reads parameters and hands them on; gives them back if they cannot be read.
+    fn read<T: DeserializeOwned>(
+        &mut self,
+        params: Value,
+        step: &mut Step,
+        take: impl FnOnce(&mut Self, T, &mut Step),
+    ) -> Result<(), Value> {
+        match T::deserialize(&params) {
+            Ok(news) => {
+                take(self, news, step);
+                Ok(())
+            }
+            Err(_) => Err(params),
+        }
+    }
+
+    fn is_own(&self, thread: Option<&str>) -> bool {
+        thread.is_none() || thread == self.thread.as_deref()
+    }
+
+    /// The call whose sub-agent speaks in `thread`; `None` for the turn's own agent.
+    fn parent(&self, thread: Option<&str>) -> Option<CallId> {
+        if self.is_own(thread) {
+            return None;
+        }
+        let thread = thread.unwrap_or_default();
+        let unknown = || CallId::from(format!("agent-{thread}"));
+        Some(self.agents.get(thread).cloned().unwrap_or_else(unknown))
+    }
+
+    fn text_delta(&mut self, delta: Delta, step: &mut Step) {
+        let parent = self.parent(delta.thread_id.as_deref());
+        self.answering();
+        let messages = self.messages.entry(delta.thread_id.unwrap_or_default()).or_default();
+        step.events.push(messages.write(&mut self.names, parent.as_ref(), &delta.item_id, delta.delta));
+    }
+
+    fn thinking_delta(&mut self, delta: Delta, step: &mut Step) {
+        let parent = self.parent(delta.thread_id.as_deref());
+        self.answering();
+        let messages = self.messages.entry(delta.thread_id.unwrap_or_default()).or_default();
+        let names = &mut self.names;
+        let part = delta.summary_index;
+        step.events.push(messages.think(names, parent.as_ref(), &delta.item_id, part, &delta.delta));
+    }
+
+    /// The model is answering, unless a tool still runs.
+    fn answering(&mut self) {
+        if self.running.is_empty() {
+            self.phase = Phase::Model;
+        }
+    }
+
+    fn item(&mut self, news: ItemNews, is_complete: bool, step: &mut Step) {
+        let raw = news.item;
+        let item = match serde_json::from_value::<Item>(raw.clone()) {
+            Ok(item) => item,
+            Err(_) => {
+                let name = raw.get("type").and_then(Value::as_str).map(|word| format!("item {word}"));
+                return step.event(Unrecognized::new(name, raw));
+            }
+        };
+        let thread = news.thread_id;
+        let parent = self.parent(thread.as_deref());
+        let is_own = parent.is_none();
+        match item {
+            Item::AgentMessage { id, text } => {
+                self.answering();
+                let messages = self.messages.entry(thread.unwrap_or_default()).or_default();
+                if is_complete {
+                    self.has_answer = if is_own { !text.is_empty() } else { self.has_answer };
+                    step.events.push(messages.end(&mut self.names, parent.as_ref(), &id, text));
+                } else {
+                    messages.begin(&mut self.names, &id);
+                }
+            }
+            Item::Reasoning { id, summary, content } => {
+                self.answering();
+                if is_complete {
+                    let messages = self.messages.entry(thread.unwrap_or_default()).or_default();
+                    let parts = if summary.is_empty() { content } else { summary };
+                    let names = &mut self.names;
+                    step.events.extend(messages.thought_whole(names, parent.as_ref(), &id, &parts));
+                }
+            }
+            Item::ContextCompaction {} if is_complete => {
+                step.event(TurnEvent::warning("the conversation was shortened to fit the model's window"));
+            }
+            Item::CollabAgentToolCall { ref id, ref receiver_thread_ids, .. } => {
+                let call = CallId::from(id.as_str());
+                for agent in receiver_thread_ids {
+                    self.agents.entry(agent.clone()).or_insert_with(|| call.clone());
+                }
+                self.tool(item, parent, is_complete, step);
+            }
+            item => self.tool(item, parent, is_complete, step),
+        }
+    }
+
+    fn tool(&mut self, item: Item, parent: Option<CallId>, is_complete: bool, step: &mut Step) {
+        let Some(call) = ItemCall::read(item, &self.setting) else { return };
+        let is_new = !self.calls.contains_key(&call.id);
+        let name = self.name_call(&call.id);
+        if is_new {
+            if parent.is_none() {
+                self.has_answer = false;
+            }
+            step.event(call.started(name.clone(), parent));
+            step.event(call.arguments(name.clone()));
+        }
+        if is_complete {
+            self.running.remove(&call.id);
+            step.event(call.finished(name));
+        } else {
+            self.running.insert(call.id);
+        }
+        self.phase = if self.running.is_empty() { Phase::FirstByte } else { Phase::Tool };
+    }
+
+    fn name_call(&mut self, id: &str) -> CallId {
+        self.calls.entry(id.to_owned()).or_insert_with(|| CallId::from(id)).clone()
+    }
+
+    fn usage(&mut self, news: UsageNews, step: &mut Step) {
+        let is_own = self.is_own(news.thread_id.as_deref());
+        let is_ours = news.turn_id.as_ref().is_none_or(|turn| self.turns.contains(turn));
+        if is_own && !is_ours {
+            // What earlier turns of a resumed conversation used.
+            return;
+        }
+        let parent = self.parent(news.thread_id.as_deref());
+        let thread = news.thread_id.unwrap_or_default();
+        if let Some(messages) = self.messages.get_mut(&thread) {
+            step.events.extend(messages.call_ended(parent.as_ref()));
+        }
+        self.tally.take(thread, &news.token_usage);
+        step.usage = Some(self.tally.usage());
+        step.model_calls = Some(self.tally.model_calls());
+        if self.running.is_empty() {
+            self.phase = Phase::FirstByte;
+        }
+    }
+
+    fn rate_limits(&mut self, news: RateLimitsNews, step: &mut Step) {
+        step.events.extend(rate_limits::news(&news.rate_limits));
+        self.limits = Some(news.rate_limits);
+    }
+
+    fn error(&mut self, news: ErrorNews, step: &mut Step) {
+        if !news.will_retry {
+            if self.is_own(news.thread_id.as_deref()) {
+                self.problem = Some(news.error);
+            }
+            return;
+        }
+        if let Some(messages) = self.messages.get_mut(news.thread_id.as_deref().unwrap_or_default()) {
+            step.events.extend(messages.void());
+        }
+        self.retries += 1;
+        let kind = failure::kind(&news.error);
+        let reason = match news.error.additional_details {
+            Some(details) if !details.is_empty() => details,
+            _ => news.error.message,
+        };
+        step.event(Retrying::new(self.retries.saturating_add(1), reason).with_kind(Some(kind)));
+        if self.running.is_empty() {
+            self.phase = Phase::FirstByte;
+        }
+    }
+
+    fn turn_started(&mut self, news: TurnNews, _step: &mut Step) {
+        let is_known = self.turns.contains(&news.turn.id);
+        if self.thread.is_some() && self.is_own(news.thread_id.as_deref()) && !is_known {
+            self.turns.push(news.turn.id);
+        }
+    }
+
+    fn turn_completed(&mut self, news: TurnNews, step: &mut Step) {
+        let is_current = self.turns.last().is_none_or(|turn| *turn == news.turn.id);
+        if !self.is_own(news.thread_id.as_deref()) || !is_current {
+            return;
+        }
+        self.is_over = true;
+        self.running.clear();
+        let problem = news.turn.error.or(self.problem.take());
+        match news.turn.status.as_str() {
+            "completed" if self.has_answer => step.answered(FinishReason::Stop),
+            "completed" => step.failed(no_answer()),
+            "interrupted" => step.failed(Failure::new(ErrorKind::Cancelled, "the turn was interrupted")),
+            "failed" => step.failed(match problem {
+                Some(problem) => failure::of(&problem, self.limits.as_ref()),
+                None => Failure::new(ErrorKind::VendorFailure, "the turn failed without a reason"),
+            }),
+            status => {
+                let message = format!("the turn ended with the unknown status {status:?}");
+                step.failed(Failure::new(ErrorKind::Protocol, message));
+            }
+        }
+    }
+
+    fn rerouted(&mut self, news: ReroutedNews, step: &mut Step) {
+        let ReroutedNews { from_model, to_model, reason } = news;
+        step.event(TurnEvent::warning(format!("{to_model} answers instead of {from_model}: {reason}")));
+        step.model = Some(to_model.into());
+    }
+
+    fn warning(&mut self, news: WarningNews, step: &mut Step) {
+        let text = match news.details {
+            Some(details) if !details.is_empty() => format!("{} ({details})", news.message),
+            _ => news.message,
+        };
+        if rate_limits::is_worth_a_warning(&text) && self.warned.insert(text.clone()) {
+            step.event(TurnEvent::warning(text));
+        }
+    }
+}

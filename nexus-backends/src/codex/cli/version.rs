@@ -1,0 +1,128 @@
+//! Finds the program, and asks it what it is.
+
+use std::path::{Path, PathBuf};
+
+use nexus_core::{Availability, ErrorKind, harness::Failure};
+
+use crate::cli::environment::Environment;
+use crate::cli::executable::{Executable, ExecutableError};
+use crate::cli::version::version_line;
+
+/// Versions that the translation was tested with.
+const TESTED: &[&str] = &["0.169.0"];
+
+/// What to do where there is no program.
+const INSTALL: &str = "install it with `npm install -g @openai/codex`, or name it by `executable`";
+
+/// Finds the program: `name`, else `codex`, on `search_path`.
+///
+/// The package of the npm registry puts a script in front of the native program, which costs a second process
+/// and 50 ms; where the native one lies beside it, that is taken.
+///
+/// # Errors
+///
+/// An [`ExecutableError`] that says where it was looked for.
+pub(super) fn find(name: Option<&Path>, search_path: Option<&str>) -> Result<Executable, ExecutableError> {
+    let name = name.unwrap_or(Path::new("codex"));
+    let found = Executable::find(name, search_path.map(AsRef::as_ref))?;
+    let native = native_beside(found.path()).and_then(|path| Executable::at(path).ok());
+    Ok(native.unwrap_or(found))
+}
+
+/// The native program of the package whose script is at `path`.
+fn native_beside(path: &Path) -> Option<PathBuf> {
+    let script = std::fs::canonicalize(path).ok()?;
+    if script.extension().is_none_or(|extension| extension != "js") {
+        return None;
+    }
+    let package = script.parent()?.parent()?;
+    let (platform, triple) = platform()?;
+    let places = [
+        package.join("node_modules/@openai").join(platform),
+        package.parent()?.join(platform),
+        package.to_owned(),
+    ];
+    let native = |place: PathBuf| place.join("vendor").join(triple).join("bin/codex");
+    places.into_iter().map(native).find(|path| path.is_file())
+}
+
+/// The package and the target triple of this machine. Source: the packages of @openai/codex 0.169.0.
+fn platform() -> Option<(&'static str, &'static str)> {
+    Some(match (std::env::consts::OS, std::env::consts::ARCH) {
+        ("linux", "x86_64") => ("codex-linux-x64", "x86_64-unknown-linux-musl"),
+        ("linux", "aarch64") => ("codex-linux-arm64", "aarch64-unknown-linux-musl"),
+        ("macos", "x86_64") => ("codex-darwin-x64", "x86_64-apple-darwin"),
+        ("macos", "aarch64") => ("codex-darwin-arm64", "aarch64-apple-darwin"),
+        _ => return None,
+    })
+}
+
+/// The version, out of a line such as `codex-cli 0.169.0`; [`ErrorKind::NotInstalled`] if the program is not
+/// one of these.
+pub(super) async fn version(executable: &Executable, environment: &Environment) -> Result<String, Failure> {
+    let line = version_line(executable, environment).await.map_err(|error| {
+        let reason = format!("{} does not tell its version", executable.path().display());
+        Failure::new(ErrorKind::NotInstalled, reason).with_source(error)
+    })?;
+    match line.split_once(' ') {
+        Some(("codex-cli", version)) => Ok(version.trim().to_owned()),
+        _ => {
+            let path = executable.path().display();
+            Err(Failure::new(ErrorKind::NotInstalled, format!("{path} is no Codex CLI: it says {line:?}")))
+        }
+    }
+}
+
+/// What to know about a version before it is used.
+pub(super) fn version_warning(version: &str) -> Option<String> {
+    let is_tested = TESTED.contains(&version);
+    (!is_tested).then(|| format!("codex {version} is not tested; {} is", TESTED.join(", ")))
+}
+
+/// A missing program as an answer to a probe.
+pub(super) fn unavailable(error: ExecutableError) -> Availability {
+    match error {
+        ExecutableError::Missing { looked_in, .. } => {
+            Availability::NotInstalled { looked_in, remedy: INSTALL.to_owned() }
+        }
+        error => Availability::Unusable { reason: error.to_string() },
+    }
+}
+
+/// A missing program as the failure of a turn.
+pub(super) fn not_installed(error: ExecutableError) -> Failure {
+    let message = format!("{error}: {INSTALL}");
+    Failure::new(ErrorKind::NotInstalled, message).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use super::*;
+
+    fn program(path: &Path) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn the_native_program_is_taken_where_it_lies_beside_the_script() {
+        let Some((platform, triple)) = platform() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let script = root.join("node_modules/@openai/codex/bin/codex.js");
+        program(&script);
+        let link = root.join("bin/codex");
+        fs::create_dir(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&script, &link).unwrap();
+        assert_eq!(find(Some(&link), None).unwrap().path(), link);
+
+        let native =
+            root.join("node_modules/@openai").join(platform).join("vendor").join(triple).join("bin/codex");
+        program(&native);
+        assert_eq!(find(Some(&link), None).unwrap().path(), native);
+        assert_eq!(find(None, Some(root.join("bin").to_str().unwrap())).unwrap().path(), native);
+    }
+}

@@ -1,0 +1,269 @@
+//! `codex-sub-token`: the endpoint that Codex uses, on a ChatGPT plan.
+//!
+//! Some models take a request in the classic shape and some in the lite one. The list of models says which, and
+//! nothing else does: a model called in the wrong shape is refused. System text goes into a first `developer`
+//! message in both shapes, since codex 0.169.0 writes it there; the field `instructions` is what older clients
+//! filled.
+//!
+//! We go by our own name. What the vendor's program sends about itself, its installation and the user's folders
+//! is left out.
+//!
+//! Source: requests of codex 0.169.0, and the public source of the program.
+
+mod models;
+mod rate_limits;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use nexus_core::{
+    BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
+    ModelId, Retry, SettingsError, TurnEvent, VendorId, harness::Failure,
+};
+use reqwest::{
+    StatusCode,
+    header::{HeaderMap, HeaderValue},
+};
+use serde_json::{Map, Value};
+
+use self::models::{Entry, Models};
+use crate::auth::Credential;
+use crate::own_login::OwnLogin;
+use crate::responses::bearer::OUR_NAME;
+use crate::responses::dialect::{
+    CallContext, Carry, CustomCalls, Dialect, HeadNews, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
+};
+use crate::responses::kind::name_a_model;
+use crate::responses::models::{Catalog, Found};
+use crate::responses::outcome::ErrorReply;
+use crate::responses::own_settings::ClientVersion;
+use crate::responses::settings::Settings;
+use crate::responses::tools::SchemaRules;
+use crate::responses::transport::Transport;
+use crate::responses::{bearer, kind};
+use crate::settings::Billing;
+
+/// The endpoint of a ChatGPT plan.
+const BASE_URL: &str = "https://chatgpt.com/backend-api/codex";
+/// The version of the program that the list of models is asked for. Source: the version all this was seen with.
+const CLIENT_VERSION: &str = "0.169.0";
+/// How an API key begins, which this endpoint does not take.
+const KEY_PREFIX: &str = "sk-";
+
+/// The steps of effort that some listed model takes.
+const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
+/// The steps that every listed model takes: what is asked of one that is not listed.
+const USUAL_EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
+
+/// How a model is asked where its entry in the list says nothing else, or there is no entry.
+const CLASSIC: Shape = Shape {
+    system: SystemPlace::DeveloperMessage,
+    text: TextShape::Parts,
+    tools: ToolPlace::Field,
+    parallel_tool_calls: Some(true),
+    tool_choice: true,
+    reasoning_summary: Some("auto"),
+    reasoning_context: None,
+    encrypted_reasoning: true,
+    prompt_cache_key: true,
+    max_output_tokens: false,
+    carry: Carry::AsTheyCame,
+    custom_calls: CustomCalls::Client,
+    schemas: &SchemaRules::OBJECT_ROOT,
+};
+
+/// How models with `use_responses_lite` are asked.
+const LITE: Shape = Shape {
+    tools: ToolPlace::FirstItem,
+    parallel_tool_calls: Some(false),
+    reasoning_context: Some("all_turns"),
+    ..CLASSIC
+};
+
+/// The header that goes with the lite shape, and must not go with the other.
+const LITE_HEADER: &str = "x-openai-internal-codex-responses-lite";
+/// What the server wants back within the same turn.
+const TURN_STATE: &str = "x-codex-turn-state";
+
+/// The kind `codex-sub-token`: a loop of our own at the endpoint that Codex uses, on a ChatGPT plan.
+///
+/// Settings: those of every native backend. Without a `credential` (a token, with its `account`), the login that
+/// `nexus login codex` makes is used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CodexSubToken;
+
+impl BackendKind for CodexSubToken {
+    fn name(&self) -> &str {
+        "codex-sub-token"
+    }
+
+    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+        VendorId::from("openai")
+    }
+
+    fn settings_schema(&self) -> Value {
+        ClientVersion::schema(CLIENT_VERSION)
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let (client_version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
+        let mut settings = Settings::read(&settings, context)?;
+        settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
+        kind::build(
+            id,
+            Arc::new(Codex::new(&settings, &client_version)),
+            Some(OwnLogin::Codex),
+            &settings,
+            context,
+        )
+    }
+}
+
+/// The endpoint's way.
+#[derive(Debug)]
+struct Codex {
+    default_model: Option<ModelId>,
+    billing: Billing,
+    catalog: Catalog<Models>,
+    catalog_path: String,
+}
+
+impl Codex {
+    fn new(settings: &Settings, client_version: &str) -> Self {
+        Self {
+            default_model: settings.model.as_deref().map(ModelId::from),
+            billing: settings.billing.unwrap_or(Billing::Plan),
+            catalog: Catalog::new(Models::read),
+            catalog_path: format!("/models?client_version={client_version}"),
+        }
+    }
+
+    /// What is asked of `model`, by its entry in the list; `warning` says why there is none.
+    fn plan(model: ModelId, entry: Option<&Entry>, warning: Option<String>) -> ModelPlan {
+        ModelPlan {
+            model,
+            shape: if entry.is_some_and(|entry| entry.use_responses_lite) { LITE } else { CLASSIC },
+            efforts: entry.map_or_else(|| USUAL_EFFORTS.to_vec(), Entry::efforts),
+            warnings: warning.into_iter().collect(),
+        }
+    }
+}
+
+#[async_trait]
+impl Dialect for Codex {
+    fn capabilities(&self) -> Capabilities {
+        kind::capabilities(&EFFORTS, CostReport::Never)
+    }
+
+    fn credential_remedy(&self) -> Option<&'static str> {
+        Some(OwnLogin::Codex.remedy())
+    }
+
+    fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        bearer::check(Some(self.billing), KEY_PREFIX, credential)
+    }
+
+    async fn model(
+        &self,
+        model: Option<&ModelId>,
+        transport: &Transport,
+        credential: Option<&Credential>,
+    ) -> Result<ModelPlan, Failure> {
+        let headers = account_headers(credential);
+        let found = self.catalog.look(transport, &self.catalog_path, headers, self).await?;
+        let named = model.or(self.default_model.as_ref());
+        match (found, named) {
+            (Found::List(list), Some(model)) => {
+                let entry = list.entry(model.as_str());
+                let warning = entry.is_none().then(|| {
+                    format!(
+                        "{model} is not in the endpoint's list of models; it is asked in the classic shape"
+                    )
+                });
+                Ok(Self::plan(model.clone(), entry, warning))
+            }
+            (Found::List(list), None) => match list.default_entry() {
+                Some(entry) => Ok(Self::plan(ModelId::from(entry.slug.as_str()), Some(entry), None)),
+                None => Err(name_a_model("the endpoint lists none that it shows")),
+            },
+            (Found::Nothing(reason), Some(model)) => {
+                let warning = format!("{reason}: {model} is asked in the classic shape");
+                Ok(Self::plan(model.clone(), None, Some(warning)))
+            }
+            (Found::Nothing(reason), None) => Err(name_a_model(&reason)),
+        }
+    }
+
+    fn headers(&self, call: &CallContext<'_>) -> HeaderMap {
+        let mut headers = account_headers(call.credential);
+        for name in ["session-id", "thread-id", "x-client-request-id"] {
+            bearer::set(&mut headers, name, call.conversation);
+        }
+        if let Some(state) = call.sticky {
+            bearer::set(&mut headers, TURN_STATE, state);
+        }
+        if call.plan.shape.tools == ToolPlace::FirstItem {
+            bearer::set(&mut headers, LITE_HEADER, "true");
+        }
+        headers
+    }
+
+    fn head(&self, headers: &HeaderMap) -> HeadNews {
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        HeadNews {
+            limits: rate_limits::in_headers(headers),
+            sticky: text(TURN_STATE).map(str::to_owned),
+            model: text("openai-model").filter(|model| !model.is_empty()).map(ModelId::from),
+        }
+    }
+
+    fn event(&self, kind: &str, data: &[u8]) -> Option<Vec<TurnEvent>> {
+        match kind {
+            "codex.rate_limits" => {
+                rate_limits::in_event(data).map(|news| news.into_iter().map(TurnEvent::from).collect())
+            }
+            // Headers once more, and what the vendor's program shows of its own checks.
+            "response.metadata" => Some(Vec::new()),
+            _ => None,
+        }
+    }
+
+    fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure> {
+        let body = error.body;
+        let is = |word: &str| [&body.code, &body.kind].into_iter().any(|name| name.as_deref() == Some(word));
+        if is("usage_not_included") {
+            return Some(Failure::new(ErrorKind::Forbidden, body.words()));
+        }
+        let is_used_up = is("usage_limit_reached");
+        let is_told_so =
+            error.status == Some(StatusCode::TOO_MANY_REQUESTS) && rate_limits::is_reached(error.headers);
+        if !is_used_up && !is_told_so {
+            return None;
+        }
+        // When there is room again, often the headers alone tell.
+        let retry = match body.resets_at.or_else(|| rate_limits::resets_at(error.headers)) {
+            Some(at) => Retry::At(at),
+            None if is_used_up => return None,
+            None => body.retry_in.map(Retry::After).unwrap_or_default(),
+        };
+        Some(Failure::new(ErrorKind::UsageLimit, body.words()).with_retry(retry))
+    }
+}
+
+/// Who asks, and for whom.
+fn account_headers(credential: Option<&Credential>) -> HeaderMap {
+    let mut headers = bearer::headers(credential);
+    headers.insert("originator", HeaderValue::from_static(OUR_NAME));
+    if let Some(account) = credential.and_then(|credential| credential.account.as_deref()) {
+        bearer::set(&mut headers, "chatgpt-account-id", account);
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests;

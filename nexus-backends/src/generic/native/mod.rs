@@ -1,0 +1,301 @@
+//! `responses`: any server that speaks `/v1/responses`, by its base URL.
+//!
+//! A request has what the OpenAI API documents and, of that, what servers of a subset take as well. What one of
+//! them refuses all the same has a setting each. The defaults:
+//!
+//! | what | default | why |
+//! | --- | --- | --- |
+//! | system text | the field `instructions` | Ollama drops messages of the role `developer` without a word, and others refuse the role |
+//! | effort | the steps that the OpenAI API documents, and only where the request asks for one | models that do not think refuse the field |
+//! | `reasoning.summary` | left out | the OpenAI API refuses it to organisations that are not verified |
+//! | `include` of encrypted reasoning | written | without it the OpenAI API forgets the reasoning between two tool calls; servers that have none pass over it |
+//! | `tool_choice`, `parallel_tool_calls` | left out | what they would say is the default everywhere |
+//! | `text` | written for a schema alone | LM Studio refuses one without a `format` |
+//! | items of the model's own | sent back as they came | every server reads what it wrote itself |
+//!
+//! Source: the OpenAI API reference, the converter of llama.cpp's server, and public threads about Ollama, vLLM,
+//! LM Studio and OpenRouter.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use nexus_core::{
+    BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
+    ModelId, OutputSupport, SettingsError, TurnEvent, VendorId, harness::Failure,
+};
+use reqwest::{StatusCode, Url, header::HeaderMap};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::auth::Credential;
+use crate::responses::dialect::{
+    CallContext, Carry, CustomCalls, Dialect, HeadNews, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
+};
+use crate::responses::outcome::ErrorReply;
+use crate::responses::settings::Settings;
+use crate::responses::tools::SchemaRules;
+use crate::responses::transport::Transport;
+use crate::responses::{bearer, kind, own_settings};
+use crate::settings::Billing;
+
+/// How an API key begins at most vendors.
+const KEY_PREFIX: &str = "sk-";
+
+/// The steps of effort that the OpenAI API documents.
+const EFFORTS: [Effort; 5] = [Effort::Minimal, Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
+
+/// Hosts whose vendor has a name of its own, so that a panel's spread counts it once.
+const VENDORS: [(&str, &str); 2] = [("api.openai.com", "openai"), ("api.x.ai", "xai")];
+
+/// The kind `responses`: a loop of our own at any server that speaks `/v1/responses`.
+///
+/// Settings: those of every native backend, of which `base_url` is required; and
+/// `vendor`, `system`, `structured_output`, `efforts`, `reasoning_summary`, `encrypted_reasoning`,
+/// `prompt_cache_key`, `cost`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Responses;
+
+impl BackendKind for Responses {
+    fn name(&self) -> &str {
+        "responses"
+    }
+
+    /// The setting `vendor`, else the host of `base_url`, with its port if it has one of its own.
+    fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
+        let text = |key: &str| settings.get(key).and_then(Value::as_str);
+        if let Some(vendor) = text("vendor") {
+            return VendorId::from(vendor);
+        }
+        let url = text("base_url").and_then(|url| Url::parse(url).ok());
+        match url.as_ref().and_then(|url| Some((url.host_str()?, url.port()))) {
+            Some((host, Some(port))) => VendorId::from(format!("{host}:{port}")),
+            Some((host, None)) => {
+                let named = VENDORS.iter().find(|(known, _)| *known == host);
+                VendorId::from(named.map_or(host, |(_, vendor)| vendor))
+            }
+            None => VendorId::from(self.name()),
+        }
+    }
+
+    fn settings_schema(&self) -> Value {
+        let mut schema = own_settings::schema(Own::schema());
+        schema["required"] = json!(["base_url"]);
+        schema
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let (own, shared) = own_settings::part::<Own>(settings, &Own::KEYS)?;
+        let settings = Settings::read(&shared, context)?;
+        if settings.base_url.is_none() {
+            let reason = "name the server, up to and without /responses: \
+                 `base_url: \"http://127.0.0.1:11434/v1\"`, for one";
+            return Err(SettingsError::new("base_url", reason));
+        }
+        kind::build(id, Arc::new(Generic::new(&own, &settings)), None, &settings, context)
+    }
+}
+
+/// Settings of this kind alone.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Own {
+    vendor: Option<String>,
+    system: SystemText,
+    structured_output: StructuredOutput,
+    efforts: Option<Vec<Effort>>,
+    reasoning_summary: Option<Summary>,
+    encrypted_reasoning: Option<bool>,
+    prompt_cache_key: Option<bool>,
+    cost: Cost,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SystemText {
+    #[default]
+    Instructions,
+    System,
+    Developer,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StructuredOutput {
+    #[default]
+    Native,
+    Instructed,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Summary {
+    Auto,
+    Concise,
+    Detailed,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Cost {
+    #[default]
+    Never,
+    Reported,
+}
+
+impl Own {
+    const KEYS: [&str; 8] = [
+        "vendor",
+        "system",
+        "structured_output",
+        "efforts",
+        "reasoning_summary",
+        "encrypted_reasoning",
+        "prompt_cache_key",
+        "cost",
+    ];
+
+    /// JSON Schema of the settings.
+    fn schema() -> Value {
+        let steps = Effort::ALL.map(Effort::as_str);
+        json!({
+            "vendor": { "type": "string", "description": "The company behind the server, as the spread of a panel counts it. Default: the host of base_url." },
+            "system": { "enum": ["instructions", "system", "developer"], "description": "Where system text goes: the field of that name, or a message of that role. Default: instructions." },
+            "structured_output": { "enum": ["native", "instructed"], "description": "Whether the server is given the schema of an answer, or the model is told it. Default: native." },
+            "efforts": { "type": "array", "items": { "enum": steps }, "description": "The steps of effort that the model takes; an empty list leaves the field out. Default: [minimal, low, medium, high, xhigh]." },
+            "reasoning_summary": { "enum": ["auto", "concise", "detailed"], "description": "Which summary of its thinking the server is asked for. Default: none." },
+            "encrypted_reasoning": { "type": "boolean", "description": "Ask for reasoning in a form that can be sent back. Default: true." },
+            "prompt_cache_key": { "type": "boolean", "description": "Name the conversation, so that the server finds what it kept of it. Default: true." },
+            "cost": { "enum": ["never", "reported"], "description": "Whether the server names the cost of an answer, in its usage. Default: never." },
+        })
+    }
+}
+
+/// The server's way, as the settings tell it.
+#[derive(Debug)]
+pub(crate) struct Generic {
+    default_model: Option<ModelId>,
+    billing: Option<Billing>,
+    shape: Shape,
+    efforts: Vec<Effort>,
+    output: OutputSupport,
+    cost: CostReport,
+}
+
+impl Generic {
+    fn new(own: &Own, settings: &Settings) -> Self {
+        let shape = Shape {
+            system: match own.system {
+                SystemText::Instructions => SystemPlace::Instructions,
+                SystemText::System => SystemPlace::SystemMessage,
+                SystemText::Developer => SystemPlace::DeveloperMessage,
+            },
+            text: TextShape::Parts,
+            tools: ToolPlace::Field,
+            parallel_tool_calls: None,
+            tool_choice: false,
+            reasoning_summary: own.reasoning_summary.map(|summary| match summary {
+                Summary::Auto => "auto",
+                Summary::Concise => "concise",
+                Summary::Detailed => "detailed",
+            }),
+            reasoning_context: None,
+            encrypted_reasoning: own.encrypted_reasoning.unwrap_or(true),
+            prompt_cache_key: own.prompt_cache_key.unwrap_or(true),
+            max_output_tokens: true,
+            carry: Carry::AsTheyCame,
+            custom_calls: CustomCalls::Client,
+            schemas: &SchemaRules::INLINED,
+        };
+        Self {
+            default_model: settings.model.as_deref().map(ModelId::from),
+            billing: settings.billing,
+            shape,
+            efforts: own.efforts.clone().unwrap_or_else(|| EFFORTS.to_vec()),
+            output: match own.structured_output {
+                StructuredOutput::Native => OutputSupport::Native,
+                StructuredOutput::Instructed => OutputSupport::Instructed,
+            },
+            cost: match own.cost {
+                Cost::Never => CostReport::Never,
+                Cost::Reported => CostReport::Reported,
+            },
+        }
+    }
+}
+
+/// With every setting left out.
+impl Default for Generic {
+    fn default() -> Self {
+        Self::new(&Own::default(), &Settings::default())
+    }
+}
+
+#[async_trait]
+impl Dialect for Generic {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = kind::capabilities(&self.efforts, self.cost);
+        capabilities.output = self.output;
+        capabilities
+    }
+
+    fn credential_remedy(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        bearer::check(self.billing, KEY_PREFIX, credential)
+    }
+
+    async fn model(
+        &self,
+        model: Option<&ModelId>,
+        _transport: &Transport,
+        _credential: Option<&Credential>,
+    ) -> Result<ModelPlan, Failure> {
+        let model = model.or(self.default_model.as_ref()).cloned();
+        let model = model.ok_or_else(|| kind::name_a_model("the server is not asked for its list"))?;
+        Ok(ModelPlan { model, shape: self.shape, efforts: self.efforts.clone(), warnings: Vec::new() })
+    }
+
+    fn headers(&self, call: &CallContext<'_>) -> HeaderMap {
+        bearer::headers(call.credential)
+    }
+
+    fn head(&self, _headers: &HeaderMap) -> HeadNews {
+        HeadNews::default()
+    }
+
+    fn event(&self, _kind: &str, _data: &[u8]) -> Option<Vec<TurnEvent>> {
+        None
+    }
+
+    fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure> {
+        let words = error.body.words();
+        let says = |known| error.body.names(known);
+        let (kind, hint) = match error.status? {
+            // The words of the OpenAI API for a model that does not think.
+            StatusCode::BAD_REQUEST if says("encrypted content is not supported") => {
+                (ErrorKind::InvalidRequest, " (set `encrypted_reasoning: false` for this model)")
+            }
+            // The parameter as the OpenAI API and LiteLLM 1.106.2 name it.
+            StatusCode::BAD_REQUEST if says("reasoning.effort") || says("reasoning_effort") => (
+                ErrorKind::InvalidRequest,
+                " (set `efforts` to the steps that this model takes, if it takes any)",
+            ),
+            // The server of llama.cpp 0.5.0, for a model without eyes: another try would be no better.
+            StatusCode::INTERNAL_SERVER_ERROR if says("image input is not supported") => {
+                (ErrorKind::Unsupported, "")
+            }
+            _ => return None,
+        };
+        Some(Failure::new(kind, format!("{words}{hint}")))
+    }
+}
+
+#[cfg(test)]
+mod tests;

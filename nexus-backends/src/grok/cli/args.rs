@@ -1,0 +1,185 @@
+//! The arguments of one headless run. Every process of the machine can read them, so neither prompt nor
+//! system text, schema or token is among them.
+//!
+//! Below `WorkspaceWrite` nothing is approved but calls of the caller's tools.
+//!
+//! Source: observed with grok 1.0.41.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use nexus_core::{Effort, ToolAccess};
+
+use super::{mcp_config, tools};
+
+/// How long background commands of the agent's are waited for when it is done, in seconds.
+const BACKGROUND_WAIT_SECONDS: &str = "30";
+
+/// What the arguments say.
+#[derive(Debug)]
+pub(super) struct Arguments {
+    /// The file of content blocks that is the prompt.
+    pub(super) prompt_file: PathBuf,
+    /// The folder to work in, absolute.
+    pub(super) directory: PathBuf,
+    pub(super) access: ToolAccess,
+    /// Whether there are tools of the caller's.
+    pub(super) has_callers: bool,
+    pub(super) session: Session,
+    pub(super) model: Option<String>,
+    pub(super) effort: Option<Effort>,
+    pub(super) model_calls: Option<u32>,
+    /// The agent file that holds the system text.
+    pub(super) agent_file: Option<PathBuf>,
+    /// The CLI's own folder, which tools that read files are kept out of.
+    pub(super) grok_home: PathBuf,
+    /// More such folders: those with the logins.
+    pub(super) closed: Vec<PathBuf>,
+}
+
+/// Which conversation it is.
+#[derive(Clone, Debug)]
+pub(super) enum Session {
+    /// A new one with this id.
+    New(String),
+    /// One that the home holds.
+    Resume(String),
+}
+
+impl Session {
+    pub(super) fn id(&self) -> &str {
+        match self {
+            Self::New(id) | Self::Resume(id) => id,
+        }
+    }
+}
+
+impl Arguments {
+    /// The arguments, in order.
+    pub(super) fn build(&self) -> Vec<OsString> {
+        let mut all: Vec<OsString> = Vec::new();
+        let mut option = |name: &str, value: OsString| all.extend([name.into(), value]);
+        option("--prompt-file", self.prompt_file.clone().into());
+        option("--output-format", "streaming-json".into());
+        option("--cwd", self.directory.clone().into());
+        match &self.session {
+            Session::New(id) => option("--session-id", id.into()),
+            Session::Resume(id) => option("--resume", id.into()),
+        }
+        if let Some(model) = &self.model {
+            option("--model", model.into());
+        }
+        if let Some(effort) = self.effort {
+            option("--reasoning-effort", effort.as_str().into());
+        }
+        if let Some(calls) = self.model_calls {
+            option("--max-turns", calls.to_string().into());
+        }
+        if let Some(file) = &self.agent_file {
+            option("--agent", file.clone().into());
+        }
+        if let Some(tools) = tools::allowed(self.access) {
+            option("--tools", tools.into());
+        }
+        option("--disallowed-tools", tools::disallowed(self.access, self.has_callers).into());
+        for rule in tools::denied(self.access) {
+            option("--deny", rule.into());
+        }
+        if self.has_callers {
+            option("--allow", mcp_config::ALLOW_RULE.into());
+        }
+        for folder in [&self.grok_home].into_iter().chain(&self.closed) {
+            // The second names the folder itself, which only a search is given.
+            for (tool, below) in [("Read", "/**"), ("Grep", "/**"), ("Grep", ""), ("Edit", "/**")] {
+                let mut rule = OsString::from(format!("{tool}("));
+                rule.push(folder);
+                rule.push(below);
+                rule.push(")");
+                option("--deny", rule);
+            }
+        }
+        option("--background-wait-timeout", BACKGROUND_WAIT_SECONDS.into());
+        all.extend(["--verbatim".into(), "--no-auto-update".into()]);
+        if matches!(self.access, ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted) {
+            all.push("--always-approve".into());
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(access: ToolAccess) -> Arguments {
+        Arguments {
+            prompt_file: "/h/prompt.json".into(),
+            directory: "/w".into(),
+            access,
+            has_callers: false,
+            session: Session::New("s".into()),
+            model: Some("grok-4.6".into()),
+            effort: Some(Effort::XHigh),
+            model_calls: Some(7),
+            agent_file: Some("/h/agent.md".into()),
+            grok_home: "/h/grok".into(),
+            closed: vec!["/nexus/auth".into()],
+        }
+    }
+
+    fn text(arguments: &Arguments) -> String {
+        let all: Vec<_> = arguments.build().iter().map(|one| one.to_string_lossy().into_owned()).collect();
+        all.join(" ")
+    }
+
+    #[test]
+    fn every_setting_has_its_option() {
+        let text = text(&arguments(ToolAccess::ReadOnly));
+        for part in [
+            "--session-id s",
+            "--model grok-4.6",
+            "--reasoning-effort xhigh",
+            "--max-turns 7",
+            "--agent /h/agent.md",
+            "--tools read_file,list_dir,grep,todo_write",
+            "--deny Read(/h/grok/**)",
+            "--deny Read(/nexus/auth/**)",
+            "--deny Grep(/nexus/auth/**)",
+            "--verbatim",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn only_levels_that_write_approve_everything() {
+        for access in ToolAccess::ALL {
+            let approves = text(&arguments(access)).contains("--always-approve");
+            assert_eq!(approves, access >= ToolAccess::WorkspaceWrite, "{access:?}");
+        }
+    }
+
+    #[test]
+    fn a_turn_without_tools_names_some_and_forbids_all() {
+        let text = text(&arguments(ToolAccess::ScopedOnly));
+        assert!(text.contains("--tools search_tool,use_tool"), "{text}");
+        assert!(text.contains(",search_tool,use_tool,"), "{text}");
+        assert!(!text.contains("--allow"), "{text}");
+    }
+
+    #[test]
+    fn the_callers_tools_are_kept_and_approved() {
+        for access in ToolAccess::ALL {
+            let text = text(&Arguments { has_callers: true, ..arguments(access) });
+            assert!(text.contains("--allow MCPTool(*)"), "{text}");
+            assert!(!text.contains(",search_tool,use_tool,"), "{text}");
+        }
+    }
+
+    #[test]
+    fn with_the_callers_tools_alone_no_file_is_read() {
+        let text = text(&Arguments { has_callers: true, ..arguments(ToolAccess::ScopedOnly) });
+        for rule in ["--deny Read(**)", "--deny Bash ", "--deny Edit ", "--deny Grep "] {
+            assert!(text.contains(rule), "{rule} in {text}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Conversations that outlive a turn.
+//!
+//! Each turn has a home of its own, and Grok keeps a conversation in a folder below it, named after the
+//! working directory and the session's id. A conversation that is kept is moved out of the home when the
+//! turn ends, and a copy is put into the home of the turn that takes it up. What the CLI remembers of the
+//! working directory is put right then, since it would work in the old one, and its system message is left
+//! out, since it would send the old one whatever the new turn's is.
+//!
+//! Source: observed with grok 1.0.41.
+
+use std::{
+    fs::{self, DirBuilder},
+    hash::{BuildHasher as _, RandomState},
+    io,
+    os::unix::{ffi::OsStrExt as _, fs::DirBuilderExt as _},
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::cli::private_home::RunHome;
+
+/// Longest name of a folder, in bytes.
+const MAX_NAME_BYTES: usize = 255;
+
+/// A conversation, and where it goes when the turn ends.
+#[derive(Clone, Debug)]
+pub(super) struct Keeping {
+    id: String,
+    kept_at: Option<PathBuf>,
+}
+
+impl Keeping {
+    /// A conversation of this turn alone.
+    pub(super) fn for_this_turn(id: String) -> Self {
+        Self { id, kept_at: None }
+    }
+
+    /// A conversation to keep below `nexus_home`.
+    pub(super) fn below(nexus_home: &Path, id: String) -> Self {
+        let kept_at = Some(kept_folder(nexus_home, &id));
+        Self { id, kept_at }
+    }
+
+    /// The session's id.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Moves the session's `folder` to where it is kept, if it is.
+    pub(super) fn keep(&self, folder: &Path) -> io::Result<()> {
+        let Some(kept_at) = &self.kept_at else { return Ok(()) };
+        if let Some(parent) = kept_at.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        }
+        let aside = kept_at.with_extension("old");
+        let had_one = match fs::rename(kept_at, &aside) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        if let Err(error) = fs::rename(folder, kept_at) {
+            if had_one {
+                fs::rename(&aside, kept_at)?;
+            }
+            return Err(error);
+        }
+        if had_one { fs::remove_dir_all(&aside) } else { Ok(()) }
+    }
+}
+
+fn kept_folder(nexus_home: &Path, id: &str) -> PathBuf {
+    nexus_home.join("sessions").join("grok").join(id)
+}
+
+/// A new session's id, in the form of a random UUID. It is not a secret.
+pub(super) fn new_id() -> String {
+    let random = || u128::from(RandomState::new().hash_one(0_u8));
+    let bits = (random() << 64) | random();
+    let bits = (bits & !(0xf << 76) & !(0b11 << 62)) | (0x4 << 76) | (0b10 << 62);
+    let hex = format!("{bits:032x}");
+    let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default().to_owned();
+    [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
+}
+
+/// The id in a resume handle's state, if it is one of ours: it becomes part of a path.
+pub(super) fn id_in(state: &Value) -> Option<String> {
+    let id = state.get("session")?.as_str()?;
+    let is_id =
+        (1..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    is_id.then(|| id.to_owned())
+}
+
+/// Puts a copy of a kept conversation into a home, for work in `directory`. Says whether it is there.
+pub(super) fn restore(home: &RunHome, nexus_home: &Path, id: &str, directory: &Path) -> io::Result<bool> {
+    let kept = kept_folder(nexus_home, id);
+    if !kept.join("chat_history.jsonl").is_file() {
+        return Ok(false);
+    }
+    let folder = home.folder(Path::new("grok/sessions").join(folder_name(directory)).join(id))?;
+    copy(&kept, &folder)?;
+    forget_system(&folder.join("chat_history.jsonl"))?;
+    let summary = folder.join("summary.json");
+    let Ok(text) = fs::read(&summary) else { return Ok(true) };
+    if let Ok(mut value) = serde_json::from_slice::<Value>(&text)
+        && let Some(place) = value.pointer_mut("/info/cwd")
+    {
+        *place = Value::String(directory.to_string_lossy().into_owned());
+        fs::write(&summary, serde_json::to_vec(&value)?)?;
+    }
+    Ok(true)
+}
+
+/// Takes the system message out of a conversation; the CLI writes it anew.
+fn forget_system(history: &Path) -> io::Result<()> {
+    let is_system = |line: &[u8]| {
+        let line = serde_json::from_slice::<Value>(line).unwrap_or_default();
+        line.get("type").and_then(Value::as_str) == Some("system")
+    };
+    let text = fs::read(history)?;
+    let lines = text.split_inclusive(|byte| *byte == b'\n').filter(|line| !is_system(line));
+    fs::write(history, lines.collect::<Vec<_>>().concat())
+}
+
+/// The name of a working directory's folder: everything but letters, digits and `-_.~` percent-encoded.
+fn folder_name(directory: &Path) -> String {
+    let mut name = String::new();
+    for byte in directory.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(byte) {
+            name.push(char::from(*byte));
+        } else {
+            name.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    // The CLI finds a session by its id in any folder.
+    name.truncate(MAX_NAME_BYTES);
+    name
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy(&source, &target)?;
+        } else if kind.is_file() {
+            fs::copy(&source, &target)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::run_registry::LedgerEntry;
+    use serde_json::json;
+
+    #[test]
+    fn ids_differ_and_have_the_form() {
+        let (first, second) = (new_id(), new_id());
+        assert_ne!(first, second);
+        assert_eq!(first.len(), 36);
+        assert_eq!(first.as_bytes()[14], b'4');
+        assert_eq!(id_in(&json!({ "session": first })), Some(first));
+    }
+
+    #[test]
+    fn a_handle_cannot_leave_the_folder() {
+        for id in ["../x", "", "a/b", "."] {
+            assert_eq!(id_in(&json!({ "session": id })), None, "{id:?}");
+        }
+    }
+
+    #[test]
+    fn a_conversation_moves_from_home_to_home() {
+        let nexus = tempfile::tempdir().unwrap();
+        let entry = LedgerEntry::begin(nexus.path()).unwrap();
+        let home = entry.home().unwrap();
+        assert!(!restore(&home, nexus.path(), "s", Path::new("/w")).unwrap());
+
+        let history = "{\"type\":\"system\",\"content\":\"old\"}\n{\"type\":\"user\"}\n";
+        home.write("grok/sessions/%2Fold/s/chat_history.jsonl", history).unwrap();
+        let summary =
+            home.write("grok/sessions/%2Fold/s/summary.json", r#"{"info":{"id":"s","cwd":"/old"}}"#).unwrap();
+        let keeping = Keeping::below(nexus.path(), "s".into());
+        keeping.keep(summary.parent().unwrap()).unwrap();
+        assert!(!summary.exists());
+
+        for round in 0..2 {
+            let next = entry.home().unwrap();
+            assert!(restore(&next, nexus.path(), "s", Path::new("/new dir")).unwrap(), "{round}");
+            let folder = next.path().join("grok/sessions/%2Fnew%20dir/s");
+            let summary: Value =
+                serde_json::from_slice(&fs::read(folder.join("summary.json")).unwrap()).unwrap();
+            assert_eq!(summary["info"]["cwd"], "/new dir");
+            assert_eq!(fs::read(folder.join("chat_history.jsonl")).unwrap(), b"{\"type\":\"user\"}\n");
+            keeping.keep(&folder).unwrap();
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What Grok's sentence about a failure means.
+//!
+//! The CLI gives no code, only a sentence, some with JSON inside. A table of beginnings decides; each row
+//! names the recording it was taken from. A sentence that no row knows is [`ErrorKind::VendorFailure`].
+//!
+//! Source: observed with grok 1.0.41.
+
+use std::time::Duration;
+
+use nexus_core::{ErrorKind, Retry, harness::Failure};
+
+use super::session_log::TurnEnd;
+use super::wire::InternalError;
+
+/// What to wait after a rate limit whose length is not told. A guess of ours.
+const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);
+/// What to wait after a failure that passes by itself. A guess of ours.
+const PASSING_GUESS: Duration = Duration::from_secs(5);
+
+/// What stands before the JSON or the quoted text of most messages.
+const INTERNAL: &str = "Internal error: ";
+
+/// Sentences of the CLI itself, by their beginning.
+const SENTENCES: &[(&str, ErrorKind)] = &[
+    ("Not signed in.", ErrorKind::Unauthenticated), // auth-none
+    ("You’ve reached your free Grok Build usage limit", ErrorKind::UsageLimit), // 429, subscription:free-usage-exhausted
+    ("Couldn't set model", ErrorKind::ModelUnavailable),                        // opt-model-unknown
+    ("--effort/--reasoning-effort:", ErrorKind::InvalidRequest),                // opt-effort-none
+    ("Couldn't create session:", ErrorKind::InvalidRequest),                    // home-readonly
+    ("Couldn't load session", ErrorKind::SessionLost), // session-resume of an unknown id
+];
+
+/// What stands quoted, or as the message inside the JSON, behind [`INTERNAL`].
+const CAUSES: &[(&str, ErrorKind)] = &[
+    ("Unauthorized (401) from", ErrorKind::Unauthenticated), // fail-http-401, midturn-nort-expires-401
+    ("Auth recovery succeeded but", ErrorKind::Unauthenticated), // 401 for ever, with a refresh token
+    ("response truncated by max_tokens", ErrorKind::Incomplete), // sse-incomplete-length
+    ("empty response from model (", ErrorKind::Incomplete),  // fail-empty-answer, fail-empty-text
+    ("reqwest error stream:", ErrorKind::Transport),         // fail-refused, fail-cut-rst
+    ("serialization error:", ErrorKind::Protocol),           // sse-unknown-event, fail-bad-json-event
+];
+
+/// Where the server's own words begin, behind the status.
+const STATUS: &str = "API error (status ";
+
+/// The CLI's words for a stream that ended without its last event.
+const NO_LAST_EVENT: &str = "No ResponseCompleted or ResponseIncomplete event received"; // fail-cut
+
+/// Codes of the server, by their beginning, whatever the status.
+const CODES: &[(&str, ErrorKind)] = &[
+    ("usage_limit", ErrorKind::UsageLimit), // fail-429-session
+    ("subscription:free-usage-exhausted", ErrorKind::UsageLimit),
+    ("personal-team-blocked:spending-limit", ErrorKind::UsageLimit),
+    ("rate_limit", ErrorKind::RateLimited), // fail-error-event
+    ("resource-exhausted", ErrorKind::RateLimited),
+    ("unauthenticated:bad-credentials", ErrorKind::Unauthenticated),
+    ("context_length_exceeded", ErrorKind::ContextExceeded),
+    ("overloaded", ErrorKind::Overloaded),
+    ("server_is_overloaded", ErrorKind::Overloaded),
+];
+
+/// The server's sentences for a conversation that is too long.
+const TOO_LONG: [&str; 4] =
+    ["prompt is too long", "too long for this model", "maximum prompt length", "maximum context length"];
+
+/// Names a failure from the CLI's sentence and, where there is one, the session's record of the turn.
+pub(super) fn from_message(message: &str, record: Option<&TurnEnd>) -> Failure {
+    let (kind, words) = classify(message);
+    let kind = record.and_then(TurnEnd::error_kind).filter(|_| is_vague(kind)).unwrap_or(kind);
+    let retry = match kind {
+        ErrorKind::RateLimited => Retry::After(RATE_LIMIT_GUESS),
+        ErrorKind::Overloaded | ErrorKind::Transport => Retry::After(PASSING_GUESS),
+        ErrorKind::VendorFailure if is_server_error(message) => Retry::After(PASSING_GUESS),
+        _ => Retry::Never,
+    };
+    Failure::new(kind, words).with_retry(retry)
+}
+
+/// Kinds that the record may name better.
+fn is_vague(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::VendorFailure | ErrorKind::InvalidRequest | ErrorKind::RateLimited)
+}
+
+fn is_server_error(message: &str) -> bool {
+    internal(message).and_then(|inside| inside.http_status).is_some_and(|status| status >= 500)
+}
+
+fn classify(message: &str) -> (ErrorKind, String) {
+    if let Some(kind) = by_beginning(SENTENCES, message) {
+        return (kind, message.to_owned());
+    }
+    if let Some(inside) = internal(message) {
+        let kind = match inside.error_kind.as_deref() {
+            Some("max_tokens_truncation") => Some(ErrorKind::Incomplete),
+            _ => by_beginning(CAUSES, &inside.message),
+        };
+        let kind = kind.or_else(|| by_code(&inside.message)).or_else(|| by_status(&inside));
+        return (kind.unwrap_or(ErrorKind::VendorFailure), inside.message);
+    }
+    // Of the statuses, 429 alone comes as the server's bare `code: text`: fail-429, fail-429-session.
+    let is_code_and_text = message
+        .split_once(": ")
+        .is_some_and(|(code, _)| !code.is_empty() && !code.contains(char::is_whitespace));
+    let kind = by_code(message).or(is_code_and_text.then_some(ErrorKind::RateLimited));
+    (kind.unwrap_or(ErrorKind::VendorFailure), message.to_owned())
+}
+
+/// What stands behind [`INTERNAL`]: JSON with fields, or one JSON string.
+fn internal(message: &str) -> Option<InternalError> {
+    let inside = message.strip_prefix(INTERNAL)?;
+    let quoted = || {
+        let text = serde_json::from_str::<String>(inside).unwrap_or_else(|_| inside.to_owned());
+        InternalError { message: text, http_status: None, error_kind: None }
+    };
+    Some(serde_json::from_str::<InternalError>(inside).unwrap_or_else(|_| quoted()))
+}
+
+fn by_beginning(table: &[(&str, ErrorKind)], text: &str) -> Option<ErrorKind> {
+    table.iter().find(|(beginning, _)| text.starts_with(beginning)).map(|(_, kind)| *kind)
+}
+
+/// By what the server said, behind as many statuses as the CLI put before it.
+fn by_code(message: &str) -> Option<ErrorKind> {
+    let words = server_words(message);
+    if words.starts_with(NO_LAST_EVENT) {
+        return Some(ErrorKind::Transport);
+    }
+    let lower = words.to_lowercase();
+    if TOO_LONG.iter().any(|sentence| lower.contains(sentence)) {
+        return Some(ErrorKind::ContextExceeded);
+    }
+    by_beginning(CODES, words)
+}
+
+fn server_words(message: &str) -> &str {
+    let mut words = message;
+    while let Some((_, rest)) = words.strip_prefix(STATUS).and_then(|rest| rest.split_once("): ")) {
+        words = rest;
+    }
+    words
+}
+
+fn by_status(inside: &InternalError) -> Option<ErrorKind> {
+    Some(match inside.http_status? {
+        400 | 413 | 422 => ErrorKind::InvalidRequest,
+        401 => ErrorKind::Unauthenticated,
+        402 => ErrorKind::UsageLimit,
+        403 => ErrorKind::Forbidden,
+        404 => ErrorKind::ModelUnavailable,
+        408 => ErrorKind::Transport,
+        // The server wants a newer client.
+        426 => ErrorKind::Unsupported,
+        429 => ErrorKind::RateLimited,
+        503 | 529 => ErrorKind::Overloaded,
+        _ => return None,
+    })
+}

@@ -1,0 +1,198 @@
+//! `grok-cli`: xAI's Grok Build CLI, one process per turn.
+//!
+//! The output is read as it streams (`--output-format streaming-json`: deltas, tool calls with their output,
+//! one line per model response), and the outcome is judged by the folder that the CLI keeps of the session.
+//! The other streaming format hides a running tool's output and the reasoning tokens, joins an answer that
+//! was cut with the next attempt just the same, and gives no text at all when a turn fails.
+//!
+//! The folder with Nexus's own logins (`$NEXUS_HOME/auth`) is denied to the CLI's tools that read, search or write
+//! files, at every level, and to shell commands that name it; a file `.ignore` in it keeps searches out that begin
+//! above. At `WorkspaceWrite` it is empty inside the fence, for every program. At `Unrestricted` there is no fence,
+//! and a command that finds it by another name reads logins that lie in files. A keyring keeps them from that folder.
+//!
+//! **The caller's tools** are served to the CLI as its one server. At `ScopedOnly` its model is offered
+//! two functions, and what they reach is all it has:
+//!
+//! - `search_tool` finds the caller's tools in scope, by words. It reads nothing else, and changes nothing.
+//! - `use_tool` calls one. It also takes arguments from a JSON file: at `ScopedOnly` a rule denies it every path, at the
+//!   other levels the folders that are denied to all tools that read.
+//!
+//! A call of any other tool the CLI refuses by itself, and says so to its model: "Tool not found: NAME"; for a file
+//! "MCP source Read denied: Denied by permission policy". None of them reaches the caller.
+//!
+//! A tool's pictures arrive at the model as base64 text, which is warned of. A tool is refused whose name the CLI would
+//! leave out without a word: one with `__` in it or `_` before it.
+//!
+//! Source: observed with grok 1.0.41.
+
+mod args;
+mod capabilities;
+mod conversation;
+mod failure;
+mod home;
+mod hooks;
+mod mcp_config;
+mod outcome;
+mod prepare;
+mod renewal;
+mod sandbox;
+mod session_log;
+#[cfg(test)]
+mod tests;
+mod tool_result;
+mod tools;
+mod translate;
+mod version;
+mod wire;
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use async_trait::async_trait;
+use nexus_core::{
+    Availability, BackendId, BackendKind, BuildContext, Capabilities, ExecutionBackend, SettingsError,
+    VendorId, harness::Failure,
+};
+use serde_json::{Map, Value};
+
+use self::translate::GrokConversation;
+use crate::cli::adapter::{Attempt, Cli, Prepared, TurnPlan};
+use crate::cli::backend::DelegatedBackend;
+use crate::cli::environment::{Environment, EnvironmentBuilder, NetworkSettings};
+use crate::cli::executable::{Executable, ExecutableError};
+use crate::cli::provider::Lender;
+use crate::cli::settings::{Billing, Settings};
+use crate::own_login::OwnLogin;
+
+/// The name of the program.
+const PROGRAM: &str = "grok";
+/// How to get it.
+const INSTALL: &str = "install it with `npm install -g @xai-official/grok`, or name it as `executable`";
+
+/// The kind `grok-cli`: Grok Build, with its own loop and tools.
+///
+/// Settings: `executable`, `credential` (default: the login of `nexus login grok`), `billing` (`plan`, the default: an
+/// access token of a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrokCli;
+
+impl BackendKind for GrokCli {
+    fn name(&self) -> &str {
+        "grok-cli"
+    }
+
+    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+        "xai".into()
+    }
+
+    fn settings_schema(&self) -> Value {
+        Settings::schema()
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let settings = Settings::read(settings, context)?;
+        let cli = Grok::new(&settings, context)?;
+        Ok(Arc::new(DelegatedBackend::new(id, cli, &settings, context)))
+    }
+}
+
+/// Grok on this machine, with these settings.
+#[derive(Debug)]
+pub(crate) struct Grok {
+    program: PathBuf,
+    host: Environment,
+    lender: Lender,
+    billing: Billing,
+    base_url: Option<String>,
+    network: NetworkSettings,
+    ca_file: Option<PathBuf>,
+    bubblewrap: Option<Executable>,
+    /// Counts the processes, so that no two name a message alike.
+    processes: AtomicU64,
+}
+
+impl Grok {
+    fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
+        let mut host = Environment::empty();
+        for (name, value) in &context.environment {
+            // What no environment can hold was never in one.
+            let _ = host.set(name, value);
+        }
+        let search_path = host.value("PATH").map(OsStr::to_owned);
+        Ok(Self {
+            program: settings.executable.clone().unwrap_or_else(|| PROGRAM.into()),
+            lender: Lender::of(settings, OwnLogin::Grok, context)?,
+            billing: settings.billing.unwrap_or(Billing::Plan),
+            base_url: settings.base_url.clone(),
+            network: match settings.network.inherit_proxy {
+                true => NetworkSettings::Pass,
+                false => NetworkSettings::Hide,
+            },
+            ca_file: settings.network.ca_file.clone(),
+            bubblewrap: sandbox::find(search_path.as_deref()),
+            processes: AtomicU64::new(0),
+            host,
+        })
+    }
+
+    fn executable(&self) -> Result<Executable, ExecutableError> {
+        Executable::find(&self.program, self.host.value("PATH"))
+    }
+
+    /// Starts an environment from what every child may see of the host's.
+    fn environment(&self) -> EnvironmentBuilder {
+        let host: BTreeMap<OsString, OsString> =
+            self.host.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Environment::from_host(host)
+    }
+}
+
+#[async_trait]
+impl Cli for Grok {
+    type Conversation = GrokConversation;
+
+    fn capabilities(&self) -> Capabilities {
+        capabilities::capabilities(self.bubblewrap.is_some())
+    }
+
+    async fn probe(&self) -> Availability {
+        let executable = match self.executable() {
+            Ok(executable) => executable,
+            Err(ExecutableError::Missing { looked_in, .. }) => {
+                return Availability::NotInstalled { looked_in, remedy: INSTALL.into() };
+            }
+            Err(error) => return Availability::Unusable { reason: format!("{error}: {INSTALL}") },
+        };
+        let version = match self.version_in_passing(&executable).await {
+            Ok(version) => version,
+            Err(reason) => return Availability::Unusable { reason },
+        };
+        if let Some(refusal) = self.lender.refusal().await {
+            return refusal;
+        }
+        match version.refusal() {
+            Some(reason) => Availability::Unusable { reason },
+            None => Availability::Ready {
+                version: Some(version.text().to_owned()),
+                notes: version.warning().into_iter().chain(version::launcher_warning(&executable)).collect(),
+            },
+        }
+    }
+
+    async fn prepare(
+        &self,
+        plan: &TurnPlan,
+        attempt: Attempt,
+    ) -> Result<Prepared<Self::Conversation>, Failure> {
+        self.prepare_process(plan, attempt).await
+    }
+}

@@ -1,0 +1,35 @@
+//! What the end of a turn means.
+//!
+//! Source: observed with grok 1.0.41.
+
+use nexus_core::{ErrorKind, FinishReason, Limit, harness::Failure};
+
+use super::wire;
+use crate::cli::adapter::Verdict;
+
+/// The verdict on a turn whose last message is `answer`; `at_limit` if the CLI said that it reached its own.
+pub(super) fn of_end(end: &wire::End, answer: Option<&str>, at_limit: bool) -> Verdict {
+    let failed = |kind, reason: &str| Verdict::Failed(Failure::new(kind, reason));
+    let model_calls =
+        || failed(ErrorKind::LimitReached(Limit::ModelCalls), "the vendor's program stopped the turn");
+    match end.stop_reason.as_str() {
+        "end_turn" => {
+            if let Some(problem) = &end.structured_output_error {
+                return failed(ErrorKind::OutputInvalid, problem);
+            }
+            let output = end.structured_output.clone().filter(|value| !value.is_null());
+            if answer.is_none_or(|text| text.trim().is_empty()) {
+                return failed(ErrorKind::Incomplete, "the turn ended without an answer");
+            }
+            Verdict::Answered { finish: FinishReason::Stop, output }
+        }
+        "refusal" => failed(ErrorKind::Refused, "the vendor's filter stopped the answer"),
+        "max_tokens" => failed(ErrorKind::Incomplete, "the answer reached the output limit"),
+        // Without the line that says so, a cancelled turn has another cause.
+        "max_turn_requests" => model_calls(),
+        "cancelled" if at_limit => model_calls(),
+        // Nobody interrupted it: a call needed an approval, which ends the whole turn.
+        "cancelled" => failed(ErrorKind::ApprovalRequired, "a tool call needed an approval"),
+        other => failed(ErrorKind::VendorFailure, &format!("the turn ended with {other:?}")),
+    }
+}

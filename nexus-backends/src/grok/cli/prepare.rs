@@ -1,0 +1,392 @@
+//! Makes everything ready for one process of a turn. Nothing is spent yet.
+
+use std::{
+    io,
+    sync::atomic::Ordering,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{
+    ErrorKind, PromptBlock, SessionMode, ToolAccess, TurnRequest, harness::Failure, redact::Redactor,
+};
+
+use super::args::{Arguments, Session};
+use super::conversation::Keeping;
+use super::hooks::{Gate, ToolsRunning};
+use super::renewal::{Renewal, TurnTime};
+use super::sandbox::Fence;
+use super::session_log::RetryWatch;
+use super::translate::GrokConversation;
+use super::{Grok, INSTALL, capabilities, conversation, home, mcp_config, sandbox, session_log, version};
+use crate::auth::{Lease, Term};
+use crate::cli::adapter::{Attempt, Prepared, TurnPlan};
+use crate::cli::caller_tools;
+use crate::cli::environment::{Environment, EnvironmentError};
+use crate::cli::executable::Executable;
+use crate::cli::lent::Lent;
+use crate::cli::private_home::RunHome;
+use crate::cli::settings::Billing;
+use crate::cli::spawn::Invocation;
+use crate::cli::startup::Queue;
+use crate::redact::redactor;
+
+/// What is left of a credential's life when the deadline comes. Source: the CLI's own margin.
+const SPARE_LIFE: Duration = Duration::from_secs(300);
+/// What an API key of the vendor's begins with.
+const KEY_PREFIX: &str = "xai-";
+/// What an access token, which is a JWT, begins with.
+const TOKEN_PREFIX: &str = "eyJ";
+/// Variables of the vendor's own, which no request may set.
+const RESERVED: [&str; 2] = ["GROK_", "XAI_"];
+/// What the user's tools go by, besides `HOME`.
+const USER_VARIABLES: [&str; 3] = ["USER", "LOGNAME", "SHELL"];
+
+impl Grok {
+    pub(super) async fn prepare_process(
+        &self,
+        plan: &TurnPlan,
+        attempt: Attempt,
+    ) -> Result<Prepared<GrokConversation>, Failure> {
+        let request = &*plan.request;
+        refuse_reserved(request)?;
+        refuse_nameless(plan)?;
+        let executable = self.executable().map_err(|error| {
+            Failure::new(ErrorKind::NotInstalled, format!("{error}: {INSTALL}")).with_source(error)
+        })?;
+        let term = Term { run: plan.lifetime(), margin: SPARE_LIFE };
+        let lease = self.borrow(term).await?;
+        let (home, start) = self.home(plan, attempt)?;
+        let mut warnings = Vec::new();
+
+        let known = self
+            .version(&executable, &home::user_home(&home))
+            .await
+            .map_err(|reason| Failure::new(ErrorKind::NotInstalled, format!("{reason}: {INSTALL}")))?;
+        if let Some(reason) = known.refusal() {
+            return Err(Failure::new(ErrorKind::Unsupported, reason));
+        }
+        warnings.extend(known.warning());
+        warnings.extend(version::launcher_warning(&executable));
+
+        let effort = plan.effort.map(|effort| effort.applied);
+        let taken = effort.map(|effort| capabilities::effort_for(request.model.as_ref(), effort));
+        if let (Some(effort), Some(taken)) = (effort, taken)
+            && effort != taken
+        {
+            warnings.push(format!("the model does not take effort {effort}; {taken} is used"));
+        }
+
+        let question = blocks(request, start.question.as_deref());
+        let prompt_file = home::write_prompt(&home, &question).map_err(unwritable)?;
+        let agent_file = match &request.system {
+            Some(system) if start.writes_system => {
+                Some(home::write_system(&home, system).map_err(unwritable)?)
+            }
+            Some(_) => Some(home.path().join("agent.md")),
+            None => None,
+        };
+        let tools = ToolsRunning::default();
+        let redactor = redactor([lease.credential().token.expose()]);
+        if let Some(tools) = &plan.tools {
+            redactor.learn(tools.token().expose());
+        }
+        let turn = TurnTime::of(request, term);
+        let lent =
+            self.hand_over(lease, turn, &home, &tools, &redactor, &mut warnings).map_err(unwritable)?;
+
+        let grok_home = home::grok_folder(&home);
+        let session_id = start.session.id().to_owned();
+        let old_session = session_log::session_folder(&grok_home, &session_id);
+        let length = |file| home::length_in(old_session.as_deref(), file);
+        let watch = RetryWatch::new(&grok_home, &session_id, length("updates.jsonl"));
+        let setup = home::Setup {
+            billing: self.billing,
+            tools: plan.tools.as_ref(),
+            deadline: request.limits.deadline,
+            session: &session_id,
+            known_event_bytes: length("events.jsonl"),
+        };
+        home::furnish(&home, &setup).map_err(unwritable)?;
+        let keeping = match request.session {
+            SessionMode::Ephemeral => Keeping::for_this_turn(session_id),
+            _ => Keeping::below(&plan.nexus_home, session_id),
+        };
+        let closed = plan.login_folders();
+        for folder in &closed {
+            if let Err(error) = home::hide_from_searches(folder) {
+                tracing::warn!(folder = %folder.display(), %error, "a search from above may find what is in there");
+            }
+        }
+        let arguments = Arguments {
+            prompt_file,
+            directory: plan.working_directory.clone(),
+            access: request.tool_access,
+            has_callers: plan.tools.is_some(),
+            session: start.session,
+            model: request.model.as_ref().map(|model| model.as_str().to_owned()),
+            effort: taken,
+            model_calls: request.limits.model_calls,
+            agent_file,
+            grok_home,
+            closed,
+        };
+        let invalid = |error: EnvironmentError| Failure::of(ErrorKind::InvalidRequest, &error);
+        let mut environment = self.child_environment(request, &home).map_err(invalid)?;
+        if plan.tools.is_some() {
+            environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
+        }
+        let invocation = self.invocation(plan, &executable, &arguments, environment, &home)?;
+        let process = self.processes.fetch_add(1, Ordering::Relaxed);
+        let conversation = GrokConversation::new(plan.backend.clone(), request.tool_access, process)
+            .with_session(keeping, watch)
+            .with_tools_running(tools)
+            .with_callers(plan.tools.clone());
+        Ok(Prepared {
+            invocation: invocation.display_only(is_display_only),
+            conversation,
+            home: Some(home),
+            redactor,
+            lent,
+            queue: Queue::none(),
+            version: Some(known.text().to_owned()),
+            warnings,
+        })
+    }
+
+    /// Borrows the credential, and holds it against who is to be billed.
+    async fn borrow(&self, term: Term) -> Result<Lease, Failure> {
+        let lease = self.lender.lend(term).await?;
+        let token = lease.credential().token.expose();
+        let mismatch = match self.billing {
+            Billing::Plan => token.starts_with(KEY_PREFIX).then_some("an API key"),
+            Billing::Metered => {
+                token.starts_with(TOKEN_PREFIX).then_some("an access token of a subscription")
+            }
+        };
+        match mismatch {
+            Some(what) => {
+                let place = lease.place();
+                let billing = self.billing.as_str();
+                let reason = format!("billing is {billing}, but {place} holds {what}");
+                Err(Failure::new(ErrorKind::BillingMismatch, reason))
+            }
+            None => Ok(lease),
+        }
+    }
+
+    /// Lends the credential to the process, and what it takes to give it a fresh one.
+    fn hand_over(
+        &self,
+        mut lease: Lease,
+        turn: TurnTime,
+        home: &RunHome,
+        tools: &ToolsRunning,
+        redactor: &Redactor,
+        warnings: &mut Vec<String>,
+    ) -> io::Result<Lent> {
+        let file = home::credential_file(home);
+        let told = home::lend(&mut lease, &file, self.billing)?;
+        let left = |end: SystemTime| end.duration_since(SystemTime::now()).unwrap_or_default();
+        if told.is_none_or(|end| !turn.may_outlive(left(end))) {
+            return Ok(Lent::Lease(lease));
+        }
+        warnings.extend(lease.shortfall(turn.term));
+        let gate = match turn.access {
+            ToolAccess::ScopedOnly => None,
+            _ => {
+                home::write_gate(home)?;
+                Some(Gate::new(&home::grok_folder(home), tools.clone()))
+            }
+        };
+        let renewal = Renewal {
+            held: lease.credential().clone(),
+            lease,
+            file,
+            billing: self.billing,
+            redactor: redactor.clone(),
+            turn,
+            gate,
+            told,
+            has_warned: false,
+        };
+        Ok(Lent::Renewed(renewal.into_stream()))
+    }
+
+    /// The home of the process, furnished, with the conversation in it that it goes on from.
+    fn home(&self, plan: &TurnPlan, attempt: Attempt) -> Result<(RunHome, Start), Failure> {
+        let handle = match (&attempt, &plan.request.session) {
+            (Attempt::Repair { resume, .. }, _) => Some(resume),
+            (Attempt::First, SessionMode::Resume { handle, .. }) => Some(handle),
+            _ => None,
+        };
+        let resumed = match handle {
+            Some(handle) => Some(conversation::id_in(handle.state()).ok_or_else(|| {
+                Failure::new(ErrorKind::InvalidRequest, "the resume handle is not one of this backend's")
+            })?),
+            None => None,
+        };
+        let (instruction, home) = match attempt {
+            Attempt::Repair { instruction, home, .. } => (Some(instruction), home),
+            Attempt::First | Attempt::Fresh => (None, None),
+        };
+        let is_new_home = home.is_none();
+        let home = match home {
+            Some(home) => home,
+            None => {
+                let home = plan.ledger.home().map_err(unwritable)?;
+                home::make_folders(&home).map_err(unwritable)?;
+                home
+            }
+        };
+        let session = match resumed {
+            Some(id) => {
+                let is_there = session_log::session_folder(&home::grok_folder(&home), &id).is_some()
+                    || conversation::restore(&home, &plan.nexus_home, &id, &plan.working_directory)
+                        .map_err(unwritable)?;
+                if !is_there {
+                    let reason = format!("conversation {id} is not kept here");
+                    return Err(Failure::new(ErrorKind::SessionLost, reason));
+                }
+                Session::Resume(id)
+            }
+            None => Session::New(conversation::new_id()),
+        };
+        let start = Start { session, question: instruction, writes_system: is_new_home };
+        Ok((home, start))
+    }
+
+    fn child_environment(
+        &self,
+        request: &TurnRequest,
+        home: &RunHome,
+    ) -> Result<Environment, EnvironmentError> {
+        let mut environment = self.environment().network(self.network);
+        let own_home = home::user_home(home);
+        let user_home = match request.tool_access {
+            ToolAccess::ScopedOnly => None,
+            _ => self.host.value("HOME"),
+        };
+        if request.tool_access != ToolAccess::ScopedOnly {
+            environment = environment.pass(USER_VARIABLES);
+            environment = environment.pass(&request.environment);
+        }
+        environment = environment
+            .with("HOME", user_home.unwrap_or(own_home.as_os_str()))
+            .with("GROK_HOME", home::grok_folder(home));
+        for (name, value) in home::SWITCHES {
+            environment = environment.with(name, value);
+        }
+        if let Some(url) = &self.base_url {
+            environment =
+                environment.with("GROK_XAI_API_BASE_URL", url).with("GROK_CLI_CHAT_PROXY_BASE_URL", url);
+        }
+        if let Some(file) = &self.ca_file {
+            environment = environment.with("GROK_EXTRA_CA_BUNDLE", file);
+        }
+        environment.build()
+    }
+
+    fn invocation(
+        &self,
+        plan: &TurnPlan,
+        executable: &Executable,
+        arguments: &Arguments,
+        environment: Environment,
+        home: &RunHome,
+    ) -> Result<Invocation, Failure> {
+        let request = &*plan.request;
+        let invocation = match (request.tool_access, &self.bubblewrap) {
+            (ToolAccess::WorkspaceWrite, None) => {
+                let reason = "writing in the workspace needs bubblewrap (`bwrap`) on the PATH";
+                return Err(Failure::new(ErrorKind::Unsupported, reason));
+            }
+            (ToolAccess::WorkspaceWrite, Some(bubblewrap)) => {
+                let roots = request.extra_roots.iter().map(|root| root.as_path());
+                let readable = self.ca_file.iter().cloned().chain(self.host.value("HOME").map(Into::into));
+                let fence = Fence {
+                    roots: [plan.working_directory.as_path()].into_iter().chain(roots).collect(),
+                    home: home.path(),
+                    readable: readable.filter(|path| path.exists()).collect(),
+                    closed: plan.login_folders().iter().filter_map(|path| path.canonicalize().ok()).collect(),
+                };
+                let wrapped = sandbox::wrap(&fence, executable.path(), arguments.build());
+                Invocation::new(bubblewrap.clone(), &plan.working_directory).arguments(wrapped)
+            }
+            _ => Invocation::new(executable.clone(), &plan.working_directory).arguments(arguments.build()),
+        };
+        Ok(invocation.environment(environment))
+    }
+}
+
+/// Refuses a request that would set the CLI itself up by way of the agent's tools.
+fn refuse_reserved(request: &TurnRequest) -> Result<(), Failure> {
+    let is_reserved = |name: &&String| RESERVED.iter().any(|prefix| name.starts_with(prefix));
+    match request.environment.iter().find(is_reserved) {
+        Some(name) => {
+            let reason =
+                format!("the variable {name} sets up the vendor's program, and is not for the agent's tools");
+            Err(Failure::new(ErrorKind::InvalidRequest, reason))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses tools of the caller's that the CLI would leave out without a word.
+fn refuse_nameless(plan: &TurnPlan) -> Result<(), Failure> {
+    let nameless =
+        plan.tools.as_ref().map(|tools| mcp_config::nameless(tools.definitions())).unwrap_or_default();
+    if nameless.is_empty() {
+        return Ok(());
+    }
+    let reason = format!(
+        "the vendor's program cannot offer the tools {}: it takes letters, digits, - and single _ after the first",
+        nameless.join(", ")
+    );
+    Err(Failure::new(ErrorKind::Unsupported, reason))
+}
+
+/// How a process starts.
+struct Start {
+    session: Session,
+    /// What is asked instead of the prompt.
+    question: Option<String>,
+    /// Whether the system text is still to be written.
+    writes_system: bool,
+}
+
+/// What the model is asked: the prompt, or the question of a repair.
+fn blocks(request: &TurnRequest, question: Option<&str>) -> Vec<PromptBlock> {
+    if let Some(question) = question {
+        return vec![PromptBlock::text(question)];
+    }
+    let mut blocks = match request.prompt.iter().all(|block| matches!(block, PromptBlock::Text { .. })) {
+        true => vec![PromptBlock::text(request.prompt_text())],
+        false => request.prompt.clone(),
+    };
+    let instruction = request.output.as_ref().map(|output| format!("\n\n{}", output.instruction()));
+    blocks.extend(instruction.map(PromptBlock::text));
+    blocks
+}
+
+/// Whether a line may be left out when nobody reads fast enough: the record makes up for it.
+fn is_display_only(line: &[u8]) -> bool {
+    line.starts_with(br#"{"type":"text""#) || line.starts_with(br#"{"type":"thought""#)
+}
+
+fn unwritable(error: io::Error) -> Failure {
+    let reason = "the run's home cannot be written: choose another NEXUS_HOME";
+    Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_deltas_are_for_display() {
+        assert!(is_display_only(br#"{"type":"text","data":"x"}"#));
+        assert!(is_display_only(br#"{"type":"thought","data":"x"}"#));
+        assert!(!is_display_only(br#"{"type":"tool_call","toolCallId":"x"}"#));
+        assert!(!is_display_only(br#"{"type":"end"}"#));
+    }
+}

@@ -1,0 +1,245 @@
+//! The tools of Grok's harness: which a turn may have, and what a call of one may change.
+//!
+//! Source: observed with grok 1.0.41. `--tools` fails open: an unknown name or an empty list gives the model
+//! a shell. So a list is never trusted: what the CLI reports is held against what was meant.
+
+use nexus_core::{Effects, ToolAccess};
+use serde_json::Value;
+
+use super::mcp_config;
+use crate::cli::caller_tools::CallerTools;
+
+/// What only reads, by the names that both `--tools` and the wire use.
+const READING: [&str; 4] = ["read_file", "list_dir", "grep", "todo_write"];
+
+/// How the model finds and calls tools of servers. `--tools` keeps them whether or not they are named, unless they are
+/// disallowed.
+const OF_SERVERS: [&str; 2] = [SEARCH, USE];
+
+/// Finds tools of servers by words.
+pub(super) const SEARCH: &str = "search_tool";
+/// Calls a tool of a server.
+const USE: &str = "use_tool";
+
+/// What no turn is given: searches that are billed apart, pictures, feedback to the vendor, and a scheduler
+/// that would outlive the turn.
+const NEVER: [&str; 11] = [
+    "web_search",
+    "x_search",
+    "image_gen",
+    "image_edit",
+    "image_to_video",
+    "reference_to_video",
+    "send_feedback",
+    "scheduler_create",
+    "scheduler_delete",
+    "scheduler_list",
+    "ask_user_question",
+];
+
+/// Every further tool of the harness, by the ids that `--disallowed-tools` takes. `task`, which starts
+/// sub-agents, is off by the configuration; to disallow it as well would forbid commands in the background.
+const WORKING: [&str; 13] = [
+    "task",
+    "run_terminal_cmd",
+    "search_replace",
+    "write",
+    "kill_task",
+    "get_task_output",
+    "monitor",
+    "workflow",
+    "update_goal",
+    "enter_plan_mode",
+    "exit_plan_mode",
+    "memory_search",
+    "memory_get",
+];
+
+/// The value of `--tools`, if there is one.
+pub(super) fn allowed(access: ToolAccess) -> Option<String> {
+    match access {
+        // Two names that exist, disallowed below where there is no server: an empty list would allow everything.
+        ToolAccess::ScopedOnly => Some(OF_SERVERS.join(",")),
+        ToolAccess::ReadOnly => Some(READING.join(",")),
+        ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => None,
+    }
+}
+
+/// The value of `--disallowed-tools`, of a turn with or without tools of the caller's.
+pub(super) fn disallowed(access: ToolAccess, has_callers: bool) -> String {
+    let of_servers: &[&str] = if has_callers { &[] } else { &OF_SERVERS };
+    let names: Vec<&str> = match access {
+        ToolAccess::ScopedOnly => [&READING[..], of_servers, &NEVER, &WORKING].concat(),
+        ToolAccess::ReadOnly => [of_servers, &NEVER, &WORKING].concat(),
+        ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => NEVER.to_vec(),
+    };
+    names.join(",")
+}
+
+/// The rules that `--deny` takes, besides those of folders: whatever the list of tools comes to, nothing of the harness
+/// reads, writes or executes where there are the caller's tools alone. Every path is named, and not every reading:
+/// [`SEARCH`] counts as one without a path. [`USE`] could else send any JSON file to a tool.
+pub(super) fn denied(access: ToolAccess) -> &'static [&'static str] {
+    match access {
+        ToolAccess::ScopedOnly => &["Read(**)", "Edit", "Bash", "Grep", "WebFetch", "WebSearch"],
+        _ => &[],
+    }
+}
+
+/// The first of `reported` that a turn at this level must not have.
+pub(super) fn first_excess<'r>(
+    access: ToolAccess,
+    callers: Option<&CallerTools>,
+    reported: &'r [String],
+) -> Option<&'r str> {
+    let is_callers = |name: &str| {
+        let defined =
+            |own: &str| callers.is_some_and(|tools| tools.definitions().iter().any(|tool| tool.name == own));
+        (callers.is_some() && OF_SERVERS.contains(&name)) || mcp_config::own_name(name).is_some_and(defined)
+    };
+    let is_meant = |name: &str| match access {
+        ToolAccess::ScopedOnly => is_callers(name),
+        ToolAccess::ReadOnly => READING.contains(&name) || is_callers(name),
+        // The fence of these is not the list of tools.
+        ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => true,
+    };
+    reported.iter().map(String::as_str).find(|name| !is_meant(name))
+}
+
+/// A call of a tool of the caller's, as the caller would make it.
+#[derive(Debug, PartialEq)]
+pub(super) struct CallersCall {
+    pub(super) name: String,
+    pub(super) arguments: Value,
+}
+
+/// What the model asked for by the tool `called` with `input`, if it is a tool of the caller's.
+///
+/// Arguments that are in a file are known to the CLI alone, and the name of that file stands for them.
+pub(super) fn callers_call(called: &str, input: &Value) -> Option<CallersCall> {
+    if let Some(name) = mcp_config::own_name(called) {
+        return Some(CallersCall { name: name.to_owned(), arguments: as_sent(input.clone()) });
+    }
+    let name = mcp_config::own_name(input.get("tool_name")?.as_str()?).filter(|_| called == USE)?;
+    let arguments = match input.get("tool_input") {
+        Some(inline) => as_sent(inline.clone()),
+        None => input.clone(),
+    };
+    Some(CallersCall { name: name.to_owned(), arguments })
+}
+
+/// Arguments as the CLI sends them: an object, also out of a string, or none at all.
+fn as_sent(arguments: Value) -> Value {
+    let object = match arguments {
+        Value::String(text) => serde_json::from_str(&text).unwrap_or_default(),
+        other => other,
+    };
+    if object.is_object() { object } else { Value::Null }
+}
+
+/// Whether a call by this name is one of a server's tool, or may be.
+pub(super) fn is_of_a_server(name: &str) -> bool {
+    name == USE || name.contains(mcp_config::SEPARATOR)
+}
+
+/// What a call of a tool of the harness may change, by the kind that the CLI reports.
+pub(super) fn effects(access: ToolAccess, name: &str, kind: Option<&str>) -> Effects {
+    match (access, kind) {
+        // It finds tools, and is none.
+        _ if name == SEARCH => Effects::None,
+        // There should be nothing that could be done; what the call comes to, its end says.
+        (ToolAccess::ScopedOnly, _) => Effects::Unknown,
+        // A tool that a file names, or one of a server that is not the caller's.
+        _ if is_of_a_server(name) => Effects::Unknown,
+        (_, Some("read" | "list" | "search")) => Effects::Read,
+        (ToolAccess::ReadOnly, _) => Effects::Read,
+        (_, Some("execute" | "write" | "edit" | "delete" | "move")) => Effects::Wrote,
+        _ if matches!(name, "todo_write" | "enter_plan_mode" | "exit_plan_mode") => Effects::None,
+        _ => Effects::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nexus_core::{ParticipantScope, Session, Tool, Toolbox};
+    use serde_json::json;
+
+    use super::*;
+
+    fn callers() -> CallerTools {
+        let toolbox =
+            Toolbox::new().with(Tool::without_arguments("noon", "Says when.", || async { "12:00" }));
+        let session = Session::mint("caller", ParticipantScope::unrestricted(), Arc::new(toolbox));
+        CallerTools::new(session, "http://127.0.0.1:1/mcp".into())
+    }
+
+    #[test]
+    fn no_list_is_empty_and_no_tool_is_in_two() {
+        for access in ToolAccess::ALL {
+            assert!(allowed(access).is_none_or(|list| !list.is_empty()));
+            assert!(!disallowed(access, true).is_empty());
+        }
+        let mut all = [&READING[..], &OF_SERVERS, &NEVER, &WORKING].concat();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn what_was_not_meant_is_found() {
+        let reported = ["read_file", "run_terminal_command"].map(str::to_owned);
+        let excess = |access| first_excess(access, None, &reported);
+        assert_eq!(excess(ToolAccess::ScopedOnly), Some("read_file"));
+        assert_eq!(excess(ToolAccess::ReadOnly), Some("run_terminal_command"));
+        assert_eq!(excess(ToolAccess::Unrestricted), None);
+        assert_eq!(first_excess(ToolAccess::ScopedOnly, None, &[]), None);
+    }
+
+    #[test]
+    fn the_callers_tools_are_meant_and_no_others() {
+        let callers = callers();
+        for access in [ToolAccess::ScopedOnly, ToolAccess::ReadOnly] {
+            let excess = |name: &str, callers: Option<&CallerTools>| {
+                first_excess(access, callers, &["search_tool", "use_tool", name].map(str::to_owned))
+                    .map(str::to_owned)
+            };
+            assert_eq!(excess("nexus__noon", Some(&callers)), None);
+            assert_eq!(excess("nexus__midnight", Some(&callers)).as_deref(), Some("nexus__midnight"));
+            assert_eq!(excess("other__noon", Some(&callers)).as_deref(), Some("other__noon"));
+            assert_eq!(excess("nexus__noon", None).as_deref(), Some("search_tool"));
+        }
+    }
+
+    #[test]
+    fn what_another_server_does_is_unknown_at_every_level() {
+        for access in ToolAccess::ALL {
+            assert_eq!(effects(access, "search_tool", None), Effects::None);
+            for name in ["use_tool", "left__leak"] {
+                assert_eq!(effects(access, name, Some("read")), Effects::Unknown, "{access:?} {name}");
+            }
+        }
+        assert_eq!(effects(ToolAccess::ReadOnly, "grep", Some("search")), Effects::Read);
+        assert_eq!(effects(ToolAccess::ScopedOnly, "grep", Some("search")), Effects::Unknown);
+    }
+
+    #[test]
+    fn a_call_is_told_as_the_caller_would_make_it() {
+        let call =
+            |called: &str, input: Value| callers_call(called, &input).map(|call| (call.name, call.arguments));
+        let add = |arguments: Value| Some(("add".to_owned(), arguments));
+        let by_use =
+            |input: Value| call("use_tool", json!({ "tool_name": "nexus__add", "tool_input": input }));
+        assert_eq!(by_use(json!({ "a": 1 })), add(json!({ "a": 1 })));
+        assert_eq!(by_use(json!("{\"a\":1}")), add(json!({ "a": 1 })), "the CLI reads it so, too");
+        assert_eq!(by_use(json!([1])), add(Value::Null));
+        assert_eq!(call("nexus__add", json!({ "a": 1 })), add(json!({ "a": 1 })));
+        let in_a_file = json!({ "tool_name": "nexus__add", "tool_input_file": "/x.json" });
+        assert_eq!(call("use_tool", in_a_file.clone()), add(in_a_file));
+        assert_eq!(call("use_tool", json!({ "file": "/x.json" })), None);
+        assert_eq!(call("use_tool", json!({ "tool_name": "read_file", "tool_input": {} })), None);
+        assert_eq!(call("search_tool", json!({ "tool_name": "nexus__add" })), None);
+    }
+}

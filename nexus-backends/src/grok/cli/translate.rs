@@ -1,0 +1,536 @@
+//! Grok's lines into events, and its record into an outcome.
+//!
+//! A model response ends with a `usage` line; that is where a message ends. An answer that was cut and asked
+//! for again is not told apart in the output: while it happens the retry is read in the session's
+//! `updates.jsonl`, and at the end the messages are held against `chat_history.jsonl`. Without a session
+//! folder, as in a recording, the output alone is judged.
+//!
+//! Where there are tools of the caller's, nothing of the model's is believed before the CLI has listed them all. A call
+//! of one is told by the caller's name for it, however the model made it.
+//!
+//! Source: observed with grok 1.0.41.
+
+use std::{
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{
+    BackendId, CallId, Cost, CostSource, Effects, ErrorKind, MessageId, Phase, ProcessExit, ResumeHandle,
+    ToolAccess, ToolCallStatus, ToolContent, TurnEvent, Usage, Usd,
+    harness::Failure,
+    turn::{
+        MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
+        ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
+    },
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::conversation::Keeping;
+use super::hooks::ToolsRunning;
+use super::session_log::{Answer, RetryWatch, TurnEnd};
+use super::tools::CallersCall;
+use super::{failure, mcp_config, outcome, session_log, tool_result, tools, wire};
+use crate::cli::adapter::{Conversation, Polite, ProcessEnd, Repair, Step, Verdict};
+use crate::cli::caller_tools::CallerTools;
+
+/// The CLI waits longer than this before it asks again, and what it wrote before is read sooner.
+const RETRY_GAP: Duration = Duration::from_millis(800);
+
+/// What the CLI makes of a picture that a tool returns.
+const UNSEEN_PICTURES: &str =
+    "the vendor's program gives its model a tool's pictures as base64 text, not as pictures";
+
+/// Reads the output of one process.
+#[derive(Debug)]
+pub(crate) struct GrokConversation {
+    backend: BackendId,
+    access: ToolAccess,
+    session: Option<Keeping>,
+    watch: Option<RetryWatch>,
+    retry: Option<session_log::Retry>,
+    messages: MessageNames,
+    open: Option<Open>,
+    closed: Vec<Closed>,
+    calls: Vec<Call>,
+    model_calls: u32,
+    has_usage: bool,
+    reached_max_turns: bool,
+    last: Option<Last>,
+    phase: Phase,
+    tools_running: ToolsRunning,
+    callers: Option<CallerTools>,
+    /// Tools of the caller's that the CLI has not listed yet.
+    missing: Vec<String>,
+    /// Whether the caller was told that the model does not see pictures of tools.
+    has_warned_of_pictures: bool,
+}
+
+/// Names messages, differently in each process of a turn.
+#[derive(Debug)]
+struct MessageNames {
+    process: u64,
+    count: u32,
+}
+
+impl MessageNames {
+    fn next(&mut self) -> MessageId {
+        self.count += 1;
+        MessageId::new(format!("{}.{}", self.process, self.count))
+    }
+}
+
+/// A message that is being written.
+#[derive(Debug)]
+struct Open {
+    id: MessageId,
+    text: String,
+}
+
+/// A message that was complete, as the output showed it.
+#[derive(Debug)]
+struct Closed {
+    id: MessageId,
+    text: String,
+}
+
+/// A tool call, and whether it was answered. The vendor's id may come twice.
+#[derive(Debug)]
+struct Call {
+    vendor_id: String,
+    id: CallId,
+    is_running: bool,
+    /// What was asked for, if it is a tool of the caller's.
+    callers: Option<CallersCall>,
+    /// What was asked for, if the call is not told before it is known whether it was refused.
+    held: Option<Held>,
+}
+
+/// A call of which the end says whether anything may have changed.
+#[derive(Debug)]
+struct Held {
+    name: String,
+    arguments: Value,
+}
+
+impl Held {
+    /// Tells the beginning of the call.
+    fn tell(self, call: &CallId, effects: Effects, step: &mut Step) {
+        step.event(ToolCallStarted::new(call.clone(), self.name, ToolOrigin::Harness, effects));
+        step.event(ToolCallArguments::new(call.clone(), self.arguments));
+    }
+}
+
+/// The line that the turn ended with.
+#[derive(Debug)]
+enum Last {
+    End(wire::End),
+    Error(wire::Error),
+}
+
+impl GrokConversation {
+    /// Reads the output of a turn at this level. `process` tells the processes of a turn apart.
+    pub(super) fn new(backend: BackendId, access: ToolAccess, process: u64) -> Self {
+        Self {
+            backend,
+            access,
+            session: None,
+            watch: None,
+            retry: None,
+            messages: MessageNames { process, count: 0 },
+            open: None,
+            closed: Vec::new(),
+            calls: Vec::new(),
+            model_calls: 0,
+            has_usage: false,
+            reached_max_turns: false,
+            last: None,
+            phase: Phase::Start,
+            tools_running: ToolsRunning::default(),
+            callers: None,
+            missing: Vec::new(),
+            has_warned_of_pictures: false,
+        }
+    }
+
+    /// Names the session whose record counts, and where it is kept; `watch` follows its retries.
+    #[must_use]
+    pub(super) fn with_session(mut self, session: Keeping, watch: RetryWatch) -> Self {
+        self.session = Some(session);
+        self.watch = Some(watch);
+        self
+    }
+
+    /// Tells of the tools as they begin and end.
+    #[must_use]
+    pub(super) fn with_tools_running(mut self, tools: ToolsRunning) -> Self {
+        self.tools_running = tools;
+        self
+    }
+
+    /// Expects the caller's tools to be there, if there are any.
+    #[must_use]
+    pub(super) fn with_callers(mut self, callers: Option<CallerTools>) -> Self {
+        let names = callers.iter().flat_map(CallerTools::definitions).map(|tool| tool.name.clone());
+        self.missing = names.collect();
+        self.callers = callers;
+        self
+    }
+
+    /// Reads a line whose name is known; `None` if it is not what the name promises.
+    fn known_line(&mut self, kind: &str, line: &[u8], step: &mut Step) -> Option<()> {
+        if matches!(kind, "text" | "thought" | "tool_call" | "usage")
+            && let Some(failure) = self.unready()
+        {
+            // Whatever the model says, it says without the tools that it should have; what it does, it does.
+            if kind == "tool_call" {
+                self.tool_call(read(line)?, step);
+            }
+            step.failed_and_stops(failure);
+            return Some(());
+        }
+        match kind {
+            "text" => self.text(read::<wire::Delta>(line)?.data, step),
+            "thought" => self.thought(read::<wire::Delta>(line)?.data, step),
+            "available_commands" => self.available(&read::<wire::AvailableCommands>(line)?, step),
+            "tool_call" => self.tool_call(read(line)?, step),
+            "tool_call_update" => self.tool_call_update(&read(line)?, step),
+            "usage" => self.response_end(&read(line)?, step),
+            "max_turns_reached" => self.reached_max_turns = true,
+            "end" => {
+                let end: wire::End = read(line)?;
+                self.spent(&end.spent, step);
+                self.close(None, step);
+                self.last = Some(Last::End(end));
+            }
+            "error" => {
+                let error: wire::Error = read(line)?;
+                self.spent(&error.spent, step);
+                self.last = Some(Last::Error(error));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn available(&mut self, available: &wire::AvailableCommands, step: &mut Step) {
+        if self.phase == Phase::Start {
+            self.phase = Phase::FirstByte;
+        }
+        if let Some(callers) = &self.callers {
+            let is_listed =
+                |name: &str| available.tools.iter().any(|tool| mcp_config::own_name(tool) == Some(name));
+            self.missing = callers.missing(is_listed).into_iter().map(str::to_owned).collect();
+        }
+        if let Some(excess) = tools::first_excess(self.access, self.callers.as_ref(), &available.tools) {
+            let access = self.access.as_str();
+            let reason = format!("it gives the model the tool {excess}, which {access} does not allow");
+            step.failed_and_stops(Failure::new(ErrorKind::Protocol, reason));
+        }
+    }
+
+    /// Why the turn cannot be believed: tools of the caller's are not there.
+    fn unready(&self) -> Option<Failure> {
+        if self.missing.is_empty() {
+            return None;
+        }
+        let missing = self.missing.join(", ");
+        let reason = format!("the vendor's program did not connect the caller's tools {missing}");
+        Some(Failure::new(ErrorKind::ToolsUnavailable, reason))
+    }
+
+    fn text(&mut self, text: String, step: &mut Step) {
+        let open = self.message(step);
+        open.text.push_str(&text);
+        let id = open.id.clone();
+        step.event(TextDelta::new(id, text));
+    }
+
+    fn thought(&mut self, text: String, step: &mut Step) {
+        let id = self.message(step).id.clone();
+        step.event(ThinkingDelta::new(id, text));
+    }
+
+    /// The message that the next piece belongs to.
+    fn message(&mut self, step: &mut Step) -> &mut Open {
+        self.phase = Phase::Model;
+        self.tools_running.spoke();
+        if self.open.is_some() && self.is_next_attempt() {
+            self.void_open(step);
+        }
+        let names = &mut self.messages;
+        self.open.get_or_insert_with(|| Open { id: names.next(), text: String::new() })
+    }
+
+    /// Whether what comes now belongs to another attempt than the message that is open.
+    fn is_next_attempt(&mut self) -> bool {
+        if let Some(retry) = self.watch.as_mut().and_then(RetryWatch::look) {
+            self.retry = Some(retry);
+        }
+        let is_past = |retry: &session_log::Retry| retry.at + RETRY_GAP < SystemTime::now();
+        self.retry.as_ref().is_some_and(is_past)
+    }
+
+    fn void_open(&mut self, step: &mut Step) {
+        if let Some(retry) = self.retry.take() {
+            step.event(Retrying::new(retry.attempt.saturating_add(1), retry.reason));
+        }
+        if let Some(open) = self.open.take() {
+            step.event(MessageVoided::new(open.id, VoidCause::Retry));
+        }
+    }
+
+    fn response_end(&mut self, end: &wire::ResponseEnd, step: &mut Step) {
+        self.model_calls = self.model_calls.saturating_add(1);
+        step.model_calls = Some(self.model_calls);
+        let usage = end.usage.map(into_usage);
+        self.has_usage |= usage.is_some();
+        self.message(step);
+        self.close(usage, step);
+        self.phase = self.phase_between();
+    }
+
+    fn close(&mut self, usage: Option<Usage>, step: &mut Step) {
+        let Some(open) = self.open.take() else { return };
+        self.retry = None;
+        step.event(MessageEnded::new(open.id.clone(), open.text.clone()).with_usage(usage));
+        self.closed.push(Closed { id: open.id, text: open.text });
+    }
+
+    fn tool_call(&mut self, call: wire::ToolCall, step: &mut Step) {
+        let is_hosted = call.raw_input.get("backend").and_then(Value::as_bool).unwrap_or(false);
+        let variant = call.raw_input.get("variant").and_then(Value::as_str);
+        let name = match variant {
+            Some("WebSearch") if is_hosted => "web_search".to_owned(),
+            Some("XSearch") if is_hosted => "x_search".to_owned(),
+            _ => call.tool_name.or(call.title).unwrap_or_default(),
+        };
+        let same = self.calls.iter().filter(|known| known.vendor_id == call.tool_call_id).count();
+        let id = match same {
+            0 => call.tool_call_id.clone(),
+            more => format!("{}#{}", call.tool_call_id, more + 1),
+        };
+        let id = CallId::new(id);
+        let callers = self.callers.as_ref().zip(tools::callers_call(&name, &call.raw_input));
+        let (name, origin, effects) = match &callers {
+            Some((tools, callers)) => {
+                (callers.name.clone(), ToolOrigin::Caller, tools.effects(&callers.name))
+            }
+            None if is_hosted => (name, ToolOrigin::Hosted, Effects::Read),
+            None => {
+                let effects = tools::effects(self.access, &name, call.kind.as_deref());
+                (name, ToolOrigin::Harness, effects)
+            }
+        };
+        let callers = callers.map(|(_, callers)| callers);
+        // Neither the caller's tools nor the vendor's own servers find a file of the CLI's.
+        if origin == ToolOrigin::Harness {
+            self.tools_running.began(&call.tool_call_id);
+        }
+        let arguments = callers.as_ref().map_or(call.raw_input, |callers| callers.arguments.clone());
+        // There should be nothing that could be called so: the CLI refuses it, unless it has more than it was told to.
+        let is_held = (self.access == ToolAccess::ScopedOnly || tools::is_of_a_server(&name))
+            && origin == ToolOrigin::Harness
+            && effects == Effects::Unknown;
+        let held = if is_held {
+            Some(Held { name, arguments })
+        } else {
+            step.event(ToolCallStarted::new(id.clone(), name, origin, effects));
+            step.event(ToolCallArguments::new(id.clone(), arguments));
+            None
+        };
+        self.calls.push(Call { vendor_id: call.tool_call_id, id, is_running: true, callers, held });
+        self.phase = Phase::Tool;
+    }
+
+    fn tool_call_update(&mut self, update: &wire::ToolCallUpdate, step: &mut Step) {
+        let succeeded = match update.status.as_deref() {
+            Some("completed") => true,
+            Some("failed") => false,
+            _ => return,
+        };
+        let running =
+            self.calls.iter_mut().find(|call| call.is_running && call.vendor_id == update.tool_call_id);
+        let Some(call) = running else { return };
+        call.is_running = false;
+        self.tools_running.ended(&call.vendor_id);
+        if let Some(held) = call.held.take() {
+            let was_refused = !succeeded && !tool_result::is_of_a_server(update);
+            held.tell(&call.id, if was_refused { Effects::None } else { Effects::Unknown }, step);
+        }
+        let (mut status, mut output) = tool_result::of_call(update, succeeded);
+        if let Some((callers, asked)) = self.callers.as_ref().zip(call.callers.as_ref()) {
+            let is_out_of_scope = !callers.definitions().iter().any(|tool| tool.name == asked.name);
+            if !succeeded && (is_out_of_scope || callers.was_denied(&asked.name, &asked.arguments)) {
+                status = ToolCallStatus::Denied;
+            }
+            output = tool_result::with_pictures(output);
+            let has_pictures = output.iter().any(|part| matches!(part, ToolContent::Image { .. }));
+            if has_pictures && !std::mem::replace(&mut self.has_warned_of_pictures, true) {
+                step.event(TurnEvent::warning(UNSEEN_PICTURES));
+            }
+        }
+        step.event(ToolCallFinished::new(call.id.clone(), status, output));
+        self.phase = self.phase_between();
+    }
+
+    /// The phase when the model is silent.
+    fn phase_between(&self) -> Phase {
+        if self.calls.iter().any(|call| call.is_running) { Phase::Tool } else { Phase::FirstByte }
+    }
+
+    fn spent(&mut self, spent: &wire::Spent, step: &mut Step) {
+        // The whole is the sum of what the responses reported; it counts only where they did not.
+        if !self.has_usage {
+            step.usage = spent.usage.map(into_usage);
+        }
+        step.model = spent.model_usage.keys().next().map(|model| model.as_str().into());
+        let usd = spent.total_cost_usd_ticks.map(|ticks| ticks as f64 / 1e10).or(spent.total_cost_usd);
+        step.cost = usd.map(|usd| Cost { usd: Usd(usd), source: CostSource::Reported });
+    }
+
+    /// Replaces what the record does not hold by what it does.
+    fn correct(&mut self, answers: &[Answer], cause: VoidCause, step: &mut Step) {
+        let is_same = |(shown, kept): (&Closed, &Answer)| shown.text.trim() == kept.text.trim();
+        let first = if answers.len() == self.closed.len() {
+            match self.closed.iter().zip(answers).position(|pair| !is_same(pair)) {
+                Some(first) => first,
+                None => return,
+            }
+        } else {
+            // Which belongs to which cannot be told, but the answer is the last.
+            match (self.closed.last(), answers.last()) {
+                (Some(shown), Some(kept)) if !is_same((shown, kept)) => self.closed.len() - 1,
+                (None, Some(_)) => 0,
+                _ => return,
+            }
+        };
+        let from_end = self.closed.len() - first;
+        for wrong in self.closed.drain(first..) {
+            step.event(MessageVoided::new(wrong.id, cause));
+        }
+        let right = answers.get(answers.len().saturating_sub(from_end.max(1))..).unwrap_or_default();
+        for answer in right {
+            let id = self.messages.next();
+            if !answer.thinking.is_empty() {
+                step.event(ThinkingDelta::new(id.clone(), answer.thinking.clone()));
+            }
+            if !answer.text.is_empty() {
+                step.event(TextDelta::new(id.clone(), answer.text.clone()));
+            }
+            step.event(MessageEnded::new(id.clone(), answer.text.clone()));
+            self.closed.push(Closed { id, text: answer.text.clone() });
+        }
+    }
+
+    fn verdict(&self, record: Option<&TurnEnd>) -> Option<Verdict> {
+        Some(match self.last.as_ref()? {
+            Last::Error(error) => Verdict::Failed(failure::from_message(&error.message, record)),
+            // The prompt was held back for them, and stopped.
+            Last::End(_) if !self.missing.is_empty() => Verdict::Failed(self.unready()?),
+            Last::End(end) => {
+                let answer = self.closed.last().map(|message| message.text.as_str());
+                outcome::of_end(end, answer, self.reached_max_turns)
+            }
+        })
+    }
+
+    /// The verdict if the fence could not be built, so that the program never ran.
+    fn unfenced(&self, stderr_tail: &str) -> Option<Verdict> {
+        let reason = stderr_tail.lines().find(|line| line.starts_with("bwrap: "))?;
+        let is_ours = self.phase == Phase::Start && self.access == ToolAccess::WorkspaceWrite;
+        is_ours.then(|| Verdict::Failed(Failure::new(ErrorKind::Unsupported, reason)))
+    }
+}
+
+impl Conversation for GrokConversation {
+    fn open(&mut self, _step: &mut Step) {}
+
+    fn finder(&self) -> Option<&'static str> {
+        Some(tools::SEARCH)
+    }
+
+    fn line(&mut self, line: &[u8], step: &mut Step) {
+        let kind = read::<wire::Head>(line).map(|head| head.kind);
+        let is_known = kind.as_deref().and_then(|kind| self.known_line(kind, line, step)).is_some();
+        if !is_known {
+            let raw = serde_json::from_slice(line)
+                .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
+            step.event(Unrecognized::new(kind, raw));
+        }
+    }
+
+    fn interrupt(&mut self, _step: &mut Step) -> Polite {
+        // Asked or not, it goes without a last word; its tools are ended with the tree.
+        Polite::No
+    }
+
+    fn repair(&mut self, _instruction: &str, _step: &mut Step) -> Repair {
+        Repair::NewProcess
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
+        for call in &mut self.calls {
+            if let Some(held) = call.held.take() {
+                held.tell(&call.id, Effects::Unknown, step);
+            }
+        }
+        let session = self.session.take();
+        let folder = session
+            .as_ref()
+            .zip(end.home)
+            .and_then(|(session, home)| session_log::session_folder(&grok_home(home), session.id()));
+        let answers = folder.as_deref().and_then(session_log::answers);
+        let is_comparable = |answers: &Vec<Answer>| {
+            matches!(self.last, Some(Last::End(_))) || answers.len() == self.closed.len()
+        };
+        let turn_end = folder.as_deref().and_then(session_log::turn_end);
+        if let Some(answers) = answers.filter(is_comparable) {
+            let has_retries = turn_end.as_ref().is_some_and(TurnEnd::has_retries);
+            let cause = if has_retries { VoidCause::Retry } else { VoidCause::NotInRecord };
+            self.correct(&answers, cause, step);
+        }
+        step.verdict = self.verdict(turn_end.as_ref()).or_else(|| self.unfenced(end.stderr_tail));
+        if let (Some(Verdict::Answered { .. }), Some(ProcessExit::Code(code @ 1..)), false) =
+            (&step.verdict, end.exit, end.was_stopped)
+        {
+            step.event(TurnEvent::warning(format!("the program ended with code {code} after its answer")));
+        }
+        if let (Some(session), Some(folder)) = (session, folder) {
+            match session.keep(&folder) {
+                Ok(()) => {
+                    let state = json!({ "session": session.id() });
+                    step.resume = Some(ResumeHandle::new(self.backend.clone(), state));
+                }
+                Err(error) => {
+                    step.event(TurnEvent::warning(format!("the conversation could not be kept: {error}")));
+                }
+            }
+        }
+    }
+}
+
+/// The CLI's own folder in the home of a run.
+pub(super) fn grok_home(home: &Path) -> std::path::PathBuf {
+    home.join("grok")
+}
+
+fn read<T: DeserializeOwned>(line: &[u8]) -> Option<T> {
+    serde_json::from_slice(line).ok()
+}
+
+fn into_usage(tokens: wire::Tokens) -> Usage {
+    let mut usage = Usage::new();
+    usage.input_tokens = tokens.input_tokens;
+    usage.cache_read_tokens = tokens.cache_read_input_tokens;
+    usage.cache_write_tokens = tokens.cache_creation_input_tokens;
+    usage.reasoning_tokens = tokens.reasoning_tokens;
+    let reasoning = tokens.reasoning_tokens.unwrap_or(0);
+    usage.output_tokens = tokens.output_tokens.map(|output| output.saturating_sub(reasoning));
+    usage
+}

@@ -1,0 +1,245 @@
+//! `grok-sub-token`: the endpoint that Grok Build uses, on a subscription of xAI's.
+//!
+//! Messages are plain strings, the system text is the first of them, and items go back to the model without what
+//! only the server knew them by. Effort goes along only where the list of models has a menu for the model:
+//! others refuse the whole request for it.
+//!
+//! We go by our own name. Two headers cannot be ours to choose, since the endpoint turns away whoever lacks them:
+//! the sort of token, and the version of the vendor's program that we keep up with (`client_version`).
+//!
+//! Source: requests of grok 1.0.41, and the public source of the program (1.0.6).
+
+mod models;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::{
+    BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
+    ModelId, Retry, SettingsError, TurnEvent, VendorId, harness::Failure,
+};
+use reqwest::{
+    StatusCode,
+    header::{HeaderMap, HeaderValue},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use self::models::Models;
+use crate::auth::Credential;
+use crate::own_login::OwnLogin;
+use crate::responses::bearer::OUR_NAME;
+use crate::responses::dialect::{
+    CallContext, Carry, CustomCalls, Dialect, HeadNews, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
+};
+use crate::responses::kind::name_a_model;
+use crate::responses::models::{Catalog, Found};
+use crate::responses::outcome::ErrorReply;
+use crate::responses::own_settings::ClientVersion;
+use crate::responses::settings::Settings;
+use crate::responses::tools::SchemaRules;
+use crate::responses::transport::Transport;
+use crate::responses::{bearer, kind};
+use crate::settings::Billing;
+
+/// The endpoint of a subscription.
+const BASE_URL: &str = "https://cli-chat-proxy.grok.com/v1";
+/// The version of the program that we keep up with. Source: the version all this was seen with.
+const CLIENT_VERSION: &str = "1.0.41";
+/// How an API key begins.
+const KEY_PREFIX: &str = "xai-";
+/// When a free allowance that is used up has room again, where the server does not say. Source: public reports
+/// of a day.
+const FREE_USAGE_RESET: Duration = Duration::from_secs(24 * 3600);
+
+/// The steps of effort that some listed model takes.
+const EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
+
+/// How every model is asked.
+const SHAPE: Shape = Shape {
+    system: SystemPlace::SystemMessage,
+    text: TextShape::Plain,
+    tools: ToolPlace::Field,
+    parallel_tool_calls: None,
+    tool_choice: false,
+    reasoning_summary: Some("concise"),
+    reasoning_context: None,
+    encrypted_reasoning: true,
+    prompt_cache_key: true,
+    max_output_tokens: true,
+    carry: Carry::Bare,
+    custom_calls: CustomCalls::Server,
+    schemas: &SchemaRules::PLAIN_UNIONS,
+};
+
+/// The kind `grok-sub-token`: a loop of our own at the endpoint that Grok Build uses, on a subscription.
+///
+/// Settings: those of every native backend. Without a `credential`, the login that `nexus login grok` makes is used;
+/// `client_version` is to be raised
+/// when the endpoint calls ours outdated.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrokSubToken;
+
+impl BackendKind for GrokSubToken {
+    fn name(&self) -> &str {
+        "grok-sub-token"
+    }
+
+    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+        VendorId::from("xai")
+    }
+
+    fn settings_schema(&self) -> Value {
+        ClientVersion::schema(CLIENT_VERSION)
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let (client_version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
+        let mut settings = Settings::read(&settings, context)?;
+        settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
+        kind::build(
+            id,
+            Arc::new(Grok::new(&settings, client_version)),
+            Some(OwnLogin::Grok),
+            &settings,
+            context,
+        )
+    }
+}
+
+/// The endpoint's way.
+#[derive(Debug)]
+struct Grok {
+    default_model: Option<ModelId>,
+    billing: Billing,
+    client_version: String,
+    catalog: Catalog<Models>,
+}
+
+impl Grok {
+    fn new(settings: &Settings, client_version: String) -> Self {
+        Self {
+            default_model: settings.model.as_deref().map(ModelId::from),
+            billing: settings.billing.unwrap_or(Billing::Plan),
+            client_version,
+            catalog: Catalog::new(Models::read),
+        }
+    }
+
+    /// Who asks, and for whom.
+    fn account_headers(&self, credential: Option<&Credential>) -> HeaderMap {
+        let mut headers = bearer::headers(credential);
+        headers.insert("x-xai-token-auth", HeaderValue::from_static("xai-grok-cli"));
+        headers.insert("x-grok-client-identifier", HeaderValue::from_static(OUR_NAME));
+        bearer::set(&mut headers, "x-grok-client-version", &self.client_version);
+        headers
+    }
+}
+
+#[async_trait]
+impl Dialect for Grok {
+    fn capabilities(&self) -> Capabilities {
+        kind::capabilities(&EFFORTS, CostReport::Reported)
+    }
+
+    fn credential_remedy(&self) -> Option<&'static str> {
+        Some(OwnLogin::Grok.remedy())
+    }
+
+    fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        bearer::check(Some(self.billing), KEY_PREFIX, credential)
+    }
+
+    async fn model(
+        &self,
+        model: Option<&ModelId>,
+        transport: &Transport,
+        credential: Option<&Credential>,
+    ) -> Result<ModelPlan, Failure> {
+        let headers = self.account_headers(credential);
+        let found = self.catalog.look(transport, "/models", headers, self).await?;
+        let named = model.or(self.default_model.as_ref()).cloned();
+        let plan = |model, efforts, warning: Option<String>| {
+            Ok(ModelPlan { model, shape: SHAPE, efforts, warnings: warning.into_iter().collect() })
+        };
+        match (found, named) {
+            (Found::List(list), Some(model)) => {
+                let efforts = list.entry(model.as_str()).map(|entry| entry.efforts()).unwrap_or_default();
+                plan(model, efforts, None)
+            }
+            (Found::List(list), None) => match list.default_entry() {
+                Some(entry) => plan(ModelId::from(entry.id.as_str()), entry.efforts(), None),
+                None => Err(name_a_model("the endpoint lists none")),
+            },
+            (Found::Nothing(reason), Some(model)) => {
+                let warning = format!("{reason}: {model} is asked without effort");
+                plan(model, Vec::new(), Some(warning))
+            }
+            (Found::Nothing(reason), None) => Err(name_a_model(&reason)),
+        }
+    }
+
+    fn headers(&self, call: &CallContext<'_>) -> HeaderMap {
+        let mut headers = self.account_headers(call.credential);
+        bearer::set(&mut headers, "x-grok-conv-id", call.conversation);
+        bearer::set(&mut headers, "x-grok-session-id", call.conversation);
+        bearer::set(&mut headers, "x-grok-req-id", &uuid::Uuid::new_v4().to_string());
+        bearer::set(&mut headers, "x-grok-model-override", call.plan.model.as_str());
+        headers
+    }
+
+    fn head(&self, _headers: &HeaderMap) -> HeadNews {
+        HeadNews::default()
+    }
+
+    fn event(&self, kind: &str, data: &[u8]) -> Option<Vec<TurnEvent>> {
+        #[derive(Deserialize)]
+        struct Event {
+            doom_loop_check: Check,
+        }
+        #[derive(Deserialize)]
+        struct Check {
+            #[serde(default)]
+            triggers: Vec<String>,
+        }
+        if kind != "response.doom_loop_check" {
+            return None;
+        }
+        let check = serde_json::from_slice::<Event>(data).ok()?.doom_loop_check;
+        let text = format!("the vendor sees the model repeat itself ({})", check.triggers.join(", "));
+        Some(vec![TurnEvent::warning(text)])
+    }
+
+    fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure> {
+        let body = error.body;
+        if body.names("subscription:free-usage-exhausted") {
+            let named = body.resets_at.map(Retry::At).or(body.retry_in.map(Retry::After));
+            let retry = named.unwrap_or(Retry::After(FREE_USAGE_RESET));
+            return Some(Failure::new(ErrorKind::UsageLimit, body.words()).with_retry(retry));
+        }
+        if body.names("personal-team-blocked:spending-limit") {
+            return Some(Failure::new(ErrorKind::UsageLimit, body.words()));
+        }
+        let is_bad_token =
+            || body.names("bad-credentials") || body.names("access token could not be validated");
+        match error.status? {
+            StatusCode::FORBIDDEN if is_bad_token() => {
+                Some(Failure::new(ErrorKind::Unauthenticated, body.words()))
+            }
+            StatusCode::UPGRADE_REQUIRED => {
+                let words = body.words();
+                let reason = format!("{words} (raise `client_version`, which is {})", self.client_version);
+                Some(Failure::new(ErrorKind::InvalidRequest, reason))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! The endpoint's list of models, as far as it tells what may be asked of one.
+//!
+//! Source: the public source of the vendor's program, and what public clients read of the list.
+
+use nexus_core::Effort;
+use serde::Deserialize;
+
+use crate::responses::models;
+
+/// What a menu without entries of its own has.
+const USUAL_MENU: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
+
+/// The list. An entry that cannot be read is left out of it; the others count.
+#[derive(Debug, Deserialize)]
+pub(super) struct Models {
+    #[serde(alias = "models", deserialize_with = "models::readable")]
+    data: Vec<Entry>,
+}
+
+/// One model's entry.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Entry {
+    pub(super) id: String,
+    #[serde(deserialize_with = "models::or_default")]
+    hidden: bool,
+    supports_reasoning_effort: Option<bool>,
+    #[serde(deserialize_with = "models::readable")]
+    reasoning_efforts: Vec<Step>,
+}
+
+/// A step of the menu: its name alone, or with words about it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Step {
+    Name(String),
+    Entry {
+        #[serde(alias = "id", alias = "effort")]
+        value: String,
+    },
+}
+
+impl Models {
+    /// The list in a body; `None` if it is none.
+    pub(super) fn read(body: &[u8]) -> Option<Self> {
+        serde_json::from_slice(body).ok()
+    }
+
+    /// The entry of that name.
+    pub(super) fn entry(&self, model: &str) -> Option<&Entry> {
+        self.data.iter().find(|entry| entry.id == model)
+    }
+
+    /// The entry to use where no model is named: the first of those that are shown.
+    pub(super) fn default_entry(&self) -> Option<&Entry> {
+        self.data.iter().find(|entry| !entry.hidden && !entry.id.is_empty())
+    }
+}
+
+impl Entry {
+    /// The menu of effort; empty where the model takes none.
+    pub(super) fn efforts(&self) -> Vec<Effort> {
+        let names = self.reasoning_efforts.iter().map(|step| match step {
+            Step::Name(name) | Step::Entry { value: name } => name.as_str(),
+        });
+        match (self.supports_reasoning_effort, models::efforts(names)) {
+            (Some(false), _) => Vec::new(),
+            (Some(true), menu) if menu.is_empty() => USUAL_MENU.to_vec(),
+            (_, menu) => menu,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn models() -> Models {
+        let body = br#"{"object":"list","data":[
+            {"id":"secret","hidden":true},
+            {"id":"grok-4.6","name":"Grok 4.6","context_window":500000,"supports_reasoning_effort":true,
+             "reasoning_effort":"high","reasoning_efforts":[{"value":"xhigh","label":"Extra"},{"value":"low"},"none"]},
+            {"id":"grok-4.5","supports_reasoning_effort":true},
+            {"id":"grok-build","supports_reasoning_effort":false,"reasoning_efforts":["low"]},
+            {"id":"plain","object":"model"}
+        ]}"#;
+        Models::read(body).unwrap()
+    }
+
+    #[test]
+    fn effort_is_what_the_menu_offers() {
+        let models = models();
+        let efforts = |model: &str| models.entry(model).unwrap().efforts();
+        assert_eq!(efforts("grok-4.6"), [Effort::Low, Effort::XHigh]);
+        assert_eq!(efforts("grok-4.5"), USUAL_MENU);
+        assert!(efforts("grok-build").is_empty());
+        assert!(efforts("plain").is_empty());
+        assert!(models.entry("grok").is_none());
+    }
+
+    #[test]
+    fn the_first_that_is_shown_is_the_default() {
+        assert_eq!(models().default_entry().unwrap().id, "grok-4.6");
+    }
+
+    #[test]
+    fn an_odd_entry_costs_no_other() {
+        let body = br#"{"data":[
+            {"id":"null","hidden":null,"supports_reasoning_effort":true,"reasoning_efforts":null},
+            {"id":"steps","reasoning_efforts":[{"label":"Low"},"high",null]},
+            {"id":null}, null, {"id":"text","hidden":"no"},
+            {"id":"good","supports_reasoning_effort":true,"reasoning_efforts":["low"]}
+        ]}"#;
+        let models = Models::read(body).unwrap();
+        let efforts = |model: &str| models.entry(model).unwrap().efforts();
+        assert_eq!(efforts("good"), [Effort::Low]);
+        assert_eq!(efforts("null"), USUAL_MENU);
+        assert_eq!(efforts("steps"), [Effort::High]);
+        assert_eq!(models.default_entry().unwrap().id, "null");
+        assert!(models.entry("text").is_none());
+    }
+
+    #[test]
+    fn what_has_no_list_of_entries_is_no_list() {
+        for body in [&b"{}"[..], b"null", b"<html>", br#"{"code":"x","error":"y"}"#] {
+            assert!(Models::read(body).is_none());
+        }
+    }
+}

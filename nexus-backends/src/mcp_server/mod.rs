@@ -1,0 +1,141 @@
+//! The caller's tools, served to another program of this machine.
+//!
+//! A vendor's CLI runs its own loop, in a process of its own. What it may use of the caller's comes to it by this
+//! door: an MCP server over streamable HTTP on 127.0.0.1, at a port that the system picks, open for one turn. It is
+//! the second way to the one gate: a call that comes in here passes
+//! [`Session::authorize`](nexus_core::Session::authorize) like a call of our own loop, and is recorded alike.
+//!
+//! Nothing is spawned. Listener, connections and calls live in the future of [`ToolsDoor::serve`]; dropped with the
+//! door, it closes the port and every connection and drops the tools that run, at once.
+//!
+//! Who asks must show the session's token with every request, under the name of the address that the door has, and
+//! not from a web page. Everybody else is turned away before a byte of a body is read, learns nothing, and is rid of
+//! the connection. How a program is told of address and token is left to the vendor's folder.
+//!
+//! The same door serves a program of one's own:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use nexus_backends::mcp_server::ToolsDoor;
+//! use nexus_core::{ParticipantScope, Session, Tool, Toolbox};
+//!
+//! # async fn example() -> std::io::Result<()> {
+//! let tools = Toolbox::new().with(Tool::without_arguments("noon", "Says when.", || async { "12:00" }));
+//! let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
+//! let mut door = ToolsDoor::open(Arc::clone(&session)).await?;
+//! let mut program = tokio::process::Command::new("my-agent")
+//!     .env("TOOLS_URL", door.url())
+//!     .env("TOOLS_TOKEN", session.token().expose())
+//!     .spawn()?;
+//! tokio::select! {
+//!     never = door.serve() => match never {},
+//!     status = program.wait() => println!("it ended: {}", status?),
+//! }
+//! // What it called, and what was decided.
+//! println!("{:#?}", session.decisions());
+//! # Ok(())
+//! # }
+//! ```
+
+mod address;
+mod call_log;
+mod clients;
+mod connections;
+mod guard;
+mod handler;
+mod memory;
+mod response;
+mod wire;
+
+use std::{convert::Infallible, fmt, io, net::Ipv4Addr, sync::Arc, time::Duration};
+
+use nexus_core::Session;
+use tokio::net::{TcpListener, TcpSocket};
+
+use self::address::Address;
+use self::connections::Connections;
+use self::handler::Desk;
+
+#[cfg(feature = "cli")]
+pub(crate) use self::call_log::CallRecord;
+
+/// How many connections the system may hold until they are taken. Source: our own choice: as many as systems allow, for
+/// somebody may flood the port.
+const BACKLOG: u32 = 4096;
+
+/// Pause after a connection that could not be taken, such as for want of descriptors. Source: our own choice.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves the tools of one session, by MCP over streamable HTTP on loopback.
+///
+/// The port is open from [`ToolsDoor::open`] on, so that a program that is started then finds it; answers come while
+/// [`ToolsDoor::serve`] is polled. When the door is dropped the port is closed and every call under way with it.
+/// When the session is closed every request is refused, like one with a wrong token.
+pub struct ToolsDoor {
+    listener: TcpListener,
+    address: Address,
+    desk: Arc<Desk>,
+    connections: Connections,
+}
+
+impl ToolsDoor {
+    /// Opens a port on 127.0.0.1 for the tools of `session`.
+    ///
+    /// # Errors
+    ///
+    /// The system's own, if it gives no port.
+    pub async fn open(session: Arc<Session>) -> io::Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let listener = socket.listen(BACKLOG)?;
+        let address = Address::new(listener.local_addr()?.port());
+        let desk = Arc::new(Desk::new(session, address));
+        Ok(Self { listener, address, desk, connections: Connections::new() })
+    }
+
+    /// Where the tools are served, such as `http://127.0.0.1:40123/mcp`.
+    pub fn url(&self) -> String {
+        self.address.url()
+    }
+
+    /// The session whose tools are served. Its token is what every request must bear:
+    /// `Authorization: Bearer TOKEN`.
+    pub fn session(&self) -> &Arc<Session> {
+        self.desk.session()
+    }
+
+    /// What was called so far.
+    #[cfg(feature = "cli")]
+    pub(crate) fn record(&self) -> &Arc<CallRecord> {
+        self.desk.record()
+    }
+
+    /// Answers requests for as long as it is polled. Dropped, it may be called again: connections and calls go on
+    /// where they were.
+    pub async fn serve(&mut self) -> Infallible {
+        loop {
+            let wait = self.connections.make_room();
+            tokio::select! {
+                () = self.connections.step(), if !self.connections.is_empty() => {}
+                () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+                accepted = self.listener.accept(), if wait.is_none() => match accepted {
+                    Ok((stream, _)) => self.connections.take(stream, &self.desk),
+                    Err(error) => {
+                        tracing::debug!(%error, "a connection to the tools could not be taken");
+                        self.connections.rest_for(ACCEPT_PAUSE);
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ToolsDoor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolsDoor")
+            .field("url", &self.url())
+            .field("session", self.session())
+            .finish_non_exhaustive()
+    }
+}

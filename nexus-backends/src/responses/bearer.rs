@@ -1,0 +1,111 @@
+//! What a credential is on the wire, and who pays for what it opens.
+
+use nexus_core::{ErrorKind, harness::Failure};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+
+use crate::auth::Credential;
+use crate::settings::Billing;
+
+/// The name we go by at every server.
+pub(crate) const OUR_NAME: &str = "nexus";
+
+/// How an access token of a subscription, which is a JWT, begins.
+const ACCESS_TOKEN_PREFIX: &str = "eyJ";
+
+/// Headers of every request: whose it is, and who asks.
+pub(crate) fn headers(credential: Option<&Credential>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let agent = concat!("nexus/", env!("CARGO_PKG_VERSION"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+    if let Some(value) = credential.and_then(authorization) {
+        headers.insert(AUTHORIZATION, value);
+    }
+    headers
+}
+
+/// The token as a header; `None` where no header can hold it, which [`check`] refuses beforehand.
+fn authorization(credential: &Credential) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", credential.token.expose())).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Adds a header. What no header can hold is left out.
+pub(crate) fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(HeaderName::from_static(name), value);
+    }
+}
+
+/// Fails where a credential cannot be sent, so that no request goes out without it, and where the token is not
+/// one that would be billed as configured. A token whose shape does not tell is let pass.
+pub(crate) fn check(
+    billing: Option<Billing>,
+    key_prefix: &str,
+    credential: &Credential,
+) -> Result<(), Failure> {
+    let is_account_sendable =
+        credential.account.as_deref().is_none_or(|account| HeaderValue::from_str(account).is_ok());
+    if authorization(credential).is_none() || !is_account_sendable {
+        let reason = "the credential holds characters that no header can carry: check where it comes from";
+        return Err(Failure::new(ErrorKind::Unauthenticated, reason));
+    }
+    let token = credential.token.expose();
+    let (billing, found) = match billing {
+        Some(billing @ Billing::Plan) if token.starts_with(key_prefix) => {
+            (billing, "an API key, which is metered")
+        }
+        Some(billing @ Billing::Metered) if token.starts_with(ACCESS_TOKEN_PREFIX) => {
+            (billing, "a subscription's token")
+        }
+        _ => return Ok(()),
+    };
+    let reason = format!("billing is {:?}, and the credential is {found}", billing.as_str());
+    Err(Failure::new(ErrorKind::BillingMismatch, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::Secret;
+
+    use super::*;
+
+    fn credential(token: &str) -> Credential {
+        Credential::new(Secret::new(token))
+    }
+
+    #[test]
+    fn a_token_is_marked_so_that_nothing_prints_it() {
+        let headers = headers(Some(&credential("canary")));
+        assert_eq!(headers[AUTHORIZATION], "Bearer canary");
+        assert!(!format!("{headers:?}").contains("canary"));
+    }
+
+    #[test]
+    fn without_a_credential_there_is_no_authorization() {
+        assert!(!headers(None).contains_key(AUTHORIZATION));
+    }
+
+    #[test]
+    fn a_credential_that_no_header_can_hold_is_refused() {
+        let broken = credential("canary\ntwo");
+        let account = credential("canary").with_account("one\ntwo");
+        for credential in [broken, account] {
+            let failure = check(None, "sk-", &credential).unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::Unauthenticated);
+            assert!(!format!("{failure:?}").contains("canary"));
+        }
+    }
+
+    #[test]
+    fn a_token_of_the_other_sort_is_a_mismatch() {
+        let check = |billing, token| self::check(billing, "sk-", &credential(token));
+        let mismatch = check(Some(Billing::Plan), "sk-1").unwrap_err();
+        assert_eq!(mismatch.kind, ErrorKind::BillingMismatch);
+        assert!(!format!("{mismatch:?}").contains("sk-1"));
+        assert!(check(Some(Billing::Metered), "eyJ0").is_err());
+        assert!(check(Some(Billing::Plan), "eyJ0").is_ok());
+        assert!(check(Some(Billing::Metered), "sk-1").is_ok());
+        assert!(check(None, "sk-1").is_ok());
+    }
+}

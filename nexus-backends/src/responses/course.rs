@@ -1,0 +1,265 @@
+//! What goes on beside every wait of a turn: cancellation, limits of time, and events on their way to the sink.
+
+use std::{
+    future::{Future, poll_fn},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use nexus_core::{
+    CancelToken, ErrorKind, EventSink, FinishReason, Phase, Secret, TurnEvent,
+    harness::{Failure, TurnLog, Watch, out_of_time, sleep_until},
+    redact::Redactor,
+};
+use serde_json::Value;
+
+use super::reader::ResponseReader;
+use super::sse::{EventSplitter, EventTooLong};
+use super::transport::{Body, TransportError};
+use crate::redact::redactor;
+
+/// How long the end of a body may take once its last event came: a connection that was read to its end is used
+/// again.
+const CLOSING: Duration = Duration::from_millis(50);
+
+/// What a turn waits with.
+#[derive(Debug)]
+pub(super) struct Course {
+    pub(super) cancel: CancelToken,
+    pub(super) watch: Watch,
+    pub(super) log: TurnLog,
+    lent: Vec<Secret>,
+    redactor: Redactor,
+}
+
+/// How the reading of a body ended.
+#[derive(Debug)]
+pub(super) enum BodyEnd {
+    /// With the terminal event, or with nothing left to read.
+    Over,
+    /// In an error.
+    Broken(TransportError),
+    /// With an event that is longer than allowed.
+    TooLong(EventTooLong),
+}
+
+/// How many pieces of a body are read before others have their turn: a server that floods us keeps nobody from
+/// stopping the turn.
+const CHUNKS_PER_POLL: usize = 32;
+
+/// Why a poll of the body came back.
+enum Woke {
+    Cancelled,
+    Time,
+    End(BodyEnd),
+}
+
+impl Course {
+    /// A turn begins.
+    pub(super) fn new(cancel: CancelToken, watch: Watch, log: TurnLog) -> Self {
+        Self { cancel, watch, log, lent: Vec::new(), redactor: redactor([] as [&str; 0]) }
+    }
+
+    /// From now on `secret` is taken out of every word of the server's.
+    pub(super) fn hide(&mut self, secret: Option<Secret>) {
+        self.lent.extend(secret);
+        self.redactor = redactor(self.lent.iter().map(|secret| secret.expose().as_bytes()));
+    }
+
+    /// Words of the server's without the credential, should it repeat it.
+    pub(super) fn without_credential(&self, words: &str) -> String {
+        String::from_utf8_lossy(&self.redactor.redact(words.as_bytes())).into_owned()
+    }
+
+    /// Tells what the server said. Pieces of text are passed on as they are; whatever else is in the server's own
+    /// words loses the credential first, should the server repeat it.
+    pub(super) fn tell(&mut self, mut event: TurnEvent) {
+        match &mut event {
+            TurnEvent::Unrecognized(unknown) => {
+                let words = unknown.raw.to_string();
+                let clean = self.without_credential(&words);
+                if clean != words {
+                    unknown.raw = serde_json::from_str(&clean).unwrap_or(Value::String(clean));
+                }
+                unknown.name = unknown.name.take().map(|name| self.without_credential(&name));
+            }
+            TurnEvent::Warning(warning) => warning.text = self.without_credential(&warning.text),
+            TurnEvent::RateLimit(limit) => {
+                limit.window = limit.window.take().map(|window| self.without_credential(&window));
+            }
+            TurnEvent::MessageEnded(ended) => {
+                if let Some(FinishReason::Other(reason)) = &mut ended.finish {
+                    *reason = self.without_credential(reason);
+                }
+            }
+            _ => {}
+        }
+        self.log.event(event);
+    }
+
+    /// Waits for `future`, unless the turn is cancelled or out of time before.
+    pub(super) async fn attend<F: Future>(
+        &mut self,
+        events: &mut dyn EventSink,
+        future: F,
+    ) -> Result<F::Output, Failure> {
+        self.log.wait_for(future, &self.watch, &self.cancel, events).await
+    }
+
+    /// Waits for `delay`, which is no silence of anybody's: only the deadline and the caller end it early.
+    pub(super) async fn pause(&mut self, events: &mut dyn EventSink, delay: Duration) -> Result<(), Failure> {
+        self.watch.rest();
+        self.attend(events, tokio::time::sleep(delay)).await
+    }
+
+    /// Reads a body into `reader`, an event at a time: the next one is read once the sink has taken what came
+    /// of this one, so that nothing piles up here.
+    pub(super) async fn read(
+        &mut self,
+        events: &mut dyn EventSink,
+        body: &mut Body,
+        splitter: &mut EventSplitter,
+        reader: &mut ResponseReader,
+    ) -> Result<BodyEnd, Failure> {
+        // Polled by their own wakers: a chunk that arrives costs these two nothing.
+        let mut interruptions = FuturesUnordered::from_iter([cancellation(&self.cancel), self.alarm()]);
+        let mut news = Vec::new();
+        let mut is_over = false;
+        let mut is_answering = false;
+        loop {
+            let mut is_sink_slow = false;
+            let woke = poll_fn(|context| {
+                if let Poll::Ready(Some(woke)) = interruptions.poll_next_unpin(context) {
+                    return Poll::Ready(woke);
+                }
+                let mut turn =
+                    BodyTurn { course: self, splitter, reader, news: &mut news, is_over: &mut is_over };
+                if let Poll::Ready(end) = turn.poll(body, events, context) {
+                    return Poll::Ready(Woke::End(end));
+                }
+                is_sink_slow = !self.log.outbox.is_empty();
+                if !is_answering && self.watch.is_in(Phase::Model) {
+                    // Another limit counts from now on, which may run out before the one that was set.
+                    is_answering = true;
+                    interruptions.push(self.alarm());
+                    if let Poll::Ready(Some(woke)) = interruptions.poll_next_unpin(context) {
+                        return Poll::Ready(woke);
+                    }
+                }
+                Poll::Pending
+            });
+            match woke.await {
+                Woke::Cancelled => return Err(Failure::cancelled()),
+                Woke::End(end) => return Ok(end),
+                Woke::Time => {
+                    match self.watch.ran_out() {
+                        // It is the sink that is slow; the model waits for it, as we do.
+                        Some(ErrorKind::Starved(phase)) if is_sink_slow => self.watch.heard(phase),
+                        Some(kind) => return Err(out_of_time(kind, self.watch.elapsed())),
+                        None => {}
+                    }
+                    interruptions.push(self.alarm());
+                }
+            }
+        }
+    }
+
+    /// Reads the little that may stand behind the last event, so that the connection can be used again.
+    pub(super) async fn close(&mut self, body: &mut Body) -> Result<(), Failure> {
+        let rest = poll_fn(|context| {
+            for _ in 0..CHUNKS_PER_POLL {
+                let Some(Ok(_)) = ready!(body.poll_chunk(context)) else { return Poll::Ready(()) };
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        });
+        tokio::select! {
+            biased;
+            () = rest => Ok(()),
+            () = self.cancel.cancelled() => Err(Failure::cancelled()),
+            () = tokio::time::sleep(CLOSING) => Ok(()),
+        }
+    }
+
+    /// Goes off when a limit of time may have run out, by what is known now.
+    fn alarm(&self) -> BoxFuture<'static, Woke> {
+        let at = self.watch.next();
+        Box::pin(async move {
+            sleep_until(at).await;
+            Woke::Time
+        })
+    }
+}
+
+fn cancellation(cancel: &CancelToken) -> BoxFuture<'static, Woke> {
+    let cancelled = cancel.cancelled();
+    Box::pin(async move {
+        cancelled.await;
+        Woke::Cancelled
+    })
+}
+
+/// One poll of a body.
+struct BodyTurn<'a> {
+    course: &'a mut Course,
+    splitter: &'a mut EventSplitter,
+    reader: &'a mut ResponseReader,
+    news: &'a mut Vec<TurnEvent>,
+    is_over: &'a mut bool,
+}
+
+impl BodyTurn<'_> {
+    /// Reads as far as body and sink allow.
+    fn poll(
+        &mut self,
+        body: &mut Body,
+        events: &mut dyn EventSink,
+        context: &mut Context<'_>,
+    ) -> Poll<BodyEnd> {
+        let mut has_heard = false;
+        let end = self.read(body, events, context, &mut has_heard);
+        if has_heard {
+            self.course.watch.heard(Phase::Model);
+        }
+        end
+    }
+
+    fn read(
+        &mut self,
+        body: &mut Body,
+        events: &mut dyn EventSink,
+        context: &mut Context<'_>,
+        has_heard: &mut bool,
+    ) -> Poll<BodyEnd> {
+        for _ in 0..CHUNKS_PER_POLL {
+            // What a whole chunk brings is told before the next one is asked for.
+            loop {
+                if self.course.log.outbox.poll_flush(events, context).is_pending() {
+                    return Poll::Pending;
+                }
+                let next = if *self.is_over { self.splitter.finish() } else { self.splitter.next() };
+                let event = match next {
+                    Ok(Some(event)) => event,
+                    Ok(None) => break,
+                    Err(too_long) => return Poll::Ready(BodyEnd::TooLong(too_long)),
+                };
+                *has_heard = true;
+                self.reader.event(event, self.news);
+                for event in self.news.drain(..) {
+                    self.course.tell(event);
+                }
+            }
+            if *self.is_over || self.reader.is_finished() {
+                return Poll::Ready(BodyEnd::Over);
+            }
+            match ready!(body.poll_chunk(context)) {
+                Some(Ok(chunk)) => self.splitter.push(chunk),
+                Some(Err(error)) => return Poll::Ready(BodyEnd::Broken(error)),
+                None => *self.is_over = true,
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}

@@ -1,0 +1,74 @@
+//! What the kinds of native backend share: what a loop of our own can do, and how a backend is put together.
+
+use std::sync::Arc;
+
+use nexus_core::{
+    AccessSupport, BackendId, BuildContext, Capabilities, CostReport, Effort, Enforcement, ErrorKind,
+    ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, SettingsError, Support, TextGranularity,
+    harness::Failure,
+};
+
+use super::backend::NativeBackend;
+use super::dialect::Dialect;
+use super::settings::Settings;
+use super::transport::Transport;
+use crate::own_login::{OwnLogin, Reach};
+use crate::settings::Billing;
+
+/// What a loop of our own can do at any server. Whether a cost is told depends on the server, and with it
+/// whether a limit on it can be kept.
+pub(crate) fn capabilities(efforts: &[Effort], cost: CostReport) -> Capabilities {
+    let mut capabilities = Capabilities::new(LoopMode::Native);
+    capabilities.text = TextGranularity::Deltas;
+    capabilities.thinking = Support::Yes;
+    capabilities.images = Support::Yes;
+    capabilities.system = Support::Yes;
+    capabilities.output = OutputSupport::Native;
+    capabilities.resume = Support::Yes;
+    capabilities.caller_tools = Support::Yes;
+    capabilities.efforts = efforts.to_vec();
+    // There is no tool but the caller's, and so nothing to keep in; the other levels open tools of a harness.
+    capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
+    let ours = Enforcement::Ours;
+    let of_cost = match cost {
+        CostReport::Never => Enforcement::Unsupported,
+        CostReport::Reported | CostReport::Estimated => ours,
+    };
+    capabilities.limits = LimitSupport::new(ours, ours, ours, of_cost);
+    capabilities.cost = cost;
+    capabilities
+}
+
+/// Puts a backend together. `settings` name the server; `own` is lent from where they name no credential.
+pub(crate) fn build(
+    id: BackendId,
+    dialect: Arc<dyn Dialect>,
+    own: Option<OwnLogin>,
+    settings: &Settings,
+    context: &BuildContext,
+) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+    let transport = Transport::new(settings, context)?;
+    let credential = match (&settings.credential, own) {
+        (Some(setting), _) => Some(setting.source(context)?),
+        // A login is a subscription's.
+        (None, Some(own)) if settings.billing != Some(Billing::Metered) => {
+            let network = &settings.network;
+            own.source(
+                context,
+                Reach {
+                    inherit_proxy: network.inherit_proxy,
+                    proxy: network.proxy.as_deref(),
+                    ca_file: network.ca_file.as_deref(),
+                    base_url: settings.base_url.as_deref(),
+                },
+            )?
+        }
+        (None, _) => None,
+    };
+    Ok(Arc::new(NativeBackend::new(id, dialect, transport, credential, settings)))
+}
+
+/// The failure of a request that names no model where nothing else does; `reason` says why there is no default.
+pub(crate) fn name_a_model(reason: &str) -> Failure {
+    Failure::new(ErrorKind::InvalidRequest, format!("name a model, in the request or as `model`: {reason}"))
+}

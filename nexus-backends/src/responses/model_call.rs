@@ -1,0 +1,268 @@
+//! One call of the model: a request, its answer, and the same again where that helps.
+
+use std::time::Duration;
+
+use nexus_core::{
+    Cost, ErrorKind, EventSink, MessageId, ModelId, Phase, Retry, TurnEvent, Usd,
+    harness::Failure,
+    turn::{MessageVoided, Retrying, VoidCause},
+};
+use reqwest::{StatusCode, header::HeaderMap};
+use tracing::Instrument as _;
+
+use super::course::BodyEnd;
+use super::dialect::CallContext;
+use super::outcome::{ErrorBody, ErrorReply, judge};
+use super::reader::{Ending, ModelReply, ResponseReader};
+use super::request::Conversation;
+use super::retry::Attempts;
+use super::setup::Setup;
+use super::sse::EventSplitter;
+use super::transport::{Answer, Body};
+use super::turn_loop::TurnLoop;
+
+/// A request that came to nothing.
+struct Failed {
+    failure: Failure,
+    /// What the server refused it with, if it did.
+    refusal: Option<(StatusCode, ErrorBody)>,
+    /// What was shown of the answer.
+    shown: Vec<MessageId>,
+    /// Whether nothing happened on the server's side that must not happen twice.
+    may_be_repeated: bool,
+}
+
+impl Failed {
+    fn new(failure: Failure) -> Box<Self> {
+        Box::new(Self { failure, refusal: None, shown: Vec::new(), may_be_repeated: true })
+    }
+}
+
+impl TurnLoop<'_> {
+    /// Asks the model until it answers, as far as that makes sense. What was shown of an answer that broke off
+    /// is taken back when the call is repeated; none of its tool calls was dispatched.
+    pub(super) async fn ask(
+        &mut self,
+        setup: &mut Setup,
+        conversation: &mut Conversation,
+        events: &mut dyn EventSink,
+    ) -> Result<ModelReply, Failure> {
+        let mut attempts = Attempts::new(&self.backend.retry);
+        let mut attempt = 1;
+        loop {
+            self.freshen(&mut setup.loan, events).await?;
+            let span = tracing::info_span!(
+                "chat",
+                gen_ai.operation.name = "chat",
+                gen_ai.request.model = %setup.plan.model,
+            );
+            let failed = match self.request(setup, conversation, events).instrument(span).await? {
+                Ok(reply) => return Ok(reply),
+                Err(failed) => failed,
+            };
+            self.within_limits()?;
+            let delay = match self.mend(&failed, setup, conversation, events).await? {
+                true => Some(Duration::ZERO),
+                false => attempts.next(&failed.failure).filter(|_| failed.may_be_repeated),
+            };
+            let Some(delay) = delay.filter(|_| self.may_ask().is_ok()) else { return Err(failed.failure) };
+            attempt += 1;
+            for message in failed.shown {
+                self.course.log.event(MessageVoided::new(message, VoidCause::Retry));
+            }
+            let reason = self.course.without_credential(&failed.failure.message.unwrap_or_default());
+            let retrying =
+                Retrying::new(attempt, reason).with_delay(Some(delay)).with_kind(Some(failed.failure.kind));
+            self.course.log.event(retrying);
+            self.course.pause(events, delay).await?;
+        }
+    }
+
+    /// Makes one request. `Err` on the outside ends the turn: it was cancelled, or out of time.
+    async fn request(
+        &mut self,
+        setup: &mut Setup,
+        conversation: &Conversation,
+        events: &mut dyn EventSink,
+    ) -> Result<Result<ModelReply, Box<Failed>>, Failure> {
+        let backend = self.backend;
+        self.requests += 1;
+        let calls_before = self.course.log.recorder.tool_calls().len();
+        self.course.watch.heard(Phase::FirstByte);
+        let headers = backend.dialect.headers(&CallContext {
+            credential: setup.loan.credential.as_ref(),
+            plan: &setup.plan,
+            conversation: conversation.id(),
+            sticky: setup.sticky.as_deref(),
+        });
+        let body = conversation.request(self.output_tokens_left());
+        // Boxed, as it is large and gone before the answer streams in: it would be part of every turn that is open.
+        let post = Box::pin(backend.transport.post(headers, body));
+        let posted = self.course.attend(events, post).await?;
+        let mut reader = ResponseReader::new(
+            self.requests,
+            std::sync::Arc::clone(&backend.dialect),
+            setup.plan.shape.custom_calls,
+        );
+        let end = match posted {
+            Err(error) => return Ok(Err(Failed::new(self.redacted(error.into())))),
+            Ok(Answer::Refused { status, headers, body }) => {
+                self.head(&headers, setup);
+                let reply = ErrorReply { status: Some(status), headers: &headers, body: &body };
+                let failure = self.redacted(judge(&reply, &*backend.dialect));
+                let mut failed = Failed::new(failure);
+                failed.refusal = Some((status, body));
+                return Ok(Err(failed));
+            }
+            Ok(Answer::Whole { headers, body }) => {
+                self.head(&headers, setup);
+                let mut news = Vec::new();
+                reader.whole(&body, &mut news);
+                news.into_iter().for_each(|event| self.course.tell(event));
+                BodyEnd::Over
+            }
+            Ok(Answer::Stream { headers, mut body }) => {
+                self.head(&headers, setup);
+                // They lie in the connection's first buffer, and would hold on to it as long as the stream lasts.
+                drop(headers);
+                self.stream(&mut body, &mut reader, events).await?
+            }
+        };
+        self.course.log.model_calls += 1;
+        Ok(self.end(end, reader, calls_before))
+    }
+
+    async fn stream(
+        &mut self,
+        body: &mut Body,
+        reader: &mut ResponseReader,
+        events: &mut dyn EventSink,
+    ) -> Result<BodyEnd, Failure> {
+        let mut splitter = EventSplitter::new(self.backend.max_event_bytes);
+        let end = self.course.read(events, body, &mut splitter, reader).await?;
+        if reader.is_finished() {
+            self.course.close(body).await?;
+        }
+        Ok(end)
+    }
+
+    /// What the headers of an answer tell.
+    fn head(&mut self, headers: &HeaderMap, setup: &mut Setup) {
+        let news = self.backend.dialect.head(headers);
+        if news.sticky.is_some() {
+            setup.sticky = news.sticky;
+        }
+        if news.limits != self.last_limits {
+            for limit in &news.limits {
+                self.course.tell(limit.clone().into());
+            }
+            self.last_limits = news.limits;
+        }
+        let named = news.model.map(|model| ModelId::from(self.course.without_credential(model.as_str())));
+        if named.is_none() || named == self.last_model {
+            return;
+        }
+        self.last_model.clone_from(&named);
+        if let Some(model) = named.filter(|model| *model != setup.plan.model) {
+            let text = format!("{} was asked, and {model} answers", setup.plan.model);
+            self.course.log.event(TurnEvent::warning(text));
+            self.course.log.provenance.model = Some(model);
+        }
+    }
+
+    /// What became of a request that was answered.
+    fn end(
+        &mut self,
+        end: BodyEnd,
+        reader: ResponseReader,
+        calls_before: usize,
+    ) -> Result<ModelReply, Box<Failed>> {
+        let shown = reader.shown().to_vec();
+        let mut news = Vec::new();
+        let mut reply = reader.into_reply(&mut news);
+        if let Some(cost) = reply.cost {
+            let before = self.course.log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
+            self.course.log.recorder.cost = Some(Cost { usd: Usd(before + cost.usd.0), ..cost });
+        }
+        news.into_iter().for_each(|event| self.course.tell(event));
+        let failure = match (std::mem::replace(&mut reply.ending, Ending::Missing { unreadable: false }), end)
+        {
+            (Ending::Failed(failure), _) => failure,
+            (ending @ (Ending::Completed { .. } | Ending::Incomplete { .. }), _) => {
+                reply.ending = ending;
+                return Ok(reply);
+            }
+            (Ending::Missing { .. }, BodyEnd::Broken(error)) => error.into(),
+            (Ending::Missing { .. }, BodyEnd::TooLong(error)) => Failure::of(ErrorKind::Protocol, &error),
+            (Ending::Missing { unreadable: true }, BodyEnd::Over) => {
+                Failure::new(ErrorKind::Protocol, "the answer cannot be read, and has no end")
+            }
+            (Ending::Missing { unreadable: false }, BodyEnd::Over) => {
+                Failure::new(ErrorKind::Transport, "the answer broke off before its end")
+                    .with_retry(Retry::Now)
+            }
+        };
+        let mut failed = Failed::new(self.redacted(failure));
+        failed.shown = shown;
+        // Only tools of the server's own are told while it answers.
+        let told = self.course.log.recorder.tool_calls().get(calls_before..).unwrap_or_default();
+        failed.may_be_repeated = told.iter().all(|call| call.effects.allow_another_try());
+        Err(failed)
+    }
+
+    /// Mends what made the server refuse the request, where we can: another credential, once in a turn; without
+    /// reasoning that this account or model cannot read; without the one tool that the server does not take.
+    async fn mend(
+        &mut self,
+        failed: &Failed,
+        setup: &mut Setup,
+        conversation: &mut Conversation,
+        events: &mut dyn EventSink,
+    ) -> Result<bool, Failure> {
+        let Some((status, body)) = &failed.refusal else { return Ok(false) };
+        if failed.failure.kind == ErrorKind::Unauthenticated {
+            return self.renew(&mut setup.loan, events).await;
+        }
+        if *status != StatusCode::BAD_REQUEST {
+            return Ok(false);
+        }
+        if body.names("encrypted_content") && conversation.drop_reasoning() {
+            let text = "the server cannot read the reasoning of earlier replies; it is left out";
+            self.course.log.event(TurnEvent::warning(text));
+            return Ok(true);
+        }
+        let Some(index) = body.param.as_deref().and_then(tool_index) else { return Ok(false) };
+        if index >= setup.tools.len() {
+            return Ok(false);
+        }
+        let tool = setup.tools.remove(index);
+        let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
+        setup.refused_tools.push(name.to_owned());
+        let reason = body.message.as_deref().unwrap_or("no reason is given");
+        let reason = self.course.without_credential(reason);
+        let text = format!("the server refuses the tool {name:?}, which is left out: {reason}");
+        self.course.log.event(TurnEvent::warning(text));
+        conversation.reopen(&setup.opening(&self.request));
+        Ok(true)
+    }
+}
+
+/// The tool that the `param` of an error names: the last `tools[N]` in it.
+/// Source: the OpenAI API names a bad tool as `tools[0].function.parameters` or `tools[0].parameters`.
+fn tool_index(param: &str) -> Option<usize> {
+    let (_, rest) = param.rsplit_once("tools[")?;
+    rest.split(']').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tool_that_an_error_names_is_found() {
+        assert_eq!(tool_index("tools[3].parameters"), Some(3));
+        assert_eq!(tool_index("input[0].tools[0].tools[2]"), Some(2));
+        assert_eq!(tool_index("input[0]"), None);
+        assert_eq!(tool_index("tools[x]"), None);
+    }
+}

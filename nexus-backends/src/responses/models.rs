@@ -1,0 +1,177 @@
+//! A server's list of models: fetched once, remembered for a while, and no reason to fail a turn.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use nexus_core::{Effort, harness::Failure};
+use reqwest::{
+    StatusCode,
+    header::{ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH},
+};
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::Value;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+
+use super::dialect::Dialect;
+use super::outcome::{ErrorBody, ErrorReply, judge};
+use super::transport::Transport;
+
+/// How long a list is believed without asking again. Source: our own choice; lists change by the day.
+const BELIEVED: Duration = Duration::from_secs(3600);
+/// How long it is believed that there is no list.
+const MISSED: Duration = Duration::from_secs(60);
+/// How long a server may take to send its list; a turn waits for it.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// A server's list of models. Turns that want it at the same time share one request.
+#[derive(Debug)]
+pub(crate) struct Catalog<List> {
+    read: fn(&[u8]) -> Option<List>,
+    believed: Duration,
+    known: Mutex<Option<Known<List>>>,
+}
+
+/// What was found out last.
+#[derive(Debug)]
+struct Known<List> {
+    found: Found<List>,
+    etag: Option<HeaderValue>,
+    until: Instant,
+}
+
+/// What became of a look at the list.
+pub(crate) enum Found<List> {
+    /// Here it is.
+    List(Arc<List>),
+    /// There is none to be had, for this reason.
+    Nothing(String),
+}
+
+impl<List> Clone for Found<List> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::List(list) => Self::List(Arc::clone(list)),
+            Self::Nothing(reason) => Self::Nothing(reason.clone()),
+        }
+    }
+}
+
+impl<List> fmt::Debug for Found<List> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::List(_) => "List",
+            Self::Nothing(_) => "Nothing",
+        })
+    }
+}
+
+impl<List: Send + Sync + 'static> Catalog<List> {
+    /// A list that nobody has looked at. `read` makes one of a body, if the body is one.
+    pub(crate) fn new(read: fn(&[u8]) -> Option<List>) -> Self {
+        Self { read, believed: BELIEVED, known: Mutex::new(None) }
+    }
+
+    /// The list, from memory or from the server.
+    ///
+    /// Fails where the server refuses the credential; a list that cannot be had for another reason is
+    /// [`Found::Nothing`].
+    pub(crate) async fn look(
+        &self,
+        transport: &Transport,
+        path_and_query: &str,
+        headers: HeaderMap,
+        dialect: &dyn Dialect,
+    ) -> Result<Found<List>, Failure> {
+        let mut known = self.known.lock().await;
+        if let Some(known) = known.as_ref().filter(|known| Instant::now() < known.until) {
+            return Ok(known.found.clone());
+        }
+        let fetched = self.fetch(transport, path_and_query, headers, dialect, known.as_ref()).await?;
+        let found = fetched.found.clone();
+        *known = Some(fetched);
+        Ok(found)
+    }
+
+    async fn fetch(
+        &self,
+        transport: &Transport,
+        path_and_query: &str,
+        mut headers: HeaderMap,
+        dialect: &dyn Dialect,
+        before: Option<&Known<List>>,
+    ) -> Result<Known<List>, Failure> {
+        let before = before.filter(|before| matches!(before.found, Found::List(_)));
+        if let Some(etag) = before.and_then(|before| before.etag.clone()) {
+            headers.insert(IF_NONE_MATCH, etag);
+        }
+        let until = |life| Instant::now() + life;
+        let missed = |reason: String| match before {
+            // An old list is better than none.
+            Some(before) => {
+                Known { found: before.found.clone(), etag: before.etag.clone(), until: until(MISSED) }
+            }
+            None => Known { found: Found::Nothing(reason), etag: None, until: until(MISSED) },
+        };
+        let answer = match timeout(TIME_LIMIT, transport.get(path_and_query, headers)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                let words = Failure::from(error).message.unwrap_or_default();
+                return Ok(missed(format!("the list of models could not be had ({words})")));
+            }
+            Err(_) => return Ok(missed(format!("the list of models did not come in {TIME_LIMIT:?}"))),
+        };
+        match (answer.status, before) {
+            (StatusCode::UNAUTHORIZED, _) => {
+                let body = ErrorBody::read(&answer.body);
+                let error = ErrorReply { status: Some(answer.status), headers: &answer.headers, body: &body };
+                Err(judge(&error, dialect))
+            }
+            (StatusCode::NOT_MODIFIED, Some(before)) => Ok(Known {
+                found: before.found.clone(),
+                etag: before.etag.clone(),
+                until: until(self.believed),
+            }),
+            (status, _) if status.is_success() => Ok(match (self.read)(&answer.body) {
+                Some(list) => Known {
+                    found: Found::List(Arc::new(list)),
+                    etag: answer.headers.get(ETAG).cloned(),
+                    until: until(self.believed),
+                },
+                None => missed("the list of models cannot be read".to_owned()),
+            }),
+            (status, _) => Ok(missed(format!("the request for the list of models was answered {status}"))),
+        }
+    }
+}
+
+/// The steps of effort among `words` that we have a name for, lowest first.
+pub(crate) fn efforts<'a>(words: impl Iterator<Item = &'a str>) -> Vec<Effort> {
+    let mut efforts: Vec<Effort> = words.filter_map(|word| word.parse().ok()).collect();
+    efforts.sort_unstable();
+    efforts.dedup();
+    efforts
+}
+
+/// Reads those members of a list that can be read; `null` is an empty one. One that is odd hides no other.
+pub(crate) fn readable<'de, Member, Source>(source: Source) -> Result<Vec<Member>, Source::Error>
+where
+    Member: DeserializeOwned,
+    Source: Deserializer<'de>,
+{
+    let members: Option<Vec<Value>> = Deserialize::deserialize(source)?;
+    Ok(members.into_iter().flatten().filter_map(|member| serde_json::from_value(member).ok()).collect())
+}
+
+/// Reads a field whose `null` is what it is without being there.
+pub(crate) fn or_default<'de, Field, Source>(source: Source) -> Result<Field, Source::Error>
+where
+    Field: Default + Deserialize<'de>,
+    Source: Deserializer<'de>,
+{
+    Ok(Option::deserialize(source)?.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

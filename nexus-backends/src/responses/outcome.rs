@@ -1,0 +1,182 @@
+//! What an error of a server means: one outcome for every status and every code.
+//!
+//! The vendor's own code decides before the status, and its status before its words. Words decide only where a
+//! table here has them with their source, because there is nothing else to tell by.
+
+mod body;
+mod delay;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+
+use nexus_core::{Retry, harness::Failure};
+use reqwest::{
+    StatusCode, Url,
+    header::{HeaderMap, LOCATION},
+};
+
+pub(crate) use self::body::{ErrorBody, Form};
+use self::delay::Delay;
+use self::tables::{Meaning, of_code, speaks_of_length, speaks_of_missing_model};
+use super::dialect::Dialect;
+
+/// Longest message of a failure, in bytes.
+const MAX_MESSAGE_BYTES: usize = 2 << 10;
+
+/// An error as a server told it: by status and body, or inside a stream.
+#[derive(Debug)]
+pub(crate) struct ErrorReply<'a> {
+    /// The status; `None` inside a stream.
+    pub(crate) status: Option<StatusCode>,
+    /// The headers of the answer.
+    pub(crate) headers: &'a HeaderMap,
+    /// What the body or the event says, in whichever of the known forms.
+    pub(crate) body: &'a ErrorBody,
+}
+
+/// What the error means: what the dialect says of it, or else what the shared table does.
+pub(crate) fn judge(reply: &ErrorReply<'_>, dialect: &dyn Dialect) -> Failure {
+    let Some(mut failure) = dialect.failure(reply) else { return reply.shared_outcome() };
+    let words = failure.message.take().unwrap_or_default();
+    failure.message = Some(reply.message(&words, None));
+    if reply.forbids_retry() {
+        failure.retry = Retry::Never;
+    }
+    failure
+}
+
+impl ErrorReply<'_> {
+    /// What the error means wherever a dialect has nothing to add.
+    pub(crate) fn shared_outcome(&self) -> Failure {
+        let (meaning, hint) = self.meaning();
+        let retry = match meaning {
+            _ if self.forbids_retry() => Retry::Never,
+            Meaning::UsageLimit => Delay::of(self).map_or(Retry::Never, Delay::into_retry),
+            Meaning::RateLimited | Meaning::Overloaded | Meaning::VendorFailure | Meaning::TimedOut => {
+                Delay::of(self).map_or(Retry::Now, Delay::into_retry)
+            }
+            _ => Retry::Never,
+        };
+        Failure::new(meaning.kind(), self.message(self.body.words(), hint)).with_retry(retry)
+    }
+
+    /// `x-should-retry: false`; `true` says nothing that a status does not. Source: seen with grok 1.0.41.
+    fn forbids_retry(&self) -> bool {
+        self.header("x-should-retry").is_some_and(|value| value.eq_ignore_ascii_case("false"))
+    }
+
+    fn meaning(&self) -> (Meaning, Option<&'static str>) {
+        let body = self.body;
+        if let Some(meaning) = of_code(body) {
+            return (meaning, None);
+        }
+        let Some(status) = self.status else {
+            return match speaks_of_length(body) {
+                true => (Meaning::ContextExceeded, None),
+                false => (Meaning::VendorFailure, None),
+            };
+        };
+        match status.as_u16() {
+            300..=399 => (
+                Meaning::InvalidRequest,
+                Some("redirects are not followed: set `base_url` to where the server is"),
+            ),
+            200..=299 if body.form == Form::Html => (
+                Meaning::Unreadable,
+                Some(
+                    "this is a page, not a model: check `base_url`, and whether a proxy or a network login answers in its place",
+                ),
+            ),
+            200..=299 if body.form == Form::Text => {
+                (Meaning::Unreadable, Some("this is no answer of a model: check `base_url`"))
+            }
+            401 => (Meaning::Unauthenticated, None),
+            402 => (Meaning::UsageLimit, None),
+            403 => (Meaning::Forbidden, None),
+            407 => (Meaning::InvalidRequest, Some("the proxy wants a login: put it into `network.proxy`")),
+            408 | 425 => (Meaning::TimedOut, None),
+            429 => (Meaning::RateLimited, None),
+            _ if speaks_of_length(body) => (Meaning::ContextExceeded, None),
+            400 | 404 | 422 if speaks_of_missing_model(body) => (Meaning::ModelUnavailable, None),
+            404 if body.names("model") => (Meaning::ModelUnavailable, None),
+            404 | 405 => (Meaning::InvalidRequest, Some("nothing is served at this path: check `base_url`")),
+            409 => (Meaning::VendorFailure, None),
+            426 => (
+                Meaning::InvalidRequest,
+                Some(
+                    "the server wants another version of the client, which `client_version` sets where a kind of backend has one",
+                ),
+            ),
+            503 | 529 => (Meaning::Overloaded, None),
+            400..=499 => (Meaning::InvalidRequest, None),
+            _ => (Meaning::VendorFailure, None),
+        }
+    }
+
+    /// The place, what is said of it on one line, and what to do.
+    fn message(&self, words: &str, hint: Option<&str>) -> String {
+        let mut message = String::new();
+        // Writing to a string cannot fail.
+        let _ = match self.status {
+            Some(status) => write!(message, "HTTP {status}"),
+            None => write!(message, "error in the stream"),
+        };
+        if let Some(code) = self.body.code.as_deref().or(self.body.kind.as_deref()) {
+            let _ = write!(message, " ({})", one_line(code, 128));
+        }
+        if let Some(location) = self.location() {
+            let _ = write!(message, ", to {}", one_line(&location, 512));
+        }
+        let hint = hint.unwrap_or_default();
+        let room = MAX_MESSAGE_BYTES.saturating_sub(message.len() + hint.len() + 4);
+        let words = one_line(words, room);
+        for part in [words.as_str(), hint] {
+            if !part.is_empty() {
+                let _ = write!(message, ": {part}");
+            }
+        }
+        message
+    }
+
+    /// Where a redirect leads, without what could be a secret in it.
+    fn location(&self) -> Option<String> {
+        if !self.status.is_some_and(|status| status.is_redirection()) {
+            return None;
+        }
+        let location = self.headers.get(LOCATION)?.to_str().ok()?;
+        match Url::parse(location) {
+            Ok(mut url) => {
+                url.set_query(None);
+                url.set_fragment(None);
+                // It fails only for URLs that have no place for a name.
+                let _ = url.set_username("");
+                let _ = url.set_password(None);
+                Some(url.into())
+            }
+            Err(_) => Some(location.split(['?', '#']).next().unwrap_or_default().to_owned()),
+        }
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok().map(str::trim)
+    }
+}
+
+/// `text` on one line, cut at `limit` bytes at most, between two characters.
+fn one_line(text: &str, limit: usize) -> String {
+    let mut line = String::new();
+    for word in text.split(|character: char| character.is_whitespace() || character.is_control()) {
+        if !word.is_empty() {
+            line.extend((!line.is_empty()).then_some(' '));
+            line.push_str(word);
+        }
+        if line.len() > limit {
+            line.truncate(line.floor_char_boundary(limit.saturating_sub('…'.len_utf8())));
+            line.push('…');
+            break;
+        }
+    }
+    line
+}

@@ -1,0 +1,290 @@
+//! Makes turn events of the events of one model call and, at the end, the reply.
+//!
+//! An event is parsed once, into the struct of its type, and borrows from the bytes it came in; a delta costs the
+//! one allocation of its text. What to do with the reply is left to the loop, what an error means to
+//! `outcome`.
+//!
+//! Servers that speak only a part of the API are read for what they do say: the last word on an item is its own
+//! end (`response.output_item.done`), else the output of the terminal event, else what its deltas add up to.
+
+mod deltas;
+mod ending;
+mod hosted;
+mod items;
+mod quick;
+mod reconcile;
+mod reply;
+mod slots;
+mod stream_decoder;
+mod template;
+mod unknown;
+mod usage;
+
+use std::{collections::HashMap, fmt, mem, sync::Arc};
+
+use nexus_core::{
+    MessageId, ModelId, TurnEvent, Usage,
+    turn::{Cost, MessageEnded, MessageVoided, VoidCause},
+};
+use serde::Deserialize;
+
+use self::deltas::{Target, Thinking};
+use self::ending::Terminal;
+pub(crate) use self::reply::{Ending, FunctionCall, ModelReply, OutputItem};
+use self::slots::{Slot, SlotKind, Slots};
+pub use self::stream_decoder::{Decoded, DecodedCall, DecodedEnding, StreamDecoder};
+use self::template::Template;
+use self::unknown::{Peeked, peek};
+use super::dialect::{CustomCalls, Dialect};
+use super::sse::Event;
+use super::wire::{ItemEvent, PartEvent, Response, ResponseEvent};
+
+/// Longest reply that is read, in bytes of its events: twice the longest event of a stream by default. Its pieces are
+/// kept until it ends, so that a server without an end would take all memory.
+const MAX_REPLY_BYTES: usize = 128 << 20;
+
+/// Reads the events of one model call.
+pub(crate) struct ResponseReader {
+    call: u32,
+    dialect: Arc<dyn Dialect>,
+    custom_calls: CustomCalls,
+    slots: Slots,
+    /// Messages named so far.
+    named: u32,
+    /// Hosted calls named so far.
+    hosted: u32,
+    thinking: Thinking,
+    template: Option<Box<Template>>,
+    /// Length of the events so far.
+    read_bytes: usize,
+    /// A delta of text came.
+    has_text: bool,
+    shown: Vec<MessageId>,
+    usage: Option<Usage>,
+    cost: Option<Cost>,
+    model: Option<ModelId>,
+    ending: Option<Ending>,
+    is_unreadable: bool,
+}
+
+impl ResponseReader {
+    /// `call` counts the model calls of the turn, retries too, and makes message ids unique within it:
+    /// `c{call}.{n}`. `custom_calls` says who answers a `custom_tool_call`.
+    pub(crate) fn new(call: u32, dialect: Arc<dyn Dialect>, custom_calls: CustomCalls) -> Self {
+        Self {
+            call,
+            dialect,
+            custom_calls,
+            slots: Slots::default(),
+            named: 0,
+            hosted: 0,
+            thinking: Thinking::default(),
+            template: None,
+            read_bytes: 0,
+            has_text: false,
+            shown: Vec::new(),
+            usage: None,
+            cost: None,
+            model: None,
+            ending: None,
+            is_unreadable: false,
+        }
+    }
+
+    /// Reads one event of the stream. What a caller should see is appended to `events`. Nothing counts that
+    /// comes after the terminal event.
+    pub(crate) fn event(&mut self, event: Event<'_>, events: &mut Vec<TurnEvent>) {
+        if self.is_finished() {
+            return;
+        }
+        self.read_bytes = self.read_bytes.saturating_add(event.data.len());
+        if self.read_bytes > MAX_REPLY_BYTES {
+            return self.too_long(&format!("{MAX_REPLY_BYTES} bytes"));
+        }
+        // Taken out while it lends the delta, since the delta goes into the reader.
+        let mut template = self.template.take().unwrap_or_default();
+        if let Some((target, delta)) = template.read(event.data) {
+            self.delta(target, delta, events);
+            template.was_used();
+            self.template = Some(template);
+            return;
+        }
+        let quick = quick::delta(event.data);
+        if let Some((target, delta)) = &quick {
+            template.learn(event.data, *target, delta);
+        }
+        self.template = Some(template);
+        if let Some((target, delta)) = quick {
+            return self.delta(target, delta, events);
+        }
+        match std::str::from_utf8(event.data) {
+            Ok(data) => self.data(event.name, data, events),
+            Err(_) => self.data(event.name, &String::from_utf8_lossy(event.data), events),
+        }
+    }
+
+    /// Reads a whole response object, from a server that does not stream.
+    pub(crate) fn whole(&mut self, body: &[u8], events: &mut Vec<TurnEvent>) {
+        let body = String::from_utf8_lossy(body);
+        match peek(&body) {
+            Peeked::Kind(kind) if kind.starts_with("response.") || kind == "error" => {
+                return self.data("", &body, events);
+            }
+            Peeked::Kind(_) | Peeked::Untyped => {}
+            Peeked::NoObject(error) => return self.broken(None, &body, error.as_ref(), events),
+        }
+        match serde_json::from_str::<Response<'_>>(&body) {
+            Err(error) => self.broken(None, &body, Some(&error), events),
+            Ok(response) if response.is_empty() => self.untyped("", &body, events),
+            Ok(response) => self.end(Terminal::Completed, response, events),
+        }
+    }
+
+    /// Whether the terminal event came.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// The messages shown so far, to be taken back if the call is repeated.
+    pub(crate) fn shown(&self) -> &[MessageId] {
+        &self.shown
+    }
+
+    /// Ends the reading: [`MessageEnded`] for each complete message in order, the last with the usage and the finish
+    /// reason. If there is no message to carry these, one with an empty text does.
+    pub(crate) fn into_reply(mut self, events: &mut Vec<TurnEvent>) -> ModelReply {
+        let ending = self.ending.take().unwrap_or(Ending::Missing { unreadable: self.is_unreadable });
+        let mut items = Vec::new();
+        for slot in mem::take(&mut self.slots).into_ordered() {
+            items.extend(items::finished(slot, &ending, || self.next_message()));
+        }
+        let mut ended: Vec<MessageEnded> = Vec::new();
+        for item in &items {
+            if let OutputItem::Message { message, text, .. } = item {
+                ended.push(MessageEnded::new(message.clone(), text.as_str()));
+            }
+        }
+        let calls_tools = items.iter().any(OutputItem::is_call);
+        let is_answer = matches!(ending, Ending::Completed { .. } | Ending::Incomplete { .. });
+        if is_answer && !calls_tools {
+            self.put_answer_last(&mut ended, events);
+        }
+        if let Some(message) = self.thinking.message.take() {
+            if is_answer && !ended.is_empty() && !calls_tools {
+                // The last message is the answer; thinking after it belongs to no message that there is.
+                events.push(MessageVoided::new(message, VoidCause::NotInRecord).into());
+            } else if is_answer {
+                ended.push(MessageEnded::new(message, ""));
+            }
+        }
+        if ended.is_empty() && (is_answer || self.usage.is_some()) {
+            ended.push(MessageEnded::new(self.next_message(), ""));
+        }
+        let finish = ending.finish(calls_tools);
+        let last = ended.pop().map(|last| last.with_usage(self.usage).with_finish(finish));
+        events.extend(ended.into_iter().chain(last).map(TurnEvent::from));
+        ModelReply { items, usage: self.usage, cost: self.cost, model: self.model, ending }
+    }
+
+    /// The answer is the last message: one without text that would come after it is left out, and what was shown
+    /// of it is taken back.
+    fn put_answer_last(&self, ended: &mut Vec<MessageEnded>, events: &mut Vec<TurnEvent>) {
+        let places: HashMap<&MessageId, usize> = self.shown.iter().zip(0..).collect();
+        let place = |end: &MessageEnded| places.get(&end.message).copied();
+        let with_text = ended.iter().filter(|end| !end.text.is_empty());
+        let Some(answer) = with_text.filter_map(place).max() else { return };
+        ended.retain(|end| {
+            if !end.text.is_empty() || place(end).is_some_and(|place| place < answer) {
+                return true;
+            }
+            if place(end).is_some() {
+                events.push(MessageVoided::new(end.message.clone(), VoidCause::NotInRecord).into());
+            }
+            false
+        });
+    }
+
+    fn data(&mut self, name: &str, data: &str, events: &mut Vec<TurnEvent>) {
+        let kind = match peek(data) {
+            Peeked::Kind(kind) => kind,
+            Peeked::Untyped if name.is_empty() || name == "message" => {
+                return self.untyped(name, data, events);
+            }
+            Peeked::Untyped => name.into(),
+            Peeked::NoObject(_) if data.trim().is_empty() || data.trim() == "[DONE]" => return,
+            Peeked::NoObject(error) => return self.broken(None, data, error.as_ref(), events),
+        };
+        if let Err(error) = self.read(&kind, data, events) {
+            self.broken(Some(&kind), data, Some(&error), events);
+        }
+    }
+
+    fn read(&mut self, kind: &str, data: &str, events: &mut Vec<TurnEvent>) -> Result<(), serde_json::Error> {
+        if let Some(target) = Target::of(kind.as_bytes()) {
+            self.delta(target, parse(data)?, events);
+            return Ok(());
+        }
+        match kind {
+            "response.output_text.done" if !self.has_text => {
+                let part: PartEvent<'_> = parse(data)?;
+                self.text(part.into_delta(), false, events);
+            }
+            "response.function_call_arguments.done" => {
+                let part: PartEvent<'_> = parse(data)?;
+                self.whole_piece(SlotKind::Call, &part, &part.arguments.0);
+            }
+            "response.custom_tool_call_input.done" => {
+                let part: PartEvent<'_> = parse(data)?;
+                self.whole_piece(SlotKind::CustomCall, &part, &part.input.0);
+            }
+            "response.reasoning_summary_part.added" | "response.reasoning_part.added" => {
+                self.thinking.part_ended = true;
+            }
+            "response.output_item.added" => self.item_added(&parse(data)?),
+            "response.output_item.done" => {
+                let event: ItemEvent<'_> = parse(data)?;
+                if let Some(raw) = event.item {
+                    self.item_done(event.output_index.0, raw, events);
+                }
+            }
+            "response.created" | "response.in_progress" | "response.queued" => {
+                if self.model.is_none() {
+                    let event: ResponseEvent<'_> = parse(data)?;
+                    self.model = event.response.0.and_then(|response| response.model());
+                }
+            }
+            "response.completed" | "response.done" => self.terminal(Terminal::Completed, data, events)?,
+            "response.incomplete" | "response.cancelled" => {
+                self.terminal(Terminal::Incomplete, data, events)?;
+            }
+            "response.failed" => self.terminal(Terminal::Failed, data, events)?,
+            "error" | "response.error" => {
+                self.fail(&parse(data)?);
+            }
+            _ if unknown::is_noise(kind) => {}
+            _ => match self.dialect.event(kind, data.as_bytes()) {
+                Some(news) => events.extend(news),
+                None => self.unknown(kind, data, events),
+            },
+        }
+        Ok(())
+    }
+}
+
+/// Shows how far it is, and no word of the stream.
+impl fmt::Debug for ResponseReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseReader")
+            .field("call", &self.call)
+            .field("shown", &self.shown)
+            .field("is_finished", &self.is_finished())
+            .finish_non_exhaustive()
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, serde_json::Error> {
+    serde_json::from_str(data)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! Pieces of text, of thinking and of arguments.
+
+use std::mem;
+
+use nexus_core::{
+    MessageId, TurnEvent,
+    turn::{TextDelta, ThinkingDelta},
+};
+
+use super::ResponseReader;
+use super::slots::{Late, SlotKind};
+use crate::responses::wire::{DeltaEvent, PartEvent};
+
+/// Thinking belongs to the message that comes after it.
+#[derive(Debug, Default)]
+pub(super) struct Thinking {
+    /// That message, which has not begun.
+    pub(super) message: Option<MessageId>,
+    /// The part that was told last: of which item, which one, and whether it was a summary.
+    part: Option<(usize, Option<u64>, bool)>,
+    /// The server said that another part begins.
+    pub(super) part_ended: bool,
+}
+
+/// What is added to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Text,
+    Refusal,
+    Summary,
+    Thought,
+    Arguments,
+    Input,
+}
+
+impl Target {
+    /// By the type of the event.
+    pub(super) fn of(kind: &[u8]) -> Option<Self> {
+        Some(match kind {
+            b"response.output_text.delta" => Self::Text,
+            b"response.refusal.delta" => Self::Refusal,
+            b"response.reasoning_summary_text.delta" | b"response.reasoning_summary.delta" => Self::Summary,
+            b"response.reasoning_text.delta" | b"response.reasoning.delta" => Self::Thought,
+            b"response.function_call_arguments.delta" => Self::Arguments,
+            b"response.custom_tool_call_input.delta" => Self::Input,
+            _ => return None,
+        })
+    }
+}
+
+impl ResponseReader {
+    /// Reads a delta.
+    pub(super) fn delta(&mut self, target: Target, event: DeltaEvent<'_>, events: &mut Vec<TurnEvent>) {
+        match target {
+            Target::Text => self.text(event, false, events),
+            Target::Refusal => self.text(event, true, events),
+            Target::Summary => self.thought(event, true, events),
+            Target::Thought => self.thought(event, false, events),
+            Target::Arguments => self.piece(SlotKind::Call, &event),
+            Target::Input => self.piece(SlotKind::CustomCall, &event),
+        }
+    }
+
+    pub(super) fn text(&mut self, event: DeltaEvent<'_>, is_refusal: bool, events: &mut Vec<TurnEvent>) {
+        let (place, id) = (event.output_index.0, event.item_id.as_str());
+        let Some(index) = self.find_or_open(SlotKind::Message, place, id) else { return };
+        let Some(slot) = self.slots.slot_mut(index) else { return };
+        let delta = event.delta.0;
+        let Some(message) = slot.message.as_ref().filter(|_| !delta.is_empty()) else { return };
+        slot.text.push_str(&delta);
+        if is_refusal {
+            slot.refusal.push_str(&delta);
+        }
+        self.has_text = true;
+        events.push(TextDelta::new(message.clone(), delta).into());
+        if !slot.is_shown {
+            slot.is_shown = true;
+            let message = message.clone();
+            self.show(message);
+        }
+    }
+
+    fn thought(&mut self, event: DeltaEvent<'_>, is_summary: bool, events: &mut Vec<TurnEvent>) {
+        let (place, id) = (event.output_index.0, event.item_id.as_str());
+        let Some(index) = self.find_or_open(SlotKind::Reasoning, place, id) else { return };
+        let part = event.summary_index.0.or(event.content_index.0);
+        self.think((index, part, is_summary), event.delta.0.into_owned(), events);
+        if let Some(slot) = self.slots.slot_mut(index) {
+            slot.is_shown = true;
+        }
+    }
+
+    /// Tells a piece of thinking.
+    pub(super) fn think(
+        &mut self,
+        part: (usize, Option<u64>, bool),
+        mut text: String,
+        events: &mut Vec<TurnEvent>,
+    ) {
+        if text.is_empty() {
+            return;
+        }
+        let message = match &self.thinking.message {
+            Some(message) => {
+                if self.thinking.part_ended || self.thinking.part != Some(part) {
+                    text.insert_str(0, "\n\n");
+                }
+                message.clone()
+            }
+            None => {
+                let message = self.next_message();
+                self.thinking.message = Some(message.clone());
+                self.show(message.clone());
+                message
+            }
+        };
+        self.thinking.part = Some(part);
+        self.thinking.part_ended = false;
+        events.push(ThinkingDelta::new(message, text).into());
+    }
+
+    /// A piece of arguments or input. It counts if the item never ends by itself.
+    fn piece(&mut self, kind: SlotKind, event: &DeltaEvent<'_>) {
+        let (place, id) = (event.output_index.0, event.item_id.as_str());
+        let Some(index) = self.find_or_open(kind, place, id) else { return };
+        let Some(slot) = self.slots.slot_mut(index) else { return };
+        if mem::take(&mut slot.is_preset) {
+            slot.text.clear();
+        }
+        slot.text.push_str(event.delta.as_str());
+    }
+
+    /// All of the arguments or the input.
+    pub(super) fn whole_piece(&mut self, kind: SlotKind, event: &PartEvent<'_>, text: &str) {
+        let (place, id) = (event.output_index.0, event.item_id.as_str());
+        let Some(index) = self.find_or_open(kind, place, id) else { return };
+        if let Some(slot) = self.slots.slot_mut(index)
+            && !text.is_empty()
+            && slot.text != text
+        {
+            text.clone_into(&mut slot.text);
+        }
+    }
+
+    /// The item that an event is about. `None`: it is over.
+    pub(super) fn find_or_open(&mut self, kind: SlotKind, place: Option<u64>, id: &str) -> Option<usize> {
+        match self.slots.find_open(kind, place, id) {
+            Ok(Some(index)) => Some(index),
+            Ok(None) => Some(self.open(kind, place, id)),
+            Err(Late) => None,
+        }
+    }
+
+    pub(super) fn open(&mut self, kind: SlotKind, place: Option<u64>, id: &str) -> usize {
+        let index = self.slots.open(kind, place, id);
+        if kind == SlotKind::Message {
+            let thought_for = self.thinking.message.take();
+            let is_shown = thought_for.is_some();
+            let message = thought_for.unwrap_or_else(|| self.next_message());
+            if let Some(slot) = self.slots.slot_mut(index) {
+                slot.message = Some(message);
+                slot.is_shown = is_shown;
+            }
+        }
+        index
+    }
+
+    pub(super) fn next_message(&mut self) -> MessageId {
+        self.named += 1;
+        format!("c{}.{}", self.call, self.named).into()
+    }
+
+    pub(super) fn show(&mut self, message: MessageId) {
+        self.shown.push(message);
+    }
+}
+
+impl<'a> PartEvent<'a> {
+    /// The text, as if it were a piece.
+    pub(super) fn into_delta(self) -> DeltaEvent<'a> {
+        let (item_id, output_index) = (self.item_id, self.output_index);
+        DeltaEvent { item_id, output_index, delta: self.text, ..DeltaEvent::default() }
+    }
+}

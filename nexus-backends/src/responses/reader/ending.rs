@@ -1,0 +1,104 @@
+//! The terminal event, and what it says of the whole response.
+
+use nexus_core::{ErrorKind, ModelId, TurnEvent, harness::Failure};
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+use super::{Ending, ResponseReader, parse, usage};
+use crate::responses::outcome::{ErrorBody, ErrorReply, judge};
+use crate::responses::wire::{Response, ResponseEvent};
+
+/// Most items that one reply may have. Source: our own bound.
+const MAX_ITEMS: usize = 65_536;
+
+/// How a terminal event calls the end, where the response has no status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Terminal {
+    Completed,
+    Incomplete,
+    Failed,
+}
+
+impl ResponseReader {
+    pub(super) fn terminal(
+        &mut self,
+        terminal: Terminal,
+        data: &str,
+        events: &mut Vec<TurnEvent>,
+    ) -> Result<(), serde_json::Error> {
+        let event: ResponseEvent<'_> = parse(data)?;
+        self.end(terminal, event.response.0.unwrap_or_default(), events);
+        Ok(())
+    }
+
+    /// The response is over.
+    pub(super) fn end(&mut self, terminal: Terminal, response: Response<'_>, events: &mut Vec<TurnEvent>) {
+        self.model = response.model().or_else(|| self.model.take());
+        if let Some(report) = &response.usage.0 {
+            self.usage = Some(usage::usage(report));
+            self.cost = usage::cost(report);
+        }
+        if response.output.0.len() > MAX_ITEMS {
+            return self.too_long(&format!("{MAX_ITEMS} items"));
+        }
+        for item in self.slots.reconcile(&response.output.0) {
+            match item.slot {
+                Some(slot) => self.fill(slot, item.raw, events),
+                None => self.item_done(Some(item.position), item.raw, events),
+            }
+        }
+        let error = response.error.filter(|error| error.get() != "null");
+        let terminal = match response.status.as_str() {
+            "completed" => Terminal::Completed,
+            "failed" => Terminal::Failed,
+            "incomplete" | "cancelled" => Terminal::Incomplete,
+            "" if error.is_some() => Terminal::Failed,
+            _ => terminal,
+        };
+        match terminal {
+            Terminal::Completed => self.ending = Some(Ending::Completed { end_turn: response.end_turn.0 }),
+            Terminal::Incomplete => {
+                let reason = response.incomplete_details.0.map(|details| details.reason.0.into_owned());
+                let reason = reason.filter(|reason| !reason.is_empty());
+                let status = || match response.status.as_str() {
+                    "" => "incomplete".to_owned(),
+                    status => status.to_owned(),
+                };
+                self.ending = Some(Ending::Incomplete { reason: reason.unwrap_or_else(status) });
+            }
+            Terminal::Failed => {
+                let error = error.and_then(|error| serde_json::from_str(error.get()).ok());
+                self.fail(&error.unwrap_or(Value::Null));
+            }
+        }
+    }
+
+    /// The reply is longer than `bound`.
+    pub(super) fn too_long(&mut self, bound: &str) {
+        let failure = Failure::new(ErrorKind::Protocol, format!("the reply is longer than {bound}"));
+        self.ending = Some(Ending::Failed(failure));
+    }
+
+    /// The server told an error.
+    pub(super) fn fail(&mut self, error: &Value) {
+        let failure = self.judged(error);
+        self.ending = Some(Ending::Failed(failure));
+    }
+
+    pub(super) fn judged(&self, error: &Value) -> Failure {
+        let headers = HeaderMap::new();
+        let body = ErrorBody::of(error);
+        judge(&ErrorReply { status: None, headers: &headers, body: &body }, &*self.dialect)
+    }
+}
+
+impl Response<'_> {
+    pub(super) fn model(&self) -> Option<ModelId> {
+        (!self.model.is_empty()).then(|| self.model.as_str().into())
+    }
+
+    /// Whether it says nothing that a response says.
+    pub(super) fn is_empty(&self) -> bool {
+        self.status.is_empty() && self.id.is_empty() && self.output.0.is_empty()
+    }
+}

@@ -1,0 +1,203 @@
+//! Decodes a recorded stream, outside of any turn: for tests, fuzzing and tools that read recordings.
+
+use std::{fmt, mem, sync::Arc};
+
+use bytes::Bytes;
+use nexus_core::{ErrorKind, ModelId, TurnEvent, Usage, turn::Cost};
+
+use super::{Ending, ModelReply, OutputItem, ResponseReader};
+use crate::generic::native;
+use crate::responses::dialect::CustomCalls;
+use crate::responses::sse::{DEFAULT_MAX_EVENT_BYTES, EventSplitter};
+
+/// Decodes the recorded stream of one model call, as the generic dialect reads it.
+///
+/// ```
+/// use nexus_backends::responses::reader::{DecodedEnding, StreamDecoder};
+///
+/// let mut decoder = StreamDecoder::new();
+/// decoder.push(r#"data: {"type":"response.output_text.delta","delta":"Hel"}"#.into());
+/// let events = decoder.push("\n\n".into());
+/// assert_eq!(events.len(), 1);
+/// let (_, decoded) = decoder.finish();
+/// assert_eq!(decoded.ending, DecodedEnding::Missing); // nothing said that this was all
+/// ```
+pub struct StreamDecoder {
+    splitter: EventSplitter,
+    reader: ResponseReader,
+    is_too_long: bool,
+}
+
+/// What a recorded stream holds.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// The texts of its messages, in order.
+    pub messages: Vec<String>,
+    /// The calls that a client has to answer, in order.
+    pub calls: Vec<DecodedCall>,
+    /// The types of all items, in order.
+    pub items: Vec<String>,
+    /// Whether the model refused.
+    pub refused: bool,
+    /// Tokens.
+    pub usage: Option<Usage>,
+    /// The price that the server named.
+    pub cost: Option<Cost>,
+    /// The model that the server says it was.
+    pub model: Option<ModelId>,
+    /// How it ended.
+    pub ending: DecodedEnding,
+}
+
+/// A call that a client has to answer.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodedCall {
+    /// Pairs it with its output.
+    pub call_id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments, or the input of a custom tool, as the model wrote them.
+    pub arguments: String,
+}
+
+/// How a recorded stream ended.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecodedEnding {
+    /// With the answer.
+    Completed,
+    /// With the wish for another request.
+    Paused,
+    /// Too early, for the vendor's reason.
+    Incomplete(String),
+    /// With an error.
+    Failed(ErrorKind),
+    /// Without its terminal event.
+    Missing,
+    /// Without its terminal event, and with something that cannot be read.
+    Unreadable,
+    /// With an event longer than the bound.
+    EventTooLong,
+}
+
+impl StreamDecoder {
+    /// A decoder at the start of a stream.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(CustomCalls::Client)
+    }
+
+    /// A decoder for a server that answers custom tool calls itself, as xAI's does.
+    #[must_use]
+    pub fn with_hosted_custom_calls() -> Self {
+        Self::with(CustomCalls::Server)
+    }
+
+    fn with(custom_calls: CustomCalls) -> Self {
+        Self {
+            splitter: EventSplitter::new(DEFAULT_MAX_EVENT_BYTES),
+            reader: ResponseReader::new(1, Arc::new(native::Generic::default()), custom_calls),
+            is_too_long: false,
+        }
+    }
+
+    /// Decodes the next piece.
+    pub fn push(&mut self, chunk: Bytes) -> Vec<TurnEvent> {
+        let mut events = Vec::new();
+        self.push_into(chunk, &mut events);
+        events
+    }
+
+    /// Decodes the next piece and appends what it tells to `events`.
+    pub fn push_into(&mut self, chunk: Bytes, events: &mut Vec<TurnEvent>) {
+        self.splitter.push(chunk);
+        loop {
+            match self.splitter.next() {
+                Ok(Some(event)) => self.reader.event(event, events),
+                Ok(None) => break,
+                Err(_) => {
+                    self.is_too_long = true;
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Ends the stream.
+    #[must_use]
+    pub fn finish(mut self) -> (Vec<TurnEvent>, Decoded) {
+        let mut events = Vec::new();
+        if let Ok(Some(event)) = self.splitter.finish() {
+            self.reader.event(event, &mut events);
+        }
+        let is_torn = self.is_too_long && !self.reader.is_finished();
+        let mut reply = self.reader.into_reply(&mut events);
+        let ending = mem::replace(&mut reply.ending, Ending::Missing { unreadable: false });
+        let ending = if is_torn { DecodedEnding::EventTooLong } else { ending.into() };
+        (events, Decoded::of(reply, ending))
+    }
+}
+
+impl Default for StreamDecoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for StreamDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamDecoder").field("reader", &self.reader).finish_non_exhaustive()
+    }
+}
+
+impl Decoded {
+    fn of(reply: ModelReply, ending: DecodedEnding) -> Self {
+        let mut decoded = Self {
+            messages: Vec::new(),
+            calls: Vec::new(),
+            items: Vec::new(),
+            refused: false,
+            usage: reply.usage,
+            cost: reply.cost,
+            model: reply.model,
+            ending,
+        };
+        for item in reply.items {
+            let kind = match item {
+                OutputItem::Message { text, refusal, .. } => {
+                    decoded.messages.push(text);
+                    decoded.refused |= refusal.is_some();
+                    "message".to_owned()
+                }
+                OutputItem::Reasoning { .. } => "reasoning".to_owned(),
+                OutputItem::Call(call) => {
+                    let (call_id, name, arguments) = (call.call_id, call.name, call.arguments);
+                    decoded.calls.push(DecodedCall { call_id, name, arguments });
+                    "function_call".to_owned()
+                }
+                OutputItem::CustomCall { call_id, name, input, .. } => {
+                    decoded.calls.push(DecodedCall { call_id, name, arguments: input });
+                    "custom_tool_call".to_owned()
+                }
+                OutputItem::Other { kind, .. } => kind,
+            };
+            decoded.items.push(kind);
+        }
+        decoded
+    }
+}
+
+impl From<Ending> for DecodedEnding {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Completed { end_turn: Some(false) } => Self::Paused,
+            Ending::Completed { .. } => Self::Completed,
+            Ending::Incomplete { reason } => Self::Incomplete(reason),
+            Ending::Failed(failure) => Self::Failed(failure.kind),
+            Ending::Missing { unreadable: true } => Self::Unreadable,
+            Ending::Missing { unreadable: false } => Self::Missing,
+        }
+    }
+}

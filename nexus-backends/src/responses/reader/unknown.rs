@@ -1,0 +1,152 @@
+//! What kind of event it is, and what becomes of one that nobody knows.
+
+use std::borrow::Cow;
+
+use memchr::memchr2;
+use nexus_core::{TurnEvent, turn::Unrecognized};
+use serde_json::Value;
+
+use super::ResponseReader;
+use crate::responses::wire::Typed;
+
+/// What is kept of an event that cannot be read, in bytes.
+const BROKEN_HEAD_BYTES: usize = 4 << 10;
+
+/// What is kept of one that can be read and is not known, in bytes.
+const UNKNOWN_HEAD_BYTES: usize = 1 << 20;
+
+/// Events that say nothing which others do not say better.
+const NOISE: [&str; 14] = [
+    "response.content_part.added",
+    "response.content_part.done",
+    "response.output_text.done",
+    "response.output_text.annotation.added",
+    "response.refusal.done",
+    "response.reasoning_summary_part.done",
+    "response.reasoning_summary_text.done",
+    "response.reasoning_summary.done",
+    "response.reasoning_part.done",
+    "response.reasoning_text.done",
+    "response.reasoning.done",
+    "response.metadata",
+    "keepalive",
+    "ping",
+];
+
+/// The progress of hosted tools, whose end says all.
+const NOISY: [&str; 6] = [
+    "response.web_search_call.",
+    "response.file_search_call.",
+    "response.image_generation_call.",
+    "response.code_interpreter_call",
+    "response.mcp_call",
+    "response.mcp_list_tools.",
+];
+
+/// Whether an event of this type says nothing new.
+pub(super) fn is_noise(kind: &str) -> bool {
+    NOISE.contains(&kind) || NOISY.iter().any(|prefix| kind.starts_with(prefix))
+}
+
+/// What the beginning of an event tells.
+pub(super) enum Peeked<'a> {
+    /// Its type.
+    Kind(Cow<'a, str>),
+    /// It is an object without a type.
+    Untyped,
+    /// It is no object. The error says why; there is none if it is JSON of another kind.
+    NoObject(Option<serde_json::Error>),
+}
+
+/// Finds the type of an event. It is normally the first key; then nothing is parsed.
+pub(super) fn peek(data: &str) -> Peeked<'_> {
+    if let Some(kind) = first_key(data.as_bytes()).and_then(|value| quoted(data, value)) {
+        return Peeked::Kind(Cow::Borrowed(kind));
+    }
+    if !data.trim_start().starts_with('{') {
+        return Peeked::NoObject(serde_json::from_str::<serde::de::IgnoredAny>(data).err());
+    }
+    match serde_json::from_str::<Typed<'_>>(data) {
+        Ok(typed) if typed.kind.is_empty() => Peeked::Untyped,
+        Ok(typed) => Peeked::Kind(typed.kind.0),
+        Err(error) => Peeked::NoObject(Some(error)),
+    }
+}
+
+/// Where the text begins that is the value of a first key `type`.
+pub(super) fn first_key(data: &[u8]) -> Option<usize> {
+    let rest = blank(data).strip_prefix(b"{")?;
+    let rest = blank(rest).strip_prefix(b"\"type\"")?;
+    let rest = blank(rest).strip_prefix(b":")?;
+    let rest = blank(rest).strip_prefix(b"\"")?;
+    Some(data.len() - rest.len())
+}
+
+/// The text that begins at `start`, if it ends and has no escapes.
+fn quoted(data: &str, start: usize) -> Option<&str> {
+    let rest = data.get(start..)?;
+    let end = memchr2(b'"', b'\\', rest.as_bytes())?;
+    (rest.as_bytes().get(end) == Some(&b'"')).then(|| rest.get(..end)).flatten()
+}
+
+/// What follows the white space.
+fn blank(data: &[u8]) -> &[u8] {
+    let start = data.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+    data.get(start.unwrap_or(data.len())..).unwrap_or_default()
+}
+
+impl ResponseReader {
+    /// An object without a type: an error, as some servers send it, or nothing that can be read.
+    pub(super) fn untyped(&mut self, name: &str, data: &str, events: &mut Vec<TurnEvent>) {
+        match serde_json::from_str::<Value>(data) {
+            Ok(value) if has_error(&value) => self.fail(&value),
+            Ok(value) => {
+                self.is_unreadable = true;
+                let name = (!name.is_empty()).then(|| name.to_owned());
+                events.push(Unrecognized::new(name, value).into());
+            }
+            Err(error) => self.broken(None, data, Some(&error), events),
+        }
+    }
+
+    /// An event of a type that is not known, kept word for word.
+    pub(super) fn unknown(&mut self, kind: &str, data: &str, events: &mut Vec<TurnEvent>) {
+        if data.len() > UNKNOWN_HEAD_BYTES {
+            return events.push(head(Some(kind), data, UNKNOWN_HEAD_BYTES));
+        }
+        match serde_json::from_str::<Value>(data) {
+            Ok(value) if !kind.starts_with("response.") && has_error(&value) => self.fail(&value),
+            Ok(value) => events.push(Unrecognized::new(Some(kind.to_owned()), value).into()),
+            Err(error) => self.broken(Some(kind), data, Some(&error), events),
+        }
+    }
+
+    /// An event that cannot be read. One that merely ends too early was cut, as a stream is that breaks off.
+    pub(super) fn broken(
+        &mut self,
+        kind: Option<&str>,
+        data: &str,
+        error: Option<&serde_json::Error>,
+        events: &mut Vec<TurnEvent>,
+    ) {
+        if !error.is_some_and(serde_json::Error::is_eof) {
+            self.is_unreadable = true;
+        }
+        events.push(head(kind, data, BROKEN_HEAD_BYTES));
+    }
+}
+
+fn has_error(value: &Value) -> bool {
+    value.get("error").is_some_and(|error| !error.is_null())
+}
+
+/// What came, or its beginning as text.
+fn head(kind: Option<&str>, data: &str, bytes: usize) -> TurnEvent {
+    let kind = kind.map(str::to_owned);
+    if data.len() <= bytes {
+        let raw = serde_json::from_str(data).unwrap_or_else(|_| Value::String(data.to_owned()));
+        return Unrecognized::new(kind, raw).into();
+    }
+    let head = data.get(..data.floor_char_boundary(bytes)).unwrap_or_default();
+    Unrecognized::new(kind, Value::String(head.to_owned())).truncated_from(data.len() as u64).into()
+}

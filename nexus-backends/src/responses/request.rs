@@ -1,0 +1,371 @@
+//! The conversation, and the requests that are made of it.
+//!
+//! What was said is kept as the JSON it is sent as, and grows at its end: a further request costs a copy of the
+//! bytes, and nothing is written twice. Nothing is stored at the server (`store: false`), so everything the model
+//! is to remember goes along, its reasoning included, as it came.
+
+mod parts;
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use bytes::Bytes;
+use nexus_core::{Effort, PromptBlock, ResumeHandle, ToolResult};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json, value::RawValue};
+
+pub(super) use self::parts::bare_call;
+use self::parts::{ToolOutput, bare_reasoning, input_part, message, output_of, text_content};
+use super::dialect::{Carry, ModelPlan, SystemPlace, TextShape, ToolPlace};
+use super::reader::{FunctionCall, OutputItem};
+use super::wire::Text;
+
+/// Fewest output tokens a request may be bounded to. Source: the OpenAI API reference, `max_output_tokens`.
+const FEWEST_OUTPUT_TOKENS: u64 = 16;
+
+/// The version of what a resume handle holds.
+const HANDLE_VERSION: u32 = 1;
+
+/// What stays the same over all requests of a turn.
+#[derive(Debug)]
+pub(crate) struct Opening<'a> {
+    /// The model and its shape.
+    pub(crate) plan: &'a ModelPlan,
+    /// Instructions that stand above the prompt.
+    pub(crate) system: Option<&'a str>,
+    /// How hard the model is asked to think, in a step that it takes.
+    pub(crate) effort: Option<Effort>,
+    /// The tools, as they are offered.
+    pub(crate) tools: &'a [Value],
+    /// The `text.format` of a structured answer.
+    pub(crate) output_format: Option<&'a Value>,
+}
+
+/// A conversation with a model: what every request begins with, and what was said so far.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    /// Names it: the same over all requests and over the turns that resume it.
+    id: String,
+    carry: Carry,
+    text: TextShape,
+    takes_output_bound: bool,
+    /// The request up to where its input begins.
+    head: Vec<u8>,
+    /// The items that open the input without being part of what was said.
+    opening_items: Vec<u8>,
+    /// What was said: items with a comma between them.
+    items: Vec<u8>,
+    /// Whether reasoning is among `items`.
+    has_reasoning: bool,
+    /// The ids of the calls that a handle brought along.
+    calls_before: BTreeSet<String>,
+    /// Up to where `items` can be taken up again: every call before it has its output.
+    whole_bytes: usize,
+}
+
+/// A conversation in a resume handle.
+#[derive(Serialize, Deserialize)]
+struct Kept<'a> {
+    version: u32,
+    conversation: Cow<'a, str>,
+    /// The items, as a JSON list in a string: nobody but the server reads them.
+    items: Cow<'a, str>,
+}
+
+/// What is looked at in an item that a handle holds.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Said<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    call_id: Text<'a>,
+}
+
+#[derive(Serialize)]
+struct Head<'a> {
+    model: &'a str,
+    stream: bool,
+    store: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a [Value]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include: Option<[&'static str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Reasoning {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<Effort>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<&'static str>,
+}
+
+impl Conversation {
+    /// A conversation in which nothing has been said.
+    pub(crate) fn new(opening: &Opening<'_>) -> Self {
+        let mut conversation = Self {
+            id: uuid::Uuid::new_v4().to_string(),
+            carry: opening.plan.shape.carry,
+            text: opening.plan.shape.text,
+            takes_output_bound: opening.plan.shape.max_output_tokens,
+            head: Vec::new(),
+            opening_items: Vec::new(),
+            items: Vec::new(),
+            has_reasoning: false,
+            calls_before: BTreeSet::new(),
+            whole_bytes: 0,
+        };
+        conversation.open(opening);
+        conversation
+    }
+
+    /// The conversation that a handle holds. `None` if it holds none.
+    pub(crate) fn resume(opening: &Opening<'_>, handle: &ResumeHandle) -> Option<Self> {
+        let kept = Kept::deserialize(handle.state()).ok().filter(|kept| kept.version == HANDLE_VERSION)?;
+        uuid::Uuid::parse_str(&kept.conversation).ok()?;
+        let items: Vec<&RawValue> = serde_json::from_str(&kept.items).ok()?;
+        // Whether they are what a server takes is for the server to say; nothing but objects ever was.
+        if !items.iter().all(|item| item.get().starts_with('{')) {
+            return None;
+        }
+        let mut conversation = Self::new(opening);
+        conversation.id.clear();
+        conversation.id.push_str(&kept.conversation);
+        conversation.open(opening);
+        for item in items {
+            let head: Said<'_> = serde_json::from_str(item.get()).unwrap_or_default();
+            conversation.raw(head.kind.as_str() == "reasoning", item.get());
+            if !head.call_id.is_empty() {
+                conversation.calls_before.insert(head.call_id.as_str().to_owned());
+            }
+        }
+        conversation.is_whole();
+        Some(conversation)
+    }
+
+    /// The ids of the calls that a handle brought along.
+    pub(super) fn calls_before(&self) -> &BTreeSet<String> {
+        &self.calls_before
+    }
+
+    /// Names the conversation: a UUID.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn open(&mut self, opening: &Opening<'_>) {
+        let shape = opening.plan.shape;
+        let (effort, summary, context) = (opening.effort, shape.reasoning_summary, shape.reasoning_context);
+        let has_reasoning = effort.is_some() || summary.is_some() || context.is_some();
+        let has_tools = !opening.tools.is_empty();
+        let head = Head {
+            model: opening.plan.model.as_str(),
+            stream: true,
+            store: false,
+            instructions: opening.system.filter(|_| shape.system == SystemPlace::Instructions),
+            tools: (has_tools && shape.tools == ToolPlace::Field).then_some(opening.tools),
+            tool_choice: (has_tools && shape.tool_choice).then_some("auto"),
+            parallel_tool_calls: shape.parallel_tool_calls.filter(|_| has_tools),
+            reasoning: has_reasoning.then_some(Reasoning { effort, summary, context }),
+            text: opening.output_format.map(|format| json!({ "format": format })),
+            include: shape.encrypted_reasoning.then_some(["reasoning.encrypted_content"]),
+            prompt_cache_key: shape.prompt_cache_key.then_some(&self.id),
+        };
+        self.head.clear();
+        write(&mut self.head, &head);
+        // What is missing of the object is its input, which every request adds.
+        self.head.pop();
+        self.head.extend_from_slice(b",\"input\":[");
+
+        self.opening_items.clear();
+        if has_tools && shape.tools == ToolPlace::FirstItem {
+            let functions = json!({ "type": "namespace", "name": "functions", "description": "", "tools": opening.tools });
+            let item = json!({ "type": "additional_tools", "role": "developer", "tools": [functions] });
+            write(&mut self.opening_items, &item);
+        }
+        let role = match shape.system {
+            SystemPlace::Instructions => None,
+            SystemPlace::DeveloperMessage => Some("developer"),
+            SystemPlace::SystemMessage => Some("system"),
+        };
+        if let (Some(role), Some(system)) = (role, opening.system) {
+            if !self.opening_items.is_empty() {
+                self.opening_items.push(b',');
+            }
+            let message = message(role, &text_content(self.text, system));
+            write(&mut self.opening_items, &message);
+        }
+    }
+
+    /// The user speaks.
+    pub(crate) fn user(&mut self, blocks: &[PromptBlock]) {
+        let content = match blocks {
+            [PromptBlock::Text { text }] => text_content(self.text, text),
+            blocks => blocks.iter().filter_map(input_part).collect(),
+        };
+        self.push(false, |into| write(into, &message("user", &content)));
+        self.is_whole();
+    }
+
+    /// We tell the model something, in the user's place.
+    pub(crate) fn remark(&mut self, text: &str) {
+        let content = text_content(self.text, text);
+        self.push(false, |into| write(into, &message("user", &content)));
+        self.is_whole();
+    }
+
+    /// The model spoke. Calls among its items are open until each has its output.
+    pub(crate) fn model(&mut self, items: &[OutputItem]) {
+        for item in items {
+            self.output_item(item);
+        }
+        let has_calls =
+            items.iter().any(|item| matches!(item, OutputItem::Call(_) | OutputItem::CustomCall { .. }));
+        if !has_calls {
+            self.is_whole();
+        }
+    }
+
+    fn output_item(&mut self, item: &OutputItem) {
+        let as_it_came = self.carry == Carry::AsTheyCame;
+        match item {
+            OutputItem::Message { raw, .. } if as_it_came => self.raw(false, raw.get()),
+            OutputItem::Message { text, .. } if text.is_empty() => {}
+            OutputItem::Message { text, .. } => {
+                let message = message("assistant", &Value::String(text.clone()));
+                self.push(false, |into| write(into, &message));
+            }
+            OutputItem::Reasoning { raw } if as_it_came => self.raw(true, raw.get()),
+            OutputItem::Reasoning { raw } => {
+                if let Ok(reasoning) = serde_json::from_str(raw.get()) {
+                    let bare = bare_reasoning(reasoning);
+                    self.push(true, |into| write(into, &bare));
+                }
+            }
+            OutputItem::Call(call) if as_it_came => self.raw(false, call.raw.get()),
+            OutputItem::Call(call) => self.push(false, |into| write(into, &bare_call(call))),
+            OutputItem::CustomCall { raw, .. } => self.raw(false, raw.get()),
+            OutputItem::Other { kind, raw } if is_carried(kind) => self.raw(false, raw.get()),
+            OutputItem::Other { .. } => {}
+        }
+    }
+
+    /// A call was answered. Returns the hash of what the model is told.
+    pub(crate) fn tool_output(&mut self, call: &str, is_custom: bool, result: &ToolResult) -> u64 {
+        let kind = if is_custom { "custom_tool_call_output" } else { "function_call_output" };
+        let output = output_of(result);
+        let hash = output.hash();
+        self.push(false, |into| write(into, &ToolOutput { kind, call_id: call, output }));
+        hash
+    }
+
+    /// Every call so far has its output: from here the conversation can be taken up again.
+    pub(crate) fn is_whole(&mut self) {
+        self.whole_bytes = self.items.len();
+    }
+
+    /// Takes the model's reasoning out of what was said; whether there was any. Some servers cannot read what
+    /// another account or model made. What stays loses its id: a server that knows the id misses the reasoning
+    /// that came with it. Source: "'function_call' was provided without its required 'reasoning' item".
+    pub(crate) fn drop_reasoning(&mut self) -> bool {
+        if !self.has_reasoning {
+            return false;
+        }
+        let said = [b"[", self.items.as_slice(), b"]"].concat();
+        let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&said) else { return false };
+        let whole_bytes = std::mem::take(&mut self.whole_bytes);
+        self.items.clear();
+        self.has_reasoning = false;
+        let mut read_bytes = 0;
+        for item in items {
+            read_bytes += item.get().len() + usize::from(read_bytes > 0);
+            let mut fields: Map<String, Value> = serde_json::from_str(item.get()).unwrap_or_default();
+            if fields.get("type").is_none_or(|kind| kind != "reasoning") {
+                match fields.remove("id") {
+                    Some(_) => self.push(false, |into| write(into, &fields)),
+                    None => self.raw(false, item.get()),
+                }
+            }
+            if read_bytes <= whole_bytes {
+                self.is_whole();
+            }
+        }
+        true
+    }
+
+    /// Replaces what the requests begin with; what was said stays.
+    pub(crate) fn reopen(&mut self, opening: &Opening<'_>) {
+        self.open(opening);
+    }
+
+    /// The body of the next request. `output_tokens` bounds the answer, where the server takes a bound.
+    pub(crate) fn request(&self, output_tokens: Option<u64>) -> Bytes {
+        let mut body = Vec::with_capacity(self.head.len() + self.opening_items.len() + self.items.len() + 64);
+        body.extend_from_slice(&self.head);
+        body.extend_from_slice(&self.opening_items);
+        if !self.opening_items.is_empty() && !self.items.is_empty() {
+            body.push(b',');
+        }
+        body.extend_from_slice(&self.items);
+        body.push(b']');
+        if let Some(tokens) = output_tokens.filter(|_| self.takes_output_bound) {
+            let bound = format!(",\"max_output_tokens\":{}", tokens.max(FEWEST_OUTPUT_TOKENS));
+            body.extend_from_slice(bound.as_bytes());
+        }
+        body.push(b'}');
+        body.into()
+    }
+
+    /// What a resume handle holds: the conversation itself, up to where it can be taken up again.
+    pub(crate) fn keep(&self) -> Value {
+        let said = self.items.get(..self.whole_bytes).unwrap_or_default();
+        let items = format!("[{}]", String::from_utf8_lossy(said));
+        let kept =
+            Kept { version: HANDLE_VERSION, conversation: Cow::Borrowed(&self.id), items: items.into() };
+        serde_json::to_value(kept).unwrap_or_default()
+    }
+
+    fn raw(&mut self, is_reasoning: bool, json: &str) {
+        self.push(is_reasoning, |into| into.extend_from_slice(json.as_bytes()));
+    }
+
+    fn push(&mut self, is_reasoning: bool, write: impl FnOnce(&mut Vec<u8>)) {
+        if !self.items.is_empty() {
+            self.items.push(b',');
+        }
+        write(&mut self.items);
+        self.has_reasoning |= is_reasoning;
+    }
+}
+
+/// Whether an item of this kind goes back to the model: traces of hosted tools and compactions do, what nobody
+/// knows does not.
+fn is_carried(kind: &str) -> bool {
+    kind.ends_with("_call") || kind.ends_with("_call_output") || kind.ends_with("compaction")
+}
+
+/// Writes JSON. What is written has text for keys, so nothing can fail.
+fn write(into: &mut Vec<u8>, value: &impl Serialize) {
+    let before = into.len();
+    if serde_json::to_writer(&mut *into, value).is_err() {
+        into.truncate(before);
+        into.extend_from_slice(b"null");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The parts that a conversation is made of, as they are written: messages, pictures, calls, and what a tool
+//! answered.
+
+use std::{
+    borrow::Cow,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
+
+use nexus_core::{PromptBlock, ToolContent, ToolResult};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::FunctionCall;
+use crate::responses::dialect::TextShape;
+
+/// The item that answers a call.
+#[derive(Serialize)]
+pub(super) struct ToolOutput<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) call_id: &'a str,
+    pub(super) output: Output<'a>,
+}
+
+/// A tool's answer as it is written: text, or parts.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Output<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<Value>),
+}
+
+impl Output<'_> {
+    /// A hash of it, to tell an answer that was given before.
+    pub(super) fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        match self {
+            Self::Text(text) => text.hash(&mut hasher),
+            Self::Parts(parts) => parts.hash(&mut hasher),
+        }
+        hasher.finish()
+    }
+}
+
+/// What the model reads of a tool's answer: one text, or parts where there is a picture.
+pub(super) fn output_of(result: &ToolResult) -> Output<'_> {
+    let has_picture = result.content.iter().any(|content| matches!(content, ToolContent::Image { .. }));
+    if has_picture {
+        let mark = result.is_error.then(|| json!({ "type": "input_text", "text": "Error:" }));
+        return Output::Parts(
+            mark.into_iter().chain(result.content.iter().filter_map(output_part)).collect(),
+        );
+    }
+    let mut texts = result.content.iter().filter_map(text_of);
+    let text = match (texts.next(), texts.next()) {
+        (None, _) => Cow::Borrowed(""),
+        (Some(only), None) => only,
+        (Some(first), Some(second)) => {
+            let all: Vec<_> = [first, second].into_iter().chain(texts).collect();
+            Cow::Owned(all.join("\n"))
+        }
+    };
+    match result.is_error {
+        true => Output::Text(format!("Error: {text}").into()),
+        false => Output::Text(text),
+    }
+}
+
+fn text_of(content: &ToolContent) -> Option<Cow<'_, str>> {
+    match content {
+        ToolContent::Text { text } => Some(Cow::Borrowed(text)),
+        ToolContent::Json { value } => Some(Cow::Owned(value.to_string())),
+        _ => None,
+    }
+}
+
+fn output_part(content: &ToolContent) -> Option<Value> {
+    match content {
+        ToolContent::Image { media_type, data } => Some(picture(media_type, data)),
+        other => text_of(other).map(|text| json!({ "type": "input_text", "text": text })),
+    }
+}
+
+/// A part of the prompt; `None` where the API has no such part.
+pub(super) fn input_part(block: &PromptBlock) -> Option<Value> {
+    match block {
+        PromptBlock::Text { text } => Some(json!({ "type": "input_text", "text": text })),
+        PromptBlock::Image { media_type, data } => Some(picture(media_type, data)),
+        _ => None,
+    }
+}
+
+/// A picture. `detail` is at its default, and written: vLLM refuses a part without it.
+fn picture(media_type: &str, data: &str) -> Value {
+    let url = format!("data:{media_type};base64,{data}");
+    json!({ "type": "input_image", "image_url": url, "detail": "auto" })
+}
+
+/// Text alone, as the server takes it.
+pub(super) fn text_content(shape: TextShape, text: &str) -> Value {
+    match shape {
+        TextShape::Plain => Value::String(text.to_owned()),
+        TextShape::Parts => json!([{ "type": "input_text", "text": text }]),
+    }
+}
+
+/// What somebody says.
+pub(super) fn message(role: &str, content: &Value) -> Value {
+    json!({ "type": "message", "role": role, "content": content })
+}
+
+/// A call without what only its server knows it by.
+pub(in crate::responses) fn bare_call(call: &FunctionCall) -> Value {
+    let mut item = json!({
+        "type": "function_call",
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": call.arguments,
+    });
+    if let Some(namespace) = &call.namespace {
+        item["namespace"] = json!(namespace);
+    }
+    item
+}
+
+/// Reasoning without what a server refuses on input. Text that came raw alone becomes the summary.
+/// Source: requests of grok 1.0.41 that replay reasoning.
+pub(super) fn bare_reasoning(mut reasoning: Map<String, Value>) -> Map<String, Value> {
+    reasoning.remove("status");
+    let is_empty = |value: Option<&Value>| value.and_then(Value::as_array).is_none_or(Vec::is_empty);
+    if is_empty(reasoning.get("summary")) {
+        let texts = reasoning.get("content").and_then(Value::as_array).into_iter().flatten();
+        let summary = texts
+            .filter_map(|part| part.get("text"))
+            .map(|text| json!({ "type": "summary_text", "text": text }));
+        let summary: Vec<Value> = summary.collect();
+        reasoning.insert("summary".to_owned(), Value::Array(summary));
+    }
+    reasoning
+}

@@ -1,0 +1,218 @@
+//! What `nexus.yaml` says about a native backend: one set of keys for every dialect.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use nexus_core::{BuildContext, SettingsError};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::retry::RetryPolicy;
+use crate::http::Network;
+use crate::settings::{Billing, CredentialSetting, absolute, check_web_url, read_by_key};
+
+/// Settings of a native backend. Every key may be left out.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Settings {
+    /// The server, up to and without `/responses`. A dialect may have one of its own.
+    pub(crate) base_url: Option<String>,
+    /// Where the credential comes from.
+    pub(crate) credential: Option<CredentialSetting>,
+    /// Who is expected to pay.
+    pub(crate) billing: Option<Billing>,
+    /// The model of a request that names none.
+    pub(crate) model: Option<String>,
+    /// Headers that every request carries beside the dialect's.
+    pub(crate) headers: ExtraHeaders,
+    /// How long a connection may take to be made, TLS included. In seconds.
+    pub(crate) connect_timeout_seconds: u64,
+    /// How often one call of the model is repeated.
+    pub(crate) retries: u32,
+    /// How long one call of the model may wait in all because the server asked for it. In seconds.
+    pub(crate) max_wait_seconds: u64,
+    /// Largest event of the stream, or whole answer, in bytes.
+    pub(crate) max_event_bytes: usize,
+    /// How many calls of one answer run at once.
+    pub(crate) parallel_tools: usize,
+    /// After how many same calls with the same answer the turn ends. 0: never.
+    pub(crate) repeated_calls: u32,
+    /// How the server is reached.
+    pub(crate) network: Network,
+}
+
+/// Headers as the configuration writes them. One of them may be a key: `Debug` shows their names only.
+#[derive(Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct ExtraHeaders(BTreeMap<String, String>);
+
+impl std::fmt::Debug for ExtraHeaders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            base_url: None,
+            credential: None,
+            billing: None,
+            model: None,
+            headers: ExtraHeaders::default(),
+            connect_timeout_seconds: 10,
+            retries: 3,
+            max_wait_seconds: 20,
+            max_event_bytes: 64 << 20,
+            parallel_tools: 8,
+            repeated_calls: 10,
+            network: Network::default(),
+        }
+    }
+}
+
+/// Headers that are not the configuration's to set, and what to do instead.
+const RESERVED_HEADERS: [(&str, &str); 9] = [
+    ("authorization", "name the token under `credential`"),
+    ("proxy-authorization", "put the name and the password into `network.proxy`"),
+    ("host", "set `base_url`"),
+    ("accept", "it is always text/event-stream"),
+    ("accept-encoding", "it is always identity"),
+    ("content-type", "it is always application/json"),
+    ("content-length", "it follows from the request"),
+    ("connection", "connections are kept by themselves"),
+    ("transfer-encoding", "it follows from the request"),
+];
+
+impl Settings {
+    /// Reads the settings; an error names the key.
+    pub(crate) fn read(settings: &Map<String, Value>, context: &BuildContext) -> Result<Self, SettingsError> {
+        let mut read: Self = read_by_key(settings)?;
+        read.network.ca_file = read.network.ca_file.map(|path| absolute(path, context));
+        check_web_url("base_url", read.base_url.as_deref())?;
+        for (key, value) in [
+            ("connect_timeout_seconds", read.connect_timeout_seconds),
+            ("max_event_bytes", read.max_event_bytes as u64),
+            ("parallel_tools", read.parallel_tools as u64),
+        ] {
+            if value == 0 {
+                return Err(SettingsError::new(key, "must be at least 1"));
+            }
+        }
+        read.extra_headers()?;
+        Ok(read)
+    }
+
+    /// The headers under `headers`. They are never shown: one of them may be a key.
+    pub(crate) fn extra_headers(&self) -> Result<HeaderMap, SettingsError> {
+        let wrong = |name: &str, reason: String| SettingsError {
+            path: vec!["headers".to_owned(), name.to_owned()],
+            reason,
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers.0 {
+            let header = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| wrong(name, "this cannot be the name of a header".into()))?;
+            if let Some((_, remedy)) = RESERVED_HEADERS.iter().find(|(reserved, _)| header == *reserved) {
+                return Err(wrong(name, format!("this header is not set here: {remedy}")));
+            }
+            let mut value = HeaderValue::from_str(value)
+                .map_err(|_| wrong(name, "this cannot be the value of a header".into()))?;
+            value.set_sensitive(true);
+            headers.insert(header, value);
+        }
+        Ok(headers)
+    }
+
+    /// Whether and how long a failed call is repeated.
+    pub(crate) fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy { retries: self.retries, max_wait: Duration::from_secs(self.max_wait_seconds) }
+    }
+
+    /// JSON Schema of the settings.
+    pub(crate) fn schema() -> Value {
+        json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "base_url": { "type": "string", "description": "The server, up to and without /responses." },
+                "credential": CredentialSetting::schema(),
+                "billing": Billing::schema(),
+                "model": { "type": "string", "description": "The model of a request that names none." },
+                "headers": {
+                    "type": "object",
+                    "additionalProperties": { "type": "string" },
+                    "description": "Headers that every request carries as well.",
+                },
+                "connect_timeout_seconds": { "type": "integer", "minimum": 1, "description": "How long a connection may take to be made, TLS included. Default: 10." },
+                "retries": { "type": "integer", "minimum": 0, "description": "How often one call of the model is repeated. Default: 3." },
+                "max_wait_seconds": { "type": "integer", "minimum": 0, "description": "How long one call of the model may wait in all because the server asked for it. Default: 20." },
+                "max_event_bytes": { "type": "integer", "minimum": 1, "description": "Largest event of the stream, or whole answer, in bytes. Default: 67108864." },
+                "parallel_tools": { "type": "integer", "minimum": 1, "description": "How many calls of one answer run at once. Default: 8." },
+                "repeated_calls": { "type": "integer", "minimum": 0, "description": "After how many same calls with the same answer the turn ends. 0: never. Default: 10." },
+                "network": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": {
+                        "inherit_proxy": { "type": "boolean", "description": "Use the host's proxy variables. Default: false." },
+                        "proxy": { "type": "string", "description": "URL of the proxy for every request; it goes before the host's variables." },
+                        "ca_file": { "type": "string", "description": "File of certificate authorities, in PEM, to trust as well." },
+                    },
+                },
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(settings: Value) -> Result<Settings, SettingsError> {
+        let Value::Object(settings) = settings else { panic!("settings are an object") };
+        Settings::read(&settings, &BuildContext::new("/home", "/base"))
+    }
+
+    #[test]
+    fn an_error_names_the_key() {
+        for (settings, path) in [
+            (json!({ "retrys": 2 }), vec!["retrys"]),
+            (json!({ "retries": -1 }), vec!["retries"]),
+            (json!({ "parallel_tools": 0 }), vec!["parallel_tools"]),
+            (json!({ "base_url": "localhost" }), vec!["base_url"]),
+            (json!({ "headers": { "Authorization": "canary" } }), vec!["headers", "Authorization"]),
+            (json!({ "headers": { "a b": "canary" } }), vec!["headers", "a b"]),
+            (json!({ "headers": { "x": "canary\n" } }), vec!["headers", "x"]),
+        ] {
+            let error = read(settings).unwrap_err();
+            assert_eq!(error.path, path);
+            assert!(!error.to_string().contains("canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_key_has_the_default_that_the_schema_states() {
+        let defaults = read(json!({})).unwrap();
+        let schema = Settings::schema();
+        let stated = |key: &str| {
+            let text = schema["properties"][key]["description"].as_str().unwrap();
+            let digits = text.rsplit("Default: ").next().unwrap().trim_end_matches('.');
+            digits.parse::<u64>().unwrap()
+        };
+        assert_eq!(stated("connect_timeout_seconds"), defaults.connect_timeout_seconds);
+        assert_eq!(stated("retries"), u64::from(defaults.retries));
+        assert_eq!(stated("max_wait_seconds"), defaults.max_wait_seconds);
+        assert_eq!(stated("max_event_bytes"), defaults.max_event_bytes as u64);
+        assert_eq!(stated("parallel_tools"), defaults.parallel_tools as u64);
+        assert_eq!(stated("repeated_calls"), u64::from(defaults.repeated_calls));
+    }
+
+    #[test]
+    fn no_password_is_shown() {
+        let settings = read(json!({ "network": { "proxy": "http://me:canary@proxy.test" } })).unwrap();
+        assert!(!format!("{settings:?}").contains("canary"));
+        let settings = read(json!({ "headers": { "x-api-key": "canary" } })).unwrap();
+        assert!(!format!("{:?}", settings.extra_headers().unwrap()).contains("canary"));
+        assert!(!format!("{settings:?}").contains("canary"));
+    }
+}

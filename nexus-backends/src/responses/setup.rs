@@ -1,0 +1,236 @@
+//! What a turn is run with: the credential, what the model takes, what is offered to it.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{
+    Effort, ErrorKind, EventSink, OnLost, OutputSupport, PromptBlock, SessionMode, ToolDefinition, TurnEvent,
+    TurnRequest, harness::Failure,
+};
+use serde_json::Value;
+
+use super::dialect::ModelPlan;
+use super::request::{Conversation, Opening};
+use super::tools::{offer, output_format};
+use super::turn_loop::TurnLoop;
+use crate::auth::Credential;
+
+/// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
+const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// What a turn is run with.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) loan: Loan,
+    pub(super) plan: ModelPlan,
+    effort: Option<Effort>,
+    /// The tools, as they are offered.
+    pub(super) tools: Vec<Value>,
+    /// Names of tools that the server has refused since it was last looked at.
+    pub(super) refused_tools: Vec<String>,
+    output_format: Option<Value>,
+    /// What the server asked to be sent back.
+    pub(super) sticky: Option<String>,
+}
+
+/// A credential that ends sooner is exchanged before another call of the model is made with it.
+const SPARE_LIFE: Duration = Duration::from_secs(60);
+
+/// The credential of a turn: borrowed anew before it ends, and renewed once at most when the server refuses it.
+#[derive(Debug)]
+pub(super) struct Loan {
+    pub(super) credential: Option<Credential>,
+    has_renewed: bool,
+}
+
+impl Setup {
+    /// What every request of the turn begins with.
+    pub(super) fn opening<'a>(&'a self, request: &'a TurnRequest) -> Opening<'a> {
+        Opening {
+            plan: &self.plan,
+            system: request.system.as_deref(),
+            effort: self.effort,
+            tools: &self.tools,
+            output_format: self.output_format.as_ref(),
+        }
+    }
+
+    /// Those of `definitions` that are offered.
+    pub(super) fn offered<'d>(&self, definitions: &'d [ToolDefinition]) -> Vec<&'d ToolDefinition> {
+        let names: BTreeSet<&str> =
+            self.tools.iter().filter_map(|tool| tool.get("name").and_then(Value::as_str)).collect();
+        definitions.iter().filter(|tool| names.contains(tool.name.as_str())).collect()
+    }
+}
+
+impl TurnLoop<'_> {
+    /// Borrows the credential and learns what the model takes; what that costs the caller is told.
+    pub(super) async fn set_up(
+        &mut self,
+        definitions: &[ToolDefinition],
+        events: &mut dyn EventSink,
+    ) -> Result<Setup, Failure> {
+        let mut loan = self.borrow(events).await?;
+        let plan = self.plan(&mut loan, events).await?;
+        let effort = self.request.effort.and_then(|effort| effort.clamp_to(&plan.efforts));
+        self.course.log.provenance.model = Some(plan.model.clone());
+        self.course.log.provenance.effort = effort;
+        let mut warnings = plan.warnings.clone();
+        match (self.request.effort, effort) {
+            (Some(requested), None) => {
+                warnings.push(format!("{} takes no effort; {requested} is left out", plan.model));
+            }
+            (_, Some(effort)) if effort.is_clamped() => warnings
+                .push(format!("effort {} is not offered; {} is used", effort.requested, effort.applied)),
+            _ => {}
+        }
+        let offer = offer(definitions, plan.shape.schemas);
+        warnings.extend(offer.warnings);
+        let mut output_format = None;
+        if let Some(schema) = &self.request.output
+            && self.backend.dialect.capabilities().output == OutputSupport::Native
+        {
+            let (format, lost) = self::output_format(schema, plan.shape.schemas);
+            let is_told = format.get("type").is_some_and(|kind| kind == "json_schema");
+            output_format = is_told.then_some(format);
+            warnings.extend(lost);
+        }
+        for warning in warnings {
+            self.course.log.event(TurnEvent::warning(warning));
+        }
+        let effort = effort.map(|effort| effort.applied);
+        Ok(Setup {
+            loan,
+            plan,
+            effort,
+            tools: offer.tools,
+            refused_tools: Vec::new(),
+            output_format,
+            sticky: None,
+        })
+    }
+
+    /// Begins the conversation, or takes up the one that the request names, with what is asked now.
+    pub(super) fn open(&mut self, setup: &Setup) -> Result<Conversation, Failure> {
+        let opening = setup.opening(&self.request);
+        let mut conversation = match &self.request.session {
+            SessionMode::Resume { handle, on_lost } => match Conversation::resume(&opening, handle) {
+                Some(conversation) => conversation,
+                None => {
+                    let lost = "the handle holds no conversation of this version";
+                    if *on_lost == OnLost::Fail {
+                        return Err(Failure::new(ErrorKind::SessionLost, lost));
+                    }
+                    self.course.log.event(TurnEvent::warning(format!("{lost}; a new one begins")));
+                    Conversation::new(&opening)
+                }
+            },
+            _ => Conversation::new(&opening),
+        };
+        // What the server is not told of the answer's shape, the model is.
+        match self.request.output.as_ref().filter(|_| setup.output_format.is_none()) {
+            None => conversation.user(&self.request.prompt),
+            Some(schema) => {
+                let mut prompt = self.request.prompt.clone();
+                prompt.push(PromptBlock::text(schema.instruction()));
+                conversation.user(&prompt);
+            }
+        }
+        Ok(conversation)
+    }
+
+    async fn borrow(&mut self, events: &mut dyn EventSink) -> Result<Loan, Failure> {
+        let backend = self.backend;
+        let credential = match (&backend.credential, backend.dialect.credential_remedy()) {
+            (Some(source), _) => Some(self.course.attend(events, source.credential(self.lifetime())).await??),
+            (None, Some(remedy)) => return Err(Failure::new(ErrorKind::Unauthenticated, remedy)),
+            (None, None) => None,
+        };
+        self.hide(credential.as_ref());
+        self.accept(credential.as_ref())?;
+        Ok(Loan { credential, has_renewed: false })
+    }
+
+    async fn plan(&mut self, loan: &mut Loan, events: &mut dyn EventSink) -> Result<ModelPlan, Failure> {
+        let backend = self.backend;
+        loop {
+            let model = self.request.model.clone();
+            let planning =
+                backend.dialect.model(model.as_ref(), &backend.transport, loan.credential.as_ref());
+            let failure = match self.course.attend(events, planning).await? {
+                Ok(plan) => return Ok(plan),
+                Err(failure) => self.redacted(failure),
+            };
+            let is_refused = failure.kind == ErrorKind::Unauthenticated;
+            if !is_refused || !self.renew(loan, events).await? {
+                return Err(failure);
+            }
+        }
+    }
+
+    /// Borrows anew where the credential at hand would not outlive another call.
+    pub(super) async fn freshen(
+        &mut self,
+        loan: &mut Loan,
+        events: &mut dyn EventSink,
+    ) -> Result<(), Failure> {
+        let (Some(source), Some(held)) = (&self.backend.credential, &loan.credential) else { return Ok(()) };
+        if held.expires_at.is_none_or(|end| end > SystemTime::now() + SPARE_LIFE) {
+            return Ok(());
+        }
+        let credential = self.course.attend(events, source.credential(self.lifetime())).await??;
+        if credential.token != held.token {
+            self.hide(Some(&credential));
+            self.accept(Some(&credential))?;
+            loan.credential = Some(credential);
+        }
+        Ok(())
+    }
+
+    /// Gets another credential in place of one that the server refused, once in a turn; whether there is one.
+    pub(super) async fn renew(
+        &mut self,
+        loan: &mut Loan,
+        events: &mut dyn EventSink,
+    ) -> Result<bool, Failure> {
+        let (Some(source), Some(refused)) = (&self.backend.credential, &loan.credential) else {
+            return Ok(false);
+        };
+        if std::mem::replace(&mut loan.has_renewed, true) {
+            return Ok(false);
+        }
+        let lifetime = self.lifetime();
+        let renewed = self.course.attend(events, source.renewed(refused, lifetime)).await??;
+        let has_another = renewed.is_some();
+        if has_another {
+            self.hide(renewed.as_ref());
+            self.accept(renewed.as_ref())?;
+            loan.credential = renewed;
+        }
+        Ok(has_another)
+    }
+
+    /// Refuses a credential that would be billed otherwise than configured.
+    fn accept(&self, credential: Option<&Credential>) -> Result<(), Failure> {
+        credential.map_or(Ok(()), |credential| self.backend.dialect.accepts(credential))
+    }
+
+    /// How long a credential borrowed for the turn should live.
+    fn lifetime(&self) -> Duration {
+        self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
+    }
+
+    /// From now on the credential is taken out of every word of the server's that is passed on, beside those
+    /// that were lent before.
+    fn hide(&mut self, credential: Option<&Credential>) {
+        self.course.hide(credential.map(|credential| credential.token.clone()));
+    }
+
+    /// A failure without the credential in its words.
+    pub(super) fn redacted(&self, mut failure: Failure) -> Failure {
+        failure.message = failure.message.map(|message| self.course.without_credential(&message));
+        failure
+    }
+}

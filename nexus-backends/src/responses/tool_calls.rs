@@ -1,0 +1,209 @@
+//! The calls of one reply: each passes the gate of the turn's session, then they are answered, in parallel as far as
+//! allowed, told as they end, and handed back in call order.
+
+use std::collections::BTreeSet;
+
+use futures::{Stream, StreamExt as _, stream};
+use nexus_core::{Denial, Effects, Permit, Session, ToolCallStatus, ToolDefinition, ToolResult, TurnSession};
+use serde_json::{Map, Value, json, value::RawValue};
+use tracing::Instrument as _;
+
+use super::reader::OutputItem;
+use super::request::bare_call;
+
+/// The caller's tools, as this turn offers them.
+#[derive(Debug)]
+pub(super) struct ToolDesk {
+    session: TurnSession,
+    at_once: usize,
+    seen: BTreeSet<String>,
+}
+
+/// A call that is to be answered.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// Pairs it with its answer; no two of a turn are the same.
+    pub(super) id: String,
+    /// The tool.
+    pub(super) name: String,
+    /// The arguments, as the model wrote them.
+    pub(super) text: String,
+    /// The arguments; text that is not JSON is a JSON string.
+    pub(super) arguments: Value,
+    /// What it may change.
+    pub(super) effects: Effects,
+    /// Whether it is a custom call, which is free text.
+    pub(super) is_custom: bool,
+    /// Whether it was let through, to a tool that hands in the answer.
+    pub(super) is_terminal: bool,
+}
+
+/// What the gate says to a call.
+pub(super) type Decided<'s> = Result<Permit<'s>, Denial>;
+
+impl ToolDesk {
+    /// Offers those tools of `session` that are `offered`; at most `at_once` calls run at a time. `seen` are the ids of
+    /// calls that were made before the turn.
+    pub(super) fn new(
+        session: TurnSession,
+        offered: &[&ToolDefinition],
+        at_once: usize,
+        seen: BTreeSet<String>,
+    ) -> Self {
+        let offered: BTreeSet<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
+        let names = session.definitions().iter().map(|tool| tool.name.as_str());
+        names.filter(|name| !offered.contains(name)).for_each(|name| session.withdraw(name));
+        Self { session, at_once: at_once.max(1), seen }
+    }
+
+    /// The session that decides on every call.
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Withdraws a tool that the server refused.
+    pub(super) fn withdraw(&self, name: &str) {
+        self.session.withdraw(name);
+    }
+
+    /// Gives calls whose id was there before another one: a server that repeats ids means two calls.
+    pub(super) fn tell_apart(&mut self, items: &mut [OutputItem]) {
+        for (index, item) in items.iter_mut().enumerate() {
+            let id = match item {
+                OutputItem::Call(call) => &call.call_id,
+                OutputItem::CustomCall { call_id, .. } => call_id,
+                _ => continue,
+            };
+            if !id.is_empty() && self.seen.insert(id.clone()) {
+                continue;
+            }
+            let fresh = (1..).map(|n| format!("{id}-{}", index + n));
+            if let Some(id) = fresh.into_iter().find(|id| !self.seen.contains(id)) {
+                self.seen.insert(id.clone());
+                rename(item, id);
+            }
+        }
+    }
+
+    /// The calls of a reply, in order, and what is decided on each.
+    pub(super) fn calls(&self, items: &[OutputItem]) -> (Vec<Call>, Vec<Decided<'_>>) {
+        items.iter().filter_map(|item| self.call(item)).unzip()
+    }
+
+    fn call(&self, item: &OutputItem) -> Option<(Call, Decided<'_>)> {
+        let (id, name, text, is_custom) = match item {
+            OutputItem::Call(call) => (&call.call_id, &call.name, &call.arguments, false),
+            OutputItem::CustomCall { call_id, name, input, .. } => (call_id, name, input, true),
+            _ => return None,
+        };
+        let arguments = read(text, is_custom);
+        let decided = self.session.authorize(self.session.token(), name, &arguments);
+        let tool = decided.as_ref().ok().map(Permit::definition);
+        let call = Call {
+            id: id.clone(),
+            name: name.clone(),
+            text: text.clone(),
+            arguments,
+            // A call that is not let through changes nothing.
+            effects: tool.map_or(Effects::None, |tool| tool.effects),
+            is_custom,
+            is_terminal: tool.is_some_and(|tool| tool.terminal),
+        };
+        Some((call, decided))
+    }
+
+    /// The answers to `calls`, each with its place among them, as they come. Dropping the stream gives up
+    /// what is not answered yet.
+    pub(super) fn answers<'c>(
+        &'c self,
+        calls: &'c [Call],
+        decided: Vec<Decided<'c>>,
+    ) -> impl Stream<Item = (usize, ToolResult, ToolCallStatus)> + use<'c> {
+        let answer = move |(index, (call, decided)): (usize, (&'c Call, Decided<'c>))| async move {
+            let (result, status) = answer(&self.session, call, decided).await;
+            (index, result, status)
+        };
+        stream::iter(calls.iter().zip(decided).enumerate()).map(answer).buffer_unordered(self.at_once)
+    }
+}
+
+/// Arguments as a model writes them: JSON, or nothing for a tool that needs none. Other text stays what it is, and the
+/// gate says what is wrong with it. A custom call is free text, which may be an object all the same.
+fn read(text: &str, is_custom: bool) -> Value {
+    if text.trim().is_empty() && !is_custom {
+        return Value::Object(Map::new());
+    }
+    let read = serde_json::from_str(text).ok();
+    read.filter(|read: &Value| read.is_object() || !is_custom)
+        .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+async fn answer(session: &Session, call: &Call, decided: Decided<'_>) -> (ToolResult, ToolCallStatus) {
+    let permit = match decided {
+        Ok(permit) => permit,
+        Err(denial) => return (ToolResult::error(denial.to_string()), ToolCallStatus::Denied),
+    };
+    let span = tracing::info_span!(
+        "execute_tool",
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = call.name,
+        gen_ai.tool.call.id = call.id,
+    );
+    let result = session.answer(call.id.as_str().into(), permit).instrument(span).await;
+    let status = if result.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
+    (result, status)
+}
+
+/// Gives a call another id, also where it goes back to the model.
+fn rename(item: &mut OutputItem, id: String) {
+    let (bare, raw) = match item {
+        OutputItem::Call(call) => {
+            call.call_id = id;
+            (bare_call(call), &mut call.raw)
+        }
+        OutputItem::CustomCall { call_id, name, input, raw } => {
+            *call_id = id;
+            (json!({ "type": "custom_tool_call", "call_id": call_id, "name": name, "input": input }), raw)
+        }
+        _ => return,
+    };
+    if let Ok(bare) = RawValue::from_string(bare.to_string()) {
+        *raw = bare;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::{TurnHost, TurnRequest};
+
+    use crate::responses::reader::FunctionCall;
+    use crate::responses::tool_calls::*;
+
+    #[test]
+    fn no_two_calls_of_a_turn_have_one_id_whatever_kind_they_are() {
+        let raw = || RawValue::from_string(r#"{"call_id":"x"}"#.to_owned()).unwrap();
+        let custom = || OutputItem::CustomCall {
+            call_id: "x".to_owned(),
+            name: "a".to_owned(),
+            input: "b".to_owned(),
+            raw: raw(),
+        };
+        let function = FunctionCall {
+            call_id: "x".to_owned(),
+            name: "a".to_owned(),
+            namespace: None,
+            arguments: "{}".to_owned(),
+            raw: raw(),
+        };
+        let mut items = [custom(), OutputItem::Call(function), custom()];
+        let session = TurnHost::new().open_turn(&TurnRequest::new("x"));
+        let mut desk = ToolDesk::new(session, &[], 1, BTreeSet::new());
+        desk.tell_apart(&mut items);
+        let ids: Vec<String> = desk.calls(&items).0.into_iter().map(|call| call.id).collect();
+        assert_eq!(ids, ["x", "x-2", "x-3"]);
+        for (item, id) in items.iter().zip(&ids) {
+            let sent: Value = serde_json::from_str(item.raw().get()).unwrap();
+            assert_eq!(sent["call_id"], id.as_str());
+        }
+    }
+}

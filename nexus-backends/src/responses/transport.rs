@@ -1,0 +1,138 @@
+//! The HTTP seam: one request out, and what kind of answer came in.
+//!
+//! A client is shared by all turns of a backend and keeps its connections. Limits on how long an answer may take
+//! are left to the caller, who drops the future; bounded here are the making of a connection, and how much is
+//! read of what is no stream. What an error means is left to [`outcome`](super::outcome).
+
+mod answer;
+mod base_url;
+mod body;
+mod error;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, sync::OnceLock, time::Duration};
+
+use bytes::Bytes;
+use nexus_core::{BuildContext, SettingsError};
+use reqwest::{
+    Client, Response, StatusCode,
+    header::{
+        ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, PROXY_AUTHORIZATION,
+    },
+};
+
+pub(crate) use self::answer::Answer;
+use self::base_url::BaseUrl;
+pub(crate) use self::body::Body;
+pub(crate) use self::error::TransportError;
+use super::settings::Settings;
+use crate::http::ClientPlan;
+
+/// Largest answer to [`Transport::get`], in bytes.
+const MAX_FETCHED_BYTES: usize = 8 << 20;
+
+/// The way to one server. `Debug` shows where it leads and nothing that could be a secret.
+pub(crate) struct Transport {
+    base_url: BaseUrl,
+    plan: ClientPlan,
+    /// Made at the first request: it reads the certificates of the platform.
+    client: OnceLock<Client>,
+    /// What the configuration adds to every request.
+    headers: HeaderMap,
+    max_answer_bytes: usize,
+}
+
+/// The whole answer to a small request.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    /// The status.
+    pub(crate) status: StatusCode,
+    /// The headers.
+    pub(crate) headers: HeaderMap,
+    /// The body.
+    pub(crate) body: Bytes,
+}
+
+impl Transport {
+    /// The way to the server that the settings name. Nothing is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] for `base_url` and what stands under `network`.
+    pub(crate) fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
+        let base_url = BaseUrl::parse(settings.base_url.as_deref())?;
+        let connect_timeout = Duration::from_secs(settings.connect_timeout_seconds);
+        let plan = ClientPlan::new(&settings.network, context, connect_timeout)?;
+        Ok(Self {
+            base_url,
+            plan,
+            client: OnceLock::new(),
+            headers: settings.extra_headers()?,
+            max_answer_bytes: settings.max_event_bytes,
+        })
+    }
+
+    /// Asks for a model's answer: `POST {base_url}/responses`. It returns as soon as it is known what kind of
+    /// answer comes.
+    pub(crate) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Answer, TransportError> {
+        let mut headers = self.guarded(headers);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let request = self.client()?.post(self.base_url.join("/responses")).headers(headers).body(body);
+        let response = self.sent(request).await?;
+        Answer::of(response, self.max_answer_bytes).await
+    }
+
+    /// Asks for something small, such as a catalogue: `GET {base_url}{path_and_query}`.
+    pub(crate) async fn get(
+        &self,
+        path_and_query: &str,
+        headers: HeaderMap,
+    ) -> Result<Fetched, TransportError> {
+        let mut headers = self.guarded(headers);
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let request = self.client()?.get(self.base_url.join(path_and_query)).headers(headers);
+        let (status, headers, body) = body::split(self.sent(request).await?);
+        let body = body::whole(body, MAX_FETCHED_BYTES).await?;
+        Ok(Fetched { status, headers, body })
+    }
+
+    /// Sends a request, and never a second time once a byte of it was written: the server may have read it, and a
+    /// call that is repeated may be paid twice. Whether to repeat one is the loop's to decide, which tells of it.
+    ///
+    /// A connection that was kept, and proves closed before anything was written to it, is replaced by the client.
+    async fn sent(&self, request: reqwest::RequestBuilder) -> Result<Response, TransportError> {
+        let proxied = self.plan.is_proxied(self.base_url.url());
+        request.send().await.map_err(|error| TransportError::sending(error, proxied))
+    }
+
+    /// The headers and those of the configuration, which win, with credentials marked so that nothing prints
+    /// them. An encoding is not asked for: a proxy that compresses a stream holds back what it has not filled a
+    /// block with. Gzip that comes all the same is decoded.
+    fn guarded(&self, mut headers: HeaderMap) -> HeaderMap {
+        headers.extend(self.headers.clone());
+        for name in [AUTHORIZATION, PROXY_AUTHORIZATION] {
+            if let Some(value) = headers.get_mut(name) {
+                value.set_sensitive(true);
+            }
+        }
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers
+    }
+
+    fn client(&self) -> Result<&Client, TransportError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        // Two first requests at once may both get here; one client is kept.
+        let client = self.plan.build(self.base_url.is_tls())?;
+        Ok(self.client.get_or_init(|| client))
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport").field("base_url", &self.base_url).field("plan", &self.plan).finish()
+    }
+}

@@ -1,0 +1,276 @@
+//! From request to reply to request, until the model stops or a limit is reached.
+
+use futures::StreamExt as _;
+use nexus_core::{
+    ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase, ResumeHandle, SessionMode, ToolResult,
+    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    harness::{AnswerCheck, Checked, Failure, Overrun, TurnLog, Watch, over_limit},
+    turn::{RateLimitNews, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
+};
+use serde_json::Value;
+
+use super::backend::NativeBackend;
+use super::course::Course;
+use super::reader::{Ending, ModelReply, OutputItem};
+use super::repeats::{Repeats, Round};
+use super::request::Conversation;
+use super::tool_calls::{Call, Decided, ToolDesk};
+
+/// How often in a turn a reply without calls may ask for another request. Source: our own bound.
+const MAX_CONTINUATIONS: u32 = 32;
+
+/// One turn at one server.
+#[derive(Debug)]
+pub(crate) struct TurnLoop<'a> {
+    pub(super) backend: &'a NativeBackend,
+    pub(super) request: TurnRequest,
+    host: TurnHost,
+    pub(super) course: Course,
+    /// Requests made so far, retries included.
+    pub(super) requests: u32,
+    pub(super) last_limits: Vec<RateLimitNews>,
+    /// The model that answered last, where a header names it.
+    pub(super) last_model: Option<ModelId>,
+    /// How often a reply without calls asked for another request.
+    continuations: u32,
+    /// A tool took the answer.
+    is_handed_in: bool,
+    has_warned_of_usage: bool,
+    answer: AnswerCheck,
+    overrun: Overrun,
+    /// The limits of the request without that on tool calls, which the session keeps.
+    limits: Limits,
+}
+
+/// Whether the turn goes on after a reply.
+enum Next {
+    Ask,
+    Answered { finish: FinishReason, output: Option<Value> },
+}
+
+impl<'a> TurnLoop<'a> {
+    /// The request has been admitted.
+    pub(crate) fn new(backend: &'a NativeBackend, request: TurnRequest, host: TurnHost) -> Self {
+        let log = TurnLog::new(backend.id.clone(), request.model.clone(), None);
+        let mut limits = request.limits.clone();
+        limits.tool_calls = None;
+        Self {
+            backend,
+            course: Course::new(host.cancel.clone(), Watch::new(&request.limits), log),
+            requests: 0,
+            last_limits: Vec::new(),
+            last_model: None,
+            continuations: 0,
+            is_handed_in: false,
+            has_warned_of_usage: false,
+            answer: AnswerCheck::new(request.output.clone()),
+            overrun: Overrun::default(),
+            limits,
+            host,
+            request,
+        }
+    }
+
+    /// Runs the turn to its end.
+    pub(crate) async fn run(
+        mut self: Box<Self>,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        let mut conversation = None;
+        let outcome = self.iterate(&mut conversation, events).await;
+        let keeps = !matches!(self.request.session, SessionMode::Ephemeral);
+        if let Some(conversation) = conversation.filter(|_| keeps) {
+            self.course.log.resume = Some(ResumeHandle::new(self.backend.id.clone(), conversation.keep()));
+        }
+        let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
+        let Course { cancel, watch, log, .. } = &mut self.course;
+        log.flush(events, cancel, watch, is_cancelled).await;
+        match outcome.map_err(|failure| self.redacted(failure)) {
+            Ok((finish, output)) => Ok(self.course.log.into_result(finish, output, keeps)),
+            Err(failure) => Err(self.course.log.into_error(failure, keeps)),
+        }
+    }
+
+    async fn iterate(
+        &mut self,
+        kept: &mut Option<Conversation>,
+        events: &mut dyn EventSink,
+    ) -> Result<(FinishReason, Option<Value>), Failure> {
+        let session = self.host.open_turn(&self.request);
+        let definitions = session.definitions().to_vec();
+        let mut setup = self.set_up(&definitions, events).await?;
+        let conversation = kept.insert(self.open(&setup)?);
+        let calls_before = conversation.calls_before().clone();
+        let offered = setup.offered(&definitions);
+        let mut desk = ToolDesk::new(session, &offered, self.backend.parallel_tools, calls_before);
+        let mut repeats = Repeats::new(self.backend.repeated_calls);
+        loop {
+            self.may_ask()?;
+            let mut reply = self.ask(&mut setup, conversation, events).await?;
+            setup.refused_tools.drain(..).for_each(|name| desk.withdraw(&name));
+            desk.tell_apart(&mut reply.items);
+            conversation.model(&reply.items);
+            self.account(&reply)?;
+            match self.judge(&reply, &desk, &mut repeats, conversation, events).await? {
+                Next::Ask => {}
+                Next::Answered { finish, output } => return Ok((finish, output)),
+            }
+        }
+    }
+
+    /// Whether the model may be asked once more.
+    pub(super) fn may_ask(&self) -> Result<(), Failure> {
+        let made = self.course.log.model_calls;
+        if self.limits.model_calls.is_some_and(|limit| made >= limit) {
+            return Err(Failure::new(ErrorKind::LimitReached(Limit::ModelCalls), format!("{made} calls")));
+        }
+        let used = self.course.log.recorder.usage().all_output_tokens().unwrap_or(0);
+        if self.limits.output_tokens.is_some_and(|limit| used >= limit && used > 0) {
+            return Err(out_of_tokens(used));
+        }
+        Ok(())
+    }
+
+    /// Output tokens that the turn may still use.
+    pub(super) fn output_tokens_left(&self) -> Option<u64> {
+        let used = self.course.log.recorder.usage().all_output_tokens().unwrap_or(0);
+        self.limits.output_tokens.map(|limit| limit.saturating_sub(used))
+    }
+
+    /// Takes what a reply tells of itself into the record, and holds the record against the limits.
+    fn account(&mut self, reply: &ModelReply) -> Result<(), Failure> {
+        if let Some(model) = &reply.model {
+            let model = self.course.without_credential(model.as_str());
+            self.course.log.provenance.model = Some(model.into());
+        }
+        if reply.usage.is_none() && self.limits.output_tokens.is_some() && !self.has_warned_of_usage {
+            self.has_warned_of_usage = true;
+            let text =
+                "the server does not report its usage: the limit on output tokens holds for each reply alone";
+            self.course.log.event(TurnEvent::warning(text));
+        }
+        self.within_limits()
+    }
+
+    /// Whether the turn is within its limits.
+    pub(super) fn within_limits(&self) -> Result<(), Failure> {
+        over_limit(&self.course.log, &self.limits).map_or(Ok(()), Err)
+    }
+
+    /// What follows from a reply.
+    async fn judge(
+        &mut self,
+        reply: &ModelReply,
+        desk: &ToolDesk,
+        repeats: &mut Repeats,
+        conversation: &mut Conversation,
+        events: &mut dyn EventSink,
+    ) -> Result<Next, Failure> {
+        if let Ending::Incomplete { reason } = &reply.ending {
+            return Err(self.incomplete(reason));
+        }
+        let (calls, decided) = desk.calls(&reply.items);
+        if !calls.is_empty() {
+            self.answer_calls(&calls, decided, desk, repeats, conversation, events).await?;
+            return Ok(Next::Ask);
+        }
+        if matches!(reply.ending, Ending::Completed { end_turn: Some(false) }) {
+            self.continuations += 1;
+            if self.continuations > MAX_CONTINUATIONS {
+                let reason =
+                    format!("the model asked {MAX_CONTINUATIONS} times to go on, and came to no end");
+                return Err(Failure::new(ErrorKind::Incomplete, reason));
+            }
+            return Ok(Next::Ask);
+        }
+        let refusal = reply.items.iter().find_map(|item| match item {
+            OutputItem::Message { refusal: Some(refusal), .. } => Some(refusal),
+            _ => None,
+        });
+        if let Some(refusal) = refusal {
+            return Err(Failure::new(ErrorKind::Refused, refusal));
+        }
+        let has_text =
+            |item: &OutputItem| matches!(item, OutputItem::Message { text, .. } if !text.is_empty());
+        if !reply.items.iter().any(has_text) {
+            if self.is_handed_in && self.request.output.is_none() {
+                return Ok(Next::Answered { finish: FinishReason::Stop, output: None });
+            }
+            return Err(Failure::new(ErrorKind::Incomplete, "the model answered nothing"));
+        }
+        match self.answer.check(None, &mut self.course.log) {
+            Checked::Fits(output) => Ok(Next::Answered { finish: FinishReason::Stop, output }),
+            Checked::Useless(failure) => Err(failure),
+            Checked::AskAgain(instruction) => {
+                conversation.remark(&instruction);
+                self.course.log.provenance.attempts += 1;
+                Ok(Next::Ask)
+            }
+        }
+    }
+
+    /// The failure of an answer that breaks off for `reason`.
+    fn incomplete(&self, reason: &str) -> Failure {
+        let used = self.course.log.recorder.usage().all_output_tokens().unwrap_or(0);
+        match reason {
+            "content_filter" => Failure::new(ErrorKind::Refused, "the vendor's filter cut the answer off"),
+            "max_output_tokens" | "max_tokens"
+                if self.limits.output_tokens.is_some_and(|limit| used >= limit) =>
+            {
+                out_of_tokens(used)
+            }
+            reason => Failure::new(ErrorKind::Incomplete, format!("the answer broke off: {reason}")),
+        }
+    }
+
+    /// Answers the calls of a reply, and tells the model.
+    async fn answer_calls(
+        &mut self,
+        calls: &[Call],
+        decided: Vec<Decided<'_>>,
+        desk: &ToolDesk,
+        repeats: &mut Repeats,
+        conversation: &mut Conversation,
+        events: &mut dyn EventSink,
+    ) -> Result<(), Failure> {
+        for call in calls {
+            let id = call.id.as_str().into();
+            self.course.log.event(ToolCallStarted::new(id, &call.name, ToolOrigin::Caller, call.effects));
+            let arguments = ToolCallArguments::new(call.id.as_str().into(), call.arguments.clone());
+            self.course.log.event(arguments);
+        }
+        self.course.watch.heard(Phase::Tool);
+        let mut results: Vec<Option<ToolResult>> = Vec::new();
+        results.resize_with(calls.len(), || None);
+        {
+            let mut answers = std::pin::pin!(desk.answers(calls, decided));
+            while let Some((index, result, status)) = self.course.attend(events, answers.next()).await? {
+                self.course.watch.heard(Phase::Tool);
+                let Some((call, place)) = calls.get(index).zip(results.get_mut(index)) else { continue };
+                let output = result.content.clone();
+                self.course.log.event(ToolCallFinished::new(call.id.as_str().into(), status, output));
+                *place = Some(result);
+            }
+        }
+        let mut round = Round::default();
+        let mut hands_in = false;
+        for (call, result) in calls.iter().zip(&results) {
+            let Some(result) = result else { continue };
+            hands_in |= call.is_terminal && !result.is_error;
+            let written = conversation.tool_output(&call.id, call.is_custom, result);
+            round.add(&call.name, &call.text, written);
+        }
+        conversation.is_whole();
+        self.is_handed_in |= hands_in;
+        // Who hands in the answer beside one call too many has handed it in.
+        if !hands_in && let Some(failure) = self.overrun.check(desk.session()) {
+            return Err(failure);
+        }
+        self.overrun.told(desk.session());
+        repeats.observe(&round)
+    }
+}
+
+fn out_of_tokens(used: u64) -> Failure {
+    Failure::new(ErrorKind::LimitReached(Limit::OutputTokens), format!("{used} tokens"))
+}

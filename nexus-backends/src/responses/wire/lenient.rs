@@ -1,0 +1,333 @@
+//! Values that make the best of what came: `null`, nothing, or another type is a value too, an empty one.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{
+        DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+        value::{MapAccessDeserializer, SeqAccessDeserializer},
+    },
+};
+use serde_json::{Value, value::RawValue};
+
+use super::Part;
+
+/// Text; empty where there is none. Numbers are their own spelling.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::responses) struct Text<'a>(pub(in crate::responses) Cow<'a, str>);
+
+impl Text<'_> {
+    pub(in crate::responses) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(in crate::responses) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// JSON as text: what is an object instead of a string is spelled out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::responses) struct JsonText<'a>(pub(in crate::responses) Cow<'a, str>);
+
+/// A count; `None` where there is none, or where it is negative. Text is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::responses) struct Count(pub(in crate::responses) Option<u64>);
+
+/// An amount; as [`Count`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(in crate::responses) struct Amount(pub(in crate::responses) Option<f64>);
+
+/// Yes or no; `None` where it is neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::responses) struct Flag(pub(in crate::responses) Option<bool>);
+
+/// An object; `None` where it is anything else.
+#[derive(Clone, Debug)]
+pub(in crate::responses) struct Object<T>(pub(in crate::responses) Option<T>);
+
+impl<T> Default for Object<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+/// A list of items that stay as they came; empty where it is no list.
+#[derive(Clone, Debug, Default)]
+pub(in crate::responses) struct RawItems<'a>(pub(in crate::responses) Vec<&'a RawValue>);
+
+/// The parts of a message; a plain string is one part, and so is an element that is one.
+#[derive(Debug, Default)]
+pub(in crate::responses) struct Parts<'a>(pub(in crate::responses) Vec<Part<'a>>);
+
+fn rest_of_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<(), A::Error> {
+    while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+    Ok(())
+}
+
+fn rest_of_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<(), A::Error> {
+    while list.next_element::<IgnoredAny>()?.is_some() {}
+    Ok(())
+}
+
+/// The methods of a visitor for which `$value` is what came, ignored.
+macro_rules! ignored {
+    ($($kind:ident)*) => { $( ignored!(@ $kind); )* };
+    (@ unit) => {
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+    };
+    (@ bool) => {
+        fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+    };
+    (@ numbers) => {
+        fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+
+        fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+
+        fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+    };
+    (@ text) => {
+        fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+    };
+    (@ list) => {
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            rest_of_list(list)?;
+            Ok(Self::Value::default())
+        }
+    };
+    (@ map) => {
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            rest_of_map(map)?;
+            Ok(Self::Value::default())
+        }
+    };
+}
+
+/// A visitor, and the value that it makes; `borrowed` from the bytes if it may hold text.
+macro_rules! visitor {
+    ($name:ident for borrowed $value:ident { $($body:tt)* }) => {
+        visitor!(@ $name, $value<'de>, $($body)*);
+
+        impl<'de: 'a, 'a> Deserialize<'de> for $value<'a> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any($name)
+            }
+        }
+    };
+    ($name:ident for $value:ident { $($body:tt)* }) => {
+        visitor!(@ $name, $value, $($body)*);
+
+        impl<'de> Deserialize<'de> for $value {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any($name)
+            }
+        }
+    };
+    (@ $name:ident, $value:ty, $($body:tt)*) => {
+        struct $name;
+
+        impl<'de> Visitor<'de> for $name {
+            type Value = $value;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("any JSON value")
+            }
+
+            $($body)*
+        }
+    };
+}
+
+visitor!(TextVisitor for borrowed Text {
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Owned(number.to_string())))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Owned(number.to_string())))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Owned(number.to_string())))
+    }
+
+    ignored!(unit bool list map);
+});
+
+visitor!(JsonTextVisitor for borrowed JsonText {
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<JsonText<'de>, E> {
+        Ok(JsonText(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<JsonText<'de>, E> {
+        Ok(JsonText(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JsonText<'de>, A::Error> {
+        let value = Value::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(JsonText(Cow::Owned(value.to_string())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<JsonText<'de>, A::Error> {
+        let value = Value::deserialize(SeqAccessDeserializer::new(list))?;
+        Ok(JsonText(Cow::Owned(value.to_string())))
+    }
+
+    ignored!(unit bool numbers);
+});
+
+visitor!(CountVisitor for Count {
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Count, E> {
+        Ok(Count(Some(number)))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Count, E> {
+        Ok(Count(u64::try_from(number).ok()))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Count, E> {
+        // A float is cast with saturation.
+        Ok(Count((number >= 0.0).then_some(number as u64)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Count, E> {
+        Ok(Count(text.trim().parse().ok()))
+    }
+
+    ignored!(unit bool list map);
+});
+
+visitor!(AmountVisitor for Amount {
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Amount, E> {
+        Ok(Amount(Some(number as f64)))
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Amount, E> {
+        Ok(Amount(None))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Amount, E> {
+        Ok(Amount((number.is_finite() && number >= 0.0).then_some(number)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Amount, E> {
+        text.trim().parse().map_or(Ok(Amount(None)), |number| self.visit_f64(number))
+    }
+
+    ignored!(unit bool list map);
+});
+
+visitor!(FlagVisitor for Flag {
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<Flag, E> {
+        Ok(Flag(Some(flag)))
+    }
+
+    ignored!(unit numbers text list map);
+});
+
+visitor!(RawItemsVisitor for borrowed RawItems {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawItems<'de>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(RawItems(items))
+    }
+
+    ignored!(unit bool numbers text map);
+});
+
+visitor!(PartsVisitor for borrowed Parts {
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Parts<'de>, E> {
+        Ok(Parts(vec![Part { text: Text(Cow::Borrowed(text)), refusal: Text::default() }]))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Parts<'de>, E> {
+        Ok(Parts(vec![Part { text: Text(Cow::Owned(text.to_owned())), refusal: Text::default() }]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Parts<'de>, A::Error> {
+        let mut parts = Vec::new();
+        while let Some(part) = list.next_element_seed(PartVisitor)? {
+            parts.push(part);
+        }
+        Ok(Parts(parts))
+    }
+
+    ignored!(unit bool numbers map);
+});
+
+struct PartVisitor;
+
+impl<'de> DeserializeSeed<'de> for PartVisitor {
+    type Value = Part<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Part<'de>, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for PartVisitor {
+    type Value = Part<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Part<'de>, E> {
+        Ok(Part { text: Text(Cow::Borrowed(text)), refusal: Text::default() })
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Part<'de>, E> {
+        Ok(Part { text: Text(Cow::Owned(text.to_owned())), refusal: Text::default() })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Part<'de>, A::Error> {
+        Part::deserialize(MapAccessDeserializer::new(map))
+    }
+
+    ignored!(unit bool numbers list);
+}
+
+struct ObjectVisitor<T>(std::marker::PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(|value| Object(Some(value)))
+    }
+
+    ignored!(unit bool numbers text list);
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ObjectVisitor(std::marker::PhantomData))
+    }
+}
