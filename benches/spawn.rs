@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use nexus_backends::cli::environment::Environment;
-use nexus_backends::cli::executable::Executable;
-use nexus_backends::cli::spawn::{Invocation, Process};
+use nexus_process::environment::Environment;
+use nexus_process::executable::Executable;
+use nexus_process::spawn::{Invocation, Process};
 use serde::Deserialize;
 
 /// What an event of a CLI looks like, in size and shape.
@@ -285,7 +285,7 @@ async fn atom_lines(program: &Path, arguments: &[String], expected: usize) -> Du
     }
     let elapsed = started.elapsed();
     process.wait().await;
-    assert_eq!(process.dropped(), nexus_backends::cli::spawn::Dropped::default());
+    assert_eq!(process.dropped(), nexus_process::spawn::Dropped::default());
     assert_eq!((lines, characters), (expected, expected * 25));
     elapsed
 }

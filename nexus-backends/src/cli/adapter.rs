@@ -19,10 +19,10 @@ use serde_json::Value;
 
 use super::caller_tools::CallerTools;
 use super::lent::Lent;
-use super::private_home::RunHome;
-use super::run_registry::LedgerEntry;
-use super::spawn::Invocation;
 use super::startup::Queue;
+use nexus_process::private_home::PrivateHome;
+use nexus_process::run_registry::RunEntry;
+use nexus_process::spawn::Invocation;
 
 /// A vendor's CLI: what it can do, whether it is there, and how one process of it is prepared.
 #[async_trait]
@@ -53,7 +53,7 @@ pub(crate) struct TurnPlan {
     /// The backend that runs it.
     pub(crate) backend: BackendId,
     /// The run: its homes are made here, so that a crash leaves nothing; its name marks every process.
-    pub(crate) ledger: LedgerEntry,
+    pub(crate) ledger: RunEntry,
     /// What was asked.
     pub(crate) request: Arc<TurnRequest>,
     /// The effort asked for, clamped to the backend's range.
@@ -105,7 +105,7 @@ pub(crate) enum Attempt {
         /// Where the conversation goes on, as [`Step::resume`] named it.
         resume: ResumeHandle,
         /// The home of the process before, with its session in it.
-        home: Option<RunHome>,
+        home: Option<PrivateHome>,
     },
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Prepared<C> {
     /// Reads its output.
     pub(crate) conversation: C,
     /// Its hermetic home; lives until the conversation has ended and its record was read.
-    pub(crate) home: Option<RunHome>,
+    pub(crate) home: Option<PrivateHome>,
     /// Takes what was lent out of the output.
     pub(crate) redactor: Redactor,
     /// What the process is lent.

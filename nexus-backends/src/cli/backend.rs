@@ -11,9 +11,9 @@ use nexus_core::{
 use tracing::Instrument as _;
 
 use super::adapter::Cli;
-use super::run_registry;
 use super::settings::Settings;
 use super::turn::Turn;
+use nexus_process::run_registry;
 
 /// One CLI as an [`ExecutionBackend`].
 #[derive(Debug)]

@@ -19,9 +19,9 @@ use tokio::time::Instant;
 use super::adapter::{Conversation, Polite as AskedBy, ProcessEnd, Repair, Step, Verdict};
 use super::caller_tools::CallerTools;
 use super::lent::Lent;
-use super::lines::{Line, LineEnding};
-use super::spawn::{Exit, ExitStatus, Polite, Process, Stop};
 use super::stats::Tally;
+use nexus_process::lines::{Line, LineEnding};
+use nexus_process::spawn::{Exit, ExitStatus, Polite, Process, Stop};
 
 /// How long a process may take to say its last words once it was asked to stop.
 const LAST_WORDS: Duration = Duration::from_secs(2);

@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 use super::adapter::{Attempt, Cli, Conversation, Polite, Prepared, ProcessEnd, Repair, Step, TurnPlan};
 use super::backend::DelegatedBackend;
 use super::caller_tools::CallerTools;
-use super::environment::Environment;
-use super::executable::Executable;
 use super::settings::Settings;
-use super::spawn::{Invocation, StdinMode};
+use nexus_process::environment::Environment;
+use nexus_process::executable::Executable;
+use nexus_process::spawn::{Invocation, StdinMode};
 
 /// Runs `sh` with one script per process of the turn; the last one repeats.
 #[derive(Debug)]

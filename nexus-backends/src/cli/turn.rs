@@ -14,12 +14,12 @@ use super::adapter::{Attempt, Cli, Prepared, TurnPlan};
 use super::backend::DelegatedBackend;
 use super::caller_tools::CallerTools;
 use super::drive::{Drive, Ended};
-use super::private_home::RunHome;
-use super::run_registry::LedgerEntry;
-use super::spawn::{Bounds, SpawnError};
 use super::startup::Queue;
 use super::stats::Tally;
 use crate::mcp_server::ToolsDoor;
+use nexus_process::private_home::PrivateHome;
+use nexus_process::run_registry::RunEntry;
+use nexus_process::spawn::{Bounds, SpawnError};
 
 /// How many times a process is started again that did not find the caller's tools. Source: our own choice.
 const MAX_RESTARTS: u32 = 2;
@@ -41,7 +41,7 @@ pub(crate) struct Turn<'a, C> {
 /// What became of one process.
 enum Outcome {
     Answered { finish: FinishReason, output: Option<Value> },
-    AskAgain { instruction: String, home: Option<RunHome> },
+    AskAgain { instruction: String, home: Option<PrivateHome> },
 }
 
 impl<'a, C: Cli> Turn<'a, C> {
@@ -114,7 +114,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             let reason = format!("{} cannot be written: choose another NEXUS_HOME", nexus_home.display());
             Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
         };
-        let ledger = LedgerEntry::begin(nexus_home).map_err(unwritable)?;
+        let ledger = RunEntry::begin(nexus_home).map_err(unwritable)?;
         let (working_directory, private_directory) = match &self.request.working_directory {
             Some(directory) => (std::path::absolute(directory).map_err(unwritable)?, None),
             None => {
@@ -229,10 +229,12 @@ impl<'a, C: Cli> Turn<'a, C> {
             invocation = invocation.record(record.join(name));
         }
         if let Some(line_bytes) = self.backend.max_line_bytes {
-            invocation = invocation.bounds(Bounds { line_bytes, ..Bounds::default() });
+            let mut bounds = Bounds::default();
+            bounds.line_bytes = line_bytes;
+            invocation = invocation.bounds(bounds);
         }
         // Declared after the home, hence dropped before it: nobody writes there any more.
-        let process = invocation.spawn()?;
+        let process = invocation.spawn().map_err(|error| could_not_spawn(&error))?;
         self.tally.begin_process(&self.log);
         self.watch.restart();
         let drive = Drive {
@@ -240,7 +242,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             tools: plan.tools.as_ref(),
             overrun: &mut self.overrun,
             conversation: &mut conversation,
-            home: home.as_ref().map(RunHome::path),
+            home: home.as_ref().map(PrivateHome::path),
             lent: &mut lent,
             cancel: &self.cancel,
             watch: &mut self.watch,
@@ -282,13 +284,11 @@ impl<C: Cli> Turn<'_, C> {
     }
 }
 
-impl From<SpawnError> for Failure {
-    fn from(error: SpawnError) -> Self {
-        let kind = match &error {
-            SpawnError::Executable(_) | SpawnError::WrongFormat { .. } => ErrorKind::NotInstalled,
-            SpawnError::System { .. } => ErrorKind::Crashed,
-            _ => ErrorKind::InvalidRequest,
-        };
-        Self::of(kind, &error)
-    }
+fn could_not_spawn(error: &SpawnError) -> Failure {
+    let kind = match error {
+        SpawnError::Executable(_) | SpawnError::WrongFormat { .. } => ErrorKind::NotInstalled,
+        SpawnError::System { .. } => ErrorKind::Crashed,
+        _ => ErrorKind::InvalidRequest,
+    };
+    Failure::of(kind, error)
 }

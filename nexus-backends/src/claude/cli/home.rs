@@ -21,9 +21,9 @@ use nexus_core::{BuildContext, ErrorKind, OnLost, Secret, SessionMode, ToolAcces
 use super::conversation::{Kept, Session};
 use crate::cli::adapter::{Attempt, TurnPlan};
 use crate::cli::caller_tools;
-use crate::cli::environment::{Environment, NetworkSettings};
-use crate::cli::private_home::RunHome;
 use crate::cli::settings::{Billing, Settings};
+use nexus_process::environment::{Environment, NetworkSettings};
+use nexus_process::private_home::PrivateHome;
 
 /// Where kept conversations are, below `$NEXUS_HOME`.
 const SESSIONS: &str = "sessions/claude-cli";
@@ -60,7 +60,7 @@ const SWITCHES: [(&str, &str); 13] = [
 /// A place to live.
 #[derive(Debug)]
 pub(super) struct Place {
-    pub(super) home: RunHome,
+    pub(super) home: PrivateHome,
     pub(super) environment: Environment,
     pub(super) working_directory: PathBuf,
     pub(super) session: Session,
@@ -173,7 +173,7 @@ fn environment(
     plan: &TurnPlan,
     settings: &Settings,
     context: &BuildContext,
-    home: &RunHome,
+    home: &PrivateHome,
     config: Option<&Path>,
     credential: Option<&Secret>,
 ) -> Result<Environment, Failure> {
@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
     use crate::claude::cli::tests::callers;
-    use crate::cli::run_registry::LedgerEntry;
+    use nexus_process::run_registry::RunEntry;
 
     struct Bench {
         folder: tempfile::TempDir,
@@ -278,7 +278,7 @@ mod tests {
         }
 
         fn plan(&self, request: TurnRequest) -> TurnPlan {
-            let ledger = LedgerEntry::begin(self.folder.path()).unwrap();
+            let ledger = RunEntry::begin(self.folder.path()).unwrap();
             let (working_directory, is_private_directory) = match &request.working_directory {
                 Some(directory) => (directory.clone(), false),
                 None => (ledger.home().unwrap().path().to_owned(), true),

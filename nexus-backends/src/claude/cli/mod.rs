@@ -74,13 +74,13 @@ use self::translate::{ClaudeConversation, Opening};
 use crate::auth::{CredentialSource, Lease, Term};
 use crate::cli::adapter::{Attempt, Cli, Prepared, TurnPlan};
 use crate::cli::backend::DelegatedBackend;
-use crate::cli::environment::Environment;
-use crate::cli::executable::{Executable, ExecutableError};
 use crate::cli::settings::Settings;
-use crate::cli::spawn::{Invocation, StdinMode};
 use crate::cli::startup::Queue;
-use crate::cli::version::version_line;
 use crate::redact::redactor;
+use nexus_process::environment::Environment;
+use nexus_process::executable::{Executable, ExecutableError};
+use nexus_process::spawn::{Invocation, StdinMode};
+use nexus_process::version::version_line;
 
 /// The program, where the settings name no other.
 const PROGRAM: &str = "claude";

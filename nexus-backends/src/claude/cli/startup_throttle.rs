@@ -21,8 +21,8 @@ use std::{
 
 use futures::stream;
 
-use crate::cli::run_registry::private_folder;
 use crate::cli::startup::Queue;
+use nexus_process::private_home::private_folder;
 
 /// The folder of the two files, below `$NEXUS_HOME`.
 const FOLDER: &str = "gates";

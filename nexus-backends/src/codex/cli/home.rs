@@ -15,8 +15,8 @@ use super::mcp_config;
 use super::sandbox::Fence;
 use crate::cli::caller_tools;
 use crate::cli::caller_tools::CallerTools;
-use crate::cli::environment::{Environment, EnvironmentError, NetworkSettings};
 use crate::cli::settings::{Billing, Settings};
+use nexus_process::environment::{Environment, EnvironmentError, NetworkSettings};
 
 /// The variable that carries the token. No command of the agent's sees it.
 pub(super) const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";

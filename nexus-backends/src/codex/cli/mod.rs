@@ -82,16 +82,16 @@ use crate::auth::{Lease, Term};
 use crate::cli::adapter::{Attempt, Cli, Prepared, TurnPlan};
 use crate::cli::backend::DelegatedBackend;
 use crate::cli::caller_tools;
-use crate::cli::environment::Environment;
-use crate::cli::executable::{Executable, ExecutableError};
 use crate::cli::lent::Lent;
-use crate::cli::private_home::RunHome;
 use crate::cli::provider::Lender;
 use crate::cli::settings::{Billing, Settings};
-use crate::cli::spawn::{Invocation, StdinMode};
 use crate::cli::startup::Queue;
 use crate::own_login::OwnLogin;
 use crate::redact::redactor;
+use nexus_process::environment::Environment;
+use nexus_process::executable::{Executable, ExecutableError};
+use nexus_process::private_home::PrivateHome;
+use nexus_process::spawn::{Invocation, StdinMode};
 
 /// The kind `codex-cli`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -183,7 +183,7 @@ impl Codex {
         &self,
         plan: &TurnPlan,
         fence: &Fence,
-        home: &RunHome,
+        home: &PrivateHome,
         provider: &Provider<'_>,
         catalog: Option<&Catalog>,
     ) -> Result<(), Failure> {

@@ -14,9 +14,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
-use crate::cli::environment::Environment;
-use crate::cli::executable::{Executable, ExecutableStamp};
-use crate::cli::spawn::{Bounds, Invocation};
+use nexus_process::environment::Environment;
+use nexus_process::executable::{Executable, ExecutableStamp};
+use nexus_process::spawn::{Bounds, Invocation};
 
 /// How long the program may take to print the list.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
@@ -95,10 +95,12 @@ impl Entry<'_> {
 }
 
 async fn ask(executable: &Executable, environment: &Environment) -> Option<Catalog> {
+    let mut bounds = Bounds::default();
+    bounds.time_limit = Some(TIME_LIMIT);
     let process = Invocation::new(executable.clone(), "/")
         .arguments(["debug", "models", "--bundled"])
         .environment(environment.clone())
-        .bounds(Bounds { time_limit: Some(TIME_LIMIT), ..Bounds::default() })
+        .bounds(bounds)
         .spawn()
         .ok()?;
     let mut output = Vec::new();

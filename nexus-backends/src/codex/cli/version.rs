@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use nexus_core::{Availability, ErrorKind, harness::Failure};
 
-use crate::cli::environment::Environment;
-use crate::cli::executable::{Executable, ExecutableError};
-use crate::cli::version::version_line;
+use nexus_process::environment::Environment;
+use nexus_process::executable::{Executable, ExecutableError};
+use nexus_process::version::version_line;
 
 /// Versions that the translation was tested with.
 const TESTED: &[&str] = &["0.169.0"];

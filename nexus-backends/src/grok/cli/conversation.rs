@@ -18,7 +18,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::cli::private_home::RunHome;
+use nexus_process::private_home::PrivateHome;
 
 /// Longest name of a folder, in bytes.
 const MAX_NAME_BYTES: usize = 255;
@@ -92,7 +92,7 @@ pub(super) fn id_in(state: &Value) -> Option<String> {
 }
 
 /// Puts a copy of a kept conversation into a home, for work in `directory`. Says whether it is there.
-pub(super) fn restore(home: &RunHome, nexus_home: &Path, id: &str, directory: &Path) -> io::Result<bool> {
+pub(super) fn restore(home: &PrivateHome, nexus_home: &Path, id: &str, directory: &Path) -> io::Result<bool> {
     let kept = kept_folder(nexus_home, id);
     if !kept.join("chat_history.jsonl").is_file() {
         return Ok(false);
@@ -155,7 +155,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::run_registry::LedgerEntry;
+    use nexus_process::run_registry::RunEntry;
     use serde_json::json;
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_conversation_moves_from_home_to_home() {
         let nexus = tempfile::tempdir().unwrap();
-        let entry = LedgerEntry::begin(nexus.path()).unwrap();
+        let entry = RunEntry::begin(nexus.path()).unwrap();
         let home = entry.home().unwrap();
         assert!(!restore(&home, nexus.path(), "s", Path::new("/w")).unwrap());
 

@@ -26,8 +26,8 @@ use super::mcp_config;
 use super::translate::grok_home;
 use crate::auth::{Credential, Lease};
 use crate::cli::caller_tools::CallerTools;
-use crate::cli::private_home::RunHome;
 use crate::cli::settings::Billing;
+use nexus_process::private_home::PrivateHome;
 
 /// The prompt's file, in the home. By the end of its name the CLI knows that content blocks are in it.
 const PROMPT_FILE: &str = "prompt.json";
@@ -144,7 +144,7 @@ pub(super) struct Setup<'a> {
 }
 
 /// Writes the configuration, and the hook that makes the CLI's folder fit for a prompt.
-pub(super) fn furnish(home: &RunHome, setup: &Setup<'_>) -> io::Result<()> {
+pub(super) fn furnish(home: &PrivateHome, setup: &Setup<'_>) -> io::Result<()> {
     let method = match setup.billing {
         Billing::Plan => "oidc",
         Billing::Metered => "api_key",
@@ -172,25 +172,25 @@ pub(super) fn furnish(home: &RunHome, setup: &Setup<'_>) -> io::Result<()> {
 }
 
 /// Makes the folders of a new home.
-pub(super) fn make_folders(home: &RunHome) -> io::Result<()> {
+pub(super) fn make_folders(home: &PrivateHome) -> io::Result<()> {
     home.folder("grok")?;
     home.folder(USER_HOME)?;
     Ok(())
 }
 
 /// The `HOME` of a turn without tools of the harness.
-pub(super) fn user_home(home: &RunHome) -> PathBuf {
+pub(super) fn user_home(home: &PrivateHome) -> PathBuf {
     home.path().join(USER_HOME)
 }
 
 /// Writes the system text as an agent file, which the CLI adds to its own.
-pub(super) fn write_system(home: &RunHome, system: &str) -> io::Result<PathBuf> {
+pub(super) fn write_system(home: &PrivateHome, system: &str) -> io::Result<PathBuf> {
     home.write("agent.md", format!("---\nname: nexus\ndescription: The agent of this turn\n---\n{system}\n"))
 }
 
 /// Writes the prompt as content blocks, which alone arrive to the letter: a prompt from a plain file or from
 /// standard input is trimmed, and `/compact` is a command even so.
-pub(super) fn write_prompt(home: &RunHome, blocks: &[PromptBlock]) -> io::Result<PathBuf> {
+pub(super) fn write_prompt(home: &PrivateHome, blocks: &[PromptBlock]) -> io::Result<PathBuf> {
     let file = home.path().join(PROMPT_FILE);
     forget(&file)?;
     home.write(PROMPT_FILE, content(blocks).to_string())
@@ -218,7 +218,7 @@ fn content_block(block: &PromptBlock) -> Option<Value> {
 }
 
 /// Where the CLI looks for its credential.
-pub(super) fn credential_file(home: &RunHome) -> PathBuf {
+pub(super) fn credential_file(home: &PrivateHome) -> PathBuf {
     grok_folder(home).join("auth.json")
 }
 
@@ -256,7 +256,7 @@ pub(super) fn hide_from_searches(folder: &Path) -> io::Result<()> {
 }
 
 /// Lets the CLI run our hooks around each tool; see [`gate`](super::hooks).
-pub(super) fn write_gate(home: &RunHome) -> io::Result<()> {
+pub(super) fn write_gate(home: &PrivateHome) -> io::Result<()> {
     forget(&grok_folder(home).join("hooks/gate.json"))?;
     home.write("grok/hooks/gate.json", Gate::hooks())?;
     Ok(())
@@ -311,7 +311,7 @@ fn timestamp(time: SystemTime) -> String {
 }
 
 /// Where in the home the CLI's own folder is.
-pub(super) fn grok_folder(home: &RunHome) -> PathBuf {
+pub(super) fn grok_folder(home: &PrivateHome) -> PathBuf {
     grok_home(home.path())
 }
 
@@ -327,7 +327,7 @@ mod tests {
     use nexus_core::{ParticipantScope, Session, Tool, Toolbox};
 
     use super::*;
-    use crate::cli::run_registry::LedgerEntry;
+    use nexus_process::run_registry::RunEntry;
 
     #[test]
     fn times_are_written_as_the_vendor_reads_them() {
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn before_a_prompt_the_token_of_the_tools_is_in_no_file_any_more() {
         let folder = tempfile::tempdir().unwrap();
-        let home = LedgerEntry::begin(folder.path()).unwrap().home().unwrap();
+        let home = RunEntry::begin(folder.path()).unwrap().home().unwrap();
         make_folders(&home).unwrap();
         let tools = Toolbox::new().with(Tool::without_arguments("noon", "Says when.", || async { "12:00" }));
         let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));

@@ -62,11 +62,11 @@ use serde_json::{Map, Value};
 use self::translate::GrokConversation;
 use crate::cli::adapter::{Attempt, Cli, Prepared, TurnPlan};
 use crate::cli::backend::DelegatedBackend;
-use crate::cli::environment::{Environment, EnvironmentBuilder, NetworkSettings};
-use crate::cli::executable::{Executable, ExecutableError};
 use crate::cli::provider::Lender;
 use crate::cli::settings::{Billing, Settings};
 use crate::own_login::OwnLogin;
+use nexus_process::environment::{Environment, EnvironmentBuilder, NetworkSettings};
+use nexus_process::executable::{Executable, ExecutableError};
 
 /// The name of the program.
 const PROGRAM: &str = "grok";

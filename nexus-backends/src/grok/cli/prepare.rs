@@ -21,14 +21,14 @@ use super::{Grok, INSTALL, capabilities, conversation, home, mcp_config, sandbox
 use crate::auth::{Lease, Term};
 use crate::cli::adapter::{Attempt, Prepared, TurnPlan};
 use crate::cli::caller_tools;
-use crate::cli::environment::{Environment, EnvironmentError};
-use crate::cli::executable::Executable;
 use crate::cli::lent::Lent;
-use crate::cli::private_home::RunHome;
 use crate::cli::settings::Billing;
-use crate::cli::spawn::Invocation;
 use crate::cli::startup::Queue;
 use crate::redact::redactor;
+use nexus_process::environment::{Environment, EnvironmentError};
+use nexus_process::executable::Executable;
+use nexus_process::private_home::PrivateHome;
+use nexus_process::spawn::Invocation;
 
 /// What is left of a credential's life when the deadline comes. Source: the CLI's own margin.
 const SPARE_LIFE: Duration = Duration::from_secs(300);
@@ -179,7 +179,7 @@ impl Grok {
         &self,
         mut lease: Lease,
         turn: TurnTime,
-        home: &RunHome,
+        home: &PrivateHome,
         tools: &ToolsRunning,
         redactor: &Redactor,
         warnings: &mut Vec<String>,
@@ -213,7 +213,7 @@ impl Grok {
     }
 
     /// The home of the process, furnished, with the conversation in it that it goes on from.
-    fn home(&self, plan: &TurnPlan, attempt: Attempt) -> Result<(RunHome, Start), Failure> {
+    fn home(&self, plan: &TurnPlan, attempt: Attempt) -> Result<(PrivateHome, Start), Failure> {
         let handle = match (&attempt, &plan.request.session) {
             (Attempt::Repair { resume, .. }, _) => Some(resume),
             (Attempt::First, SessionMode::Resume { handle, .. }) => Some(handle),
@@ -258,7 +258,7 @@ impl Grok {
     fn child_environment(
         &self,
         request: &TurnRequest,
-        home: &RunHome,
+        home: &PrivateHome,
     ) -> Result<Environment, EnvironmentError> {
         let mut environment = self.environment().network(self.network);
         let own_home = home::user_home(home);
@@ -292,7 +292,7 @@ impl Grok {
         executable: &Executable,
         arguments: &Arguments,
         environment: Environment,
-        home: &RunHome,
+        home: &PrivateHome,
     ) -> Result<Invocation, Failure> {
         let request = &*plan.request;
         let invocation = match (request.tool_access, &self.bubblewrap) {

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::cli::executable::Executable;
+use nexus_process::executable::Executable;
 
 /// The folder that a turn gets empty.
 const TEMPORARY: &str = "/tmp";

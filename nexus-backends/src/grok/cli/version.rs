@@ -3,8 +3,8 @@
 use std::io::Read as _;
 
 use super::{Grok, INSTALL, home};
-use crate::cli::executable::Executable;
-use crate::cli::version::version_line;
+use nexus_process::executable::Executable;
+use nexus_process::version::version_line;
 
 /// Versions that every scenario was run with.
 const TESTED: [&str; 1] = ["1.0.41"];

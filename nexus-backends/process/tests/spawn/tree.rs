@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::{assert_gone, exists, lines, marked, pids, rerun, shell, written_pids};
-use nexus_backends::cli::spawn::{EndedBy, ExitStatus, Polite, Process, StdinMode, Stop};
+use nexus_process::spawn::{EndedBy, ExitStatus, Polite, Process, StdinMode, Stop};
 
 /// Deaf to polite signals, in a session of its own, holding the pipes, and with its parent gone.
 const RUNAWAY: &str =
@@ -152,7 +152,7 @@ fn runaways(count: usize) -> (tempfile::TempDir, Process, Vec<u32>) {
 }
 
 /// Immediately, not within a second: no member may be alive when the drop returns.
-fn assert_dropped(run: &nexus_backends::cli::run::RunId, members: &[u32]) {
+fn assert_dropped(run: &nexus_process::run_id::RunId, members: &[u32]) {
     assert!(marked(run).is_empty());
     for pid in members {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -21,12 +21,12 @@ use super::exit::{EndedBy, Exit, ExitStatus};
 use super::invocation::Bounds;
 use super::shared::Shared;
 use super::stop::{Polite, Stop};
-use crate::cli::capture::{Record, Stream};
-use crate::cli::lines::{Line, LineSplitter};
-use crate::cli::process_tree;
-use crate::cli::process_tree::{ProcessIdentity, ProcessTree, identity_of};
-use crate::cli::run::RunId;
-use crate::cli::run_registry::LedgerEntry;
+use crate::capture::{Capture, Stream};
+use crate::lines::{Line, LineSplitter};
+use crate::process_tree;
+use crate::process_tree::{ProcessIdentity, ProcessTree, identity_of};
+use crate::run_id::RunId;
+use crate::run_registry::RunEntry;
 
 /// How soon after the spawn the child is identified and written down. Not at once: reading about a
 /// process while it starts slows its start, and until then its marker tells it.
@@ -51,8 +51,8 @@ pub(super) struct Pump {
     woken: OwnedFd,
     bounds: Bounds,
     run: RunId,
-    ledger: Option<LedgerEntry>,
-    record: Option<Record>,
+    ledger: Option<RunEntry>,
+    record: Option<Capture>,
     span: Span,
     started: Instant,
     splitter: LineSplitter,
@@ -90,8 +90,8 @@ impl Pump {
         woken: OwnedFd,
         bounds: Bounds,
         run: RunId,
-        ledger: Option<LedgerEntry>,
-        record: Option<Record>,
+        ledger: Option<RunEntry>,
+        record: Option<Capture>,
         span: Span,
         started: Instant,
     ) -> Self {

@@ -15,10 +15,10 @@ use super::invocation::{Invocation, StdinMode};
 use super::pump::Pump;
 use super::shared::{Dropped, Queue, Shared, State, StdinState};
 use super::stop::Stop;
-use crate::cli::capture::Record;
-use crate::cli::lines::Line;
-use crate::cli::process_tree::ProcessTree;
-use crate::cli::run::RunId;
+use crate::capture::Capture;
+use crate::lines::Line;
+use crate::process_tree::ProcessTree;
+use crate::run_id::RunId;
 use nexus_core::redact::{Redactor, Tail};
 
 /// How long a drop may block while it kills, if the serving thread is gone.
@@ -52,7 +52,7 @@ impl Process {
     pub(super) fn start(
         invocation: Invocation,
         child: Child,
-        record: Option<Record>,
+        record: Option<Capture>,
         started: Instant,
     ) -> Result<Self, SpawnError> {
         let pid = child.id();

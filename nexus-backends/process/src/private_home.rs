@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::run::RunId;
+use crate::run_id::RunId;
 
 /// How long a removal works against processes that are still writing.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(1);
@@ -25,15 +25,15 @@ const DEEPEST: usize = 32;
 /// A folder that only its owner may enter (0700), for one run's configuration and state.
 ///
 /// Dropping it removes it with all it holds. A crash leaves it to
-/// [`sweep`](super::run_registry::sweep).
+/// [`sweep`](crate::run_registry::sweep).
 #[derive(Debug)]
-pub struct RunHome {
+pub struct PrivateHome {
     path: PathBuf,
 }
 
-impl RunHome {
+impl PrivateHome {
     /// Makes a new folder for `run` in `parent`. Below `$NEXUS_HOME/tmp` a sweep finds it; see
-    /// [`LedgerEntry::home`](super::run_registry::LedgerEntry::home).
+    /// [`RunEntry::home`](crate::run_registry::RunEntry::home).
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl RunHome {
     /// `InvalidInput` if `relative` leaves the home; else whatever the file system refuses.
     pub fn folder(&self, relative: impl AsRef<Path>) -> io::Result<PathBuf> {
         let path = self.inside(relative.as_ref())?;
-        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        private_folder(&path)?;
         Ok(path)
     }
 
@@ -81,7 +81,7 @@ impl RunHome {
     pub fn write(&self, relative: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
         let path = self.inside(relative.as_ref())?;
         if let Some(parent) = path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            private_folder(parent)?;
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         file.write_all(content.as_ref())?;
@@ -109,7 +109,7 @@ impl RunHome {
     }
 }
 
-impl Drop for RunHome {
+impl Drop for PrivateHome {
     fn drop(&mut self) {
         if self.path.as_os_str().is_empty() {
             return;
@@ -251,4 +251,13 @@ fn unlock(parent: impl std::os::fd::AsFd, name: &OsStr) -> Result<(), Errno> {
 /// Makes a file that only its owner may read, where nothing was.
 pub(crate) fn private_file(path: &Path) -> io::Result<fs::File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Creates a folder that only its owner may enter (0700), and its parents likewise.
+///
+/// # Errors
+///
+/// Whatever the file system refuses.
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::OnceCell;
 
-use super::environment::Environment;
-use super::executable::{Executable, ExecutableError, ExecutableStamp};
-use super::spawn::{Bounds, EndedBy, ExitStatus, Invocation, SpawnError};
+use crate::environment::Environment;
+use crate::executable::{Executable, ExecutableError, ExecutableStamp};
+use crate::spawn::{Bounds, EndedBy, ExitStatus, Invocation, SpawnError};
 
 /// How long a CLI may take to tell its version.
 const TIME_LIMIT: Duration = Duration::from_secs(20);

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::error::StdinError;
 use super::exit::Exit;
 use super::stop::Stop;
-use crate::cli::lines::Line;
+use crate::lines::Line;
 use nexus_core::redact::Tail;
 
 /// Cost of keeping one line, beside its bytes.
@@ -167,7 +167,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::lines::LineEnding;
+    use crate::lines::LineEnding;
 
     fn line(bytes: &'static [u8]) -> Line {
         Line { bytes: Bytes::from_static(bytes), ending: LineEnding::Newline }

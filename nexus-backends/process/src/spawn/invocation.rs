@@ -11,12 +11,12 @@ use bytes::Bytes;
 use super::core_limit::forbid_core_dumps;
 use super::error::SpawnError;
 use super::process::Process;
-use crate::cli::capture::Record;
-use crate::cli::environment::Environment;
-use crate::cli::executable::Executable;
-use crate::cli::process_tree::RUN_MARKER;
-use crate::cli::run::RunId;
-use crate::cli::run_registry::LedgerEntry;
+use crate::capture::Capture;
+use crate::environment::Environment;
+use crate::executable::Executable;
+use crate::process_tree::RUN_MARKER;
+use crate::run_id::RunId;
+use crate::run_registry::RunEntry;
 use nexus_core::redact::Redactor;
 
 /// One process to run: built, then spent by [`spawn`](Self::spawn).
@@ -31,7 +31,7 @@ pub struct Invocation {
     pub(super) stdin: StdinMode,
     pub(super) bounds: Bounds,
     pub(super) run: RunId,
-    pub(super) ledger: Option<LedgerEntry>,
+    pub(super) ledger: Option<RunEntry>,
     pub(super) display_only: fn(&[u8]) -> bool,
     pub(super) redactor: Redactor,
     pub(super) record: Option<PathBuf>,
@@ -167,7 +167,7 @@ impl Invocation {
     /// Runs under a ledger entry, whose run this becomes: the child is written down there, and is
     /// swept at a later start if this program dies.
     #[must_use]
-    pub fn ledger(mut self, entry: &LedgerEntry) -> Self {
+    pub fn ledger(mut self, entry: &RunEntry) -> Self {
         self.run = entry.run().clone();
         self.ledger = Some(entry.clone());
         self
@@ -212,8 +212,14 @@ impl Invocation {
         }
         let record = match &self.record {
             Some(folder) => Some(
-                Record::begin(folder, &self.executable, &self.arguments.0, &self.environment, &self.redactor)
-                    .map_err(|source| SpawnError::Record { path: folder.clone(), source })?,
+                Capture::begin(
+                    folder,
+                    &self.executable,
+                    &self.arguments.0,
+                    &self.environment,
+                    &self.redactor,
+                )
+                .map_err(|source| SpawnError::Capture { path: folder.clone(), source })?,
             ),
             None => None,
         };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::cli::executable::ExecutableError;
+use crate::executable::ExecutableError;
 
 /// Why no process was started. Nothing was spent: no prompt left this program.
 #[derive(Debug, Error)]
@@ -59,7 +59,7 @@ pub enum SpawnError {
     },
     /// The folder for the record of this run cannot be made.
     #[error("no record can be written to {}", .path.display())]
-    Record {
+    Capture {
         /// The folder.
         path: PathBuf,
         /// What the system said.

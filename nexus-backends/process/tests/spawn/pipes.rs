@@ -7,13 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::support::{assert_gone, environment, lines, marked, shell};
 use bytes::Bytes;
-use nexus_backends::cli::executable::{Executable, ExecutableError};
-use nexus_backends::cli::lines::LineEnding;
-use nexus_backends::cli::spawn::{
-    Bounds, EndedBy, ExitStatus, Invocation, SpawnError, StdinError, StdinMode,
-};
-use nexus_backends::cli::version::{VersionError, version_line};
 use nexus_core::redact::Redactor;
+use nexus_process::executable::{Executable, ExecutableError};
+use nexus_process::lines::LineEnding;
+use nexus_process::spawn::{Bounds, EndedBy, ExitStatus, Invocation, SpawnError, StdinError, StdinMode};
+use nexus_process::version::{VersionError, version_line};
 
 fn bounds(change: impl FnOnce(&mut Bounds)) -> Bounds {
     let mut bounds = Bounds::default();
@@ -195,7 +193,7 @@ async fn an_open_input_takes_writes_until_it_is_closed() {
 async fn two_writers_never_mix_their_bytes() {
     let process = shell("cat").stdin(StdinMode::Open).spawn().unwrap();
     let (first, second) = (process.stdin(), process.stdin());
-    let write = |writer: nexus_backends::cli::spawn::StdinWriter, letter: u8| async move {
+    let write = |writer: nexus_process::spawn::StdinWriter, letter: u8| async move {
         let mut block = vec![letter; 100_000];
         block.push(b'\n');
         for _ in 0..10 {
@@ -348,7 +346,7 @@ async fn a_record_holds_the_output_without_its_secrets() {
     }
     assert_eq!(files, 4);
     let error = shell("true").record(&record).spawn().unwrap_err();
-    assert!(matches!(error, SpawnError::Record { .. }), "an older record is never written over: {error}");
+    assert!(matches!(error, SpawnError::Capture { .. }), "an older record is never written over: {error}");
 }
 
 #[tokio::test]

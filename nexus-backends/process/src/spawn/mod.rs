@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! # use nexus_backends::cli::{environment::Environment, executable::Executable};
-//! # use nexus_backends::cli::spawn::{Invocation, Polite, StdinMode, Stop};
+//! # use nexus_process::spawn::{Invocation, Polite, StdinMode, Stop};
 //! # use std::time::Duration;
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let environment = Environment::from_host(std::env::vars_os()).build()?;

@@ -7,9 +7,9 @@
 //!
 //! A network file system for `$NEXUS_HOME` is unproven.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -17,9 +17,9 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::private_home::{RunHome, remove_tree};
-use super::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, boot_id, identity_of};
-use super::run::RunId;
+use crate::private_home::{PrivateHome, private_folder, remove_tree};
+use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, boot_id, identity_of};
+use crate::run_id::RunId;
 
 /// The folder of the entries, below `$NEXUS_HOME`.
 const RUNS: &str = "runs";
@@ -34,7 +34,7 @@ const UNFINISHED_AGE: Duration = Duration::from_secs(60);
 
 /// One run in the ledger. Clones are the same entry; the last one dropped takes it out.
 #[derive(Clone, Debug)]
-pub struct LedgerEntry {
+pub struct RunEntry {
     inner: Arc<Inner>,
 }
 
@@ -77,7 +77,7 @@ pub struct Swept {
     pub failures: Vec<(PathBuf, io::Error)>,
 }
 
-impl LedgerEntry {
+impl RunEntry {
     /// Enters a new run below `nexus_home`, which is made if it is not there.
     ///
     /// # Errors
@@ -119,10 +119,10 @@ impl LedgerEntry {
     /// # Errors
     ///
     /// Whatever the file system refuses.
-    pub fn home(&self) -> io::Result<RunHome> {
+    pub fn home(&self) -> io::Result<PrivateHome> {
         let parent = self.inner.nexus_home.join(HOMES);
         private_folder(&parent)?;
-        let home = RunHome::below(&parent, self.run())?;
+        let home = PrivateHome::below(&parent, self.run())?;
         let mut written = self.inner.lock();
         written.folders.push(home.path().to_owned());
         self.inner.write(&written)?;
@@ -226,7 +226,7 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
     // anything elsewhere.
     let homes = nexus_home.join(HOMES);
     for entry in fs::read_dir(&homes).into_iter().flatten().flatten() {
-        if RunHome::belongs_to(&entry.file_name(), run) {
+        if PrivateHome::belongs_to(&entry.file_name(), run) {
             remove_tree(&entry.path())?;
         }
     }
@@ -261,9 +261,4 @@ fn abandoned(path: &Path) -> io::Result<Option<File>> {
     let (ours, there) = (file.metadata()?, fs::symlink_metadata(path));
     let in_place = there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()));
     Ok(in_place.then_some(file))
-}
-
-/// Makes a folder that only its owner may enter, with its parents.
-pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -7,10 +7,10 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use nexus_backends::cli::environment::Environment;
-use nexus_backends::cli::executable::Executable;
-use nexus_backends::cli::run::RunId;
-use nexus_backends::cli::spawn::{Invocation, Process};
+use nexus_process::environment::Environment;
+use nexus_process::executable::Executable;
+use nexus_process::run_id::RunId;
+use nexus_process::spawn::{Invocation, Process};
 
 /// A shell that runs `script`.
 pub(crate) fn shell(script: &str) -> Invocation {

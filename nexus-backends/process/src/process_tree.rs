@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 mod snapshot;
 
 use snapshot::{Carries, Row, Snapshot, carries};
-pub(super) use snapshot::{boot_id, identity_of};
+pub(crate) use snapshot::{boot_id, identity_of};
 
-use super::run::RunId;
+use crate::run_id::RunId;
 
 /// The variable that every child of a run carries.
 pub const RUN_MARKER: &str = "NEXUS_RUN";

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use nexus_backends::cli::run::RunId;
-use nexus_backends::cli::run_registry::{LedgerEntry, sweep};
+use nexus_process::run_id::RunId;
+use nexus_process::run_registry::{RunEntry, sweep};
 use serde_json::{Value, json};
 
 use crate::support::{assert_gone, exists, is_again, lines, marked, shell, start_again, written_pids};
@@ -18,7 +18,7 @@ const HOME: &str = "NEXUS_TEST_HOME";
 /// A host with one run: a child, and a runaway in a session of its own that is deaf to SIGTERM.
 fn play_host() {
     let home = PathBuf::from(std::env::var_os(HOME).unwrap());
-    let entry = LedgerEntry::begin(&home).unwrap();
+    let entry = RunEntry::begin(&home).unwrap();
     let folder = entry.home().unwrap();
     folder.write("config", "x").unwrap();
     let script =
@@ -235,7 +235,7 @@ fn a_sweep_removes_only_what_a_run_can_have_made() {
 async fn an_entry_is_private_and_follows_its_run() {
     let home = tempfile::tempdir().unwrap();
     let nexus_home = home.path().join("nexus");
-    let entry = LedgerEntry::begin(&nexus_home).unwrap();
+    let entry = RunEntry::begin(&nexus_home).unwrap();
     let path = nexus_home.join("runs").join(format!("{}.json", entry.run()));
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(&nexus_home.join("runs"))), (0o600, 0o700));
@@ -244,7 +244,7 @@ async fn an_entry_is_private_and_follows_its_run() {
 
     let process = shell("read -r line; echo done")
         .ledger(&entry)
-        .stdin(nexus_backends::cli::spawn::StdinMode::Open)
+        .stdin(nexus_process::spawn::StdinMode::Open)
         .spawn()
         .unwrap();
     assert_eq!(process.run(), entry.run());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cli::process_tree::LiveProcess;
+use crate::process_tree::LiveProcess;
 
 /// How one process ended. By the time this is known its whole tree is gone, but for the
 /// [`survivors`](Self::survivors).

@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use nexus_backends::cli::private_home::RunHome;
-use nexus_backends::cli::run::RunId;
+use nexus_process::private_home::PrivateHome;
+use nexus_process::run_id::RunId;
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 
 use crate::support::shell;
@@ -15,9 +15,9 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-fn home() -> (tempfile::TempDir, RunHome) {
+fn home() -> (tempfile::TempDir, PrivateHome) {
     let parent = tempfile::tempdir().unwrap();
-    let home = RunHome::below(parent.path(), &RunId::new()).unwrap();
+    let home = PrivateHome::below(parent.path(), &RunId::new()).unwrap();
     (parent, home)
 }
 
@@ -46,7 +46,7 @@ fn two_homes_of_one_run_are_two_folders() {
     let parent = tempfile::tempdir().unwrap();
     let run = RunId::new();
     let (first, second) =
-        (RunHome::below(parent.path(), &run).unwrap(), RunHome::below(parent.path(), &run).unwrap());
+        (PrivateHome::below(parent.path(), &run).unwrap(), PrivateHome::below(parent.path(), &run).unwrap());
     assert_ne!(first.path(), second.path());
     drop((first, second));
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);

@@ -13,17 +13,17 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::environment::Environment;
-use super::executable::Executable;
-use super::private_home::private_file;
-use super::process_tree::LiveProcess;
-use super::run_registry::private_folder;
-use super::spawn::Exit;
+use crate::environment::Environment;
+use crate::executable::Executable;
+use crate::private_home::private_file;
+use crate::private_home::private_folder;
+use crate::process_tree::LiveProcess;
+use crate::spawn::Exit;
 use nexus_core::redact::{Redactor, StreamRedactor};
 
 /// The record of one process while it runs.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct Capture {
     stdout: Recorded,
     stderr: Recorded,
     exit: File,
@@ -45,7 +45,7 @@ pub(crate) enum Stream {
     Stderr,
 }
 
-impl Record {
+impl Capture {
     pub(crate) fn begin(
         folder: &Path,
         executable: &Executable,
