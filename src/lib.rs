@@ -15,7 +15,8 @@
 //! ```
 //!
 //! This crate has no logic of its own: it gives each public name once. `nexus_core` is the seam,
-//! `nexus_router` the configuration and the choice, `nexus_backends` the vendors and their logins, each behind a
+//! `nexus_router` the configuration and the choice, `nexus_workspace` folders that hold work and the types of agents,
+//! `nexus_backends` the vendors and their logins, each behind a
 //! feature of this crate (`claude`, `codex`, `grok`, `native`, `login`; all are on by default, `keyring` is not). The
 //! first three bring `tools-door`, which is there for itself, too: it serves a session's tools to another program.
 
@@ -25,26 +26,28 @@ pub use nexus_backends::http;
 pub use nexus_backends::mcp_server::ToolsDoor;
 pub use nexus_backends::{auth, registry};
 pub use nexus_core::{
-    AccessSupport, AccessTable, AgentType, AgentTypeError, AgentTypes, AppliedEffort, Availability,
-    BackendId, BackendKind, Brief, BuildContext, CallId, CancelToken, Capabilities, Clock, Cost, CostReport,
-    CostSource, Credential, CredentialError, CredentialSource, Decision, Denial, Effects, Effort,
-    Enforcement, ErrorKind, EventEnvelope, EventLog, EventSink, EventSinkExt, ExecutionBackend,
-    ExecutionBackendExt, Fence, FinishReason, IdleLimits, IntoToolResult, Json, Limit, LimitSupport, Limits,
-    LoopMode, Message, MessageId, ModelId, NewWorkspace, NoTools, OnLost, Outbox, OutputProblem,
-    OutputSchema, OutputSupport, Overlay, Partial, ParticipantId, ParticipantScope, PathAccess, PathArgument,
-    PathDenial, PathRule, Permit, Phase, Picture, PrintStyle, ProcessExit, ProcessReport, PromptBlock,
-    Provenance, QuarantineReason, Quarantined, Recorder, Registry, ResumeHandle, Retry, ScopeError,
-    ScopedFiles, Secret, Session, SessionMode, SessionToken, SettingsError, Skipped, Standing, StreamItem,
-    Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord,
+    AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, Brief, BuildContext,
+    CallId, CancelToken, Capabilities, Clock, Cost, CostReport, CostSource, Credential, CredentialError,
+    CredentialSource, Decision, Denial, Effects, Effort, Enforcement, ErrorKind, EventEnvelope, EventSink,
+    EventSinkExt, ExecutionBackend, ExecutionBackendExt, Fence, FinishReason, IdleLimits, IntoToolResult,
+    Json, Limit, LimitSupport, Limits, LoopMode, Message, MessageId, ModelId, NoTools, OnLost, Outbox,
+    OutputProblem, OutputSchema, OutputSupport, Overlay, Partial, ParticipantId, ParticipantScope,
+    PathAccess, PathArgument, PathDenial, PathRule, Permit, Phase, Picture, ProcessExit, ProcessReport,
+    PromptBlock, Provenance, QuarantineReason, Quarantined, Recorder, Registry, ResumeHandle, Retry,
+    ScopeError, ScopedFiles, Secret, Session, SessionMode, SessionToken, SettingsError, Skipped, Standing,
+    StreamItem, Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord,
     ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox,
-    TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnPrinter, TurnRequest, TurnResult,
-    TurnSession, TurnStream, Usage, Usd, VendorId, Workspace, WorkspaceError, WorkspaceErrorKind,
-    WorkspaceEvent, WorkspaceId, WorkspaceState, WorkspaceStatus, Workspaces, WriteSlice, agent, harness,
-    redact, scope, tool, turn, workspace,
+    TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRequest, TurnResult, TurnSession,
+    TurnStream, Usage, Usd, VendorId, WriteSlice, harness, redact, scope, tool, turn,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,
     FallbackRule, Hold, KindError, PanelOutcome, PanelSink, Position, Problem, RoutedBackend, Router,
     RouterBuilder, Seat, SeatEvent, SeatOutcome, UnknownKind, Verdict, Vote, WorkKind, fallback, hold,
     json_schema, panel,
+};
+pub use nexus_workspace as workspace;
+pub use nexus_workspace::{
+    AgentType, AgentTypeError, AgentTypes, EventLog, NewWorkspace, Workspace, WorkspaceError,
+    WorkspaceErrorKind, WorkspaceEvent, WorkspaceId, WorkspaceState, WorkspaceStatus, Workspaces, agent,
 };

@@ -7,20 +7,16 @@
 
 #![allow(dead_code, reason = "each example uses its part of the stage")]
 
-use std::{
-    collections::BTreeMap,
-    error::Error,
-    io::{self, IsTerminal as _},
-    path::PathBuf,
-    process::exit,
-    time::Instant,
-};
+mod show;
 
-use nexus::{BuildContext, PrintStyle, Router, TurnError, TurnHost, TurnPrinter, TurnRequest, TurnResult};
+use std::{collections::BTreeMap, error::Error, path::PathBuf, process::exit};
+
+use nexus::{BuildContext, Router, TurnError, TurnHost, TurnRequest, TurnResult};
 use nexus_testkit::{
     fake_cli::{FakeCli, FakeScript, Vendor},
     sim::{Dialect, Scenario, Sim},
 };
+use show::Show;
 
 /// Where an example runs that names no configuration.
 const NO_LOGIN: &str = "No login needed: running on the embedded simulator.";
@@ -145,15 +141,10 @@ pub(crate) async fn show_turn_with(
     request: TurnRequest,
     host: TurnHost,
 ) -> Result<TurnResult, TurnError> {
-    let began = Instant::now();
-    let mut printer = TurnPrinter::new(io::stdout()).with_style(style());
-    let outcome = router.run_turn(kind, request, host, &mut printer).await;
-    printer.outcome(&outcome, began.elapsed());
+    let mut show = Show::default();
+    let outcome = router.run_turn(kind, request, host, &mut show).await;
+    show.outcome(&outcome);
     outcome
-}
-
-fn style() -> PrintStyle {
-    if io::stdout().is_terminal() { PrintStyle::Ansi } else { PrintStyle::Plain }
 }
 
 /// `--real` and `--config FILE`.

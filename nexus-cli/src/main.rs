@@ -18,6 +18,7 @@ mod login_report;
 #[cfg(feature = "login")]
 mod logout;
 mod output;
+mod printer;
 mod run;
 #[cfg(feature = "login")]
 mod spoken_time;

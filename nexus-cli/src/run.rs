@@ -9,9 +9,8 @@ use std::{
 };
 
 use nexus::{
-    CancelToken, ErrorKind, EventEnvelope, EventSink, KindError, Limits, OutputSchema, PrintStyle,
-    PromptBlock, ResumeHandle, Router, SeatEvent, SessionMode, TurnError, TurnHost, TurnPrinter, TurnRequest,
-    TurnResult, Vote,
+    CancelToken, ErrorKind, EventEnvelope, EventSink, KindError, Limits, OutputSchema, PromptBlock,
+    ResumeHandle, Router, SeatEvent, SessionMode, TurnError, TurnHost, TurnRequest, TurnResult, Vote,
 };
 use serde_json::{Value, json};
 
@@ -20,6 +19,7 @@ use crate::{
     args::{ConfigArgs, RunArgs},
     config,
     interrupt::interrupted,
+    printer::{PrintStyle, TurnPrinter},
 };
 
 pub(crate) async fn run(config: &ConfigArgs, args: &RunArgs) -> Result<ExitCode, String> {

@@ -13,12 +13,9 @@
 //! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
 //! | hold an agent to a scope | [`ParticipantScope`], [`Session`], [`TurnHost::with_session`] |
 //! | see what it called, and what it was denied | [`Session::decisions`], [`Decision`], [`Denial`] |
-//! | say which agents there are, and what their tier adds to a scope | [`AgentTypes`], [`AgentType`] |
-//! | keep a piece of work in a folder | [`Workspaces`], [`Workspace`] |
 //! | lend credentials of your own | [`CredentialSource`] |
 //! | write a backend | the contract of [`ExecutionBackend`], then [`harness`] |
 
-pub mod agent;
 pub mod availability;
 pub mod backend;
 pub mod backend_ext;
@@ -31,16 +28,13 @@ pub mod error;
 pub mod harness;
 pub mod id;
 mod picture;
-pub mod printer;
 pub mod redact;
 pub mod registry;
 pub mod scope;
 pub mod secret;
 pub mod tool;
 pub mod turn;
-pub mod workspace;
 
-pub use agent::{AgentType, AgentTypeError, AgentTypes};
 pub use availability::Availability;
 pub use backend::{ExecutionBackend, TurnHost};
 pub use backend_ext::{ExecutionBackendExt, StreamItem, TurnStream};
@@ -58,7 +52,6 @@ pub use error::{
 };
 pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
-pub use printer::{PrintStyle, TurnPrinter};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
 pub use scope::{
     Brief, Decision, Denial, Overlay, ParticipantScope, PathAccess, PathArgument, PathDenial, PathRule,
@@ -74,8 +67,4 @@ pub use turn::{
     AppliedEffort, Cost, CostSource, Effects, Effort, EventEnvelope, EventSink, EventSinkExt, FinishReason,
     IdleLimits, Limits, Message, OnLost, OutputProblem, OutputSchema, PromptBlock, Provenance, ResumeHandle,
     SessionMode, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent, TurnRequest, TurnResult, Usage, Usd,
-};
-pub use workspace::{
-    EventLog, NewWorkspace, Workspace, WorkspaceError, WorkspaceErrorKind, WorkspaceEvent, WorkspaceId,
-    WorkspaceState, WorkspaceStatus, Workspaces,
 };

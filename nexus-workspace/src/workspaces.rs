@@ -10,9 +10,9 @@ use std::{
 
 use super::{
     NewWorkspace, Workspace, WorkspaceError, WorkspaceErrorKind, WorkspaceId, WorkspaceState,
-    WorkspaceStatus, event_log, file, folder::Settings, lock, status_file, time,
+    WorkspaceStatus, event_log, file, lock, status_file, time, workspace::Settings,
 };
-use crate::clock::Clock;
+use nexus_core::Clock;
 
 /// Begins the name of a workspace that is being created.
 const UNFINISHED: &str = ".new-";

@@ -6,14 +6,11 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
-
-use crate::{
-    error::TurnError,
-    id::MessageId,
-    tool::ToolContent,
-    turn::{EventEnvelope, EventSink, ToolCallStatus, TurnEvent, TurnResult, Usage},
+use nexus::{
+    CostSource, EventEnvelope, EventSink, MessageId, ToolCallStatus, ToolContent, TurnError, TurnEvent,
+    TurnResult, Usage,
 };
+use serde_json::Value;
 
 /// Longest line shown of a tool's arguments or output, in characters.
 const MAX_DETAIL_CHARS: usize = 96;
@@ -22,19 +19,10 @@ const MAX_DETAIL_CHARS: usize = 96;
 /// usage at the end.
 ///
 /// A writer that fails is not written to again; the turn goes on.
-///
-/// ```
-/// use nexus_core::{EventEnvelope, EventSink, TurnPrinter, turn::TextDelta};
-///
-/// let mut printer = TurnPrinter::new(Vec::new());
-/// printer.accept(EventEnvelope::new(0, Default::default(), TextDelta::new("m".into(), "Hello").into()));
-/// assert_eq!(printer.into_inner(), b"Hello");
-/// ```
 #[derive(Debug)]
-pub struct TurnPrinter<W> {
+pub(crate) struct TurnPrinter<W> {
     out: W,
     style: PrintStyle,
-    shows_thinking: bool,
     is_at_line_start: bool,
     open: Option<(MessageId, Mode)>,
     has_failed: bool,
@@ -42,7 +30,7 @@ pub struct TurnPrinter<W> {
 
 /// Whether the terminal's colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PrintStyle {
+pub(crate) enum PrintStyle {
     /// Plain text.
     #[default]
     Plain,
@@ -58,41 +46,27 @@ enum Mode {
 
 impl<W: Write + Send> TurnPrinter<W> {
     /// Writes to `out`, plain.
-    pub fn new(out: W) -> Self {
-        Self {
-            out,
-            style: PrintStyle::Plain,
-            shows_thinking: true,
-            is_at_line_start: true,
-            open: None,
-            has_failed: false,
-        }
+    pub(crate) fn new(out: W) -> Self {
+        Self { out, style: PrintStyle::Plain, is_at_line_start: true, open: None, has_failed: false }
     }
 
     /// Sets whether colours are used.
     #[must_use]
-    pub fn with_style(mut self, style: PrintStyle) -> Self {
+    pub(crate) fn with_style(mut self, style: PrintStyle) -> Self {
         self.style = style;
         self
     }
 
-    /// Leaves the model's thinking out.
-    #[must_use]
-    pub fn without_thinking(mut self) -> Self {
-        self.shows_thinking = false;
-        self
-    }
-
     /// Writes how the turn ended: usage, cost and time of a good end, the error chain of a bad one.
-    pub fn outcome(&mut self, outcome: &Result<TurnResult, TurnError>, elapsed: Duration) {
+    pub(crate) fn outcome(&mut self, outcome: &Result<TurnResult, TurnError>, elapsed: Duration) {
         match outcome {
             Ok(result) => {
                 let mut parts = vec![format!("{}", result.finish)];
                 parts.extend(usage_parts(&result.usage));
                 if let Some(cost) = result.cost {
                     let source = match cost.source {
-                        crate::turn::CostSource::Reported => "reported",
-                        crate::turn::CostSource::Estimated => "estimated",
+                        CostSource::Reported => "reported",
+                        CostSource::Estimated => "estimated",
                     };
                     parts.push(format!("{} ({source})", cost.usd));
                 }
@@ -116,11 +90,6 @@ impl<W: Write + Send> TurnPrinter<W> {
             }
         }
         self.try_write(|out| out.flush());
-    }
-
-    /// Gives the writer back.
-    pub fn into_inner(self) -> W {
-        self.out
     }
 
     fn try_write(&mut self, write: impl FnOnce(&mut W) -> io::Result<()>) {
@@ -188,7 +157,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
             TurnEvent::TextDelta(delta) if delta.parent.is_none() => {
                 self.piece(&delta.message, Mode::Text, &delta.text);
             }
-            TurnEvent::ThinkingDelta(delta) if delta.parent.is_none() && self.shows_thinking => {
+            TurnEvent::ThinkingDelta(delta) if delta.parent.is_none() => {
                 self.piece(&delta.message, Mode::Thinking, &delta.text);
             }
             TurnEvent::ToolCallStarted(call) => self.note("*", &call.name),
@@ -216,7 +185,8 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
                 );
             }
             TurnEvent::Warning(warning) => self.note("!", &warning.text),
-            TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) | TurnEvent::Unrecognized(_) => {}
+            // Texts of sub-agents, and what is for programs only.
+            _ => {}
         }
     }
 }
@@ -249,6 +219,7 @@ fn content_text(content: &[ToolContent]) -> String {
         ToolContent::Text { text } => text.clone(),
         ToolContent::Json { value } => value.to_string(),
         ToolContent::Image { media_type, .. } => format!("[{media_type}]"),
+        other => format!("{other:?}"),
     });
     texts.collect::<Vec<_>>().join(" ")
 }
@@ -269,15 +240,16 @@ fn printable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nexus::turn::{Effects, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallStarted, ToolOrigin};
+
     use super::*;
-    use crate::turn::{Effects, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallStarted, ToolOrigin};
 
     fn print(events: Vec<TurnEvent>) -> String {
         let mut printer = TurnPrinter::new(Vec::new());
         for (sequence, event) in events.into_iter().enumerate() {
             printer.accept(EventEnvelope::new(sequence as u64, Duration::ZERO, event));
         }
-        String::from_utf8(printer.into_inner()).unwrap()
+        String::from_utf8(printer.out).unwrap()
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize as _, Deserializer, Serializer, de, ser};
 
-use crate::clock::Clock;
+use nexus_core::Clock;
 
 /// The time now, as it is read back: without the nanoseconds, and not before 1970.
 pub(super) fn now(clock: &dyn Clock) -> SystemTime {

@@ -8,7 +8,7 @@ use serde::{
 };
 
 use super::{AgentNameKind, AgentType, AgentTypeError, AgentTypes, types::is_built_in};
-use crate::scope::Overlay;
+use nexus_core::Overlay;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

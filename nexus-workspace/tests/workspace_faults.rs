@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use nexus_core::workspace::{NewWorkspace, Workspace, WorkspaceErrorKind as Kind, Workspaces};
+use nexus_workspace::{NewWorkspace, Workspace, WorkspaceErrorKind as Kind, Workspaces};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use nexus_core::workspace::{
+use nexus_workspace::{
     NewWorkspace, Workspace, WorkspaceError, WorkspaceErrorKind as Kind, WorkspaceId, WorkspaceState,
     Workspaces,
 };
@@ -276,7 +276,7 @@ fn links_and_children_are_found() {
     for name in ["b", "a"] {
         workspaces.create(NewWorkspace::new().with_id(id(name)).with_parent(id("parent"))).unwrap();
     }
-    let ids = |list: nexus_core::workspace::WorkspaceList| {
+    let ids = |list: nexus_workspace::WorkspaceList| {
         list.entries.iter().map(|entry| entry.workspace.id().to_string()).collect::<Vec<_>>()
     };
     assert_eq!(ids(workspaces.list().unwrap()), ["parent", "b", "a"], "the oldest first");

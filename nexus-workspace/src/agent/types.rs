@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{AgentNameKind, AgentType, AgentTypeError, name, written::Written};
-use crate::scope::Overlay;
+use nexus_core::Overlay;
 
 /// The tiers that are there without being registered.
 const TIERS: [&str; 2] = ["operations", "execution"];
@@ -23,7 +23,8 @@ const TYPES: [[&str; 3]; 4] = [
 /// a program that chose one name by accident find out.
 ///
 /// ```
-/// use nexus_core::{AgentType, AgentTypes, Overlay, ParticipantScope, scope::Brief};
+/// use nexus_core::{Overlay, ParticipantScope, scope::Brief};
+/// use nexus_workspace::{AgentType, AgentTypes};
 ///
 /// let types = AgentTypes::built_in()
 ///     .with_tier("research")?
@@ -45,7 +46,7 @@ const TYPES: [[&str; 3]; 4] = [
 /// It can be read from a file, which says what it adds to what is built in:
 ///
 /// ```
-/// let types: nexus_core::AgentTypes = serde_json::from_str(r#"{
+/// let types: nexus_workspace::AgentTypes = serde_json::from_str(r#"{
 ///     "tiers": {
 ///         "operations": { "phases": { "review": { "tools": ["read_*"] } } },
 ///         "research": { "overlay": { "read": ["docs"] } }

@@ -1,9 +1,12 @@
 //! The registry of tiers and agent types: what is built in, what may be added, and what is refused.
 
 use nexus_core::{
-    AgentType, AgentTypes, Overlay, ParticipantScope, PathAccess,
-    agent::{AgentNameKind, AgentTypeError},
+    Overlay, ParticipantScope, PathAccess,
     scope::{Brief, PathRule},
+};
+use nexus_workspace::{
+    AgentType, AgentTypes,
+    agent::{AgentNameKind, AgentTypeError},
 };
 use serde_json::json;
 

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_core::workspace::{NewWorkspace, Workspace, WorkspaceStatus, Workspaces};
+use nexus_workspace::{NewWorkspace, Workspace, WorkspaceStatus, Workspaces};
 use serde_json::{Value, json};
 
 /// The folder of the workspace that a started process writes to.

@@ -8,7 +8,8 @@
 //! | `.status.json.*.new` | the next status, while it is being written |
 //!
 //! [`Workspaces`] are the folders of one place, each named by its [`WorkspaceId`]; a [`Workspace`] is one of them. There
-//! is no database and no daemon: what every thread and every process knows is what the files say.
+//! is no database and no daemon: what every thread and every process knows is what the files say. Which agents work in
+//! them is a matter of [`agent`].
 //!
 //! # What holds
 //!
@@ -30,7 +31,7 @@
 //! `spawn_blocking`.
 //!
 //! ```
-//! use nexus_core::workspace::{NewWorkspace, WorkspaceState, Workspaces};
+//! use nexus_workspace::{NewWorkspace, WorkspaceState, Workspaces};
 //! use serde_json::json;
 //!
 //! # let place = tempfile::tempdir()?;
@@ -49,26 +50,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod agent;
 mod error;
 mod event;
 mod event_log;
 mod file;
-mod folder;
 mod id;
 mod lock;
-mod new;
-mod place;
+mod new_workspace;
 mod state;
 mod status;
 mod status_file;
 mod time;
+mod workspace;
+mod workspaces;
 
+pub use agent::{AgentType, AgentTypeError, AgentTypes};
 pub use error::{WorkspaceError, WorkspaceErrorKind};
 pub use event::WorkspaceEvent;
 pub use event_log::{EventLog, TornLine};
-pub use folder::Workspace;
 pub use id::{InvalidWorkspaceId, WorkspaceId};
-pub use new::NewWorkspace;
-pub use place::{WorkspaceEntry, WorkspaceList, Workspaces};
+pub use new_workspace::NewWorkspace;
 pub use state::WorkspaceState;
 pub use status::WorkspaceStatus;
+pub use workspace::Workspace;
+pub use workspaces::{WorkspaceEntry, WorkspaceList, Workspaces};

@@ -8,7 +8,7 @@
 //! | `reflector` | `operations` | `reflect` | says what is to be learnt from it |
 //!
 //! These are built in; [`AgentTypes`] takes more of both. Each tier, and each phase of a tier, may have an
-//! [`Overlay`](crate::Overlay): what its agents may use and touch beyond their brief. Who runs an agent, and on which
+//! [`Overlay`](nexus_core::Overlay): what its agents may use and touch beyond their brief. Who runs an agent, and on which
 //! model, is left to the router.
 
 mod agent_type;

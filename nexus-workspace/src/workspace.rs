@@ -15,9 +15,9 @@ use super::{
     lock::{self, Lock},
     status_file, time,
 };
-use crate::clock::{Clock, SystemClock};
+use nexus_core::{Clock, SystemClock};
 
-/// One workspace: a folder whose `status.json` is the truth about it. See the [module](super) for what holds.
+/// One workspace: a folder whose `status.json` is the truth about it. See the [crate](crate) for what holds.
 ///
 /// It keeps nothing open and remembers nothing but where it is: any number of them may be of the same folder.
 #[derive(Clone)]
@@ -114,7 +114,7 @@ impl Workspace {
     /// `change` should be quick and do no more than that: others wait. If it panics, nothing is written.
     ///
     /// ```
-    /// # use nexus_core::workspace::{NewWorkspace, Workspaces};
+    /// # use nexus_workspace::{NewWorkspace, Workspaces};
     /// # let place = tempfile::tempdir()?;
     /// # let workspace = Workspaces::below(place.path()).create(NewWorkspace::new())?;
     /// let round = workspace.update(|status| {
