@@ -21,11 +21,9 @@ use std::{
 
 use nexus::{
     BuildContext, EventEnvelope, Limits, Router, TurnHost, TurnRequest,
-    auth::{
-        Clock, Login, LoginKeeper, LoginStep, Redirect, Revocation,
-        logins::{self, LoginName},
-    },
+    auth::{Clock, Login, LoginKeeper, LoginStep, Redirect, Revocation},
     http::Network,
+    logins::{self, LoginName},
     registry,
 };
 use nexus_testkit::{

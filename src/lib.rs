@@ -22,6 +22,8 @@
 
 #[cfg(any(feature = "login", feature = "responses"))]
 pub use nexus_backends::http;
+#[cfg(feature = "login")]
+pub use nexus_backends::logins;
 #[cfg(feature = "mcp-server")]
 pub use nexus_backends::mcp_server::ToolsDoor;
 pub use nexus_backends::{auth, registry};

@@ -9,24 +9,23 @@
 //! | [`mcp_server`] | the caller's tools, served to a CLI for one turn |
 //! | [`auth`] | logins and what is lent of them |
 
-pub mod auth;
 #[cfg(feature = "claude")]
 pub mod claude;
 #[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(feature = "codex")]
+#[cfg(feature = "login")]
 pub mod codex;
 #[cfg(feature = "responses")]
 pub mod generic;
-#[cfg(feature = "grok")]
+#[cfg(feature = "login")]
 pub mod grok;
-#[cfg(any(feature = "login", feature = "native"))]
-pub mod http;
+#[cfg(feature = "login")]
+pub mod logins;
 #[cfg(feature = "mcp-server")]
 pub mod mcp_server;
 #[cfg(any(feature = "codex", feature = "grok", feature = "native"))]
 mod own_login;
-#[cfg(any(feature = "cli", feature = "login", feature = "native"))]
+#[cfg(any(feature = "cli", feature = "native"))]
 mod redact;
 mod registry;
 #[cfg(feature = "native")]
@@ -34,4 +33,7 @@ pub mod responses;
 #[cfg(any(feature = "cli", feature = "native"))]
 mod settings;
 
+pub use nexus_auth as auth;
+#[cfg(any(feature = "login", feature = "native"))]
+pub use nexus_auth::http;
 pub use registry::registry;

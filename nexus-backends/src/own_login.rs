@@ -5,9 +5,9 @@ use std::{path::Path, sync::Arc};
 use nexus_core::{BuildContext, CredentialSource, SettingsError};
 
 #[cfg(feature = "login")]
-use crate::auth::logins;
-use crate::auth::logins::LoginName;
 use crate::http::{Network, is_loopback};
+#[cfg(feature = "login")]
+use crate::logins::{self, LoginName};
 
 /// A login that Nexus makes by itself, where this build can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

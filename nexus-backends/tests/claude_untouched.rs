@@ -18,10 +18,10 @@ use std::{
 use nexus_backends::{
     auth::{
         Login,
-        logins::{self, LoginName},
         store::{LoginStore, StoredLogin, TokenStore as _},
     },
     http::Network,
+    logins::{self, LoginName},
 };
 use nexus_core::{
     Availability, BuildContext, CredentialSource as _, ErrorKind, ExecutionBackend, Limits, Secret,

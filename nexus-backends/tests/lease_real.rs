@@ -23,7 +23,7 @@ mod setup;
 use std::time::Duration;
 
 use futures::future::join_all;
-use nexus_backends::auth::{CredentialSource as _, logins::LoginName};
+use nexus_backends::{auth::CredentialSource as _, logins::LoginName};
 use nexus_core::{ErrorKind, ToolAccess, TurnRequest};
 use nexus_testkit::{
     issuer::{Outcome, RequestKind},

@@ -2,7 +2,10 @@
 
 use std::time::SystemTime;
 
-use nexus::auth::{CredentialError, Login, logins::LoginName, openai_codex, store::StoredLogin, xai_grok};
+use nexus::{
+    auth::{CredentialError, Login, store::StoredLogin},
+    logins::{LoginName, openai_codex, xai_grok},
+};
 use serde::Serialize;
 
 use crate::{

@@ -4,10 +4,8 @@ use std::{fs, io, path::Path, process::ExitCode};
 
 use nexus::{
     BuildContext,
-    auth::{
-        LogOut, LoginError, LoginKeeper, RefreshError, Revocation,
-        logins::{self, LoginName},
-    },
+    auth::{LogOut, LoginError, LoginKeeper, RefreshError, Revocation},
+    logins::{self, LoginName},
 };
 use serde_json::{Value, json};
 

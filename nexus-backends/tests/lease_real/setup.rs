@@ -7,12 +7,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus_backends::auth::logins::LoginName;
 use nexus_backends::auth::store::{LoginStore, StoredLogin, TokenStore as _};
-use nexus_backends::auth::{Identity, Login, LoginKeeper, logins, openai_codex, xai_grok};
+use nexus_backends::auth::{Identity, Login, LoginKeeper};
 use nexus_backends::codex::cli::CodexCli;
 use nexus_backends::grok::cli::GrokCli;
 use nexus_backends::http::Network;
+use nexus_backends::logins::{self, LoginName, openai_codex, xai_grok};
 use nexus_backends::{codex::CodexSubToken, grok::GrokSubToken};
 use nexus_core::{BackendKind, BuildContext, ExecutionBackend};
 use nexus_testkit::{

@@ -9,8 +9,8 @@ use nexus_backends::{
     auth::{
         Login,
         store::{LoginStore, StoredLogin, TokenStore as _},
-        xai_grok,
     },
+    logins::xai_grok,
     registry,
 };
 use nexus_core::{Availability, BackendId, BuildContext, ErrorKind, ExecutionBackend, TurnHost};

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, ValueEnum};
-use nexus::{auth::logins::LoginName, http::Network};
+use nexus::{http::Network, logins::LoginName};
 
 use super::{issuer_url::issuer_url, login_word::LoginWord, seconds};
 

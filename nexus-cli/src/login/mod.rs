@@ -6,11 +6,8 @@ use std::{process::ExitCode, sync::Arc, time::SystemTime};
 
 use nexus::{
     BuildContext,
-    auth::{
-        LoginError, LoginKeeper, OAuthSignIn, SignInError, SignInMethod,
-        logins::{self, LoginName},
-        store::StorePlace,
-    },
+    auth::{LoginError, LoginKeeper, OAuthSignIn, SignInError, SignInMethod, store::StorePlace},
+    logins::{self, LoginName},
 };
 use serde_json::json;
 

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use nexus::BuildContext;
 #[cfg(feature = "login")]
 use nexus::{
-    auth::logins::{self, LoginName},
     http::Network,
+    logins::{self, LoginName},
 };
 use serde::Serialize;
 

@@ -1,0 +1,155 @@
+//! How the HTTP client is made.
+//!
+//! HTTP/1.1 only: a stream has a connection to itself, so one that is not read holds up no other and a lost
+//! connection costs one answer; there is nothing that HTTP/2 would multiplex better, and its windows would bound
+//! what a stream may hold back. TLS is rustls with ring, given to the client as a finished configuration: a library
+//! installs nothing for the whole process.
+//!
+//! Certificates are judged by `rustls-platform-verifier`: the platform's own judgement where it has one (macOS,
+//! Windows), its store of authorities elsewhere. `reqwest` brings it along in any case, and authorities that an
+//! administrator adds or withdraws count without a new build, which a list compiled in would need.
+
+use std::{fmt, path::Path, sync::Arc, time::Duration};
+
+use nexus_core::{BuildContext, SettingsError};
+use reqwest::{Client, Url, redirect};
+use rustls::{
+    ClientConfig, RootCertStore,
+    crypto::ring,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+use rustls_platform_verifier::Verifier;
+
+use super::proxy::Proxies;
+use super::{Network, Problem};
+
+/// How long a connection that is not used is kept. Source: our own choice, below the minute after which common
+/// servers and balancers close theirs.
+const POOL_IDLE: Duration = Duration::from_secs(50);
+
+/// Everything that a client is made from.
+#[derive(Clone)]
+pub struct ClientPlan {
+    connect_timeout: Duration,
+    proxies: Proxies,
+    authorities: Vec<CertificateDer<'static>>,
+    keeps_connections: bool,
+}
+
+/// Why a client cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
+pub struct ClientError {
+    /// What it comes down to.
+    pub problem: Problem,
+    /// The cause.
+    #[source]
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl ClientError {
+    pub(super) fn client(error: reqwest::Error) -> Self {
+        Self { problem: Problem::Client, source: error.without_url().into() }
+    }
+
+    fn tls(error: rustls::Error) -> Self {
+        Self { problem: Problem::Tls, source: error.into() }
+    }
+}
+
+impl ClientPlan {
+    /// Reads what the settings name.
+    pub fn new(
+        network: &Network,
+        context: &BuildContext,
+        connect_timeout: Duration,
+    ) -> Result<Self, SettingsError> {
+        let proxies = Proxies::new(network, context)?;
+        let authorities = match &network.ca_file {
+            Some(path) => {
+                read_authorities(&context.base_directory.join(path)).map_err(|reason| SettingsError {
+                    path: vec!["network".into(), "ca_file".into()],
+                    reason: format!("{}: {reason}", path.display()),
+                })?
+            }
+            None => Vec::new(),
+        };
+        Ok(Self { connect_timeout, proxies, authorities, keeps_connections: true })
+    }
+
+    /// A client that makes a connection of its own for each request.
+    #[must_use]
+    pub fn without_kept_connections(self) -> Self {
+        Self { keeps_connections: false, ..self }
+    }
+
+    /// A client that goes through no proxy.
+    #[must_use]
+    pub fn without_proxies(self) -> Self {
+        Self { proxies: Proxies::default(), ..self }
+    }
+
+    /// Whether requests to the server go through a proxy.
+    pub fn is_proxied(&self, url: &Url) -> bool {
+        self.proxies.is_used_for(url)
+    }
+
+    /// Makes a client. `speaks_tls`: whether a server that it will be sent to does.
+    pub fn build(&self, speaks_tls: bool) -> Result<Client, ClientError> {
+        let builder = Client::builder()
+            .tls_backend_preconfigured(self.tls(speaks_tls || self.proxies.is_tls())?)
+            .http1_only()
+            .redirect(redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .connect_timeout(self.connect_timeout)
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(if self.keeps_connections { usize::MAX } else { 0 })
+            .tcp_nodelay(true)
+            .gzip(true)
+            .referer(false);
+        self.proxies.apply(builder)?.build().map_err(ClientError::client)
+    }
+
+    fn tls(&self, is_needed: bool) -> Result<ClientConfig, ClientError> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(ClientError::tls)?;
+        if !is_needed {
+            // No request of this client gets to a handshake, so the platform need not have any authority.
+            return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
+        }
+        let verifier = Verifier::new_with_extra_roots(self.authorities.iter().cloned(), provider)
+            .map_err(ClientError::tls)?;
+        let mut config =
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+impl fmt::Debug for ClientPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientPlan")
+            .field("connect_timeout", &self.connect_timeout)
+            .field("proxies", &self.proxies)
+            .field("authorities", &self.authorities.len())
+            .finish()
+    }
+}
+
+/// The certificates in a PEM file, at least one.
+fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let pem = std::fs::read(path).map_err(|error| error.to_string())?;
+    let authorities: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("it cannot be read as PEM: {error}"))?;
+    if authorities.is_empty() {
+        return Err("it holds no certificate in PEM".into());
+    }
+    let mut store = RootCertStore::empty();
+    for authority in &authorities {
+        store.add(authority.clone()).map_err(|error| format!("it holds no usable authority: {error}"))?;
+    }
+    Ok(authorities)
+}

@@ -1,0 +1,140 @@
+//! What the errors of sockets, TLS and HTTP come down to, in words that name nothing of a request.
+
+use std::{error::Error, io};
+
+use rustls::CertificateError;
+use thiserror::Error;
+
+/// What went wrong on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// `reqwest` refused the configuration of the client.
+    #[error("the HTTP client cannot be made")]
+    Client,
+    /// `rustls` refused the configuration.
+    #[error("TLS cannot be set up")]
+    Tls,
+    /// DNS gave no address.
+    #[error("the name of the server cannot be resolved")]
+    Name,
+    /// Connection refused.
+    #[error("nothing listens at the server's address")]
+    ConnectionRefused,
+    /// No connection, for another reason than the ones that have a variant.
+    #[error("the server cannot be reached")]
+    Unreachable,
+    /// The connect timeout passed.
+    #[error("no connection was made in time")]
+    ConnectTimeout,
+    /// The proxy refused, or cannot be reached.
+    #[error("no connection was made through the proxy")]
+    Proxy,
+    /// No trusted authority signed the certificate.
+    #[error("the server's certificate is of an unknown authority")]
+    UnknownAuthority,
+    /// The certificate has expired.
+    #[error("the server's certificate has expired, or the clock here is wrong")]
+    Expired,
+    /// The certificate is not yet valid.
+    #[error("the server's certificate is not yet valid, or the clock here is wrong")]
+    NotYetValid,
+    /// The certificate names another host.
+    #[error("the server's certificate is for another name")]
+    WrongName,
+    /// The certificate was refused for another reason.
+    #[error("the server's certificate was refused")]
+    Certificate,
+    /// The bytes that came are no TLS record.
+    #[error("what answers does not speak TLS")]
+    NotTls,
+    /// The handshake failed for another reason.
+    #[error("TLS failed")]
+    Handshake,
+    /// The connection closed before the head of a response.
+    #[error("the connection was lost before an answer began")]
+    LostBeforeAnswer,
+    /// The head of the response is no HTTP/1.1.
+    #[error("what answered is not HTTP that can be read")]
+    UnreadableHead,
+    /// The connection closed within the body.
+    #[error("the connection was lost in the middle of the answer")]
+    LostInAnswer,
+    /// Chunked encoding or content length are violated.
+    #[error("the answer is not framed as HTTP wants it")]
+    UnreadableFraming,
+    /// The body is no valid gzip.
+    #[error("the answer is compressed in a way that cannot be undone")]
+    Undecodable,
+}
+
+impl Problem {
+    /// Of a request that failed before an answer began.
+    pub fn before_answer(error: &reqwest::Error, is_proxied: bool) -> Self {
+        if let Some(tls) = cause::<rustls::Error>(error) {
+            return Self::of_tls(tls);
+        }
+        if error.is_connect() {
+            let io = cause::<io::Error>(error).map(io::Error::kind);
+            return match io {
+                _ if error.is_timeout() => Self::ConnectTimeout,
+                Some(io::ErrorKind::TimedOut) => Self::ConnectTimeout,
+                _ if is_proxied => Self::Proxy,
+                _ if error.is_dns() => Self::Name,
+                Some(io::ErrorKind::ConnectionRefused) => Self::ConnectionRefused,
+                _ => Self::Unreachable,
+            };
+        }
+        match cause::<hyper::Error>(error) {
+            Some(http) if http.is_parse() => Self::UnreadableHead,
+            _ => Self::LostBeforeAnswer,
+        }
+    }
+
+    /// Of a body that failed.
+    pub fn in_answer(error: &reqwest::Error) -> Self {
+        match (cause::<hyper::Error>(error), cause::<io::Error>(error).map(io::Error::kind)) {
+            (None, _) => Self::Undecodable,
+            (Some(_), Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)) => {
+                Self::UnreadableFraming
+            }
+            (Some(http), _) if http.is_parse() => Self::UnreadableFraming,
+            _ => Self::LostInAnswer,
+        }
+    }
+
+    /// Of a handshake that failed.
+    pub fn of_tls(error: &rustls::Error) -> Self {
+        use rustls::Error as Tls;
+        match error {
+            Tls::InvalidCertificate(certificate) => match certificate {
+                // A bad signature: an authority of the same name is trusted, and it is another one.
+                CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::UnknownAuthority,
+                CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
+                CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                    Self::NotYetValid
+                }
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                    Self::WrongName
+                }
+                _ => Self::Certificate,
+            },
+            Tls::InvalidMessage(_) => Self::NotTls,
+            _ => Self::Handshake,
+        }
+    }
+}
+
+/// The innermost cause of type `E`. What an [`io::Error`] wraps is a cause as well.
+fn cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+    let mut found = None;
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        found = error.downcast_ref().or(found);
+        // `source` of an io::Error leaves out the error that it wraps, and goes on with that one's source.
+        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        };
+    }
+    found
+}

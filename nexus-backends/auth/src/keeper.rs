@@ -1,0 +1,238 @@
+//! The one owner of a login: lends its access token, and sees to it that no refresh token is ever spent twice.
+//!
+//! `chain` is the login with its store, lock and clock. What is found there is judged in `judgement`, waited for in
+//! `line`, renewed under the lock in `renewal`, written by `put` and else kept in `unsaved`, begun and ended by a person in
+//! `door`; `desk` is what the keepers of one process know together.
+
+mod chain;
+mod desk;
+mod door;
+mod judgement;
+mod line;
+mod put;
+mod renewal;
+mod under_way;
+mod unsaved;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use nexus_core::{Credential, CredentialError, CredentialSource, Standing};
+
+pub use door::{LogOut, LoginError};
+pub use under_way::finish_renewals;
+
+use self::chain::Chain;
+use self::desk::Desk;
+use self::judgement::{Verdict, Wish};
+use super::lock::{LockPlace, Trust};
+use super::store::{LoginStore, StorePlace, StoredLogin, TokenStore};
+use super::{Clock, SignIn, SystemClock};
+
+/// The one owner of a login.
+///
+/// Any number of keepers may own the same login, in any number of tasks, threads and processes: they agree by its
+/// lock and its store. Whoever needs a fresher token takes the lock, reads the store again, makes sure that a new
+/// login can be written, spends the refresh token once, and writes the new login so that it survives a loss of power;
+/// only then is it lent. Whoever waited takes what was written.
+///
+/// - A token that is alive keeps working whatever a renewal does.
+/// - A renewal that the issuer refused is noted in the store. Nobody spends that token again; a person has to sign in.
+/// - After a renewal that failed otherwise, or that brought no fresher token, all keepers of this process leave the issuer
+///   alone for 5 seconds.
+/// - A new login that cannot be written is lent to nobody. It stays in memory, with its lock, and is tried again until it
+///   can be written.
+/// - A renewal that has begun is finished, also if the future that began it is dropped: it runs on a task of its own,
+///   which ends early only with its runtime. A program that is about to end waits for it: [`finish_renewals`].
+///
+/// All of it needs a [Tokio](tokio) runtime with time enabled. Nothing here blocks it.
+///
+/// # On network homes
+///
+/// The kernel's lock holds among all processes of one machine, in containers or not. Where the file system is not known
+/// to keep locks for everybody (NFS, SMB, FUSE and whatever is not on the list), a claim file is made beside it, which
+/// holds between machines as far as the file system creates files atomically. If a machine dies in mid-renewal, the
+/// others wait for 90 seconds before they take its claim away. A machine that is stopped for as long in the moment
+/// between its last look at its claim and its request, and then goes on, spends what another one has spent by then:
+/// no claim can keep it from that.
+///
+/// # Example
+///
+/// ```
+/// use std::{sync::Arc, time::{Duration, SystemTime}};
+///
+/// use nexus_auth::{
+///     CredentialSource, Login, LoginKeeper, LoginScreen, LoginStep, RefreshError, Revocation, SignIn, SignInError,
+///     store::MemoryStore,
+/// };
+/// use nexus_core::Secret;
+///
+/// /// Hands out visitor's passes.
+/// #[derive(Debug)]
+/// struct FrontDesk;
+///
+/// #[async_trait::async_trait]
+/// impl SignIn for FrontDesk {
+///     fn name(&self) -> &str {
+///         "front-desk"
+///     }
+///
+///     fn remedy(&self) -> String {
+///         "ask at the front desk".into()
+///     }
+///
+///     async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, SignInError> {
+///         screen.show(&LoginStep::Note("welcome".into()));
+///         let pass = Login::new(Secret::new("pass-1"), SystemTime::now());
+///         Ok(pass.with_lifetime(Some(Duration::from_secs(3600))).with_refresh_token(Some(Secret::new("stub-1"))))
+///     }
+///
+///     async fn refresh(&self, login: &Login) -> Result<Login, RefreshError> {
+///         match login.refresh_token.as_ref().map(Secret::expose) {
+///             Some("stub-1") => Ok(Login::new(Secret::new("pass-2"), SystemTime::now())),
+///             _ => Err(RefreshError::Refused { reason: "invalid_grant".into() }),
+///         }
+///     }
+///
+///     async fn revoke(&self, _login: &Login) -> Result<Revocation, RefreshError> {
+///         Ok(Revocation::NotOffered)
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let scratch = tempfile::tempdir()?;
+/// # let lock_folder = scratch.path();
+/// let keeper = LoginKeeper::new(Arc::new(FrontDesk), Arc::new(MemoryStore::new()), lock_folder);
+/// keeper.sign_in(&mut |step: &LoginStep| println!("{step:?}")).await?;
+///
+/// let lent = keeper.credential(Duration::from_secs(600)).await?;
+/// assert_eq!(lent.token.expose(), "pass-1");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LoginKeeper {
+    chain: Chain,
+}
+
+impl LoginKeeper {
+    /// The owner of the login that `sign_in` makes and `store` keeps. Everybody who can see the store has to name the
+    /// same `lock_folder`; it is made when it is needed.
+    pub fn new(
+        sign_in: Arc<dyn SignIn>,
+        store: Arc<dyn TokenStore>,
+        lock_folder: impl Into<PathBuf>,
+    ) -> Self {
+        let lock = LockPlace::new(lock_folder, sign_in.name());
+        let desk = Desk::of((lock.path(), store.identity()));
+        let chain = Chain {
+            sign_in,
+            store_of_new: Arc::clone(&store),
+            store,
+            lock: Arc::new(lock),
+            clock: Arc::new(SystemClock),
+            desk,
+        };
+        Self { chain }
+    }
+
+    /// The owner of the login that is kept below `nexus_home`, in `auth/`. It stays in the place where it is, and a
+    /// first one is put in a file.
+    pub fn at_home(sign_in: Arc<dyn SignIn>, nexus_home: &Path) -> Self {
+        let store = LoginStore::at(nexus_home, sign_in.name());
+        Self::new(sign_in, Arc::new(store), nexus_home.join("auth"))
+    }
+
+    /// As [`LoginKeeper::at_home`], with the place where [`LoginKeeper::sign_in`] puts a new login, wherever the one
+    /// before it was.
+    pub fn at_home_in(sign_in: Arc<dyn SignIn>, nexus_home: &Path, place: StorePlace) -> Self {
+        let store = LoginStore::at(nexus_home, sign_in.name());
+        let store_of_new = store.clone().moving_to(place);
+        let mut keeper = Self::new(sign_in, Arc::new(store), nexus_home.join("auth"));
+        keeper.chain.store_of_new = Arc::new(store_of_new);
+        keeper
+    }
+
+    /// Tells the time by another clock than the machine's. The strategy has to go by the same one.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.chain.clock = clock;
+        self
+    }
+
+    /// Makes claims on every file system, also where locks are known to hold: for folders that are shared between
+    /// machines in a way that the file system does not show. Everybody who shares the login has to do the same.
+    #[must_use]
+    pub fn distrusting_locks(mut self) -> Self {
+        let lock = LockPlace::clone(&self.chain.lock).with_trust(Trust::Never);
+        self.chain.lock = Arc::new(lock);
+        self
+    }
+
+    /// Where the login is, for messages.
+    pub fn place(&self) -> String {
+        self.chain.place()
+    }
+
+    /// The strategy that makes and renews it.
+    pub fn sign_in_strategy(&self) -> &dyn SignIn {
+        &*self.chain.sign_in
+    }
+
+    /// Reads the login as it rests, with what could not be noted there of a refusal: no lock, no network, no change.
+    ///
+    /// # Errors
+    ///
+    /// [`CredentialError::Unreadable`].
+    pub async fn look(&self) -> Result<Option<StoredLogin>, CredentialError> {
+        self.chain.look().await
+    }
+
+    /// Lends what the wish asks for; `None`: there is no other than the one that was refused.
+    async fn lend(&self, wish: Wish) -> Result<Option<Credential>, CredentialError> {
+        let chain = &self.chain;
+        let stored = chain.look().await?.ok_or_else(|| chain.missing())?;
+        match chain.settle(&wish, &stored) {
+            Some(settled) => settled,
+            None => chain.wait_in_line(&wish, stored).await,
+        }
+    }
+}
+
+#[async_trait]
+impl CredentialSource for LoginKeeper {
+    fn describe(&self) -> String {
+        format!("the login {} in {}", self.chain.sign_in.name(), self.place())
+    }
+
+    async fn standing(&self) -> Result<Standing, CredentialError> {
+        let stored = self.look().await?.ok_or_else(|| self.chain.missing())?;
+        let is_renewable = stored.refused.is_none() && stored.login.refresh_token.is_some();
+        let wish = Wish::of_life(Duration::ZERO);
+        if let Verdict::Over(reason) = wish.judge(&stored, self.chain.now()) {
+            return Err(self.chain.over(reason));
+        }
+        let mut standing = Standing::default();
+        standing.expires_at = stored.login.expires_at;
+        standing.is_renewable = is_renewable;
+        Ok(standing)
+    }
+
+    async fn credential(&self, life: Duration) -> Result<Credential, CredentialError> {
+        // Whoever refuses no token is told of no lack of others.
+        self.lend(Wish::of_life(life)).await?.ok_or_else(|| self.chain.missing())
+    }
+
+    async fn renewed(
+        &self,
+        refused: &Credential,
+        life: Duration,
+    ) -> Result<Option<Credential>, CredentialError> {
+        self.lend(Wish::instead_of(refused.token.clone(), life)).await
+    }
+}

@@ -1,0 +1,188 @@
+//! One login with all that belongs to it: what a task needs to work for a keeper.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{Credential, CredentialError, Secret};
+
+use super::{
+    desk::Desk,
+    judgement::{self, Verdict, Wish},
+};
+use crate::{
+    Clock, SignIn,
+    lock::{Attempt, CLAIM_LIFE, Holder, LockPlace, LoginLock},
+    store::{StoreError, StoredLogin, TokenStore},
+};
+
+/// How long the lock is waited for: longer than a claim that nobody stands for, and far longer than any renewal.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(CLAIM_LIFE.as_secs() + 10);
+
+/// The shortest and the longest time between two looks at a lock that somebody else holds, in milliseconds.
+const LOOK_AGAIN_MS: std::ops::Range<u64> = 10..50;
+
+/// What is said of a store that panicked.
+const PANICKED: &str = "the store panicked";
+
+/// What a task needs to work for a keeper. Clones are the same keeper.
+#[derive(Clone, Debug)]
+pub(super) struct Chain {
+    pub(super) sign_in: Arc<dyn SignIn>,
+    /// Where the login is, and stays when it is renewed.
+    pub(super) store: Arc<dyn TokenStore>,
+    /// Where a new login is put.
+    pub(super) store_of_new: Arc<dyn TokenStore>,
+    pub(super) lock: Arc<LockPlace>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) desk: Arc<Desk>,
+}
+
+/// What came of waiting for the lock.
+pub(super) enum Turn {
+    /// It is ours.
+    Ours(Box<LoginLock>),
+    /// Somebody else's, for now.
+    Busy(Option<Holder>),
+}
+
+impl Chain {
+    pub(super) fn place(&self) -> String {
+        place_of(&*self.store)
+    }
+
+    pub(super) fn now(&self) -> SystemTime {
+        self.clock.now()
+    }
+
+    pub(super) async fn look(&self) -> Result<Option<StoredLogin>, CredentialError> {
+        let store = Arc::clone(&self.store);
+        let found = off_the_runtime(self.place(), move || read(&*store)).await.map_err(unusable)?;
+        Ok(found.map(|stored| self.desk.complete(stored)))
+    }
+
+    /// What is lent of a login as it is; `None` if there should be a fresher one.
+    pub(super) fn settle(
+        &self,
+        wish: &Wish,
+        stored: &StoredLogin,
+    ) -> Option<Result<Option<Credential>, CredentialError>> {
+        match wish.judge(stored, self.now()) {
+            Verdict::Lend => Some(Ok(Some(judgement::credential(&stored.login)))),
+            Verdict::Renew => None,
+            Verdict::NoOther => Some(Ok(None)),
+            Verdict::Over(reason) => Some(Err(self.over(reason))),
+        }
+    }
+
+    /// What is lent when there is no fresher one to be had: the one at hand while it is alive, or the error.
+    pub(super) fn without_renewal(
+        &self,
+        wish: &Wish,
+        stored: &StoredLogin,
+        error: CredentialError,
+    ) -> Result<Option<Credential>, CredentialError> {
+        if !wish.will_do(&stored.login, self.now()) {
+            return Err(error);
+        }
+        tracing::warn!(login = self.sign_in.name(), %error, "a login was not renewed; its token is alive and goes on");
+        Ok(Some(judgement::credential(&stored.login)))
+    }
+
+    /// Tries for the lock once, and watches the claim in the way.
+    pub(super) async fn try_lock(&self) -> Result<Turn, StoreError> {
+        let (place, stale) = (Arc::clone(&self.lock), self.desk.stale_claim());
+        let attempt = off_the_runtime(self.place(), move || place.attempt(stale.as_ref())).await?;
+        match attempt {
+            Attempt::Got(lock) => {
+                self.desk.end_watch();
+                Ok(Turn::Ours(Box::new(lock)))
+            }
+            Attempt::Busy { holder, claim } => {
+                // Where the lock itself was in the way nothing is known of a claim, and the watch goes on.
+                if let Some(claim) = claim {
+                    self.desk.watch(claim);
+                }
+                Ok(Turn::Busy(holder))
+            }
+        }
+    }
+
+    pub(super) fn missing(&self) -> CredentialError {
+        CredentialError::Missing { place: self.place(), remedy: self.sign_in.remedy() }
+    }
+
+    pub(super) fn over(&self, reason: String) -> CredentialError {
+        CredentialError::Refused { place: self.place(), reason, remedy: self.sign_in.remedy() }
+    }
+}
+
+/// Asks a store. One of somebody else's may panic, and what it is asked for may be the only copy of a login.
+pub(super) fn calmly<T>(
+    store: &dyn TokenStore,
+    ask: impl FnOnce(&dyn TokenStore) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(|| ask(store)))
+        .unwrap_or_else(|_panic| Err(StoreError::new(place_of(store), PANICKED)))
+}
+
+/// Where a store is, whatever it does when it is asked.
+pub(super) fn place_of(store: &dyn TokenStore) -> String {
+    catch_unwind(AssertUnwindSafe(|| store.place())).unwrap_or_else(|_panic| "its store".to_owned())
+}
+
+/// Reads the login of a store.
+pub(super) fn read(store: &dyn TokenStore) -> Result<Option<StoredLogin>, StoreError> {
+    let Some(text) = calmly(store, TokenStore::read)? else { return Ok(None) };
+    StoredLogin::from_text(&text).map(Some).map_err(|reason| StoreError::new(place_of(store), reason))
+}
+
+/// Finishes a write that was broken off, if what was to be written is newer than what is there. Of two that were
+/// written to succeed the same one, a new pair is newer than the note that the old one was refused.
+pub(super) fn recover(store: &dyn TokenStore) -> Result<(), StoreError> {
+    let age = |text: &Secret| {
+        StoredLogin::from_text(text).map(|stored| (stored.generation, stored.refused.is_none()))
+    };
+    let is_newer = |found: &Secret, there: Option<&Secret>| match (age(found), there.map(age)) {
+        (Ok(found), Some(Ok(there))) => found > there,
+        (Ok(_), None) => true,
+        // What cannot be read is not replaced: it may be somebody's only login.
+        (_, Some(Err(_))) | (Err(_), _) => false,
+    };
+    if calmly(store, |store| store.recover(&is_newer))? {
+        tracing::info!(
+            place = place_of(store),
+            "a login that was written and not yet in its place was put there"
+        );
+    }
+    Ok(())
+}
+
+/// Runs what may block on a thread that may.
+pub(super) async fn off_the_runtime<T: Send + 'static>(
+    place: String,
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(stopped) if stopped.is_panic() => Err(StoreError::new(place, PANICKED)),
+        Err(_) => Err(StoreError::new(place, "the runtime is shutting down")),
+    }
+}
+
+/// Until the next look at a lock: never the same for all who wait.
+pub(super) fn a_moment() -> Duration {
+    let spread = LOOK_AGAIN_MS.end - LOOK_AGAIN_MS.start;
+    Duration::from_millis(LOOK_AGAIN_MS.start + RandomState::new().hash_one(0_u8) % spread)
+}
+
+pub(super) fn named(holder: Option<&Holder>) -> String {
+    holder.map_or_else(|| "another process".to_owned(), ToString::to_string)
+}
+
+pub(super) fn unusable(error: StoreError) -> CredentialError {
+    CredentialError::Unreadable { place: error.place, reason: error.reason }
+}

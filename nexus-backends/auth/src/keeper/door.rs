@@ -1,0 +1,226 @@
+//! How a login comes and goes: what a person asks for.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::FutureExt as _;
+use tokio::time::Instant;
+
+use super::{
+    LoginKeeper,
+    chain::{Chain, LONGEST_WAIT, Turn, a_moment, calmly, named, off_the_runtime, read, recover},
+    put::write,
+    renewal::Held,
+    under_way::UnderWay,
+};
+use crate::{
+    Login, LoginScreen, RefreshError, Revocation, SignInError,
+    store::{StoreError, StoredLogin, TokenStore},
+};
+
+/// How long the issuer may take to hear that a login is over, before it is removed here all the same.
+const LONGEST_REVOCATION: Duration = Duration::from_secs(10);
+
+/// What became of a login that was to end.
+#[derive(Debug)]
+pub struct LogOut {
+    /// Whether there was one.
+    pub was_logged_in: bool,
+    /// What the issuer was told; `None` if there was nothing to tell. Where it could not be told, what was handed out
+    /// lives on until it expires, unknown to anybody here.
+    pub revocation: Option<Result<Revocation, RefreshError>>,
+}
+
+/// Why a login did not begin or end.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum LoginError {
+    /// Nobody was signed in.
+    #[error(transparent)]
+    SignIn(#[from] SignInError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Somebody else has the login and does not let go of it.
+    #[error("the login in {place} is in use by {holder}, for {} s at least", .waited.as_secs())]
+    Busy {
+        /// Where it is.
+        place: String,
+        /// Who has it, as far as that is known.
+        holder: String,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+}
+
+impl LoginKeeper {
+    /// Signs a person in. Whether the login can be kept is found out before the person is bothered, and a login from
+    /// before stays in force until the new one is there. A future that is dropped when the person is done leaves the
+    /// login to be written all the same.
+    ///
+    /// # Errors
+    ///
+    /// Any [`LoginError`].
+    pub async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, LoginError> {
+        let chain = &self.chain;
+        chain.under_lock(|chain, held| chain.check_before_sign_in(held)).await?;
+        let login = chain.sign_in.sign_in(screen).await?;
+        let new = login.clone();
+        chain.under_lock(move |chain, held| chain.put_new(held, new)).await?;
+        Ok(login)
+    }
+
+    /// Ends the login: tells the issuer, if it can be told in time, and removes it here in any case. Once begun it is
+    /// done, also if the future is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`LoginError::Store`] if it could not be removed, and [`LoginError::Busy`].
+    pub async fn log_out(&self) -> Result<LogOut, LoginError> {
+        let end = |chain: Chain| async move {
+            let held = chain.wait_for_lock().await?;
+            chain.end(held).await
+        };
+        self.chain.on_a_task(end).await
+    }
+}
+
+impl Chain {
+    /// Does what is not to be broken off, and is waited for by a program that is about to end.
+    async fn on_a_task<T, F>(&self, work: impl FnOnce(Self) -> F) -> Result<T, LoginError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, LoginError>> + Send + 'static,
+    {
+        let (work, under_way) = (work(self.clone()), UnderWay::begin());
+        let task = tokio::spawn(async move {
+            let _until_it_is_over = under_way;
+            work.await
+        });
+        task.await.unwrap_or_else(|stopped| {
+            let why = if stopped.is_panic() { "it panicked" } else { "the runtime is shutting down" };
+            Err(StoreError::new(self.place(), format!("the work was stopped: {why}")).into())
+        })
+    }
+
+    /// Waits for the lock, and works under it on a thread that may block.
+    async fn under_lock(
+        &self,
+        work: impl FnOnce(&Self, Held) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), LoginError> {
+        let wait_and_work = |chain: Self| async move {
+            let held = chain.wait_for_lock().await?;
+            Ok(off_the_runtime(chain.place(), move || work(&chain, held)).await?)
+        };
+        self.on_a_task(wait_and_work).await
+    }
+
+    /// Waits for the lock, as long as makes sense. It has to be on a task: whoever gets it has to be polled.
+    async fn wait_for_lock(&self) -> Result<Held, LoginError> {
+        let began = Instant::now();
+        loop {
+            if let Some(unsaved) = self.desk.take_unsaved() {
+                return Ok(Held::Unsaved(Box::new(unsaved)));
+            }
+            match self.try_lock().await? {
+                Turn::Ours(lock) => return Ok(Held::Lock(*lock)),
+                Turn::Busy(holder) if began.elapsed() >= LONGEST_WAIT => {
+                    let holder = named(holder.as_ref());
+                    return Err(LoginError::Busy { place: self.place(), holder, waited: began.elapsed() });
+                }
+                Turn::Busy(_) => tokio::time::sleep(a_moment()).await,
+            }
+        }
+    }
+
+    /// Makes sure that a new login can be kept, and that what is there is none that cannot be read.
+    fn check_before_sign_in(&self, held: Held) -> Result<(), StoreError> {
+        let _lock = match held {
+            Held::Lock(lock) => lock,
+            Held::Unsaved(unsaved) => unsaved.save().map_err(|failed| {
+                let (unsaved, error) = *failed;
+                self.desk.keep(unsaved);
+                error
+            })?,
+        };
+        let store = &*self.store_of_new;
+        recover(store)?;
+        read(store)?;
+        calmly(store, TokenStore::prepare).map(drop)
+    }
+
+    /// Writes a new login over whatever there was, also over what could not be written.
+    fn put_new(&self, held: Held, login: Login) -> Result<(), StoreError> {
+        let store = &*self.store_of_new;
+        let write_over = || {
+            recover(store)?;
+            let unsaved = match &held {
+                Held::Lock(_) => 0,
+                Held::Unsaved(unsaved) => unsaved.stored.generation,
+            };
+            let before = read(store)?.map_or(0, |stored| stored.generation).max(unsaved);
+            let mut stored = StoredLogin::new(login);
+            stored.generation = before.saturating_add(1);
+            write(store, None, &stored)
+        };
+        let outcome = write_over();
+        match (&outcome, held) {
+            (Err(_), Held::Unsaved(unsaved)) => self.desk.keep(*unsaved),
+            (Err(_), Held::Lock(_)) => {}
+            (Ok(()), _) => self.desk.begin_anew(),
+        }
+        outcome
+    }
+
+    /// Tells the issuer, then removes what is here, all under the lock: no renewal writes it back.
+    async fn end(self, held: Held) -> Result<LogOut, LoginError> {
+        let found = {
+            let store = Arc::clone(&self.store);
+            off_the_runtime(self.place(), move || {
+                // Where the newest text cannot be put in its place, the one in place is told of.
+                let _ = recover(&*store);
+                read(&*store)
+            })
+            .await
+        };
+        let found = match &held {
+            Held::Lock(_) => found,
+            Held::Unsaved(unsaved) => Ok(Some(unsaved.stored.clone())),
+        };
+        let revocation = match found {
+            Ok(None) => None,
+            Ok(Some(stored)) => Some(self.revoke(&stored.login).await),
+            Err(error) => {
+                let reason = format!("the login cannot be read: {}", error.reason);
+                Some(Err(RefreshError::Unasked { reason }))
+            }
+        };
+        let (chain, is_revoked) = (self.clone(), matches!(revocation, Some(Ok(_))));
+        let was_logged_in = off_the_runtime(self.place(), move || {
+            let removed = calmly(&*chain.store, TokenStore::remove);
+            match (&removed, held) {
+                // It is still the login, for the next try.
+                (Err(_), Held::Unsaved(unsaved)) if !is_revoked => chain.desk.keep(*unsaved),
+                _ => {}
+            }
+            removed
+        })
+        .await?;
+        self.desk.begin_anew();
+        Ok(LogOut { was_logged_in, revocation })
+    }
+
+    async fn revoke(&self, login: &Login) -> Result<Revocation, RefreshError> {
+        let attempt = AssertUnwindSafe(self.sign_in.revoke(login)).catch_unwind();
+        match tokio::time::timeout(LONGEST_REVOCATION, attempt).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_panic)) => {
+                let reason = format!("the strategy of {} panicked", self.sign_in.name());
+                Err(RefreshError::Malformed { reason })
+            }
+            Err(_elapsed) => {
+                let reason = format!("nothing came within {} s", LONGEST_REVOCATION.as_secs());
+                Err(RefreshError::Unreachable { reason })
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Whether a login is good enough for who asks, by its times alone: no store, no network.
+
+use std::time::{Duration, SystemTime};
+
+use nexus_core::{Credential, Secret};
+
+use crate::{Login, store::StoredLogin};
+
+/// The least that a token is lent with, where a fresher one can be had.
+const LEAST_LIFE: Duration = Duration::from_secs(5 * 60);
+
+/// What a token has to live for nobody to wait while another one renews it.
+const LIFE_TO_GO_ON_WITH: Duration = Duration::from_secs(60);
+
+/// A token that is younger than this and was refused is not refused for its age: another one would be, too.
+const YOUNGEST_TO_REPLACE: Duration = Duration::from_secs(30);
+
+/// What somebody asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Wish {
+    life: Duration,
+    instead_of: Option<Secret>,
+}
+
+/// What follows for a login.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is good as it is.
+    Lend,
+    /// There should be a fresher one.
+    Renew,
+    /// There is no other than the one that was refused, and asking for one would not help.
+    NoOther,
+    /// It is over, for this reason.
+    Over(String),
+}
+
+impl Wish {
+    /// A token that lives this much longer.
+    pub(super) fn of_life(life: Duration) -> Self {
+        Self { life, instead_of: None }
+    }
+
+    /// The same, and not the one that was refused.
+    pub(super) fn instead_of(refused: Secret, life: Duration) -> Self {
+        Self { life, instead_of: Some(refused) }
+    }
+
+    /// Judges a login.
+    pub(super) fn judge(&self, stored: &StoredLogin, now: SystemTime) -> Verdict {
+        let login = &stored.login;
+        let is_renewable = login.refresh_token.is_some();
+        if self.refused(login) {
+            return match &stored.refused {
+                Some(reason) => Verdict::Over(reason.clone()),
+                None if !is_renewable => Verdict::NoOther,
+                None if is_young(login, now) => Verdict::NoOther,
+                None => Verdict::Renew,
+            };
+        }
+        let left = life_left(login, now);
+        if left.is_none_or(|left| left >= self.life.max(LEAST_LIFE) || is_mostly_ahead(login, left)) {
+            return Verdict::Lend;
+        }
+        match &stored.refused {
+            None if is_renewable => Verdict::Renew,
+            _ if is_alive(login, now) => Verdict::Lend,
+            None => Verdict::Over("it has expired and has no refresh token".to_owned()),
+            Some(reason) => Verdict::Over(reason.clone()),
+        }
+    }
+
+    /// Whether it may be lent after all, if there is no fresher one to be had.
+    pub(super) fn will_do(&self, login: &Login, now: SystemTime) -> bool {
+        !self.refused(login) && is_alive(login, now)
+    }
+
+    /// Whether it is not worth waiting for a fresher one.
+    pub(super) fn will_do_for_now(&self, login: &Login, now: SystemTime) -> bool {
+        let left = life_left(login, now);
+        !self.refused(login) && left.is_none_or(|left| left >= self.life.max(LIFE_TO_GO_ON_WITH))
+    }
+
+    /// What is lent of a login that was renewed just now; `None` if that came to nothing.
+    pub(super) fn lend(&self, login: &Login) -> Option<Credential> {
+        (!self.refused(login)).then(|| credential(login))
+    }
+
+    fn refused(&self, login: &Login) -> bool {
+        self.instead_of.as_ref() == Some(&login.access_token)
+    }
+}
+
+/// Whether the access token is still accepted, as far as its times tell.
+pub(super) fn is_alive(login: &Login, now: SystemTime) -> bool {
+    life_left(login, now) != Some(Duration::ZERO)
+}
+
+/// What is lent of a login.
+pub(super) fn credential(login: &Login) -> Credential {
+    let mut credential = Credential::new(login.access_token.clone());
+    credential.expires_at = login.expires_at;
+    credential.account.clone_from(&login.identity.account);
+    credential
+}
+
+/// How much longer the access token lives: never longer than from its beginning, wherever the clock has stepped to.
+fn life_left(login: &Login, now: SystemTime) -> Option<Duration> {
+    Some(login.life_left(now)?.min(whole_life(login)?))
+}
+
+fn whole_life(login: &Login) -> Option<Duration> {
+    login.expires_at.map(|end| end.duration_since(login.obtained_at).unwrap_or_default())
+}
+
+/// Whether three quarters of its life lie before it: then a new one would hardly live longer.
+fn is_mostly_ahead(login: &Login, left: Duration) -> bool {
+    whole_life(login).is_some_and(|whole| !whole.is_zero() && left >= whole - whole / 4)
+}
+
+/// Whether it was obtained a moment ago. One from the future is not: the clock has stepped.
+fn is_young(login: &Login, now: SystemTime) -> bool {
+    now.duration_since(login.obtained_at).is_ok_and(|age| age < YOUNGEST_TO_REPLACE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn obtained() -> SystemTime {
+        UNIX_EPOCH + 500_000 * HOUR
+    }
+
+    fn stored(life: Option<Duration>) -> StoredLogin {
+        let login = Login::new(Secret::new("access"), obtained())
+            .with_refresh_token(Some(Secret::new("refresh")))
+            .with_lifetime(life);
+        StoredLogin::new(login)
+    }
+
+    fn judged(stored: &StoredLogin, life: Duration, age: Duration) -> Verdict {
+        Wish::of_life(life).judge(stored, obtained() + age)
+    }
+
+    #[test]
+    fn a_token_is_renewed_five_minutes_before_it_ends_and_earlier_for_a_longer_turn() {
+        let stored = stored(Some(HOUR));
+        assert_eq!(judged(&stored, Duration::ZERO, 54 * MINUTE), Verdict::Lend);
+        assert_eq!(judged(&stored, Duration::ZERO, 56 * MINUTE), Verdict::Renew);
+        assert_eq!(judged(&stored, 30 * MINUTE, 29 * MINUTE), Verdict::Lend);
+        assert_eq!(judged(&stored, 30 * MINUTE, 31 * MINUTE), Verdict::Renew);
+    }
+
+    #[test]
+    fn a_token_with_three_quarters_before_it_is_never_renewed_however_long_the_turn() {
+        let stored = stored(Some(HOUR));
+        assert_eq!(judged(&stored, 10 * HOUR, 15 * MINUTE), Verdict::Lend);
+        assert_eq!(judged(&stored, 10 * HOUR, 16 * MINUTE), Verdict::Renew);
+    }
+
+    #[test]
+    fn a_token_that_lives_for_a_minute_is_not_renewed_at_once() {
+        let stored = stored(Some(MINUTE));
+        assert_eq!(judged(&stored, Duration::ZERO, Duration::from_secs(15)), Verdict::Lend);
+        assert_eq!(judged(&stored, Duration::ZERO, Duration::from_secs(16)), Verdict::Renew);
+    }
+
+    #[test]
+    fn a_token_of_unknown_life_is_lent_until_it_is_refused() {
+        let stored = stored(None);
+        assert_eq!(judged(&stored, HOUR, 1000 * HOUR), Verdict::Lend);
+        let wish = Wish::instead_of(Secret::new("access"), HOUR);
+        assert_eq!(wish.judge(&stored, obtained() + HOUR), Verdict::Renew);
+        assert!(!wish.will_do(&stored.login, obtained()));
+    }
+
+    #[test]
+    fn wherever_the_clock_steps_a_token_lives_no_longer_than_its_life() {
+        let stored = stored(Some(HOUR));
+        for (at, left) in [
+            (obtained() - 1000 * HOUR, HOUR),
+            (obtained() - MINUTE, HOUR),
+            (obtained() + 59 * MINUTE, MINUTE),
+            (obtained() + 1000 * HOUR, Duration::ZERO),
+        ] {
+            assert_eq!(life_left(&stored.login, at), Some(left));
+        }
+        assert_eq!(Wish::of_life(HOUR).judge(&stored, obtained() - 1000 * HOUR), Verdict::Lend);
+        assert_eq!(Wish::of_life(HOUR).judge(&stored, obtained() + 1000 * HOUR), Verdict::Renew);
+    }
+
+    #[test]
+    fn a_token_that_ended_before_it_began_is_dead() {
+        let mut stored = stored(None);
+        stored.login.expires_at = Some(obtained() - MINUTE);
+        assert!(!is_alive(&stored.login, obtained() - HOUR));
+        assert_eq!(judged(&stored, Duration::ZERO, Duration::ZERO), Verdict::Renew);
+    }
+
+    #[test]
+    fn a_refused_login_is_lent_while_its_token_is_alive_and_is_over_then() {
+        let mut stored = stored(Some(HOUR));
+        stored.refused = Some("invalid_grant".into());
+        assert_eq!(judged(&stored, Duration::ZERO, 59 * MINUTE), Verdict::Lend);
+        assert_eq!(judged(&stored, Duration::ZERO, HOUR), Verdict::Over("invalid_grant".into()));
+        let wish = Wish::instead_of(Secret::new("access"), Duration::ZERO);
+        assert_eq!(wish.judge(&stored, obtained() + MINUTE), Verdict::Over("invalid_grant".into()));
+    }
+
+    #[test]
+    fn without_a_refresh_token_a_login_is_lent_until_it_ends() {
+        let mut stored = stored(Some(HOUR));
+        stored.login.refresh_token = None;
+        assert_eq!(judged(&stored, HOUR, 59 * MINUTE), Verdict::Lend);
+        assert!(matches!(judged(&stored, HOUR, HOUR), Verdict::Over(_)));
+        let wish = Wish::instead_of(Secret::new("access"), Duration::ZERO);
+        assert_eq!(wish.judge(&stored, obtained() + MINUTE), Verdict::NoOther);
+    }
+
+    #[test]
+    fn a_token_refused_within_half_a_minute_has_no_other_unless_the_clock_stepped() {
+        let stored = stored(Some(HOUR));
+        let wish = Wish::instead_of(Secret::new("access"), Duration::ZERO);
+        assert_eq!(wish.judge(&stored, obtained() + Duration::from_secs(29)), Verdict::NoOther);
+        assert_eq!(wish.judge(&stored, obtained() + Duration::from_secs(30)), Verdict::Renew);
+        assert_eq!(wish.judge(&stored, obtained() - HOUR), Verdict::Renew);
+        let another = Wish::instead_of(Secret::new("older"), Duration::ZERO);
+        assert_eq!(another.judge(&stored, obtained()), Verdict::Lend);
+    }
+}

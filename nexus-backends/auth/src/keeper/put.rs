@@ -1,0 +1,86 @@
+//! How a login gets into its store, where there may be no other copy of it.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use nexus_core::Secret;
+
+use super::chain::{calmly, read};
+use crate::store::{PendingWrite, StoreError, StoredLogin, TokenStore};
+
+/// How often it is tried at once, how long after a failure, and after which time no more.
+const TRIES: usize = 3;
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+const LAST_TRY_AFTER: Duration = Duration::from_secs(5);
+
+/// How long all of it takes at most, with the slowest of stores: the last try, for which a keyring is asked five times,
+/// begins within five seconds.
+pub(super) const LONGEST_PUT: Duration = Duration::from_secs(30);
+
+/// How a renewed login was put into the store.
+#[derive(Debug)]
+pub(super) enum Put {
+    /// It is there.
+    Written,
+    /// Somebody who does not heed the lock was there first.
+    Overtaken(Box<StoredLogin>),
+    /// The login was removed by somebody who does not heed the lock.
+    Removed,
+}
+
+/// Puts a renewed login in the place of the one whose refresh token was `spent` for it, and of no other. What was noted
+/// of that one meanwhile, such as a refusal, counts for nothing against a new pair.
+pub(super) fn put(
+    store: &dyn TokenStore,
+    mut pending: Option<Box<dyn PendingWrite>>,
+    spent: Option<&Secret>,
+    renewed: &mut StoredLogin,
+) -> Result<Put, StoreError> {
+    again_and_again(|| {
+        let Some(there) = read(store)? else { return Ok(Put::Removed) };
+        let found = there.login.refresh_token.as_ref();
+        // Ours may be there already, and only its being on the disk have failed.
+        let is_ours = found == renewed.login.refresh_token.as_ref()
+            && there.login.access_token == renewed.login.access_token;
+        if found != spent && !is_ours {
+            return Ok(Put::Overtaken(Box::new(there)));
+        }
+        renewed.generation = there.generation.saturating_add(1);
+        commit(store, &mut pending, renewed).map(|()| Put::Written)
+    })
+}
+
+/// Writes a login over whatever is there.
+pub(super) fn write(
+    store: &dyn TokenStore,
+    mut pending: Option<Box<dyn PendingWrite>>,
+    stored: &StoredLogin,
+) -> Result<(), StoreError> {
+    again_and_again(|| commit(store, &mut pending, stored))
+}
+
+fn commit(
+    store: &dyn TokenStore,
+    pending: &mut Option<Box<dyn PendingWrite>>,
+    stored: &StoredLogin,
+) -> Result<(), StoreError> {
+    let text = stored.to_text();
+    calmly(store, |store| match pending.take() {
+        Some(pending) => pending.commit(&text),
+        None => store.prepare()?.commit(&text),
+    })
+}
+
+fn again_and_again<T>(mut attempt: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    let began = Instant::now();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match attempt() {
+            Err(_) if tries < TRIES && began.elapsed() < LAST_TRY_AFTER => thread::sleep(BETWEEN_TRIES),
+            outcome => return outcome,
+        }
+    }
+}

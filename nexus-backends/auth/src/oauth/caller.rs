@@ -1,0 +1,149 @@
+//! One request to an issuer, by our own HTTP client.
+
+use std::{future::Future, pin::Pin, time::Duration};
+
+use nexus_core::{BuildContext, SettingsError};
+use oauth2::{
+    AsyncHttpClient, HttpRequest, HttpResponse,
+    http::{Response, StatusCode},
+};
+use reqwest::{Client, Request};
+use tokio::sync::OnceCell;
+use zeroize::Zeroizing;
+
+use super::{
+    issuer::Issuer,
+    verdict::{self, ErrorReply},
+};
+use crate::{
+    RefreshError,
+    http::{ClientPlan, Network, Problem, ReadError, read_whole},
+};
+
+/// How long a connection may take to be made. Source: our own choice.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one request may take in all. Source: our own choice; codex gives an issuer 30 seconds, grok 15.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest answer that is read, in bytes. Source: our own bound, far above the few kilobytes that tokens need.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+/// Sends requests to issuers: once each, over a connection of its own, within time and size.
+#[derive(Debug)]
+pub(super) struct Caller {
+    plan: ClientPlan,
+    /// Made at the first request: it reads the certificates of the platform.
+    tls: OnceCell<Client>,
+    /// For issuers on this machine. It knows no proxy: what is not encrypted must not leave the machine.
+    plain: OnceCell<Client>,
+}
+
+/// The whole answer of an issuer.
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) body: Zeroizing<Vec<u8>>,
+}
+
+impl Reply {
+    /// The body of a success, if it is an object: a list of the same values would be read like one.
+    pub(super) fn into_object(self) -> Result<Self, RefreshError> {
+        match self.body.trim_ascii_start().first() {
+            Some(b'{') => Ok(self),
+            Some(_) => Err(RefreshError::Malformed { reason: "it is no JSON object".into() }),
+            None => Err(RefreshError::Malformed { reason: "it is empty".into() }),
+        }
+    }
+
+    /// What it means, if it is no success. None of `sent` gets out.
+    pub(super) fn verdict(&self, issuer: &Issuer, sent: &[&str]) -> RefreshError {
+        verdict::of_error(self.status, &ErrorReply::read(&self.body, issuer, sent), issuer)
+    }
+}
+
+impl Caller {
+    pub(super) fn new(context: &BuildContext, network: &Network) -> Result<Self, SettingsError> {
+        let plan = ClientPlan::new(network, context, CONNECT_TIMEOUT)?.without_kept_connections();
+        Ok(Self { plan, tls: OnceCell::new(), plain: OnceCell::new() })
+    }
+
+    /// Sends a request and reads the whole answer, whatever its status. There is no second try.
+    pub(super) async fn send(&self, request: HttpRequest) -> Result<Reply, RefreshError> {
+        match tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(request)).await {
+            Ok(reply) => reply,
+            Err(_) => Err(RefreshError::Unreachable {
+                reason: format!("no answer came within {} seconds", REQUEST_TIMEOUT.as_secs()),
+            }),
+        }
+    }
+
+    async fn exchange(&self, request: HttpRequest) -> Result<Reply, RefreshError> {
+        let on_the_way = |problem: Problem| RefreshError::Unreachable { reason: problem.to_string() };
+        let request = Request::try_from(request).map_err(|_| on_the_way(Problem::Client))?;
+        let is_tls = request.url().scheme() == "https";
+        let client = self.client(is_tls).await.map_err(on_the_way)?;
+        let is_proxied = is_tls && self.plan.is_proxied(request.url());
+        let response = client.execute(request).await;
+        let response = response.map_err(|error| on_the_way(Problem::before_answer(&error, is_proxied)))?;
+        let status = response.status();
+        match read_whole(response, MAX_ANSWER_BYTES).await {
+            Ok(body) => Ok(Reply { status, body }),
+            Err(ReadError::Broken(problem)) => Err(on_the_way(problem)),
+            // The beginning of an error would tell no more than its status does.
+            Err(ReadError::TooLarge) if !status.is_success() => {
+                Ok(Reply { status, body: Zeroizing::default() })
+            }
+            Err(ReadError::TooLarge) => {
+                Err(RefreshError::Malformed { reason: format!("it is larger than {MAX_ANSWER_BYTES} bytes") })
+            }
+        }
+    }
+
+    async fn client(&self, is_tls: bool) -> Result<&Client, Problem> {
+        let (kept, plan) = match is_tls {
+            true => (&self.tls, self.plan.clone()),
+            false => (&self.plain, self.plan.clone().without_proxies()),
+        };
+        let made = || async {
+            let made = tokio::task::spawn_blocking(move || plan.build(is_tls)).await;
+            made.map_err(|_| Problem::Client)?.map_err(|error| error.problem)
+        };
+        kept.get_or_try_init(made).await
+    }
+}
+
+/// A future of one answer.
+type Answer<'c> = Pin<Box<dyn Future<Output = Result<HttpResponse, RefreshError>> + Send + 'c>>;
+
+/// The HTTP client that `oauth2` is given: it hands on successes only, and judges all else by itself, since
+/// `oauth2` does not tell the status on.
+#[derive(Debug)]
+pub(super) struct SuccessOnly<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) issuer: &'a Issuer,
+    /// What the request holds that must not come back in an error.
+    pub(super) sent: &'a [&'a str],
+}
+
+impl<'c> AsyncHttpClient<'c> for SuccessOnly<'_> {
+    type Error = RefreshError;
+    type Future = Answer<'c>;
+
+    fn call(&'c self, request: HttpRequest) -> Self::Future {
+        Box::pin(async move {
+            let reply = self.caller.send(request).await?;
+            match reply.status.is_success() {
+                true => reply.into_object().map(handed_on),
+                false => Err(reply.verdict(self.issuer, self.sent)),
+            }
+        })
+    }
+}
+
+/// A reply as `oauth2` wants it. A success counts as 200, and its content type is not told: what was spent for an
+/// answer is not to be lost for its label.
+pub(super) fn handed_on(mut reply: Reply) -> HttpResponse {
+    let mut response = Response::new(std::mem::take(&mut *reply.body));
+    if !reply.status.is_success() {
+        *response.status_mut() = reply.status;
+    }
+    response
+}

@@ -1,0 +1,200 @@
+//! The way by another device: the device authorization grant, RFC 8628.
+//!
+//! A connection that fails while it is asked whether the person said yes is no answer: it is asked again, more slowly,
+//! until the code is stale.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use oauth2::{
+    AsyncHttpClient, ClientId, DeviceAuthorizationUrl, DeviceCodeErrorResponse, HttpRequest, HttpResponse,
+    RequestTokenError, Scope, StandardDeviceAuthorizationResponse, TokenUrl, http::StatusCode,
+};
+
+use super::{
+    OnScreen,
+    caller::{Caller, SuccessOnly, handed_on},
+    endpoint::{self, Endpoint},
+    exchange,
+    issuer::Issuer,
+    tokens::{self, OAuthClient},
+    verdict::{self, ErrorReply},
+    words,
+};
+use crate::{Clock, Login, LoginStep, RefreshError, SignInError};
+
+/// Shortest time between two questions, whatever the issuer says.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// Longest time between two questions, whatever the issuer says.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long `oauth2` may ask, by a clock that can be set. The time that counts is measured around it.
+const WITHOUT_END: Duration = Duration::from_secs(24 * 3600);
+
+/// Signs a person in on another device.
+pub(super) async fn sign_in(
+    issuer: &Issuer,
+    endpoint: &str,
+    parameters: &BTreeMap<String, String>,
+    caller: &Caller,
+    on: OnScreen<'_>,
+) -> Result<Login, SignInError> {
+    let unsupported = |reason| SignInError::Unsupported { reason };
+    let endpoint = issuer.endpoint(endpoint).map_err(unsupported)?;
+    let token_endpoint = issuer.endpoint(&issuer.token_endpoint).map_err(unsupported)?;
+    let client = OAuthClient::new(ClientId::new(issuer.client_id.clone()))
+        .set_device_authorization_url(DeviceAuthorizationUrl::from_url(endpoint))
+        .set_token_uri(TokenUrl::from_url(token_endpoint));
+    let scopes = issuer.oauth_scopes.iter().cloned().map(Scope::new);
+    let mut request = client.exchange_device_code().add_scopes(scopes);
+    for (name, value) in parameters {
+        request = request.add_extra_param(name, value);
+    }
+    let answer = request.request_async(&SuccessOnly { caller, issuer, sent: &[] }).await;
+    let details: StandardDeviceAuthorizationResponse = answer.map_err(tokens::failure)?;
+    let life = details.expires_in().min(on.patience);
+    on.screen.show(&step(&details, life)?);
+
+    let asker = Asker::new(caller, issuer, on.clock, details.device_code().secret(), life);
+    let asked = async {
+        // The pause comes before the first question as well: nobody enters a code at once.
+        pause(details.interval()).await;
+        let request = client.exchange_device_access_token(&details);
+        request.request_async(&asker, pause, Some(WITHOUT_END)).await
+    };
+    match tokio::time::timeout(life, asked).await {
+        Ok(Ok(answer)) => Ok(exchange::login(answer.granted()?, issuer, asker.last().asked_at)),
+        Ok(Err(error)) => Err(asker.failure(error)),
+        Err(_) => Err(asker.too_late()),
+    }
+}
+
+/// What the person is shown: the page must be one that a browser may safely open, and the code a word.
+fn step(details: &StandardDeviceAuthorizationResponse, life: Duration) -> Result<LoginStep, SignInError> {
+    let page = |text: &str| endpoint::parse(text).ok().map(|page: Endpoint| page.to_string());
+    let url = page(details.verification_uri()).ok_or_else(|| SignInError::Malformed {
+        reason: "the page where the code is entered is not one of https".into(),
+    })?;
+    let complete_url = details.verification_uri_complete().and_then(|complete| page(complete.secret()));
+    let user_code = user_code(details.user_code().secret())?;
+    Ok(LoginStep::EnterCode { url, complete_url, user_code, expires_in: life })
+}
+
+/// A code that a person can read from a terminal and type.
+pub(super) fn user_code(text: &str) -> Result<String, SignInError> {
+    match !text.is_empty() && text.len() <= 64 && words::shown(text, &[]) == text {
+        true => Ok(text.to_owned()),
+        false => {
+            Err(SignInError::Malformed { reason: "the code to be entered is none that can be read".into() })
+        }
+    }
+}
+
+/// Waits between two questions.
+pub(super) async fn pause(wanted: Duration) {
+    tokio::time::sleep(wanted.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
+}
+
+/// Asks whether the person said yes: what passes is told to `oauth2` as a failed connection, which asks again; what
+/// does not is kept, with its status.
+struct Asker<'a> {
+    caller: &'a Caller,
+    issuer: &'a Issuer,
+    clock: &'a dyn Clock,
+    /// The device code, which must not come back in an error.
+    sent: [&'a str; 1],
+    /// How long the code is good for.
+    life: Duration,
+    last: Mutex<Last>,
+}
+
+/// What became of the last question.
+struct Last {
+    asked_at: SystemTime,
+    /// Why it was not answered; of the one before, while it is under way.
+    failure: Option<SignInError>,
+}
+
+impl<'a> Asker<'a> {
+    fn new(
+        caller: &'a Caller,
+        issuer: &'a Issuer,
+        clock: &'a dyn Clock,
+        device_code: &'a str,
+        life: Duration,
+    ) -> Self {
+        let last = Mutex::new(Last { asked_at: clock.now(), failure: None });
+        Self { caller, issuer, clock, sent: [device_code], life, last }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, request: HttpRequest) -> Result<HttpResponse, RefreshError> {
+        self.last().asked_at = self.clock.now();
+        let unreachable = |reason: String| {
+            self.last().failure = Some(SignInError::Unreachable { reason: reason.clone() });
+            Err(RefreshError::Unreachable { reason })
+        };
+        let reply = self.caller.send(request).await;
+        let reply = reply.and_then(|reply| match reply.status.is_success() {
+            true => reply.into_object(),
+            false => Ok(reply),
+        });
+        let mut reply = match reply {
+            Ok(reply) => reply,
+            Err(RefreshError::Unreachable { reason }) => return unreachable(reason),
+            Err(other) => {
+                self.last().failure = Some(other.into());
+                return Ok(oauth2::http::Response::new(Vec::new()));
+            }
+        };
+        if reply.status.is_success() {
+            self.last().failure = None;
+            return Ok(handed_on(reply));
+        }
+        let said = ErrorReply::read(&reply.body, self.issuer, &self.sent);
+        if said.is("authorization_pending") || said.is("slow_down") {
+            self.last().failure = None;
+            // `oauth2` reads the code, whatever status it came with.
+            reply.status = StatusCode::BAD_REQUEST;
+            return Ok(handed_on(reply));
+        }
+        match verdict::of_error(reply.status, &said, self.issuer) {
+            RefreshError::Unreachable { reason } => unreachable(reason),
+            other => {
+                self.last().failure = Some(match said.code {
+                    // These two are answers, to this question alone. Source: RFC 8628 section 3.5.
+                    Some(code) if code == "access_denied" => SignInError::Declined { reason: code },
+                    Some(code) if code == "expired_token" => SignInError::TimedOut { after: self.life },
+                    _ => other.into(),
+                });
+                Ok(handed_on(reply))
+            }
+        }
+    }
+
+    /// Why it was not asked to the end.
+    fn failure(&self, error: RequestTokenError<RefreshError, DeviceCodeErrorResponse>) -> SignInError {
+        self.last().failure.take().unwrap_or_else(|| tokens::failure(error).into())
+    }
+
+    /// Why it was asked too long.
+    fn too_late(&self) -> SignInError {
+        self.last().failure.take().unwrap_or(SignInError::TimedOut { after: self.life })
+    }
+}
+
+impl<'c> AsyncHttpClient<'c> for Asker<'_> {
+    type Error = RefreshError;
+    type Future = Pin<Box<dyn Future<Output = Result<HttpResponse, RefreshError>> + Send + 'c>>;
+
+    fn call(&'c self, request: HttpRequest) -> Self::Future {
+        Box::pin(self.ask(request))
+    }
+}

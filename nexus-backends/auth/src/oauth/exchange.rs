@@ -1,0 +1,52 @@
+//! A code exchanged for tokens, and tokens made into a login.
+
+use std::{borrow::Cow, time::SystemTime};
+
+use nexus_core::Secret;
+use oauth2::{AuthorizationCode, ClientId, PkceCodeVerifier, RedirectUrl, TokenUrl};
+
+use super::{
+    caller::{Caller, SuccessOnly},
+    claims::Claims,
+    issuer::Issuer,
+    tokens::{self, Granted, OAuthClient},
+};
+use crate::{Login, RefreshError};
+
+/// Exchanges an authorization code, once. `redirect_uri` is the one that the code was asked for with.
+pub(super) async fn code(
+    caller: &Caller,
+    issuer: &Issuer,
+    code: &Secret,
+    verifier: &Secret,
+    redirect_uri: &str,
+) -> Result<Granted, RefreshError> {
+    let unusable = |reason| RefreshError::Unasked { reason };
+    let endpoint = issuer.endpoint(&issuer.token_endpoint).map_err(unusable)?;
+    let redirect_url =
+        RedirectUrl::new(redirect_uri.to_owned()).map_err(|error| unusable(error.to_string()))?;
+    let client =
+        OAuthClient::new(ClientId::new(issuer.client_id.clone())).set_token_uri(TokenUrl::from_url(endpoint));
+    let sent = [code.expose(), verifier.expose()];
+    let endpoint = SuccessOnly { caller, issuer, sent: &sent };
+    let answer = client
+        .exchange_code(AuthorizationCode::new(code.expose().to_owned()))
+        .set_pkce_verifier(PkceCodeVerifier::new(verifier.expose().to_owned()))
+        .set_redirect_uri(Cow::Owned(redirect_url))
+        .request_async(&endpoint)
+        .await;
+    answer.map_err(tokens::failure)?.granted()
+}
+
+/// The login that these tokens are. `asked_at` is when they were asked for, by our clock: they live at most as long
+/// from then on, whatever the issuer's clock says.
+pub(super) fn login(granted: Granted, issuer: &Issuer, asked_at: SystemTime) -> Login {
+    let access = Claims::of(&granted.access_token);
+    let id = granted.id_token.as_ref().map(Claims::of).unwrap_or_default();
+    let lifetime = granted.lifetime.or_else(|| access.lifetime());
+    Login::new(granted.access_token, asked_at)
+        .with_refresh_token(granted.refresh_token)
+        .with_lifetime(lifetime)
+        .with_identity(issuer.identity.read(&[&id, &access]))
+        .with_origin(issuer.to_origin())
+}

@@ -1,0 +1,326 @@
+//! An authorization server, as data: who it is, where its endpoints are, and in what it differs from others.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{claims::IdentityClaims, endpoint};
+use crate::Login;
+
+/// An authorization server and our registration there. Nothing in it is secret: the clients are public ones.
+///
+/// A login carries the issuer it is from, so that it is renewed there whatever the configuration says later.
+///
+/// An endpoint that begins with `/` is below [`Issuer::url`]; any other is a whole URL. Each must be reached by
+/// `https`, or by `http` on a loopback address.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issuer {
+    /// Its address.
+    pub url: String,
+    /// Our name there.
+    pub client_id: String,
+    /// What is asked for.
+    #[serde(default)]
+    pub oauth_scopes: Vec<String>,
+    /// Where a person says yes, in a browser. `None`: it has no such page for us.
+    #[serde(default)]
+    pub authorize_endpoint: Option<String>,
+    /// Where codes and refresh tokens are exchanged.
+    pub token_endpoint: String,
+    /// The address on this machine that it sends the browser back to.
+    #[serde(default)]
+    pub redirect: Redirect,
+    /// What its page is told beside what the standard names.
+    #[serde(default)]
+    pub authorize_parameters: BTreeMap<String, String>,
+    /// How a person says yes on another device.
+    #[serde(default)]
+    pub device_flow: DeviceFlow,
+    /// How it is told that a login is over.
+    #[serde(default)]
+    pub revocation: RevocationStyle,
+    /// Codes by which it says that a login is over, beside those of RFC 6749 section 5.2 (`invalid_grant`,
+    /// `invalid_client`, `unauthorized_client`), which are final at every issuer.
+    #[serde(default)]
+    pub final_codes: Vec<String>,
+    /// What its status 401 means without such a code.
+    #[serde(default)]
+    pub plain_unauthorized: PlainUnauthorized,
+    /// Claims of the access token that a renewal names again, where the token has them.
+    #[serde(default)]
+    pub refresh_claims: Vec<String>,
+    /// Which claims say whose a login is.
+    #[serde(default)]
+    pub identity: IdentityClaims,
+}
+
+/// The address on this machine that the browser is sent back to.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redirect {
+    /// The host as it is registered: `127.0.0.1` or `localhost`. It is `127.0.0.1` that is listened on.
+    pub host: String,
+    /// The registered ports, in the order in which they are tried. 0 is any free one.
+    pub ports: Vec<u16>,
+    /// The path.
+    pub path: String,
+}
+
+/// How a person says yes on another device.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceFlow {
+    /// Not at all.
+    #[default]
+    NotOffered,
+    /// The device authorization grant, RFC 8628.
+    Standard {
+        /// Where a code is asked for.
+        endpoint: String,
+        /// What is told there beside what the standard names.
+        #[serde(default)]
+        parameters: BTreeMap<String, String>,
+    },
+    /// The way of OpenAI: requests in JSON, a pending answer is status 403 or 404, and what comes at last is an
+    /// authorization code together with the verifier it is exchanged with. Source: requests of codex 0.169.0, and
+    /// its public source.
+    OpenAi {
+        /// Where a code is asked for.
+        endpoint: String,
+        /// Where it is asked whether the person said yes.
+        poll_endpoint: String,
+        /// Where the person enters the code.
+        page: String,
+        /// The `redirect_uri` that the code is exchanged with.
+        redirect: String,
+    },
+}
+
+/// How an issuer is told that a login is over.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RevocationStyle {
+    /// Not at all.
+    #[default]
+    NotOffered,
+    /// By a form, RFC 7009.
+    Form {
+        /// Where to.
+        endpoint: String,
+    },
+    /// By the same fields in JSON.
+    Json {
+        /// Where to.
+        endpoint: String,
+    },
+}
+
+/// What status 401 means for a login, where no code is beside it that says so.
+///
+/// Without a JSON object it never means anything: a proxy, a firewall or the page of a network answers like that, and
+/// none of them knows the login.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlainUnauthorized {
+    /// Nothing that can be relied on: the login stays.
+    #[default]
+    Unclear,
+    /// With a JSON object: the login is over.
+    Final,
+}
+
+impl Issuer {
+    /// The issuer at `url`, which exchanges tokens at `/token` and offers nothing else yet.
+    pub fn new(url: impl Into<String>, client_id: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            client_id: client_id.into(),
+            oauth_scopes: Vec::new(),
+            authorize_endpoint: None,
+            token_endpoint: "/token".into(),
+            redirect: Redirect::default(),
+            authorize_parameters: BTreeMap::new(),
+            device_flow: DeviceFlow::NotOffered,
+            revocation: RevocationStyle::NotOffered,
+            final_codes: Vec::new(),
+            plain_unauthorized: PlainUnauthorized::Unclear,
+            refresh_claims: Vec::new(),
+            identity: IdentityClaims::default(),
+        }
+    }
+
+    /// Moves it, and every endpoint below it, to another address.
+    #[must_use]
+    pub fn with_url(mut self, url: impl Into<String>) -> Self {
+        self.url = url.into();
+        self
+    }
+
+    /// Replaces our name.
+    #[must_use]
+    pub fn with_client_id(mut self, client_id: impl Into<String>) -> Self {
+        self.client_id = client_id.into();
+        self
+    }
+
+    /// Replaces what is asked for.
+    #[must_use]
+    pub fn with_oauth_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.oauth_scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// States where a person says yes in a browser.
+    #[must_use]
+    pub fn with_authorize_endpoint(mut self, endpoint: impl Into<String>) -> Self {
+        self.authorize_endpoint = Some(endpoint.into());
+        self
+    }
+
+    /// States where codes and refresh tokens are exchanged.
+    #[must_use]
+    pub fn with_token_endpoint(mut self, endpoint: impl Into<String>) -> Self {
+        self.token_endpoint = endpoint.into();
+        self
+    }
+
+    /// States where the browser is sent back to.
+    #[must_use]
+    pub fn with_redirect(mut self, redirect: Redirect) -> Self {
+        self.redirect = redirect;
+        self
+    }
+
+    /// Adds a parameter to the page where a person says yes.
+    #[must_use]
+    pub fn with_authorize_parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.authorize_parameters.insert(name.into(), value.into());
+        self
+    }
+
+    /// States how a person says yes on another device.
+    #[must_use]
+    pub fn with_device_flow(mut self, device_flow: DeviceFlow) -> Self {
+        self.device_flow = device_flow;
+        self
+    }
+
+    /// States how it is told that a login is over.
+    #[must_use]
+    pub fn with_revocation(mut self, revocation: RevocationStyle) -> Self {
+        self.revocation = revocation;
+        self
+    }
+
+    /// Adds codes by which it says that a login is over.
+    #[must_use]
+    pub fn with_final_codes(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.final_codes.extend(codes.into_iter().map(Into::into));
+        self
+    }
+
+    /// States what its status 401 means without a code.
+    #[must_use]
+    pub fn with_plain_unauthorized(mut self, meaning: PlainUnauthorized) -> Self {
+        self.plain_unauthorized = meaning;
+        self
+    }
+
+    /// States which claims of the access token a renewal names again.
+    #[must_use]
+    pub fn with_refresh_claims(mut self, claims: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.refresh_claims = claims.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// States which claims say whose a login is.
+    #[must_use]
+    pub fn with_identity(mut self, identity: IdentityClaims) -> Self {
+        self.identity = identity;
+        self
+    }
+
+    /// As it is kept in a login.
+    pub(super) fn to_origin(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(origin)) => origin,
+            // Strings, numbers and maps of strings: there is nothing that could not be written.
+            _ => Map::new(),
+        }
+    }
+
+    /// The issuer that a login is from.
+    pub(super) fn of(login: &Login) -> Result<Self, String> {
+        // The message of serde would quote what it did not expect.
+        serde_json::from_value(Value::Object(login.origin.clone()))
+            .map_err(|_| "the login does not say which issuer it is from".into())
+    }
+
+    /// An endpoint as a URL, if it is one that a secret may be sent to.
+    pub(super) fn endpoint(&self, endpoint: &str) -> Result<endpoint::Endpoint, String> {
+        match endpoint.starts_with('/') {
+            true => endpoint::parse(&format!("{}{endpoint}", self.url.trim_end_matches('/'))),
+            false => endpoint::parse(endpoint),
+        }
+    }
+}
+
+impl Redirect {
+    /// These ports of `127.0.0.1`, in the order in which they are tried; 0 is any free one.
+    pub fn new(ports: impl IntoIterator<Item = u16>, path: impl Into<String>) -> Self {
+        Self { host: "127.0.0.1".into(), ports: ports.into_iter().collect(), path: path.into() }
+    }
+
+    /// Names the host as it is registered: `127.0.0.1` or `localhost`.
+    #[must_use]
+    pub fn with_host(mut self, host: impl Into<String>) -> Self {
+        self.host = host.into();
+        self
+    }
+}
+
+impl Default for Redirect {
+    fn default() -> Self {
+        Self::new([0], "/callback")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use nexus_core::Secret;
+
+    use super::*;
+
+    fn issuer() -> Issuer {
+        Issuer::new("https://issuer.test/base/", "us")
+            .with_authorize_endpoint("/authorize")
+            .with_revocation(RevocationStyle::Json { endpoint: "https://elsewhere.test/revoke".into() })
+            .with_device_flow(DeviceFlow::Standard {
+                endpoint: "/device".into(),
+                parameters: BTreeMap::new(),
+            })
+    }
+
+    #[test]
+    fn endpoints_below_the_issuer_move_with_it() {
+        let at = |issuer: &Issuer, endpoint: &str| issuer.endpoint(endpoint).unwrap().to_string();
+        assert_eq!(at(&issuer(), "/token"), "https://issuer.test/base/token");
+        assert_eq!(at(&issuer(), "https://elsewhere.test/x"), "https://elsewhere.test/x");
+        let moved = issuer().with_url("http://127.0.0.1:8080");
+        assert_eq!(at(&moved, "/token"), "http://127.0.0.1:8080/token");
+    }
+
+    #[test]
+    fn a_login_says_where_it_is_from() {
+        let login = Login::new(Secret::new("a"), SystemTime::now()).with_origin(issuer().to_origin());
+        assert_eq!(Issuer::of(&login), Ok(issuer()));
+        assert!(Issuer::of(&Login::new(Secret::new("a"), SystemTime::now())).is_err());
+    }
+}

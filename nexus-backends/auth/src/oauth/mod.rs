@@ -1,0 +1,221 @@
+//! Sign-in by OAuth 2.0: an authorization code with PKCE, or a device code; renewal and revocation of what it gives.
+//!
+//! | room | holds |
+//! | --- | --- |
+//! | `issuer`, `endpoint` | an authorization server as data, and which addresses a secret may be sent to |
+//! | `code`, `callback`, `gate`, `page` | the way through a browser, and what it shows at its end |
+//! | `device`, `openai_device` | the way by another device: RFC 8628, and OpenAI's own |
+//! | `caller`, `tokens`, `verdict` | one request to an issuer, and what its answer means |
+//! | `exchange`, `refresh`, `revoke` | tokens made into a login, renewed, and given up |
+//! | `claims`, `words` | what tokens and strangers say, for display |
+//!
+//! Requests, PKCE and state are made by the crate `oauth2`, which is given our own HTTP client.
+//!
+//! # What is not overwritten
+//!
+//! Our own copies of tokens, codes and verifiers are overwritten when they are dropped. Out of reach are the copies
+//! that libraries make: the strings inside `oauth2` and the form that it writes, the write buffer of `hyper` and the
+//! body that `reqwest` holds while it sends, the pieces of an answer as `hyper` hands them on, the plaintext buffers of
+//! `rustls`, the strings that `serde_json` and `jsonwebtoken` make while they read, and the request line of the browser
+//! in the buffer of the callback's connection. They are freed, and not written over, within the request that they
+//! belong to.
+
+mod callback;
+mod caller;
+mod claims;
+mod code;
+mod device;
+mod endpoint;
+mod exchange;
+mod gate;
+mod issuer;
+mod openai_device;
+mod page;
+mod refresh;
+mod revoke;
+mod tokens;
+mod verdict;
+mod words;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::{BuildContext, SettingsError};
+
+use self::caller::Caller;
+pub use self::claims::{ClaimPath, IdentityClaims};
+pub use self::issuer::{DeviceFlow, Issuer, PlainUnauthorized, Redirect, RevocationStyle};
+use super::{Clock, Login, LoginScreen, RefreshError, Revocation, SignIn, SignInError, SystemClock};
+use crate::http::Network;
+
+/// How long a person is waited for, unless it is said otherwise. Source: our own choice; codex waits as long for a
+/// device code, grok 10 minutes for a browser.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// A person who is waited for.
+struct OnScreen<'a> {
+    /// Where the steps are shown.
+    screen: &'a mut dyn LoginScreen,
+    /// Says when a login was obtained.
+    clock: &'a dyn Clock,
+    /// How long the person is waited for.
+    patience: Duration,
+}
+
+/// How a person says yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignInMethod {
+    /// In a browser on this machine, which brings the answer back by itself.
+    Browser,
+    /// On any device, by entering a code.
+    DeviceCode,
+}
+
+/// Sign-in at one issuer. Renewal and revocation go to the issuer that the login itself names.
+///
+/// Another vendor is another [`Issuer`], and no code:
+///
+/// ```
+/// use nexus_auth::{
+///     IdentityClaims, Issuer, OAuthSignIn, Redirect, RevocationStyle, SignInMethod,
+///     http::Network,
+/// };
+/// use nexus_core::BuildContext;
+///
+/// let issuer = Issuer::new("https://login.example.com", "our-client")
+///     .with_oauth_scopes(["openid", "offline_access"])
+///     .with_authorize_endpoint("/authorize")
+///     .with_token_endpoint("/token")
+///     .with_redirect(Redirect::new([8910, 8911], "/callback"))
+///     .with_revocation(RevocationStyle::Form { endpoint: "/revoke".into() })
+///     .with_identity(IdentityClaims::default().with_account(["sub"]).with_email(["email"]));
+/// let sign_in = OAuthSignIn::new(
+///     "example",
+///     "run `our-program login`",
+///     issuer,
+///     &BuildContext::from_process(),
+///     &Network::default(),
+/// )?
+/// .with_method(SignInMethod::Browser);
+/// # Ok::<(), nexus_core::SettingsError>(())
+/// ```
+pub struct OAuthSignIn {
+    name: String,
+    remedy: String,
+    issuer: Issuer,
+    method: SignInMethod,
+    patience: Duration,
+    clock: Arc<dyn Clock>,
+    caller: Caller,
+}
+
+impl OAuthSignIn {
+    /// Sign-in at `issuer`, in a browser. `name` names the login, `remedy` says how a person logs in anew.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] for what stands in `network`.
+    pub fn new(
+        name: impl Into<String>,
+        remedy: impl Into<String>,
+        issuer: Issuer,
+        context: &BuildContext,
+        network: &Network,
+    ) -> Result<Self, SettingsError> {
+        Ok(Self {
+            name: name.into(),
+            remedy: remedy.into(),
+            issuer,
+            method: SignInMethod::Browser,
+            patience: PATIENCE,
+            clock: Arc::new(SystemClock),
+            caller: Caller::new(context, network)?,
+        })
+    }
+
+    /// Replaces how a person says yes.
+    #[must_use]
+    pub fn with_method(mut self, method: SignInMethod) -> Self {
+        self.method = method;
+        self
+    }
+
+    /// Replaces the issuer.
+    #[must_use]
+    pub fn with_issuer(mut self, issuer: Issuer) -> Self {
+        self.issuer = issuer;
+        self
+    }
+
+    /// Replaces how long a person is waited for. Default: 15 minutes.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Replaces the clock that says when a login was obtained.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Where it signs in.
+    pub fn issuer(&self) -> &Issuer {
+        &self.issuer
+    }
+
+    /// How a person says yes.
+    pub fn method(&self) -> SignInMethod {
+        self.method
+    }
+}
+
+#[async_trait]
+impl SignIn for OAuthSignIn {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn remedy(&self) -> String {
+        self.remedy.clone()
+    }
+
+    async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, SignInError> {
+        let on = OnScreen { screen, clock: &*self.clock, patience: self.patience };
+        match self.method {
+            SignInMethod::Browser => code::sign_in(&self.issuer, &self.caller, on).await,
+            SignInMethod::DeviceCode => match &self.issuer.device_flow {
+                DeviceFlow::Standard { endpoint, parameters } => {
+                    device::sign_in(&self.issuer, endpoint, parameters, &self.caller, on).await
+                }
+                DeviceFlow::OpenAi { endpoint, poll_endpoint, page, redirect } => {
+                    let places = openai_device::Places { endpoint, poll_endpoint, page, redirect };
+                    openai_device::sign_in(&self.issuer, places, &self.caller, on).await
+                }
+                DeviceFlow::NotOffered => Err(SignInError::Unsupported {
+                    reason: "this issuer has no device code here: sign in with a browser".into(),
+                }),
+            },
+        }
+    }
+
+    async fn refresh(&self, login: &Login) -> Result<Login, RefreshError> {
+        refresh::refresh(&self.caller, login, self.clock.now(), &self.remedy).await
+    }
+
+    async fn revoke(&self, login: &Login) -> Result<Revocation, RefreshError> {
+        revoke::revoke(&self.caller, login).await
+    }
+}
+
+impl fmt::Debug for OAuthSignIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuthSignIn")
+            .field("name", &self.name)
+            .field("issuer", &self.issuer.url)
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
+}

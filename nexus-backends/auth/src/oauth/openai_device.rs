@@ -1,0 +1,167 @@
+//! OpenAI's own way by another device: what comes at last is an authorization code, with the verifier that it is
+//! exchanged with. Source: requests of codex 0.169.0, and its public source.
+
+use std::time::Duration;
+
+use nexus_core::Secret;
+use oauth2::{
+    HttpRequest,
+    http::{
+        Method, Request,
+        header::{ACCEPT, CONTENT_TYPE},
+    },
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use super::{
+    OnScreen,
+    caller::{Caller, Reply},
+    device::{pause, user_code},
+    endpoint::Endpoint,
+    exchange,
+    issuer::Issuer,
+};
+use crate::{Login, LoginStep, RefreshError, SignInError};
+
+/// How long a code is good for. Source: the public source of codex.
+const LIFE: Duration = Duration::from_secs(15 * 60);
+/// How often it is asked where the issuer does not say. Source: RFC 8628 section 3.2.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Where the steps are taken.
+pub(super) struct Places<'a> {
+    pub(super) endpoint: &'a str,
+    pub(super) poll_endpoint: &'a str,
+    pub(super) page: &'a str,
+    pub(super) redirect: &'a str,
+}
+
+/// What a person is to enter, and by what it is asked after.
+#[derive(Deserialize)]
+struct Started {
+    device_auth_id: String,
+    #[serde(alias = "usercode")]
+    user_code: String,
+    /// Seconds, as text or as a number.
+    #[serde(default)]
+    interval: Value,
+}
+
+/// What comes when the person said yes. There is a challenge beside them, which says nothing that these do not.
+#[derive(Deserialize)]
+struct Approved {
+    authorization_code: String,
+    code_verifier: String,
+}
+
+/// Signs a person in on another device.
+pub(super) async fn sign_in(
+    issuer: &Issuer,
+    places: Places<'_>,
+    caller: &Caller,
+    on: OnScreen<'_>,
+) -> Result<Login, SignInError> {
+    let at = |place| issuer.endpoint(place).map_err(|reason| SignInError::Unsupported { reason });
+    let (start, poll) = (at(places.endpoint)?, at(places.poll_endpoint)?);
+    let (page, redirect) = (at(places.page)?, at(places.redirect)?);
+    // What cannot be exchanged is not asked for.
+    at(&issuer.token_endpoint)?;
+
+    let reply = caller.send(post(&start, &json!({ "client_id": issuer.client_id }))?).await?;
+    let started: Started = read(&success(reply, issuer, &[])?)?;
+    let device_auth_id = Secret::new(started.device_auth_id);
+    let shown_code = user_code(&started.user_code)?;
+    let life = LIFE.min(on.patience);
+    on.screen.show(&LoginStep::EnterCode {
+        url: page.into(),
+        complete_url: None,
+        user_code: shown_code.clone(),
+        expires_in: life,
+    });
+
+    let question = json!({ "device_auth_id": device_auth_id.expose(), "user_code": shown_code });
+    let until = Until { pause: interval(&started.interval), life };
+    let approved = asked(caller, issuer, &poll, &question, until, device_auth_id.expose()).await?;
+    let code = Secret::new(approved.authorization_code);
+    let verifier = Secret::new(approved.code_verifier);
+    let asked_at = on.clock.now();
+    let granted = exchange::code(caller, issuer, &code, &verifier, redirect.as_str()).await?;
+    Ok(exchange::login(granted, issuer, asked_at))
+}
+
+/// How often it is asked, and for how long.
+struct Until {
+    pause: Duration,
+    life: Duration,
+}
+
+/// Asks until the person said yes or the code is stale.
+async fn asked(
+    caller: &Caller,
+    issuer: &Issuer,
+    endpoint: &Endpoint,
+    question: &Value,
+    until: Until,
+    sent: &str,
+) -> Result<Approved, SignInError> {
+    let deadline = Instant::now() + until.life;
+    let mut failure: Option<RefreshError> = None;
+    loop {
+        let turn = async {
+            pause(until.pause).await;
+            caller.send(post(endpoint, question)?).await
+        };
+        let reply = match tokio::time::timeout_at(deadline, turn).await {
+            Ok(reply) => reply,
+            Err(_) => {
+                return Err(failure.map_or(SignInError::TimedOut { after: until.life }, SignInError::from));
+            }
+        };
+        failure = match reply.and_then(|reply| {
+            // Pending is no error. A page of a firewall may have the same status: that shows by the time that passes.
+            match matches!(reply.status.as_u16(), 403 | 404) {
+                true => Ok(None),
+                false => success(reply, issuer, &[sent]).map(Some),
+            }
+        }) {
+            Ok(None) => None,
+            Ok(Some(body)) => return Ok(read(&body)?),
+            Err(error @ RefreshError::Unreachable { .. }) => Some(error),
+            Err(error) => return Err(error.into()),
+        };
+    }
+}
+
+/// Seconds as the issuer writes them.
+fn interval(value: &Value) -> Duration {
+    let seconds = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
+    seconds.map_or(INTERVAL, Duration::from_secs)
+}
+
+fn post(endpoint: &Endpoint, body: &Value) -> Result<HttpRequest, RefreshError> {
+    Request::builder()
+        .method(Method::POST)
+        .uri(endpoint.as_str())
+        .header(CONTENT_TYPE, "application/json")
+        .header(ACCEPT, "application/json")
+        .body(body.to_string().into_bytes())
+        .map_err(|_| RefreshError::Unreachable { reason: "its endpoint cannot be asked".into() })
+}
+
+/// The body of a success.
+fn success(reply: Reply, issuer: &Issuer, sent: &[&str]) -> Result<Zeroizing<Vec<u8>>, RefreshError> {
+    match reply.status.is_success() {
+        true => Ok(reply.into_object()?.body),
+        false => Err(reply.verdict(issuer, sent)),
+    }
+}
+
+fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, RefreshError> {
+    // The message of serde would quote what it did not expect.
+    serde_json::from_slice(body).map_err(|_| RefreshError::Malformed {
+        reason: "it is not the JSON object that is told of a device code".into(),
+    })
+}

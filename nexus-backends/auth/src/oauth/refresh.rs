@@ -1,0 +1,65 @@
+//! The next tokens for a refresh token: RFC 6749 section 6, by a form, once.
+
+use std::time::SystemTime;
+
+use oauth2::{ClientId, RefreshToken, RequestTokenError, TokenUrl};
+use zeroize::Zeroizing;
+
+use super::{
+    caller::{Caller, SuccessOnly},
+    claims::Claims,
+    exchange,
+    issuer::Issuer,
+    tokens::{self, OAuthClient, Renewed, TokenAnswer},
+};
+use crate::{Login, RefreshError};
+
+/// Spends the refresh token of `login` at the issuer that it is from. `remedy` says how a person logs in anew.
+pub(super) async fn refresh(
+    caller: &Caller,
+    login: &Login,
+    now: SystemTime,
+    remedy: &str,
+) -> Result<Login, RefreshError> {
+    let Some(token) = &login.refresh_token else {
+        return Err(RefreshError::Refused { reason: "it came without a refresh token".into() });
+    };
+    // Nothing is spent where it is not known, or not safe, where to: the login stays as it is, and will not mend.
+    let unusable = |reason: String| RefreshError::Malformed {
+        reason: format!("nothing was sent, since {reason}: log in again ({remedy})"),
+    };
+    let issuer = Issuer::of(login).map_err(unusable)?;
+    let endpoint = issuer.endpoint(&issuer.token_endpoint).map_err(unusable)?;
+
+    let client =
+        OAuthClient::new(ClientId::new(issuer.client_id.clone())).set_token_uri(TokenUrl::from_url(endpoint));
+    let spent = RefreshToken::new(token.expose().to_owned());
+    let claims = Claims::of(&login.access_token);
+    let mut request = client.exchange_refresh_token(&spent);
+    for name in &issuer.refresh_claims {
+        if let Some(value) = claims.text(std::slice::from_ref(name)) {
+            request = request.add_extra_param(name.clone(), value.to_owned());
+        }
+    }
+    let sent = [token.expose()];
+    let renewed = match request.request_async(&SuccessOnly { caller, issuer: &issuer, sent: &sent }).await {
+        Ok(answer) => answer.renewed()?,
+        Err(RequestTokenError::Parse(_, body)) => TokenAnswer::salvaged(&Zeroizing::new(body))?,
+        Err(error) => return Err(tokens::failure(error)),
+    };
+    Ok(match renewed {
+        Renewed::Tokens(granted) => {
+            let renewed = exchange::login(granted, &issuer, now);
+            let identity = renewed.identity.clone().or(&login.identity);
+            // An issuer that does not rotate sends no new one.
+            let refresh_token = renewed.refresh_token.clone().or_else(|| login.refresh_token.clone());
+            renewed.with_refresh_token(refresh_token).with_identity(identity)
+        }
+        Renewed::RefreshTokenAlone { refresh_token, id_token, reason } => {
+            tracing::warn!(%reason, "a renewal brought a refresh token alone; the access token stays the old one");
+            let id = id_token.as_ref().map(Claims::of).unwrap_or_default();
+            let identity = issuer.identity.read(&[&id]).or(&login.identity);
+            login.clone().with_refresh_token(Some(refresh_token)).with_identity(identity)
+        }
+    })
+}

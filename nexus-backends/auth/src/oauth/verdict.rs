@@ -1,0 +1,216 @@
+//! What an issuer's answer means for a login.
+//!
+//! | answer | means |
+//! | --- | --- |
+//! | a final code, with any status from 400 on that is not listed below | refused |
+//! | 401 with a JSON object, where that is [final](PlainUnauthorized::Final) at this issuer | refused |
+//! | 408, 425, 429, 5xx; a code of [`PASSING`] | unreachable: later it may go well |
+//! | no connection, none in time, one that breaks off | unreachable |
+//! | success that is no JSON object with what can be used, or is too large | malformed |
+//! | a redirect, which is never followed | malformed |
+//! | any other status, such as 400 `invalid_request`, 401 with a page, 403 or 404 | malformed: a page of a firewall, a wrong endpoint or a request that is not understood says nothing of the login, and what says nothing must not end it |
+//!
+//! Final are the codes of [`FINAL`] and those that the [`Issuer`] adds, in a JSON object.
+
+use oauth2::http::StatusCode;
+use serde_json::{Map, Value};
+
+use super::{
+    issuer::{Issuer, PlainUnauthorized},
+    words,
+};
+use crate::{RefreshError, SignInError};
+
+/// Codes that end a login at every issuer. Source: RFC 6749 section 5.2.
+const FINAL: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_client"];
+/// Codes that say that it may go well later. Source: RFC 6749 section 4.1.2.1, RFC 8628 section 3.5.
+const PASSING: [&str; 3] = ["temporarily_unavailable", "server_error", "slow_down"];
+/// Codes that answer the question whether a person said yes. Source: RFC 8628 section 3.5.
+const OF_DEVICES: [&str; 3] = ["authorization_pending", "access_denied", "expired_token"];
+
+/// What an issuer says when it does not give what was asked for.
+#[derive(Debug, Default)]
+pub(super) struct ErrorReply {
+    /// Its code, such as `invalid_grant`.
+    pub(super) code: Option<String>,
+    /// Whether it is a JSON object at all.
+    is_object: bool,
+}
+
+impl ErrorReply {
+    /// Reads the body of an error, in the standard's form or in the nested one of OpenAI. None of `sent` gets out,
+    /// should the issuer repeat what it was sent.
+    pub(super) fn read(body: &[u8], issuer: &Issuer, sent: &[&str]) -> Self {
+        let Ok(body) = serde_json::from_slice::<Map<String, Value>>(body) else { return Self::default() };
+        let nested = body.get("error").and_then(Value::as_object);
+        let said = [
+            body.get("error"),
+            nested.and_then(|error| error.get("code")),
+            nested.and_then(|error| error.get("type")),
+            body.get("code"),
+        ];
+        let said = || said.into_iter().flatten().filter_map(Value::as_str);
+        // A code that is known is our own word, and tells nothing of what was sent.
+        let known = said().find(|code| is_known(code, issuer)).map(str::to_owned);
+        let code = known.or_else(|| said().find_map(|code| words::code(code, sent)));
+        Self { code, is_object: true }
+    }
+
+    /// Whether the code is this one.
+    pub(super) fn is(&self, code: &str) -> bool {
+        self.code.as_deref() == Some(code)
+    }
+}
+
+fn is_final(code: &str, issuer: &Issuer) -> bool {
+    FINAL.contains(&code) || issuer.final_codes.iter().any(|known| known == code)
+}
+
+fn is_known(code: &str, issuer: &Issuer) -> bool {
+    is_final(code, issuer) || PASSING.contains(&code) || OF_DEVICES.contains(&code)
+}
+
+/// What an answer that is no success means.
+pub(super) fn of_error(status: StatusCode, reply: &ErrorReply, issuer: &Issuer) -> RefreshError {
+    let code = reply.code.as_deref();
+    let reason = match code {
+        Some(code) => format!("{code} (HTTP {})", status.as_u16()),
+        None => format!("HTTP {}", status.as_u16()),
+    };
+    let is_final_unauthorized = reply.is_object && issuer.plain_unauthorized == PlainUnauthorized::Final;
+    match status.as_u16() {
+        408 | 425 | 429 | 500.. => RefreshError::Unreachable { reason },
+        300..400 => {
+            RefreshError::Malformed { reason: format!("{reason}: it leads elsewhere, and is not followed") }
+        }
+        400.. if code.is_some_and(|code| is_final(code, issuer)) => RefreshError::Refused { reason },
+        400.. if code.is_some_and(|code| PASSING.contains(&code)) => RefreshError::Unreachable { reason },
+        401 if is_final_unauthorized => RefreshError::Refused { reason },
+        _ => RefreshError::Malformed { reason },
+    }
+}
+
+/// In a sign-in there is nothing yet that could be refused for good but the sign-in itself.
+impl From<RefreshError> for SignInError {
+    fn from(error: RefreshError) -> Self {
+        match error {
+            RefreshError::Refused { reason } => Self::Declined { reason },
+            RefreshError::Unreachable { reason } => Self::Unreachable { reason },
+            RefreshError::Malformed { reason } => Self::Malformed { reason },
+            RefreshError::Unasked { reason } => Self::Unsupported { reason },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn issuer() -> Issuer {
+        Issuer::new("https://issuer.test", "us")
+    }
+
+    fn strict() -> Issuer {
+        issuer().with_final_codes(["token_spent"]).with_plain_unauthorized(PlainUnauthorized::Final)
+    }
+
+    fn verdict_of(issuer: &Issuer, status: u16, body: &str) -> RefreshError {
+        let reply = ErrorReply::read(body.as_bytes(), issuer, &["canary-token"]);
+        of_error(StatusCode::from_u16(status).unwrap(), &reply, issuer)
+    }
+
+    fn verdict(status: u16, body: &str) -> RefreshError {
+        verdict_of(&strict(), status, body)
+    }
+
+    #[test]
+    fn a_login_ends_only_by_what_says_so() {
+        for code in FINAL.into_iter().chain(["token_spent"]) {
+            for status in [400, 401, 403, 404] {
+                for body in [
+                    format!(r#"{{"error":"{code}"}}"#),
+                    format!(r#"{{"code":"{code}"}}"#),
+                    format!(r#"{{"error":"some_word","code":"{code}"}}"#),
+                    format!(
+                        r#"{{"error":{{"message":"x","type":"invalid_request_error","code":"{code}"}}}}"#
+                    ),
+                ] {
+                    let error = verdict(status, &body);
+                    assert!(matches!(error, RefreshError::Refused { .. }), "{status} {body}: {error}");
+                    assert!(error.to_string().contains(code), "{error}");
+                }
+                // In anything but an object it is a word among others.
+                for body in [code.to_owned(), format!("[\"{code}\"]"), format!("<p>{code}</p>")] {
+                    let error = verdict(status, &body);
+                    assert!(matches!(error, RefreshError::Malformed { .. }), "{status} {body}: {error}");
+                }
+            }
+        }
+        let elsewhere = verdict_of(&issuer(), 400, r#"{"error":"token_spent"}"#);
+        assert!(matches!(elsewhere, RefreshError::Malformed { .. }), "not a code of that one: {elsewhere}");
+    }
+
+    #[test]
+    fn a_plain_401_ends_a_login_only_as_an_object_and_where_the_issuer_means_it() {
+        for body in ["{}", r#"{"error":"canary-token"}"#, r#"{"detail":"x"}"#, r#"{"error":{"code":"odd"}}"#]
+        {
+            let (meant, not_meant) = (verdict(401, body), verdict_of(&issuer(), 401, body));
+            assert!(matches!(meant, RefreshError::Refused { .. }), "{body}: {meant}");
+            assert!(matches!(not_meant, RefreshError::Malformed { .. }), "{body}: {not_meant}");
+        }
+        for body in ["", "<html>sign in to this network</html>", "[1]", "null", "\"x\"", "{\"error\":"] {
+            let error = verdict(401, body);
+            assert!(matches!(error, RefreshError::Malformed { .. }), "{body}: {error}");
+        }
+        let later = verdict(401, r#"{"error":"temporarily_unavailable"}"#);
+        assert!(matches!(later, RefreshError::Unreachable { .. }), "{later}");
+    }
+
+    #[test]
+    fn a_code_that_is_known_is_told_whatever_was_sent() {
+        let sent = ["token_spent_1", "invalid_grant_2"];
+        for code in ["token_spent", "invalid_grant"] {
+            let body = format!(r#"{{"error":"{code}"}}"#);
+            assert!(ErrorReply::read(body.as_bytes(), &strict(), &sent).is(code));
+        }
+    }
+
+    #[test]
+    fn what_passes_does_not_end_it() {
+        for status in [408, 425, 429, 500, 502, 503, 504, 520, 599] {
+            for body in ["", "<html>", r#"{"error":"invalid_grant"}"#] {
+                let error = verdict(status, body);
+                assert!(matches!(error, RefreshError::Unreachable { .. }), "{status} {body}: {error}");
+            }
+        }
+        for code in PASSING {
+            let error = verdict(400, &format!(r#"{{"error":"{code}"}}"#));
+            assert!(matches!(error, RefreshError::Unreachable { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_of_the_login_does_not_end_it() {
+        for (status, body) in [
+            (400, r#"{"error":"invalid_request"}"#),
+            (400, "<html>bad</html>"),
+            (403, "<html>blocked</html>"),
+            (403, r#"{"error":"access_denied"}"#),
+            (404, ""),
+            (302, ""),
+            (307, r#"{"error":"invalid_grant"}"#),
+        ] {
+            let error = verdict(status, body);
+            assert!(matches!(error, RefreshError::Malformed { .. }), "{status} {body}: {error}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_was_sent_comes_back_out() {
+        for body in [r#"{"error":"canary-token"}"#, r#"{"error":{"code":"canary-token"}}"#] {
+            for status in [400, 401, 500, 302] {
+                assert!(!verdict(status, body).to_string().contains("canary"), "{status} {body}");
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! A credential lent to one child process, then taken back.
+//!
+//! One type for every vendor. What differs stays with the vendor's folder: how long before its end the vendor's
+//! program takes a token for dead, whether the token goes into a variable or a file, and what such a file says.
+//!
+//! What can make new tokens cannot be lent by mistake: a [`Credential`] holds none.
+
+use std::{
+    fmt, fs, io,
+    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::Secret;
+
+use super::{Credential, CredentialError, CredentialSource};
+
+/// How long a child may need its credential.
+#[derive(Clone, Copy, Debug)]
+pub struct Term {
+    /// How long the child may run.
+    pub run: Duration,
+    /// How long before its end the vendor's program no longer takes a token.
+    pub margin: Duration,
+}
+
+/// A credential lent to one child, with what was written of it.
+///
+/// Dropped, it erases that: on every way out of a turn, a dropped one included. What a host leaves that is killed
+/// lies in the run's home, which the next start removes.
+pub struct Lease {
+    source: Arc<dyn CredentialSource>,
+    credential: Credential,
+    written: Vec<Written>,
+}
+
+/// A file that holds the credential.
+#[derive(Debug)]
+struct Written {
+    path: PathBuf,
+    /// Reaches what was written whatever it is called by now.
+    file: fs::File,
+    length: usize,
+}
+
+impl Lease {
+    /// Borrows a credential for `term`. The vendor may grant less; see [`Lease::shortfall`].
+    pub async fn borrow(source: &Arc<dyn CredentialSource>, term: Term) -> Result<Self, CredentialError> {
+        let credential = source.credential(term.run.saturating_add(term.margin)).await?;
+        Ok(Self { source: Arc::clone(source), credential, written: Vec::new() })
+    }
+
+    /// What is lent.
+    pub fn credential(&self) -> &Credential {
+        &self.credential
+    }
+
+    /// Where it comes from, for messages.
+    pub fn place(&self) -> String {
+        self.source.describe()
+    }
+
+    /// How long the child may use it, from `now` on; `None` where that is not known.
+    pub fn life_left(&self, margin: Duration, now: SystemTime) -> Option<Duration> {
+        let end = self.credential.expires_at?;
+        Some(end.duration_since(now).unwrap_or_default().saturating_sub(margin))
+    }
+
+    /// What to tell the caller if the credential ends before the child may.
+    pub fn shortfall(&self, term: Term) -> Option<String> {
+        let left = self.life_left(term.margin, SystemTime::now())?;
+        (left < term.run).then(|| {
+            let (left, run) = (minutes(left), minutes(term.run));
+            format!("the credential in {} is good for {left} more, and the turn may last {run}", self.place())
+        })
+    }
+
+    /// Borrows a credential for `term` in place of the one at hand. Says whether it is another one.
+    ///
+    /// # Errors
+    ///
+    /// As [`CredentialSource::credential`]; the one at hand stays.
+    pub async fn renew(&mut self, term: Term) -> Result<bool, CredentialError> {
+        let credential = self.source.credential(term.run.saturating_add(term.margin)).await?;
+        let is_another = credential.token != self.credential.token;
+        self.credential = credential;
+        Ok(is_another)
+    }
+
+    /// Puts a file with the credential in its place at once and whole, for its owner alone. What was there is
+    /// replaced.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system refuses.
+    pub fn put(&mut self, path: &Path, text: &Secret) -> io::Result<()> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let unfinished = path.with_file_name(format!(".lent-{}-{count}", std::process::id()));
+        let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        let mut written = Written { path: unfinished, file, length: text.expose().len() };
+        let finished = written
+            .file
+            .write_all_at(text.expose().as_bytes(), 0)
+            .and_then(|()| fs::rename(&written.path, path));
+        match finished {
+            Ok(()) => {
+                written.path = path.to_owned();
+                self.written.push(written);
+                Ok(())
+            }
+            Err(error) => {
+                if let Err(left) = written.erase() {
+                    tracing::warn!(path = %written.path.display(), error = %left, "it could not be erased");
+                    self.written.push(written);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Erases what was written.
+    pub fn erase(&mut self) {
+        for written in self.written.drain(..) {
+            if let Err(error) = written.erase() {
+                let path = written.path.display();
+                tracing::warn!(%path, %error, "what was lent to a child could not be erased");
+            }
+        }
+    }
+}
+
+impl Written {
+    /// Empties the file, under whatever name a child may have linked it, and removes its name if it is still there.
+    fn erase(&self) -> io::Result<()> {
+        // No more than is there: a full disk has no room for more, and may hold only the beginning.
+        let there = usize::try_from(self.file.metadata()?.len()).unwrap_or(self.length);
+        self.file.write_all_at(&vec![0; there.min(self.length)], 0)?;
+        self.file.set_len(0)?;
+        let ours = self.file.metadata()?;
+        match fs::symlink_metadata(&self.path) {
+            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
+                fs::remove_file(&self.path)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.erase();
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = self.written.iter().map(|written| &written.path).collect::<Vec<_>>();
+        f.debug_struct("Lease")
+            .field("place", &self.place())
+            .field("expires_at", &self.credential.expires_at)
+            .field("files", &files)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A time in words: whole minutes, or seconds below two of them.
+fn minutes(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt as _, sync::Mutex};
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::Standing;
+
+    const MARGIN: Duration = Duration::from_secs(300);
+
+    /// Lends these tokens in turn, each good for so long, and notes what it was asked for.
+    #[derive(Debug)]
+    struct Scripted {
+        tokens: Mutex<Vec<(&'static str, u64)>>,
+        asked: Mutex<Vec<Duration>>,
+    }
+
+    impl Scripted {
+        fn new(tokens: &[(&'static str, u64)]) -> Arc<Self> {
+            let tokens = tokens.iter().rev().copied().collect();
+            Arc::new(Self { tokens: Mutex::new(tokens), asked: Mutex::default() })
+        }
+    }
+
+    #[async_trait]
+    impl CredentialSource for Scripted {
+        fn describe(&self) -> String {
+            "the script".into()
+        }
+
+        async fn standing(&self) -> Result<Standing, CredentialError> {
+            Ok(Standing::default())
+        }
+
+        async fn credential(&self, life: Duration) -> Result<Credential, CredentialError> {
+            self.asked.lock().unwrap().push(life);
+            let next = self.tokens.lock().unwrap().pop();
+            let (token, seconds) = next.ok_or_else(|| CredentialError::Unreachable {
+                place: self.describe(),
+                reason: "the script is over".into(),
+            })?;
+            let end = SystemTime::now() + Duration::from_secs(seconds);
+            Ok(Credential::new(Secret::new(token)).with_expiry(end))
+        }
+
+        async fn renewed(
+            &self,
+            _refused: &Credential,
+            _life: Duration,
+        ) -> Result<Option<Credential>, CredentialError> {
+            Ok(None)
+        }
+    }
+
+    fn term(minutes: u64) -> Term {
+        Term { run: Duration::from_secs(60 * minutes), margin: MARGIN }
+    }
+
+    async fn lease(source: &Arc<Scripted>, term: Term) -> Lease {
+        let source: Arc<dyn CredentialSource> = source.clone();
+        Lease::borrow(&source, term).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn it_asks_for_the_run_and_the_vendors_margin_and_tells_what_is_missing() {
+        let source = Scripted::new(&[("long", 3_600), ("short", 900)]);
+        let long = lease(&source, term(30)).await;
+        assert_eq!(long.shortfall(term(30)), None);
+        let short = lease(&source, term(30)).await;
+        let told = short.shortfall(term(30)).unwrap();
+        assert_eq!(told, "the credential in the script is good for 9 min more, and the turn may last 30 min");
+        assert_eq!(*source.asked.lock().unwrap(), [Duration::from_secs(2_100); 2]);
+    }
+
+    #[tokio::test]
+    async fn what_was_written_is_gone_with_it_by_every_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("auth.json"), folder.path().join("link"));
+        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), term(1)).await;
+        for text in ["first canary", "second canary"] {
+            lease.put(&path, &Secret::new(text)).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        fs::hard_link(&path, &link).unwrap();
+        assert!(!format!("{lease:?}").contains("canary"));
+        drop(lease);
+        assert!(!path.exists());
+        assert_eq!(fs::read(&link).unwrap(), b"");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the link is left");
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_put_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("auth.json");
+        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), term(1)).await;
+        // No file takes the place of a folder.
+        fs::create_dir(&path).unwrap();
+        for _ in 0..3 {
+            lease.put(&path, &Secret::new("canary")).unwrap_err();
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the folder is there");
+        fs::remove_dir(&path).unwrap();
+        lease.put(&path, &Secret::new("canary")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "canary");
+    }
+
+    #[tokio::test]
+    async fn what_another_put_in_its_place_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("auth.json");
+        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), term(1)).await;
+        lease.put(&path, &Secret::new("canary")).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "another's").unwrap();
+        drop(lease);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "another's");
+    }
+
+    #[tokio::test]
+    async fn a_renewal_that_fails_leaves_the_credential_at_hand() {
+        let source = Scripted::new(&[("first", 60), ("first", 60), ("second", 3_600)]);
+        let mut lease = lease(&source, term(1)).await;
+        assert!(!lease.renew(term(1)).await.unwrap());
+        assert!(lease.renew(term(1)).await.unwrap());
+        assert!(lease.renew(term(1)).await.is_err());
+        assert_eq!(lease.credential().token.expose(), "second");
+    }
+}

@@ -1,0 +1,133 @@
+//! What writers left beside the file: put in its place, removed, or waited for.
+//!
+//! A pending file that is locked has a writer. It may be a dead one all the same: the kernel gives up the locks of a
+//! process that is killed one after the other, in no order to rely on, so that the lock of the login may be free for a
+//! moment while that of a whole new text is not. A token that such a text succeeds must not be spent; so a text that is
+//! whole and newer is waited for, and is an error if its writer neither puts it in place nor goes.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    thread,
+    time::{Duration, Instant},
+};
+
+use nexus_core::Secret;
+use rustix::fs::{AtFlags, OFlags, Stat, fstat, renameat, unlinkat};
+
+use super::{FileStore, MAX_TEXT_BYTES, open_private, read_whole, secret};
+use crate::store::{
+    StoreError,
+    folder::{PrivateFolder, explained},
+    pending::{is_at, is_being_written, is_pending},
+};
+
+/// How long the writer of a whole text may take to put it in place, or the kernel to bury it.
+const PLACED_OR_FREED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Until the next look at such a text.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Judges a text found, against the one in place.
+pub(in crate::store) type Judge<'a> = dyn Fn(&Secret, Option<&Secret>) -> Result<bool, StoreError> + 'a;
+
+/// A pending file that was found, with what a judge says of it.
+struct Found<'a> {
+    store: &'a FileStore,
+    folder: &'a PrivateFolder,
+    name: &'a OsStr,
+    file: File,
+    is_newer: &'a Judge<'a>,
+}
+
+impl FileStore {
+    /// As [`TokenStore::recover`](super::TokenStore::recover), with a judge that may not know. Then nothing is changed.
+    pub(in crate::store) fn recover_by(&self, is_newer: &Judge<'_>) -> Result<bool, StoreError> {
+        let wrong = |reason: String| self.error(reason);
+        let main = self.name()?;
+        let Some(folder) = PrivateFolder::open(self.folder_path()).map_err(wrong)? else { return Ok(false) };
+        let mut was_placed = false;
+        for name in folder.names().map_err(wrong)?.iter().filter(|name| is_pending(name, main)) {
+            let found = open_private(&folder, name, OFlags::RDWR).map_err(|reason| {
+                self.error(format!(
+                    "what an unfinished write left, {}, cannot be used: {reason}",
+                    name.display()
+                ))
+            })?;
+            let Some((file, _)) = found else { continue };
+            let found = Found { store: self, folder: &folder, name, file, is_newer };
+            if found.is_left()? {
+                was_placed |= found.finish(main)?;
+            }
+        }
+        Ok(was_placed)
+    }
+}
+
+impl Found<'_> {
+    /// Whether its writer is gone and the file is not. A writer that has not got far is left to it.
+    fn is_left(&self) -> Result<bool, StoreError> {
+        let began = Instant::now();
+        while is_being_written(&self.file) {
+            let is_worth_waiting = match self.text() {
+                Ok(Some(text)) => self.is_newer(&text)?,
+                Ok(None) => false,
+                // It changes while it is read: in a moment it is whole.
+                Err(_) => true,
+            };
+            if !is_worth_waiting || !is_at(self.folder, self.name, &self.file) {
+                return Ok(false);
+            }
+            if began.elapsed() >= PLACED_OR_FREED_WITHIN {
+                return Err(self.store.error(format!(
+                    "another process has written a newer login, {}, and does not put it in place: end that process, \
+                     or try again",
+                    self.name.display()
+                )));
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        Ok(is_at(self.folder, self.name, &self.file))
+    }
+
+    /// Puts it in the place of `main`, or removes it. Returns whether it was the former.
+    fn finish(&self, main: &OsStr) -> Result<bool, StoreError> {
+        let failed = |error| self.store.error(explained("an unfinished write cannot be finished", error));
+        let text = self.text().map_err(|reason| self.store.error(reason))?;
+        let placed = match text {
+            Some(text) if self.is_newer(&text)? => {
+                rustix::fs::ftruncate(&self.file, text.expose().len() as u64).map_err(failed)?;
+                rustix::fs::fsync(&self.file).map_err(failed)?;
+                renameat(self.folder, self.name, self.folder, main).map_err(failed)?;
+                true
+            }
+            _ => {
+                unlinkat(self.folder, self.name, AtFlags::empty()).map_err(failed)?;
+                false
+            }
+        };
+        self.folder.sync().map_err(|reason| self.store.error(reason))?;
+        Ok(placed)
+    }
+
+    fn is_newer(&self, text: &Secret) -> Result<bool, StoreError> {
+        (self.is_newer)(text, self.store.read_in(self.folder)?.as_ref())
+    }
+
+    fn text(&self) -> Result<Option<Secret>, String> {
+        let found =
+            fstat(&self.file).map_err(|error| explained("an unfinished write cannot be read", error))?;
+        left_behind(&self.file, &found)
+    }
+}
+
+/// The text in what a writer left behind, without the zeros that held its place; `None` if there is none.
+fn left_behind(file: &File, found: &Stat) -> Result<Option<Secret>, String> {
+    if u64::try_from(found.st_size).unwrap_or(u64::MAX) > MAX_TEXT_BYTES {
+        return Ok(None);
+    }
+    let mut bytes = read_whole(file, found)?;
+    let length = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    bytes.truncate(length);
+    Ok(secret(bytes).filter(|text| !text.expose().is_empty()))
+}

@@ -1,0 +1,278 @@
+//! The one form in which a login is written: JSON with a version.
+//!
+//! ```json
+//! {
+//!   "version": 1,
+//!   "generation": 7,
+//!   "access_token": "...",
+//!   "refresh_token": "...",
+//!   "obtained_at": 1795253000,
+//!   "expires_at": 1795256600,
+//!   "identity": { "account": "...", "email": "...", "plan": "..." },
+//!   "origin": {}
+//! }
+//! ```
+//!
+//! Times are in seconds since 1970, by our clock. What is not known is left out. `refused` is there once the issuer has
+//! refused to renew the login. A text ends with `}` and a line feed, so one that was cut off is always seen to be.
+//!
+//! **A field that is not known is refused**, not kept: it may be bound to the very tokens that a refresh replaces, so
+//! that carrying it over would be a guess, and dropping it a loss. Whoever adds one raises the version.
+//!
+//! **Where token text is while it is read and written**: in [`Secret`]s and buffers that are overwritten when dropped,
+//! and in the buffer of the system call. Out of reach: the pages that the file system or the keyring's daemon keep,
+//! blocks of a disk that a replaced file has left, and, for a token with characters that JSON escapes (no issuer known
+//! makes one), the scratch space in which `serde_json` unescapes.
+
+use std::{
+    io,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use nexus_core::Secret;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use zeroize::{ZeroizeOnDrop, Zeroizing};
+
+use super::strict::{Fields, SecretText, StrictMap};
+use crate::{Identity, Login};
+
+/// The version written, and the only one read.
+const VERSION: u64 = 1;
+
+/// Latest time that is written or read, in seconds since 1970: the end of the year 9999.
+const LATEST_SECONDS: u64 = 253_402_300_799;
+
+/// What every text ends with.
+const ENDING: &str = "}\n";
+
+/// What a text that makes no sense leaves to do.
+const WAY_OUT: &str = "put back a whole copy, or move it away and log in anew";
+
+/// A login as it rests in a store.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredLogin {
+    /// The login.
+    pub login: Login,
+    /// How often it was written: of two texts, the one with the higher count is newer.
+    pub generation: u64,
+    /// Why the issuer refused to renew it, in its own code. The login is over then, as soon as its access token is.
+    pub refused: Option<String>,
+}
+
+// What bears a secret overwrites it when dropped, and a new field has to be judged: both are checked when this is
+// compiled.
+const _: fn(&StoredLogin) = |stored| {
+    fn is_overwritten<T: ZeroizeOnDrop>(_: &T) {}
+
+    let StoredLogin { login, generation: _, refused: _ } = stored;
+    let Login { access_token, refresh_token, obtained_at: _, expires_at: _, identity: _, origin: _ } = login;
+    is_overwritten(access_token);
+    is_overwritten(refresh_token);
+};
+
+#[derive(Serialize)]
+struct WrittenLogin<'a> {
+    version: u64,
+    generation: u64,
+    access_token: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refresh_token: Option<&'a str>,
+    obtained_at: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<&'a str>,
+    identity: WrittenIdentity<'a>,
+    origin: &'a Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct WrittenIdentity<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a str>,
+}
+
+impl StoredLogin {
+    /// A login that is written for the first time.
+    pub fn new(login: Login) -> Self {
+        Self { login, generation: 1, refused: None }
+    }
+
+    /// The text of it. Times lose what is below a second.
+    pub fn to_text(&self) -> Secret {
+        let Self { login, generation, refused } = self;
+        written(&WrittenLogin {
+            version: VERSION,
+            generation: *generation,
+            access_token: login.access_token.expose(),
+            refresh_token: login.refresh_token.as_ref().map(Secret::expose),
+            obtained_at: seconds(login.obtained_at),
+            expires_at: login.expires_at.map(seconds),
+            refused: refused.as_deref(),
+            identity: WrittenIdentity {
+                account: login.identity.account.as_deref(),
+                email: login.identity.email.as_deref(),
+                plan: login.identity.plan.as_deref(),
+            },
+            origin: &login.origin,
+        })
+    }
+
+    /// Reads what [`StoredLogin::to_text`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text and what to do about it, without any of the text.
+    pub fn from_text(text: &Secret) -> Result<Self, String> {
+        let mut fields = versioned(text)?;
+        if fields.has(STORED_IN) {
+            return Err("it only says where the login is kept".to_owned());
+        }
+        Self::from_fields(&mut fields).and_then(|stored| fields.end().map(|()| stored)).map_err(with_way_out)
+    }
+
+    fn from_fields(fields: &mut Fields<'_>) -> Result<Self, String> {
+        let SecretText(access_token) = fields.require("access_token", "a text")?;
+        let refresh_token = fields.take::<SecretText>("refresh_token", "a text")?;
+        let obtained_at = time("obtained_at", fields.require("obtained_at", "a number of seconds")?)?;
+        let expires_at = fields.take("expires_at", "a number of seconds")?;
+        let StrictMap(origin) = fields.require("origin", "an object")?;
+        let mut login = Login::new(access_token, obtained_at)
+            .with_refresh_token(refresh_token.map(|SecretText(token)| token))
+            .with_identity(identity(fields.take_object("identity")?)?)
+            .with_origin(origin);
+        login.expires_at = expires_at.map(|seconds| time("expires_at", seconds)).transpose()?;
+        Ok(Self {
+            login,
+            generation: fields.require("generation", "a number")?,
+            refused: fields.take("refused", "a text")?,
+        })
+    }
+}
+
+fn identity(mut fields: Fields<'_>) -> Result<Identity, String> {
+    let identity = Identity {
+        account: fields.take("account", "a text")?,
+        email: fields.take("email", "a text")?,
+        plan: fields.take("plan", "a text")?,
+    };
+    fields.end().map(|()| identity)
+}
+
+/// The field of a text that says no more than where the login is.
+const STORED_IN: &str = "stored_in";
+
+/// The text that says that a login is in the keyring of the system.
+pub(super) fn keyring_pointer() -> Secret {
+    written(&serde_json::json!({ "version": VERSION, STORED_IN: "keyring" }))
+}
+
+/// Whether a text is [`keyring_pointer`]'s. What is no login either is left to whoever reads it as one.
+///
+/// # Errors
+///
+/// The text names a place that is not known. What is wrong, and what to do about it.
+pub(super) fn points_to_keyring(text: &Secret) -> Result<bool, String> {
+    let Ok(fields) = Fields::of(text.expose()) else { return Ok(false) };
+    if !fields.has(STORED_IN) {
+        return Ok(false);
+    }
+    let mut fields = versioned(text)?;
+    let place: String = fields.require(STORED_IN, "a text").map_err(with_way_out)?;
+    fields.end().map_err(with_way_out)?;
+    match place.as_str() {
+        "keyring" => Ok(true),
+        _ => Err("it says that the login is in a place that this Nexus does not know: update it".to_owned()),
+    }
+}
+
+/// Whether a text was written to its end.
+pub(super) fn is_whole(text: &Secret) -> bool {
+    text.expose().ends_with(ENDING) && Fields::of(text.expose()).is_ok()
+}
+
+/// Refuses a text that is neither a login nor [`keyring_pointer`]'s.
+///
+/// # Errors
+///
+/// What is wrong, and what to do about it.
+pub(super) fn understand(text: &Secret) -> Result<(), String> {
+    match points_to_keyring(text)? {
+        true => Ok(()),
+        false => StoredLogin::from_text(text).map(drop),
+    }
+}
+
+/// The fields of a text that is whole and of our version.
+fn versioned(text: &Secret) -> Result<Fields<'_>, String> {
+    let text = text.expose();
+    if text.is_empty() {
+        return Err(with_way_out("it is empty"));
+    }
+    if !text.ends_with(ENDING) {
+        return Err(with_way_out("it ends too early"));
+    }
+    let mut fields = Fields::of(text).map_err(with_way_out)?;
+    check_version(fields.require("version", "a number").map_err(with_way_out)?)?;
+    Ok(fields)
+}
+
+fn check_version(version: u64) -> Result<(), String> {
+    match version {
+        0 => Err(with_way_out("its `version` is none of Nexus")),
+        VERSION => Ok(()),
+        newer => Err(format!(
+            "it was written by a newer Nexus (version {newer} of the format, where this one knows {VERSION}): update \
+             this one"
+        )),
+    }
+}
+
+fn with_way_out(reason: impl std::fmt::Display) -> String {
+    format!("{reason}: {WAY_OUT}")
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().min(LATEST_SECONDS)
+}
+
+fn time(name: &str, seconds: u64) -> Result<SystemTime, String> {
+    let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).filter(|_| seconds <= LATEST_SECONDS);
+    time.ok_or_else(|| format!("its `{name}` is no time that can be"))
+}
+
+/// Writes twice: once to count, once into a buffer of that size, which therefore never moves and leaves no copy.
+fn written(value: &impl Serialize) -> Secret {
+    const NEVER_FAILS: &str = "texts, numbers and maps of them always serialise";
+
+    let mut length = Length(0);
+    serde_json::to_writer_pretty(&mut length, value).expect(NEVER_FAILS);
+    let mut text = Zeroizing::new(Vec::with_capacity(length.0 + 1));
+    serde_json::to_writer_pretty(&mut *text, value).expect(NEVER_FAILS);
+    text.push(b'\n');
+    debug_assert_eq!(text.len(), length.0 + 1);
+    Secret::new(String::from_utf8(std::mem::take(&mut *text)).expect("JSON is UTF-8"))
+}
+
+/// Counts what is written.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! An API key in the keyring of the system, as `credential: { keyring: NAME }` names it.
+
+use nexus_core::Secret;
+
+use super::{
+    StoreError, TokenStore,
+    keyring::{KeyringStore, SERVICE},
+};
+use crate::static_token::unusable;
+
+/// Longest name of a key, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+
+/// The place of one API key in the keyring: service `nexus`, and its name for the user.
+#[derive(Clone, Debug)]
+pub struct KeyringKey {
+    name: String,
+    store: KeyringStore,
+}
+
+impl KeyringKey {
+    /// The key of this name. Nothing is asked yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] for a name with other characters than ASCII letters, digits, `-`, `_` and `.`. So no key ever
+    /// takes the place of a login.
+    pub fn named(name: &str) -> Result<Self, StoreError> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.bytes().all(is_plain) {
+            return Err(StoreError::new(
+                "the keyring",
+                format!(
+                    "{name:?} is no name of a key: take up to {MAX_NAME_BYTES} letters, digits, hyphens, dots and \
+                     underscores"
+                ),
+            ));
+        }
+        Ok(Self { name: name.to_owned(), store: KeyringStore::new(SERVICE, name) })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it is, for messages.
+    pub fn place(&self) -> String {
+        self.store.place()
+    }
+
+    /// Reads the key; `None` if there is none. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub fn read(&self) -> Result<Option<Secret>, StoreError> {
+        self.store.read()
+    }
+
+    /// Puts the key there, in place of the one before. White space around it is left out. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`], also for a text that no request could carry.
+    pub fn set(&self, key: &Secret) -> Result<(), StoreError> {
+        let key = key.expose().trim();
+        if key.is_empty() {
+            return Err(StoreError::new(self.place(), "the key is empty"));
+        }
+        if let Some(reason) = unusable(key) {
+            return Err(StoreError::new(self.place(), format!("that is no key: {reason}")));
+        }
+        self.store.prepare()?.commit(&Secret::new(key))
+    }
+
+    /// Removes the key. Returns whether there was one. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub fn remove(&self) -> Result<bool, StoreError> {
+        self.store.remove()
+    }
+}

@@ -1,0 +1,16 @@
+//! What strangers, broken networks and odd issuers can do to a sign-in, against its real callback server and over real
+//! sockets. Every test looks at what was sent, not only at what came of it.
+
+mod callback;
+mod crowd;
+mod device;
+mod exchange;
+mod logs;
+mod openai_device;
+mod ports;
+mod refresh_token_alone;
+mod renewal;
+mod revocation;
+mod stage;
+mod tokens;
+mod wire;

@@ -1,0 +1,43 @@
+//! The login `grok-build`: a SuperGrok plan, by the registration of the vendor's program.
+//!
+//! Source: requests of grok 1.0.41, and its public source at 1.0.6. Nothing here was tried against the vendor's own
+//! server.
+//!
+//! It is a login of our own, by a device code: the program's login is neither read nor written. A refresh token that
+//! two parties hold is dead for one of them after the first renewal, and the program deletes its login then.
+//!
+//! Left out are `referrer=grok-build` and the headers `x-grok-client-version` and `x-grok-client-surface`, by which the
+//! vendor's program tells of itself; whether the issuer wants them is unknown. The way through a browser is left out as
+//! well: where its page is, the vendor's program asks the issuer. The issuer has no known way to be told
+//! that a login is over: the program's own logout only deletes its file.
+//!
+//! The program takes `invalid_grant` and `invalid_client` for the end of a login, which are final at every issuer, and
+//! is known to take no other code and no plain 401 for it. So nothing of the kind is set here.
+
+use std::collections::BTreeMap;
+
+use nexus_auth::{DeviceFlow, IdentityClaims, Issuer};
+
+/// The issuer of Grok logins.
+pub fn xai_grok() -> Issuer {
+    Issuer::new("https://auth.x.ai", "b1a00492-073a-47ea-816f-4c329264a828")
+        .with_oauth_scopes([
+            "openid",
+            "profile",
+            "email",
+            "offline_access",
+            "grok-cli:access",
+            "api:access",
+            "conversations:read",
+            "conversations:write",
+            "workspaces:read",
+            "workspaces:write",
+        ])
+        .with_token_endpoint("/oauth2/token")
+        .with_device_flow(DeviceFlow::Standard {
+            endpoint: "/oauth2/device/code".into(),
+            parameters: BTreeMap::new(),
+        })
+        .with_refresh_claims(["principal_type", "principal_id"])
+        .with_identity(IdentityClaims::default().with_account(["sub"]).with_email(["email"]))
+}

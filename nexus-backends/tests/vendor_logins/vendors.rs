@@ -1,0 +1,143 @@
+//! The logins that come along, at an issuer that speaks as those of the vendors do.
+
+use std::time::{Duration, SystemTime};
+
+use nexus_backends::{
+    auth::{Login, LoginStep, OAuthSignIn, Redirect, RefreshError, Revocation, SignIn as _, SignInMethod},
+    logins::{openai_codex, xai_grok},
+};
+use nexus_core::Secret;
+use nexus_testkit::issuer::{Issuer, RequestKind};
+use serde_json::{Value, json};
+
+use crate::{
+    stage::{Flow, REFRESH, is_clean, is_clean_error, sign_in},
+    wire::{Reply, Wire},
+};
+
+/// Signs in, renews and gives up; the person says yes as soon as they are asked.
+async fn whole_life(issuer: &Issuer, sign_in: impl Fn() -> OAuthSignIn, client_id: &str) {
+    let mut flow = Flow::start(sign_in());
+    let visit = match flow.step().await {
+        LoginStep::OpenPage { url, .. } => issuer.browser().approve(&url),
+        LoginStep::EnterCode { user_code, .. } => issuer.browser().approve_device(&user_code),
+        other => panic!("{other:?}"),
+    };
+    let login = flow.ended().await.unwrap();
+    let page = visit.await.unwrap();
+    assert_eq!(page.status, 200, "{}", page.body);
+    assert!(issuer.accepts(login.access_token.expose()));
+    assert_eq!(login.identity.email.as_deref(), Some("somebody@example.test"));
+    assert!(login.identity.account.is_some());
+
+    let renewed = sign_in().refresh(&login).await.unwrap();
+    assert!(issuer.accepts(renewed.access_token.expose()));
+    assert_ne!(renewed.access_token, login.access_token);
+    assert_ne!(renewed.refresh_token, login.refresh_token, "it rotates");
+    assert_eq!(renewed.identity, login.identity);
+    assert_eq!((issuer.count(RequestKind::Refresh), issuer.reuses()), (1, 0));
+    for asked in issuer.asked() {
+        let is_by_program = !matches!(asked.kind, RequestKind::Authorize | RequestKind::DevicePage);
+        if is_by_program {
+            assert!(asked.client_id.as_deref().is_none_or(|id| id == client_id), "{asked:?}");
+            assert!(asked.headers.iter().all(|(name, _)| name != "user-agent"), "{asked:?}");
+        }
+    }
+    match sign_in().revoke(&renewed).await.unwrap() {
+        Revocation::Revoked => {
+            assert!(!issuer.accepts(renewed.access_token.expose()));
+            assert_eq!(issuer.count(RequestKind::Revoke), 1);
+        }
+        Revocation::NotOffered => assert_eq!(issuer.count(RequestKind::Revoke), 0),
+    }
+}
+
+#[tokio::test]
+async fn codex_by_a_browser() {
+    let issuer = Issuer::start().unwrap();
+    let ours = openai_codex();
+    assert_eq!(ours.redirect, Redirect::new([1455, 1457], "/auth/callback"), "the registered ones");
+    // The registered ports may be in use on the machine of this test.
+    let at = ours.with_url(issuer.url()).with_redirect(Redirect::new([0], "/auth/callback"));
+    whole_life(&issuer, || sign_in(at.clone(), SignInMethod::Browser), "app_EMoamEEZ73f0CkXaXp7hrann").await;
+    assert_eq!(issuer.count(RequestKind::CodeExchange), 1);
+    assert_eq!(issuer.count(RequestKind::Revoke), 1);
+}
+
+#[tokio::test]
+async fn the_page_of_codex_is_asked_as_the_vendors_program_asks_it_but_by_our_name() {
+    let at = openai_codex().with_redirect(Redirect::new([0], "/auth/callback"));
+    let asking = Flow::start(sign_in(at, SignInMethod::Browser)).page().await;
+    assert!(asking.url.starts_with("https://auth.openai.com/oauth/authorize?"), "{}", asking.url);
+    let made_here = ["state", "code_challenge", "redirect_uri"];
+    let fixed = asking.query.iter().filter(|(name, _)| !made_here.contains(&name.as_str()));
+    let fixed: Vec<_> = fixed.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    // Source: observed with codex 0.169.0, but for the originator and the two scopes of connectors.
+    let wanted = [
+        ("client_id", "app_EMoamEEZ73f0CkXaXp7hrann"),
+        ("code_challenge_method", "S256"),
+        ("codex_cli_simplified_flow", "true"),
+        ("id_token_add_organizations", "true"),
+        ("originator", "nexus"),
+        ("response_type", "code"),
+        ("scope", "openid profile email offline_access"),
+    ];
+    assert_eq!(fixed, wanted);
+    assert_eq!(asking.redirect_uri, format!("http://127.0.0.1:{}/auth/callback", asking.port));
+}
+
+#[tokio::test]
+async fn codex_by_a_device_code() {
+    let issuer = Issuer::start().unwrap();
+    let at = openai_codex().with_url(issuer.url());
+    whole_life(&issuer, || sign_in(at.clone(), SignInMethod::DeviceCode), "app_EMoamEEZ73f0CkXaXp7hrann")
+        .await;
+    assert_eq!(issuer.count(RequestKind::Revoke), 1);
+}
+
+#[tokio::test]
+async fn grok_by_a_device_code() {
+    let issuer = Issuer::start().unwrap();
+    let at = xai_grok().with_url(issuer.url());
+    let client_id = "b1a00492-073a-47ea-816f-4c329264a828";
+    whole_life(&issuer, || sign_in(at.clone(), SignInMethod::DeviceCode), client_id).await;
+    assert_eq!(issuer.count(RequestKind::Revoke), 0, "there is no known way");
+}
+
+#[tokio::test]
+async fn at_openai_a_401_that_is_an_object_is_final_and_a_page_is_not() {
+    let error = |status: u16, body: Value| Reply::json(status, &body);
+    for (reply, is_final) in [
+        (error(401, json!({ "error": { "code": "refresh_token_expired", "message": "canary" } })), true),
+        (error(401, json!({ "error": { "code": "refresh_token_reused" } })), true),
+        (error(400, json!({ "error": { "code": "refresh_token_invalidated" } })), true),
+        (error(401, json!({ "error": { "code": "one_that_nobody_knows" } })), true),
+        (error(401, json!({})), true),
+        (error(401, json!({ "error": REFRESH })), true),
+        (Reply::text(401, "text/html", "<html>canary: log in to this network</html>"), false),
+        (Reply::text(401, "application/json", ""), false),
+        (error(401, json!(["refresh_token_reused"])), false),
+        (error(403, json!({})), false),
+    ] {
+        let wire = Wire::answering([reply.clone()]);
+        let Ok(Value::Object(origin)) = serde_json::to_value(openai_codex().with_url(wire.url())) else {
+            panic!("an issuer is an object")
+        };
+        let login = Login::new(Secret::new("canary-old"), SystemTime::now() - Duration::from_secs(3_600))
+            .with_refresh_token(Some(Secret::new(REFRESH)));
+        let renewed = sign_in(openai_codex().with_url("https://elsewhere.invalid"), SignInMethod::Browser)
+            .refresh(&login.with_origin(origin))
+            .await;
+        is_clean(&renewed);
+        if let Err(error) = &renewed {
+            is_clean_error(error);
+        }
+        match is_final {
+            true => assert!(matches!(renewed, Err(RefreshError::Refused { .. })), "{reply:?}: {renewed:?}"),
+            false => {
+                assert!(matches!(renewed, Err(RefreshError::Malformed { .. })), "{reply:?}: {renewed:?}");
+            }
+        }
+        assert_eq!(wire.asked().len(), 1);
+    }
+}
