@@ -498,6 +498,90 @@ mod tests {
         assert_eq!(error.report().causes, ["connection reset"]);
     }
 
+    /// Every kind once: a kind that is missing here does not compile.
+    fn after(kind: ErrorKind) -> Option<ErrorKind> {
+        Some(match kind {
+            ErrorKind::NotInstalled => ErrorKind::Unauthenticated,
+            ErrorKind::Unauthenticated => ErrorKind::Forbidden,
+            ErrorKind::Forbidden => ErrorKind::RateLimited,
+            ErrorKind::RateLimited => ErrorKind::UsageLimit,
+            ErrorKind::UsageLimit => ErrorKind::Overloaded,
+            ErrorKind::Overloaded => ErrorKind::ModelUnavailable,
+            ErrorKind::ModelUnavailable => ErrorKind::ContextExceeded,
+            ErrorKind::ContextExceeded => ErrorKind::InvalidRequest,
+            ErrorKind::InvalidRequest => ErrorKind::Unsupported,
+            ErrorKind::Unsupported => ErrorKind::Refused,
+            ErrorKind::Refused => ErrorKind::Incomplete,
+            ErrorKind::Incomplete => ErrorKind::OutputInvalid,
+            ErrorKind::OutputInvalid => ErrorKind::SessionLost,
+            ErrorKind::SessionLost => ErrorKind::ToolsUnavailable,
+            ErrorKind::ToolsUnavailable => ErrorKind::ApprovalRequired,
+            ErrorKind::ApprovalRequired => ErrorKind::BillingMismatch,
+            ErrorKind::BillingMismatch => ErrorKind::LimitReached(Limit::Deadline),
+            ErrorKind::LimitReached(limit) => match limit {
+                Limit::Deadline => ErrorKind::LimitReached(Limit::ToolCalls),
+                Limit::ToolCalls => ErrorKind::LimitReached(Limit::ModelCalls),
+                Limit::ModelCalls => ErrorKind::LimitReached(Limit::OutputTokens),
+                Limit::OutputTokens => ErrorKind::LimitReached(Limit::Cost),
+                Limit::Cost => ErrorKind::LimitReached(Limit::RepeatedCalls),
+                Limit::RepeatedCalls => ErrorKind::Starved(Phase::Start),
+            },
+            ErrorKind::Starved(phase) => match phase {
+                Phase::Start => ErrorKind::Starved(Phase::FirstByte),
+                Phase::FirstByte => ErrorKind::Starved(Phase::Model),
+                Phase::Model => ErrorKind::Starved(Phase::Tool),
+                Phase::Tool => ErrorKind::Cancelled,
+            },
+            ErrorKind::Cancelled => ErrorKind::Crashed,
+            ErrorKind::Crashed => ErrorKind::Transport,
+            ErrorKind::Transport => ErrorKind::Protocol,
+            ErrorKind::Protocol => ErrorKind::VendorFailure,
+            ErrorKind::VendorFailure => ErrorKind::Exhausted,
+            ErrorKind::Exhausted => return None,
+        })
+    }
+
+    #[test]
+    fn what_each_kind_says() {
+        let kinds = std::iter::successors(Some(ErrorKind::NotInstalled), |&kind| after(kind));
+        let texts: Vec<_> = kinds.map(|kind| TurnError::new(kind, "alpha".into()).to_string()).collect();
+        insta::assert_snapshot!(texts.join("\n"), @r"
+        alpha is not installed
+        alpha is not logged in
+        alpha is not allowed to do this
+        alpha is rate limited
+        alpha has used up its plan or budget
+        alpha is overloaded
+        alpha does not have the model
+        alpha ran out of room for the conversation
+        alpha cannot run the request as it stands
+        alpha does not support what the request asks
+        alpha declined to answer
+        alpha gave no complete answer
+        alpha did not answer in the shape asked for
+        alpha no longer has the conversation
+        alpha did not get the caller's tools
+        alpha asked for an approval that nobody can give
+        alpha would be billed otherwise than configured
+        alpha reached the deadline
+        alpha reached the limit of tool calls
+        alpha reached the limit of model calls
+        alpha reached the limit of output tokens
+        alpha reached the cost limit
+        alpha made the same call over and over
+        alpha did not start in time
+        alpha got no answer from the model in time
+        alpha heard nothing from the model for too long
+        alpha heard nothing from a tool for too long
+        alpha was cancelled
+        alpha ended without an outcome
+        alpha lost its connection
+        alpha sent what cannot be read
+        alpha reports a failure
+        alpha has nobody left to run the turn
+        ");
+    }
+
     #[test]
     fn an_error_is_one_pointer_wide() {
         assert_eq!(size_of::<TurnError>(), size_of::<usize>());

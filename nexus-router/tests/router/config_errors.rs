@@ -424,6 +424,40 @@ fn an_error_shows_the_file_the_place_and_the_line() {
 }
 
 #[test]
+fn the_texts_of_faults() {
+    let texts: Vec<_> = [
+        ("lenses:", "lensse:"),
+        ("max_turns_at_once", "max_turn_at_once"),
+        ("base_url: \"http://127.0.0.1\"", "credential: { evn: X }"),
+        ("base_url: \"http://127.0.0.1\"", "credential: { env: 7 }"),
+        ("[alpha-cli]", "[alpah-cli]"),
+        ("[alpha-cli]", "[]"),
+        ("[alpha-cli]", "alpha-cli"),
+        ("kind: beta-native", "kind: beta-nativ"),
+        ("beta-cli, beta-native]", "beta-cli, beta-cli]"),
+        ("beta-cli, beta-native]", "beta-cli, one]"),
+        ("implement, group: one", "implement, group: onee"),
+        ("implement, group: one", "implement"),
+        ("effort: high", "effort: hihg"),
+        ("effort: high", "effort: high, fallback: allways"),
+        ("model: strong, effort", "model: stron, effort"),
+        ("panel: review", "panel: reviews"),
+        ("lens: edges", "lens: edge"),
+        ("  two: [", "  one: ["),
+        ("at_once: 2", "at_once: 1.5"),
+        ("at_once: 2", "at_once: 2, parked: true"),
+    ]
+    .iter()
+    .map(|(from, to)| {
+        assert_eq!(GOOD.matches(from).count(), 1, "{from:?} is not unique");
+        let error = load(&GOOD.replace(from, to)).expect_err("the text was accepted");
+        format!("{from} -> {to}\n\n{error}\n")
+    })
+    .collect();
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
 fn a_file_that_cannot_be_read_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let missing = file_error(&folder.path().join("nexus.yaml"));

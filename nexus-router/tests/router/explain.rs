@@ -2,6 +2,7 @@
 
 use std::{num::NonZeroUsize, time::Duration};
 
+use insta::assert_snapshot;
 use nexus_core::{PromptBlock, TurnHost, TurnRequest};
 use nexus_router::{ExplainedTarget, Explanation, Router, Verdict};
 
@@ -32,14 +33,13 @@ fn router() -> Router {
 #[test]
 fn every_entry_has_its_reason() {
     let explained = router().explain("writer").unwrap();
-    assert_eq!(
-        explained.to_string(),
-        "writer (execution/implement), fallback never → one, model big, effort high\n\
-         \u{20} 1. alpha-cli    skipped: parked: stalls on long turns\n\
-         \u{20} 2. gamma-cli    skipped: gamma-cli is not part of this build\n\
-         \u{20} 3. beta-cli     tried first\n\
-         \u{20} 4. beta-native  tried if none before it could run (at most 3 at once)"
-    );
+    assert_snapshot!(explained, @r"
+    writer (execution/implement), fallback never → one, model big, effort high
+      1. alpha-cli    skipped: parked: stalls on long turns
+      2. gamma-cli    skipped: gamma-cli is not part of this build
+      3. beta-cli     tried first
+      4. beta-native  tried if none before it could run (at most 3 at once)
+    ");
     let ExplainedTarget::Chain(chain) = &explained.target else { panic!("{explained:?}") };
     assert_eq!(chain.entries[2].vendor, Some("beta".into()));
     assert_eq!(chain.entries[1].vendor, None);
@@ -49,15 +49,18 @@ fn every_entry_has_its_reason() {
 #[test]
 fn a_panel_is_explained_seat_by_seat() {
     let explained = router().explain("jury").unwrap().to_string();
-    assert!(
-        explained.starts_with("jury → panel jury\n  seat 0 (edges) → one\n    1. alpha-cli"),
-        "{explained}"
-    );
-    assert!(
-        explained.contains("\n  seat 1 → two, model large\n    1. beta-native  tried first"),
-        "{explained}"
-    );
-    assert!(explained.contains("\n  seat 2 → mine\n    1. my-agent  tried first"), "{explained}");
+    assert_snapshot!(explained, @r"
+    jury → panel jury
+      seat 0 (edges) → one
+        1. alpha-cli    skipped: parked: stalls on long turns
+        2. gamma-cli    skipped: gamma-cli is not part of this build
+        3. beta-cli     tried first
+        4. beta-native  tried if none before it could run (at most 3 at once)
+      seat 1 → two, model large
+        1. beta-native  tried first (at most 3 at once)
+      seat 2 → mine
+        1. my-agent  tried first
+    ");
 }
 
 #[test]
