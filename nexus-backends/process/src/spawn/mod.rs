@@ -1,7 +1,7 @@
 //! The spawn atom: exactly one process, fed, drained, and its whole tree stopped.
 //!
 //! ```no_run
-//! # use nexus_backends::cli::{environment::Environment, executable::Executable};
+//! # use nexus_process::cli::{environment::Environment, executable::Executable};
 //! # use nexus_process::spawn::{Invocation, Polite, StdinMode, Stop};
 //! # use std::time::Duration;
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
