@@ -25,7 +25,7 @@ pub use nexus_backends::http;
 #[cfg(feature = "login")]
 pub use nexus_backends::logins;
 #[cfg(feature = "mcp-server")]
-pub use nexus_backends::mcp_server::ToolsDoor;
+pub use nexus_backends::mcp_server::McpServer;
 pub use nexus_backends::{auth, registry};
 pub use nexus_core::{
     AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, Brief, BuildContext,

@@ -1,48 +1,77 @@
-//! The seam over any [`Cli`].
+//! [`ExecutionBackend`] over any [`Cli`].
 
 use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, BuildContext, Capabilities, EventSink, ExecutionBackend, TurnError, TurnHost,
-    TurnRequest, TurnResult,
+    Availability, BackendId, Capabilities, EventSink, ExecutionBackend, TurnError, TurnHost, TurnRequest,
+    TurnResult,
     harness::{admit, turn_span},
 };
 use tracing::Instrument as _;
 
-use super::adapter::Cli;
-use super::settings::Settings;
-use super::turn::Turn;
+use super::contract::Cli;
+use super::turn::{DriverSettings, Turn};
 use nexus_process::run_registry;
 
-/// One CLI as an [`ExecutionBackend`].
+/// One CLI as an [`ExecutionBackend`]: what every vendor's CLI has in common.
+///
+/// One turn is one process, or several where an answer has to be asked for again. It keeps limits of time, counted
+/// limits and cancellation; stops the whole process tree; checks structured output; and serves the caller's tools.
 #[derive(Debug)]
-pub(crate) struct DelegatedBackend<C> {
-    pub(crate) id: BackendId,
-    pub(crate) cli: C,
-    pub(crate) nexus_home: PathBuf,
-    pub(crate) record: Option<PathBuf>,
-    pub(crate) max_line_bytes: Option<usize>,
+pub struct CliBackend<C> {
+    id: BackendId,
+    cli: C,
+    driver: DriverSettings,
     swept: tokio::sync::OnceCell<()>,
 }
 
-impl<C: Cli> DelegatedBackend<C> {
-    /// Runs turns with `cli`.
-    pub(crate) fn new(id: BackendId, cli: C, settings: &Settings, context: &BuildContext) -> Self {
-        Self {
-            id,
-            cli,
-            nexus_home: context.home.clone(),
-            record: settings.record.clone(),
-            max_line_bytes: settings.max_line_bytes,
-            swept: tokio::sync::OnceCell::new(),
-        }
+impl<C: Cli> CliBackend<C> {
+    /// Runs turns with `cli`. Private homes and the run registry stand below `nexus_home`.
+    pub fn new(id: BackendId, cli: C, nexus_home: impl Into<PathBuf>) -> Self {
+        let driver = DriverSettings { nexus_home: nexus_home.into(), capture: None, max_line_bytes: None };
+        Self { id, cli, driver, swept: tokio::sync::OnceCell::new() }
+    }
+
+    /// Keeps the redacted raw output of each process in a folder of its own below `folder`, for bug reports.
+    #[must_use]
+    pub fn with_capture(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.driver.capture = Some(folder.into());
+        self
+    }
+
+    /// Takes lines of up to so many bytes whole. Default: 64 MiB. A longer line becomes a truncated
+    /// [`Unrecognized`](nexus_core::turn::Unrecognized) event.
+    #[must_use]
+    pub fn with_max_line_bytes(mut self, bytes: usize) -> Self {
+        self.driver.max_line_bytes = Some(bytes);
+        self
+    }
+
+    /// As the settings that every CLI of this crate has say.
+    #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+    pub(crate) fn from_settings(
+        id: BackendId,
+        cli: C,
+        settings: &super::settings::Settings,
+        context: &nexus_core::BuildContext,
+    ) -> Self {
+        let mut backend = Self::new(id, cli, &context.home);
+        backend.driver.capture = settings.record.clone();
+        backend.driver.max_line_bytes = settings.max_line_bytes;
+        backend
+    }
+
+    /// The CLI.
+    #[cfg(test)]
+    pub(super) fn cli(&self) -> &C {
+        &self.cli
     }
 
     /// Ends what an earlier host left behind when it died. Once per backend.
     async fn sweep(&self) {
         let sweep = || async {
-            let home = self.nexus_home.clone();
+            let home = self.driver.nexus_home.clone();
             if let Ok(swept) = tokio::task::spawn_blocking(move || run_registry::sweep(&home)).await {
                 tracing::debug!(?swept, "swept what dead hosts left behind");
             }
@@ -52,7 +81,7 @@ impl<C: Cli> DelegatedBackend<C> {
 }
 
 #[async_trait]
-impl<C: Cli> ExecutionBackend for DelegatedBackend<C> {
+impl<C: Cli> ExecutionBackend for CliBackend<C> {
     fn id(&self) -> &BackendId {
         &self.id
     }
@@ -77,7 +106,9 @@ impl<C: Cli> ExecutionBackend for DelegatedBackend<C> {
                 .map_err(|failure| failure.into_error(self.id.clone()))?;
             self.sweep().await;
             let session = host.open_turn(&request);
-            Turn::new(self, Arc::new(request), host.cancel, session).run(events).await
+            Turn::new(&self.id, &self.cli, &self.driver, Arc::new(request), host.cancel, session)
+                .run(events)
+                .await
         }
         .instrument(span)
         .await

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nexus_core::{Effects, Session, SessionToken, ToolDefinition};
 use serde_json::Value;
 
-use crate::mcp_server::{CallRecord, ToolsDoor};
+use crate::mcp_server::{CallActivity, McpServer};
 
 /// The name of the server, for every program: its tools are `mcp__nexus__NAME`, or `nexus__NAME`.
 pub(crate) const SERVER: &str = "nexus";
@@ -20,72 +20,82 @@ pub(crate) const TOKEN_VARIABLE: &str = "NEXUS_TOOLS_TOKEN";
 
 /// The caller's tools in one turn.
 #[derive(Clone, Debug)]
-pub(crate) struct CallerTools {
+pub struct CallerTools {
     session: Arc<Session>,
     url: String,
-    calls: Arc<CallRecord>,
+    activity: Arc<CallActivity>,
 }
 
 impl CallerTools {
-    /// Those that are behind a door.
-    pub(crate) fn behind(door: &ToolsDoor) -> Self {
-        Self { session: Arc::clone(door.session()), url: door.url(), calls: Arc::clone(door.record()) }
+    /// The name of the MCP server in every CLI's configuration: its tools are `mcp__nexus__NAME`, or `nexus__NAME`.
+    pub const SERVER: &'static str = SERVER;
+
+    /// The host in [`CallerTools::url`]. A CLI must not ask a proxy for it: the proxy would be shown the token.
+    pub const HOST: &'static str = HOST;
+
+    /// Those that `server` serves.
+    pub(super) fn served_by(server: &McpServer) -> Self {
+        Self {
+            session: Arc::clone(server.session()),
+            url: server.url(),
+            activity: Arc::clone(server.activity()),
+        }
     }
 
     /// Those of `session`, as if they were served at `url`.
     #[cfg(test)]
     pub(crate) fn new(session: Arc<Session>, url: String) -> Self {
-        Self { session, url, calls: Arc::default() }
+        Self { session, url, activity: Arc::default() }
     }
 
     /// Where they are served: MCP over streamable HTTP, on loopback.
-    pub(crate) fn url(&self) -> &str {
+    pub fn url(&self) -> &str {
         &self.url
     }
 
     /// What every request must bear.
-    pub(crate) fn token(&self) -> &SessionToken {
+    pub fn token(&self) -> &SessionToken {
         self.session.token()
     }
 
     /// What the program must offer to the model, by the names that the caller knows.
-    pub(crate) fn definitions(&self) -> &[ToolDefinition] {
+    pub fn definitions(&self) -> &[ToolDefinition] {
         self.session.definitions()
     }
 
     /// What a call may change. A tool that is not there changes nothing: the call is denied.
-    pub(crate) fn effects(&self, name: &str) -> Effects {
+    pub fn effects(&self, name: &str) -> Effects {
         self.definitions().iter().find(|tool| tool.name == name).map_or(Effects::None, |tool| tool.effects)
     }
 
     /// Whether the session denied a call of this turn that came back as an error. Where calls are alike it can be that
     /// one of them was and this cannot be told; then the answer is no.
-    pub(crate) fn was_denied(&self, name: &str, arguments: &Value) -> bool {
+    pub fn was_denied(&self, name: &str, arguments: &Value) -> bool {
         self.session.was_denied(name, arguments)
     }
 
     /// Whether a call reached the session, whatever was decided.
-    pub(crate) fn were_called(&self) -> bool {
-        self.calls.were_decided()
+    pub(super) fn were_called(&self) -> bool {
+        self.activity.were_decided()
     }
 
     /// Waits until a call was decided on, or has ended.
-    pub(crate) async fn news(&self) {
-        self.calls.news().await;
+    pub(super) async fn changed(&self) {
+        self.activity.changed().await;
     }
 
     /// Whether a tool runs.
-    pub(crate) fn are_busy(&self) -> bool {
-        self.calls.is_busy()
+    pub(super) fn are_busy(&self) -> bool {
+        self.activity.is_busy()
     }
 
     /// The session of the turn.
-    pub(crate) fn session(&self) -> &Session {
+    pub fn session(&self) -> &Session {
         &self.session
     }
 
     /// The tools that are not among `connected`.
-    pub(crate) fn missing(&self, is_connected: impl Fn(&str) -> bool) -> Vec<&str> {
+    pub fn missing(&self, is_connected: impl Fn(&str) -> bool) -> Vec<&str> {
         self.definitions().iter().map(|tool| tool.name.as_str()).filter(|name| !is_connected(name)).collect()
     }
 }

@@ -1,25 +1,22 @@
-//! One process of a turn: its lines carried to the conversation, its events to the sink, and its end.
+//! One process of a turn: its lines carried to the translator, its events to the sink, and its end.
 
 use std::{path::Path, time::Duration};
 
 use futures::FutureExt as _;
 use nexus_core::{
-    CancelToken, ErrorKind, EventSink, FinishReason, Limit, Limits, Phase, ProcessExit, ProcessReport,
-    Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
-    harness::{
-        AnswerCheck, Checked, Failure, Overrun, TurnLog, Watch, out_of_time, over_limit, over_limit_with,
-        sleep_until,
-    },
+    ErrorKind, EventSink, FinishReason, Limit, Phase, ProcessExit, ProcessReport, Survivor, ToolAccess,
+    ToolCallRecord, ToolCallStatus, TurnEvent, TurnRequest,
+    harness::{Checked, Failure, out_of_time, over_limit, over_limit_with, sleep_until},
     turn::{ToolOrigin, Unrecognized},
 };
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::adapter::{Conversation, Polite as AskedBy, ProcessEnd, Repair, Step, Verdict};
 use super::caller_tools::CallerTools;
 use super::lent::Lent;
-use super::stats::Tally;
+use super::state::TurnState;
+use super::translator::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 use nexus_process::lines::{Line, LineEnding};
 use nexus_process::spawn::{Exit, ExitStatus, Polite, Process, Stop};
 
@@ -43,25 +40,19 @@ const LINES_PER_ROUND: usize = 64;
 const UNREADABLE_HEAD_BYTES: usize = 4 << 10;
 
 /// Drives one process to its end.
-pub(crate) struct Drive<'a> {
-    pub(crate) process: &'a Process,
-    pub(crate) tools: Option<&'a CallerTools>,
-    pub(crate) overrun: &'a mut Overrun,
-    pub(crate) conversation: &'a mut dyn Conversation,
-    pub(crate) home: Option<&'a Path>,
-    pub(crate) lent: &'a mut Lent,
-    pub(crate) cancel: &'a CancelToken,
-    pub(crate) watch: &'a mut Watch,
-    pub(crate) log: &'a mut TurnLog,
-    pub(crate) tally: &'a mut Tally,
-    pub(crate) limits: &'a Limits,
-    pub(crate) access: ToolAccess,
-    pub(crate) answer: &'a mut AnswerCheck,
-    pub(crate) events: &'a mut dyn EventSink,
+pub(super) struct Drive<'a> {
+    pub(super) process: &'a Process,
+    pub(super) translator: &'a mut dyn Translator,
+    pub(super) tools: Option<&'a CallerTools>,
+    pub(super) home: Option<&'a Path>,
+    pub(super) lent: &'a mut Lent,
+    pub(super) request: &'a TurnRequest,
+    pub(super) turn: &'a mut TurnState,
+    pub(super) events: &'a mut dyn EventSink,
 }
 
 /// How a process ended that did not fail.
-pub(crate) enum Ended {
+pub(super) enum Ended {
     /// With an answer that can be used.
     Answered {
         /// Why the model stopped.
@@ -83,25 +74,25 @@ enum State {
     /// It has answered, or given up, and ends by itself.
     Finishing { decision: Result<Ended, Failure>, until: Instant },
     /// It was asked to stop, and may say its last words.
-    Stopping { cause: Failure, asked: AskedBy, until: Instant },
+    Stopping { cause: Failure, asked: StopRequest, until: Instant },
 }
 
 impl Drive<'_> {
     /// Drives the process to its end. When this returns, no process of the tree is left but those that the
     /// report names.
-    pub(crate) async fn run(mut self) -> Result<Ended, Failure> {
+    pub(super) async fn run(mut self) -> Result<Ended, Failure> {
         let mut step = Step::default();
-        self.conversation.open(&mut step);
+        self.translator.open(&mut step);
         let mut state = self.apply(&mut step, State::Running);
         loop {
             let wake = match &state {
-                State::Running => self.watch.next(),
+                State::Running => self.turn.watch.next(),
                 State::Finishing { until, .. } | State::Stopping { until, .. } => Some(*until),
             };
             let is_running = matches!(state, State::Running);
             tokio::select! {
                 biased;
-                () = self.cancel.cancelled(), if !matches!(state, State::Stopping { .. }) => {
+                () = self.turn.cancel.cancelled(), if !matches!(state, State::Stopping { .. }) => {
                     // An answer that is already there is not taken back.
                     if let State::Finishing { .. } = state {
                         break;
@@ -112,23 +103,23 @@ impl Drive<'_> {
                     if !is_running {
                         break;
                     }
-                    if let Some(kind) = self.watch.ran_out() {
-                        state = self.interrupt(out_of_time(kind, self.watch.elapsed()));
+                    if let Some(kind) = self.turn.watch.ran_out() {
+                        state = self.interrupt(out_of_time(kind, self.turn.watch.elapsed()));
                     }
                 }
-                () = self.log.outbox.flush(self.events), if !self.log.outbox.is_empty() => {}
+                () = self.turn.log.outbox.flush(self.events), if !self.turn.log.outbox.is_empty() => {}
                 line = self.process.next_line() => match line {
                     Some(line) => state = self.lines(line, state),
                     None => break,
                 },
-                () = news_of(self.tools), if is_running => {
+                () = change_of(self.tools), if is_running => {
                     self.heard();
                     if let Some(failure) = self.over_limit() {
                         state = self.interrupt(failure);
                     }
                 }
                 // After the lines, so that whatever was said before is known here.
-                warning = self.lent.renew() => self.log.event(TurnEvent::warning(warning)),
+                warning = self.lent.renew() => self.turn.log.event(TurnEvent::warning(warning)),
             }
         }
         self.finish(state).await
@@ -162,7 +153,7 @@ impl Drive<'_> {
             LineEnding::Truncated { .. } => false,
         };
         if is_whole {
-            return self.conversation.line(&line.bytes, step);
+            return self.translator.line(&line.bytes, step);
         }
         let total = match line.ending {
             LineEnding::Truncated { total_bytes } => total_bytes,
@@ -175,44 +166,46 @@ impl Drive<'_> {
 
     /// Carries a step out.
     fn apply(&mut self, step: &mut Step, state: State) -> State {
-        self.tally.absorb(step, self.log);
+        self.turn.stats.absorb(step, &mut self.turn.log);
         self.write(step);
         if matches!(state, State::Finishing { .. }) {
             return state;
         }
-        let verdict = step.verdict.take();
+        let outcome = step.outcome.take();
         if let State::Stopping { cause, asked, until } = state {
-            // With a verdict it has had its last words.
-            let until = if verdict.is_some() { Instant::now() } else { until };
+            // With an outcome it has had its last words.
+            let until = if outcome.is_some() { Instant::now() } else { until };
             return State::Stopping { cause, asked, until };
         }
         if let Some(failure) = self.over_limit() {
-            return match verdict {
+            return match outcome {
                 Some(_) => self.finishing(Err(failure)),
                 None => self.interrupt(failure),
             };
         }
-        match verdict {
+        match outcome {
             None => State::Running,
             // Without the tools that were meant, nothing that it goes on to do is wanted.
-            Some(Verdict::Failed(failure)) if step.stops || failure.kind == ErrorKind::ToolsUnavailable => {
+            Some(TurnOutcome::Failed(failure))
+                if step.stops || failure.kind == ErrorKind::ToolsUnavailable =>
+            {
                 self.interrupt(failure)
             }
-            Some(Verdict::Failed(failure)) => self.finishing(Err(failure)),
-            Some(Verdict::Answered { finish, output }) => self.answered(finish, output, step),
+            Some(TurnOutcome::Failed(failure)) => self.finishing(Err(failure)),
+            Some(TurnOutcome::Answered { finish, output }) => self.answered(finish, output, step),
         }
     }
 
     fn answered(&mut self, finish: FinishReason, output: Option<Value>, step: &mut Step) -> State {
-        let instruction = match self.answer.check(output, self.log) {
+        let instruction = match self.turn.answer.check(output, &mut self.turn.log) {
             Checked::Fits(output) => return self.finishing(Ok(Ended::Answered { finish, output })),
             Checked::Useless(failure) => return self.finishing(Err(failure)),
             Checked::AskAgain(instruction) => instruction,
         };
-        match self.conversation.repair(&instruction, step) {
+        match self.translator.repair(&instruction, step) {
             Repair::NewProcess => self.finishing(Ok(Ended::AskAgain { instruction })),
             Repair::SameProcess => {
-                self.log.provenance.attempts += 1;
+                self.turn.log.provenance.attempts += 1;
                 self.write(step);
                 self.heard();
                 State::Running
@@ -239,7 +232,7 @@ impl Drive<'_> {
     /// Something was heard. A tool of the caller's that runs is a phase of the turn, whether or not the process says so.
     fn heard(&mut self) {
         let is_busy = self.tools.is_some_and(CallerTools::are_busy);
-        self.watch.heard(if is_busy { Phase::Tool } else { self.conversation.phase() });
+        self.turn.watch.heard(if is_busy { Phase::Tool } else { self.translator.phase() });
     }
 
     /// The process said something. Where the model is at work again, it has read what became of its calls.
@@ -247,47 +240,47 @@ impl Drive<'_> {
         self.heard();
         if let Some(tools) = self.tools
             && !tools.are_busy()
-            && self.conversation.phase() != Phase::Tool
+            && self.translator.phase() != Phase::Tool
         {
-            self.overrun.told(tools.session());
+            self.turn.overrun.told(tools.session());
         }
     }
 
     /// The first limit that is exceeded. The caller's tools are counted by their session, and the process's own by
     /// the record.
     fn over_limit(&self) -> Option<Failure> {
-        let Some(tools) = self.tools else { return over_limit(self.log, self.limits) };
-        if let Some(failure) = self.overrun.check(tools.session()) {
+        let Some(tools) = self.tools else { return over_limit(&self.turn.log, &self.request.limits) };
+        if let Some(failure) = self.turn.overrun.check(tools.session()) {
             return Some(failure);
         }
         if tools.session().over_budget_calls() > MAX_OVERRUN {
             let reason = "the budget is used up, and the model goes on calling";
             return Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason));
         }
-        let calls = self.log.recorder.tool_calls();
+        let calls = self.turn.log.recorder.tool_calls();
         let (finding, others): (Vec<_>, Vec<_>) = calls
             .iter()
             .filter(|call| call.origin == ToolOrigin::Harness)
             .partition(|call| self.finds_tools(call));
         let own = others.len() + finding.len().saturating_sub(MAX_FREE_FINDS);
-        over_limit_with(own + tools.session().calls_made() as usize, self.log, self.limits)
+        over_limit_with(own + tools.session().calls_made() as usize, &self.turn.log, &self.request.limits)
     }
 
     /// Whether a call of the process's own is how its model finds the caller's tools, where it has no others. Such
     /// calls are the process's way of offering them, and cost nothing.
     fn finds_tools(&self, call: &ToolCallRecord) -> bool {
-        self.access == ToolAccess::ScopedOnly
-            && self.conversation.finder() == Some(call.name.as_str())
+        self.request.tool_access == ToolAccess::ScopedOnly
+            && self.translator.tool_search() == Some(call.name.as_str())
             && matches!(call.status, ToolCallStatus::Unfinished | ToolCallStatus::Succeeded)
     }
 
     /// Asks the process to stop, for `cause`.
     fn interrupt(&mut self, cause: Failure) -> State {
         let mut step = Step::default();
-        let asked = self.conversation.interrupt(&mut step);
-        self.tally.absorb(&mut step, self.log);
+        let asked = self.translator.interrupt(&mut step);
+        self.turn.stats.absorb(&mut step, &mut self.turn.log);
         self.write(&mut step);
-        let patience = if asked == AskedBy::Written { LAST_WORDS } else { Duration::ZERO };
+        let patience = if asked == StopRequest::Written { LAST_WORDS } else { Duration::ZERO };
         State::Stopping { cause, asked, until: Instant::now() + patience }
     }
 
@@ -305,12 +298,12 @@ impl Drive<'_> {
         let stderr_tail = self.process.stderr_tail();
         let mut step = Step::default();
         let end = ProcessEnd { exit: Some(status), stderr_tail: &stderr_tail, home: self.home, was_stopped };
-        self.conversation.ended(&end, &mut step);
-        let verdict = step.verdict.take();
-        self.tally.absorb(&mut step, self.log);
+        self.translator.ended(&end, &mut step);
+        let outcome = step.outcome.take();
+        self.turn.stats.absorb(&mut step, &mut self.turn.log);
         let survivors =
             exit.survivors.iter().map(|one| Survivor::new(one.identity.pid, &*one.name)).collect();
-        self.log.process = Some(ProcessReport::new(Some(status), stderr_tail).with_survivors(survivors));
+        self.turn.log.process = Some(ProcessReport::new(Some(status), stderr_tail).with_survivors(survivors));
 
         let lost = self.process.dropped().lost_lines;
         match state {
@@ -320,7 +313,7 @@ impl Drive<'_> {
                 format!("it wrote more than can be held; {lost} lines are lost"),
             )),
             State::Finishing { decision, .. } => decision,
-            State::Running => self.judge(verdict, status),
+            State::Running => self.judge(outcome, status),
         }
     }
 
@@ -328,10 +321,10 @@ impl Drive<'_> {
     async fn end_process(&mut self, state: &State) -> (Exit, bool) {
         let process = self.process;
         let stop = match state {
-            State::Stopping { asked: AskedBy::Written, .. } => {
+            State::Stopping { asked: StopRequest::Written, .. } => {
                 Stop::new().politely(Polite::CloseStdin, Duration::from_secs(1))
             }
-            State::Stopping { asked: AskedBy::No, .. } => Stop::new(),
+            State::Stopping { asked: StopRequest::Signals, .. } => Stop::new(),
             State::Running | State::Finishing { .. } => {
                 let grace = match state {
                     State::Finishing { until, .. } => until.saturating_duration_since(Instant::now()),
@@ -340,7 +333,7 @@ impl Drive<'_> {
                 tokio::select! {
                     exit = process.wait() => return (exit, false),
                     () = tokio::time::sleep(grace.max(Duration::from_millis(200))) => {}
-                    () = self.cancel.cancelled() => {}
+                    () = self.turn.cancel.cancelled() => {}
                 }
                 Stop::new().politely(Polite::Interrupt, Duration::from_secs(1))
             }
@@ -364,24 +357,24 @@ impl Drive<'_> {
     fn last_line(&mut self, line: &Line) {
         let mut step = Step::default();
         self.line(line, &mut step);
-        self.tally.absorb(&mut step, self.log);
+        self.turn.stats.absorb(&mut step, &mut self.turn.log);
     }
 
-    /// The process ended by itself, and no line gave a verdict.
-    fn judge(&mut self, verdict: Option<Verdict>, status: ProcessExit) -> Result<Ended, Failure> {
+    /// The process ended by itself, and no line gave an outcome.
+    fn judge(&mut self, outcome: Option<TurnOutcome>, status: ProcessExit) -> Result<Ended, Failure> {
         if let Some(failure) = self.over_limit() {
             return Err(failure);
         }
-        match verdict {
-            Some(Verdict::Failed(failure)) => Err(failure),
-            Some(Verdict::Answered { finish, output }) => {
+        match outcome {
+            Some(TurnOutcome::Failed(failure)) => Err(failure),
+            Some(TurnOutcome::Answered { finish, output }) => {
                 let mut step = Step::default();
-                let instruction = match self.answer.check(output, self.log) {
+                let instruction = match self.turn.answer.check(output, &mut self.turn.log) {
                     Checked::Fits(output) => return Ok(Ended::Answered { finish, output }),
                     Checked::Useless(failure) => return Err(failure),
                     Checked::AskAgain(instruction) => instruction,
                 };
-                match self.conversation.repair(&instruction, &mut step) {
+                match self.translator.repair(&instruction, &mut step) {
                     Repair::NewProcess => Ok(Ended::AskAgain { instruction }),
                     Repair::SameProcess => Err(Failure::new(
                         ErrorKind::OutputInvalid,
@@ -394,10 +387,10 @@ impl Drive<'_> {
     }
 }
 
-/// Waits for news of the caller's tools; forever, if there are none.
-async fn news_of(tools: Option<&CallerTools>) {
+/// Waits until a call of the caller's tools was decided on or has ended; forever, if there are none.
+async fn change_of(tools: Option<&CallerTools>) {
     match tools {
-        Some(tools) => tools.news().await,
+        Some(tools) => tools.changed().await,
         None => std::future::pending().await,
     }
 }

@@ -1,7 +1,6 @@
 //! The driver over a CLI of our own: a shell script that prints what the test says.
 
 use std::{
-    collections::BTreeMap,
     ffi::OsString,
     path::PathBuf,
     sync::{Arc, Mutex},
@@ -11,19 +10,19 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, BuildContext, CancelToken, Capabilities, Effort, Enforcement, ErrorKind,
-    EventEnvelope, EventSink, ExecutionBackend, ExecutionBackendExt, Fence, FinishReason, IdleLimits, Limit,
-    LimitSupport, Limits, LoopMode, OnLost, OutputSchema, OutputSupport, Phase, ResumeHandle, SessionMode,
-    Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
+    AccessSupport, Availability, CancelToken, Capabilities, Effort, Enforcement, ErrorKind, EventEnvelope,
+    EventSink, ExecutionBackend, ExecutionBackendExt, Fence, FinishReason, IdleLimits, Limit, LimitSupport,
+    Limits, LoopMode, OnLost, OutputSchema, OutputSupport, Phase, ResumeHandle, SessionMode, Support,
+    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
     harness::Failure,
     turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::{Value, json};
 
-use super::adapter::{Attempt, Cli, Conversation, Polite, Prepared, ProcessEnd, Repair, Step, TurnPlan};
-use super::backend::DelegatedBackend;
+use super::backend::CliBackend;
 use super::caller_tools::CallerTools;
-use super::settings::Settings;
+use super::contract::{Attempt, Cli, Prepared, TurnPlan};
+use super::translator::{ProcessEnd, Repair, Step, StopRequest, Translator};
 use nexus_process::environment::Environment;
 use nexus_process::executable::Executable;
 use nexus_process::spawn::{Invocation, StdinMode};
@@ -53,7 +52,7 @@ impl Script {
 
 #[async_trait]
 impl Cli for Script {
-    type Conversation = Reader;
+    type Translator = Reader;
 
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new(LoopMode::Delegated);
@@ -93,7 +92,7 @@ impl Cli for Script {
             .stdin(StdinMode::Open);
         Ok(Prepared {
             invocation,
-            conversation: Reader {
+            translator: Reader {
                 phase: Phase::Start,
                 messages: 0,
                 repair: self.repair,
@@ -102,7 +101,7 @@ impl Cli for Script {
             home: None,
             redactor: nexus_core::redact::Redactor::default(),
             lent: super::lent::Lent::Nothing,
-            queue: super::startup::Queue::none(),
+            startup: super::startup::StartupWait::none(),
             version: Some("1.0".into()),
             warnings: Vec::new(),
         })
@@ -128,7 +127,7 @@ impl Reader {
     }
 }
 
-impl Conversation for Reader {
+impl Translator for Reader {
     fn open(&mut self, step: &mut Step) {
         step.resume = Some(ResumeHandle::new(self.backend.clone(), json!("s")));
     }
@@ -172,8 +171,8 @@ impl Conversation for Reader {
         }
     }
 
-    fn interrupt(&mut self, _step: &mut Step) -> Polite {
-        Polite::No
+    fn interrupt(&mut self, _step: &mut Step) -> StopRequest {
+        StopRequest::Signals
     }
 
     fn repair(&mut self, _instruction: &str, step: &mut Step) -> Repair {
@@ -187,7 +186,7 @@ impl Conversation for Reader {
         self.phase
     }
 
-    fn finder(&self) -> Option<&'static str> {
+    fn tool_search(&self) -> Option<&'static str> {
         Some(FINDER)
     }
 
@@ -195,16 +194,15 @@ impl Conversation for Reader {
 }
 
 pub(crate) struct Bench {
-    pub(crate) backend: DelegatedBackend<Script>,
+    pub(crate) backend: CliBackend<Script>,
     home: tempfile::TempDir,
 }
 
 impl Bench {
     pub(crate) fn new(script: Script) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let context =
-            BuildContext::new(home.path().join("nexus"), home.path()).with_environment(BTreeMap::new());
-        Self { backend: DelegatedBackend::new("script".into(), script, &Settings::default(), &context), home }
+        let nexus_home = home.path().join("nexus");
+        Self { backend: CliBackend::new("script".into(), script, nexus_home), home }
     }
 
     async fn run(&self, request: TurnRequest) -> Result<TurnResult, TurnError> {
@@ -483,7 +481,7 @@ async fn what_cannot_be_run_is_refused_before_anything_is_spent() {
     let host = TurnHost::new().with_cancel(cancel);
     let error = bench.backend.run_turn(request(), host, &mut |_event| {}).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
-    assert_eq!(*bench.backend.cli.spawned.lock().unwrap(), 0);
+    assert_eq!(*bench.backend.cli().spawned.lock().unwrap(), 0);
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ impl Scene {
     /// The tools as the program is told of them.
     async fn tools(&self) -> CallerTools {
         loop {
-            if let Some(tools) = self.bench.backend.cli.tools.lock().unwrap().clone() {
+            if let Some(tools) = self.bench.backend.cli().tools.lock().unwrap().clone() {
                 return tools;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -122,7 +122,7 @@ impl Scene {
     }
 
     fn spawned(&self) -> usize {
-        *self.bench.backend.cli.spawned.lock().unwrap()
+        *self.bench.backend.cli().spawned.lock().unwrap()
     }
 
     async fn until_running(&self, count: u32) {
@@ -208,7 +208,7 @@ async fn calls_are_answered_while_the_process_runs_and_the_door_is_gone_with_the
 async fn without_tools_there_is_no_door() {
     let bench = Bench::new(Script::new(r#"echo '{"done":"ok"}'"#));
     bench.backend.run_turn(request(), TurnHost::new(), &mut |_: EventEnvelope| ()).await.unwrap();
-    assert!(bench.backend.cli.tools.lock().unwrap().is_none());
+    assert!(bench.backend.cli().tools.lock().unwrap().is_none());
 }
 
 #[tokio::test]

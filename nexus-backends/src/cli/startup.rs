@@ -1,4 +1,4 @@
-//! What a process waits for when all else is ready: its place among others.
+//! What a process waits for when all else is ready: other processes of its vendor.
 
 use std::fmt;
 
@@ -7,32 +7,31 @@ use futures::{
     stream::{self, BoxStream},
 };
 
-/// The wait of one process before it may start. It is no silence of the process's: only the deadline of the turn
-/// counts.
+/// The wait of one process before it may start. Idle limits do not run meanwhile; the deadline of the turn does.
 ///
-/// Dropped, it is given up.
-pub(crate) struct Queue(BoxStream<'static, String>);
+/// Dropping it gives the wait up.
+pub struct StartupWait(BoxStream<'static, String>);
 
-impl Queue {
-    /// Nothing is waited for.
-    pub(crate) fn none() -> Self {
-        Self::of(stream::empty())
+impl StartupWait {
+    /// No wait.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::until(stream::empty())
     }
 
-    /// Waits until `stream` ends. What comes out of it is for the caller to know.
-    pub(crate) fn of(stream: impl futures::Stream<Item = String> + Send + 'static) -> Self {
+    /// Waits until `stream` ends. Each item becomes a warning of the turn.
+    pub fn until(stream: impl futures::Stream<Item = String> + Send + 'static) -> Self {
         Self(stream.boxed())
     }
 
-    /// What the caller should know of the wait; `None` once the process may start. May be dropped and asked for again
-    /// at any time.
-    pub(crate) async fn news(&mut self) -> Option<String> {
+    /// The next warning about the wait; `None` once the process may start. Cancel-safe.
+    pub(crate) async fn warning(&mut self) -> Option<String> {
         self.0.next().await
     }
 }
 
-impl fmt::Debug for Queue {
+impl fmt::Debug for StartupWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Queue")
+        f.write_str("StartupWait")
     }
 }

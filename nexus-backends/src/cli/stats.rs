@@ -1,16 +1,16 @@
 //! What a process has told so far, added to the turn's record: each process of a turn counts from zero.
 
-use super::adapter::Step;
+use super::translator::Step;
 use nexus_core::harness::TurnLog;
 
 /// What the processes before this one used.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ProcessStats {
     model_calls: u32,
     usd: f64,
 }
 
-impl Tally {
+impl ProcessStats {
     /// Another process of the turn begins to count from zero.
     pub(crate) fn begin_process(&mut self, log: &TurnLog) {
         self.usd = log.recorder.cost.map_or(0.0, |cost| cost.usd.0);

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+use super::activity::CallActivity;
 use super::address::Address;
-use super::call_log::CallRecord;
 use super::clients::Clients;
 use super::connections::{MAX_KNOWN, Seat};
 use super::guard::{MAX_BODY_BYTES, Refusal, SESSION_HEADER, VERSION_HEADER, Wish, identify, only, wish};
@@ -36,7 +36,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Desk {
     session: Arc<Session>,
     address: Address,
-    record: Arc<CallRecord>,
+    activity: Arc<CallActivity>,
     clients: Mutex<Clients>,
     seats: Arc<Semaphore>,
     room: Room,
@@ -48,7 +48,7 @@ impl Desk {
         Self {
             session,
             address,
-            record: Arc::default(),
+            activity: Arc::default(),
             clients: Mutex::default(),
             seats: Arc::new(Semaphore::new(MAX_KNOWN)),
             room: Room::new(),
@@ -61,8 +61,8 @@ impl Desk {
     }
 
     #[cfg(feature = "cli")]
-    pub(super) fn record(&self) -> &Arc<CallRecord> {
-        &self.record
+    pub(super) fn activity(&self) -> &Arc<CallActivity> {
+        &self.activity
     }
 
     /// Answers one request.
@@ -218,10 +218,10 @@ impl Desk {
         let decided = self.session.authorize(&token, &tool, &arguments);
         // The tool has its own.
         drop(arguments);
-        self.record.decided();
+        self.activity.decided();
         match decided {
             Ok(permit) => {
-                let _running = self.record.running();
+                let _running = self.activity.running();
                 self.session.answer(call, permit).await
             }
             Err(denial) => ToolResult::error(denial.to_string()),

@@ -5,7 +5,7 @@
 //! the second way to the one gate: a call that comes in here passes
 //! [`Session::authorize`](nexus_core::Session::authorize) like a call of our own loop, and is recorded alike.
 //!
-//! Nothing is spawned. Listener, connections and calls live in the future of [`ToolsDoor::serve`]; dropped with the
+//! Nothing is spawned. Listener, connections and calls live in the future of [`McpServer::serve`]; dropped with the
 //! door, it closes the port and every connection and drops the tools that run, at once.
 //!
 //! Who asks must show the session's token with every request, under the name of the address that the door has, and
@@ -17,13 +17,13 @@
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use nexus_backends::mcp_server::ToolsDoor;
+//! use nexus_backends::mcp_server::McpServer;
 //! use nexus_core::{ParticipantScope, Session, Tool, Toolbox};
 //!
 //! # async fn example() -> std::io::Result<()> {
 //! let tools = Toolbox::new().with(Tool::without_arguments("noon", "Says when.", || async { "12:00" }));
 //! let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
-//! let mut door = ToolsDoor::open(Arc::clone(&session)).await?;
+//! let mut door = McpServer::open(Arc::clone(&session)).await?;
 //! let mut program = tokio::process::Command::new("my-agent")
 //!     .env("TOOLS_URL", door.url())
 //!     .env("TOOLS_TOKEN", session.token().expose())
@@ -38,8 +38,8 @@
 //! # }
 //! ```
 
+mod activity;
 mod address;
-mod call_log;
 mod clients;
 mod connections;
 mod guard;
@@ -58,7 +58,7 @@ use self::connections::Connections;
 use self::handler::Desk;
 
 #[cfg(feature = "cli")]
-pub(crate) use self::call_log::CallRecord;
+pub(crate) use self::activity::CallActivity;
 
 /// How many connections the system may hold until they are taken. Source: our own choice: as many as systems allow, for
 /// somebody may flood the port.
@@ -69,17 +69,17 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves the tools of one session, by MCP over streamable HTTP on loopback.
 ///
-/// The port is open from [`ToolsDoor::open`] on, so that a program that is started then finds it; answers come while
-/// [`ToolsDoor::serve`] is polled. When the door is dropped the port is closed and every call under way with it.
+/// The port is open from [`McpServer::open`] on, so that a program that is started then finds it; answers come while
+/// [`McpServer::serve`] is polled. When the door is dropped the port is closed and every call under way with it.
 /// When the session is closed every request is refused, like one with a wrong token.
-pub struct ToolsDoor {
+pub struct McpServer {
     listener: TcpListener,
     address: Address,
     desk: Arc<Desk>,
     connections: Connections,
 }
 
-impl ToolsDoor {
+impl McpServer {
     /// Opens a port on 127.0.0.1 for the tools of `session`.
     ///
     /// # Errors
@@ -107,8 +107,8 @@ impl ToolsDoor {
 
     /// What was called so far.
     #[cfg(feature = "cli")]
-    pub(crate) fn record(&self) -> &Arc<CallRecord> {
-        self.desk.record()
+    pub(crate) fn activity(&self) -> &Arc<CallActivity> {
+        self.desk.activity()
     }
 
     /// Answers requests for as long as it is polled. Dropped, it may be called again: connections and calls go on
@@ -131,9 +131,9 @@ impl ToolsDoor {
     }
 }
 
-impl fmt::Debug for ToolsDoor {
+impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolsDoor")
+        f.debug_struct("McpServer")
             .field("url", &self.url())
             .field("session", self.session())
             .finish_non_exhaustive()

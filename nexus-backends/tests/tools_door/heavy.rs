@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_backends::mcp_server::ToolsDoor;
+use nexus_backends::mcp_server::McpServer;
 use rmcp::model::CallToolRequestParams;
 use serde_json::json;
 use tokio::{
@@ -27,7 +27,7 @@ const LARGEST: usize = 4 << 20;
 
 /// A door, and how it is reached.
 struct Place {
-    door: ToolsDoor,
+    door: McpServer,
     target: Target,
     deeds: Arc<Deeds>,
 }
@@ -36,7 +36,7 @@ impl Place {
     async fn new() -> Self {
         let deeds = Arc::new(Deeds::default());
         let session = session(&deeds);
-        let door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+        let door = McpServer::open(Arc::clone(&session)).await.unwrap();
         let address: SocketAddr =
             door.url().strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap().parse().unwrap();
         Self { door, target: Target { address, session }, deeds }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use nexus_backends::mcp_server::ToolsDoor;
+use nexus_backends::mcp_server::McpServer;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -209,7 +209,7 @@ async fn a_token_is_of_no_use_after_the_turn() {
     let deeds = Arc::new(Deeds::default());
     let whole = session(&deeds);
     let turn = whole.for_turn(None);
-    let mut door = ToolsDoor::open(turn.share()).await.unwrap();
+    let mut door = McpServer::open(turn.share()).await.unwrap();
     let address = door.url().replace("http://", "").replace("/mcp", "").parse().unwrap();
     let target = Target { address, session: turn.share() };
     let ping = target.ping(&format!("{}Connection: close\r\n", target.good_headers()));

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use nexus_backends::mcp_server::ToolsDoor;
+use nexus_backends::mcp_server::McpServer;
 use nexus_core::{Decision, Denial, Session, ToolCall, Verdict};
 use rmcp::{
     ServiceError,
@@ -31,7 +31,7 @@ fn text(result: &CallToolResult) -> &str {
 async fn a_client_is_told_of_the_tools_in_scope_and_of_nothing_else() {
     let root = tempfile::tempdir().unwrap();
     let session = scoped(&Arc::default(), &["add", "w*"], root.path());
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let url = door.url();
     let work = async {
         let client = client(&url, session.token().expose()).await.unwrap();
@@ -64,7 +64,7 @@ async fn a_client_is_told_of_the_tools_in_scope_and_of_nothing_else() {
 #[tokio::test]
 async fn every_kind_of_answer_comes_through() {
     let session = session(&Arc::default());
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let url = door.url();
     let work = async {
         let client = client(&url, session.token().expose()).await.unwrap();
@@ -126,7 +126,7 @@ async fn both_doors_decide_alike_and_answer_alike() {
     std::fs::create_dir(root.path().join("docs")).unwrap();
     let scope = ["add", "fail", "show", "table", "look"];
     let served = scoped(&by_door, &scope, root.path()).for_turn(BUDGET);
-    let mut door = ToolsDoor::open(served.share()).await.unwrap();
+    let mut door = McpServer::open(served.share()).await.unwrap();
     let url = door.url();
     let work = async {
         let client = client(&url, served.token().expose()).await.unwrap();
@@ -185,7 +185,7 @@ fn verdict(decision: &Decision) -> &'static str {
 async fn parallel_calls_run_at_once() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let url = door.url();
     let work = async {
         let client = client(&url, session.token().expose()).await.unwrap();
@@ -202,7 +202,7 @@ async fn parallel_calls_run_at_once() {
 async fn a_call_that_the_client_cancels_is_dropped() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let url = door.url();
     let work = async {
         let client = client(&url, session.token().expose()).await.unwrap();
@@ -223,7 +223,7 @@ async fn a_call_that_the_client_cancels_is_dropped() {
 async fn a_client_that_leaves_takes_its_calls_along() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let url = door.url();
     let work = async {
         let client = client(&url, session.token().expose()).await.unwrap();
@@ -241,7 +241,7 @@ async fn a_client_that_leaves_takes_its_calls_along() {
 async fn a_door_that_is_dropped_takes_its_calls_along_at_once() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let url = door.url();
     let tasks_before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let program = tokio::spawn({
@@ -267,7 +267,7 @@ async fn a_door_that_is_dropped_takes_its_calls_along_at_once() {
 async fn serving_spawns_nothing() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let url = door.url();
     let token = session.token().expose().to_owned();
     // The client is a thread with a runtime of its own, so that this one's tasks are the door's.
@@ -292,7 +292,7 @@ async fn serving_spawns_nothing() {
 async fn an_answer_that_takes_long_is_announced_meanwhile() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let url = door.url();
     let address = url.replace("http://", "").replace("/mcp", "").parse().unwrap();
     let target = Target { address, session: Arc::clone(&session) };
@@ -319,7 +319,7 @@ async fn an_answer_that_takes_long_is_announced_meanwhile() {
 async fn one_client_does_not_cancel_the_calls_of_another() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let url = door.url();
     let token = session.token().expose();
     let work = async {
@@ -346,7 +346,7 @@ async fn a_session_that_is_closed_meanwhile_lets_no_call_through() {
     let deeds = Arc::new(Deeds::default());
     let whole: Arc<Session> = session(&deeds);
     let turn = whole.for_turn(None);
-    let mut door = ToolsDoor::open(turn.share()).await.unwrap();
+    let mut door = McpServer::open(turn.share()).await.unwrap();
     let url = door.url();
     let work = async {
         let client = client(&url, turn.token().expose()).await.unwrap();

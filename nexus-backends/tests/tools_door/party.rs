@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_backends::mcp_server::ToolsDoor;
+use nexus_backends::mcp_server::McpServer;
 use nexus_core::{
     Brief, Effects, ParticipantScope, Session, Tool, ToolContent, ToolFault, ToolResult, Toolbox,
 };
@@ -148,7 +148,7 @@ pub(crate) fn session(deeds: &Arc<Deeds>) -> Arc<Session> {
 }
 
 /// Does `work` while the door is served.
-pub(crate) async fn beside<T>(door: &mut ToolsDoor, work: impl Future<Output = T>) -> T {
+pub(crate) async fn beside<T>(door: &mut McpServer, work: impl Future<Output = T>) -> T {
     let work = pin!(work);
     tokio::select! {
         biased;

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_backends::mcp_server::ToolsDoor;
+use nexus_backends::mcp_server::McpServer;
 use nexus_core::Session;
 use rmcp::model::CallToolRequestParams;
 use serde_json::json;
@@ -111,7 +111,7 @@ pub(crate) fn status(answer: &str) -> u16 {
 pub(crate) async fn besieged<F: Future<Output = ()> + Send + 'static>(attack: impl FnOnce(Target) -> F) {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let url = door.url();
     let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap().parse().unwrap();
     let token = session.token().expose().to_owned();

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, path::Path, process::Stdio, sync::Arc, time::Duration};
 
-use nexus_backends::mcp_server::ToolsDoor;
+use nexus_backends::mcp_server::McpServer;
 use nexus_core::{ParticipantScope, Session, Tool, ToolContent, ToolFault, ToolResult, Toolbox};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -68,7 +68,7 @@ async fn the_door_is_a_server_of_tools_by_the_protocols_own_suite() {
     let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real-servers/install");
     let expected = Path::new(&suite).with_file_name("mcp-expected-failures.yml");
     let session = Session::mint("suite", ParticipantScope::unrestricted(), Arc::new(toolbox()));
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let address = door.url().replace("http://", "").replace("/mcp", "").parse().unwrap();
     let bearer = Bearer::before(address, session.token().expose()).await;
     let results = tempfile::tempdir().unwrap();

@@ -2,14 +2,14 @@
 
 use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
-use nexus_backends::mcp_server::ToolsDoor;
+use nexus_backends::mcp_server::McpServer;
 use nexus_core::{Denial, Verdict};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::party::{Deeds, beside, session};
 
-async fn run(door: &mut ToolsDoor, token: &str) -> std::process::Output {
+async fn run(door: &mut McpServer, token: &str) -> std::process::Output {
     let python = std::env::var_os("NEXUS_REAL_MCP_PYTHON").expect("set by real-servers/install");
     let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real-servers/install");
     let mut program = Command::new(python);
@@ -29,7 +29,7 @@ async fn run(door: &mut ToolsDoor, token: &str) -> std::process::Output {
 async fn the_python_client_lists_and_calls() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let output = run(&mut door, session.token().expose()).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -57,7 +57,7 @@ async fn the_python_client_lists_and_calls() {
 async fn the_python_client_gets_nowhere_without_the_token() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = ToolsDoor::open(Arc::clone(&session)).await.unwrap();
+    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
     let output = run(&mut door, "guess").await;
     assert!(!output.status.success());
     eprintln!("{}", String::from_utf8_lossy(&output.stderr));

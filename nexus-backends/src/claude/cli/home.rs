@@ -19,9 +19,9 @@ use std::{
 use nexus_core::{BuildContext, ErrorKind, OnLost, Secret, SessionMode, ToolAccess, harness::Failure};
 
 use super::conversation::{Kept, Session};
-use crate::cli::adapter::{Attempt, TurnPlan};
 use crate::cli::caller_tools;
 use crate::cli::settings::{Billing, Settings};
+use crate::cli::{Attempt, TurnPlan};
 use nexus_process::environment::{Environment, NetworkSettings};
 use nexus_process::private_home::PrivateHome;
 
@@ -81,7 +81,7 @@ pub(super) fn settle(
     context: &BuildContext,
     credential: Option<&Secret>,
 ) -> Result<Place, Failure> {
-    let home = plan.ledger.home().map_err(unwritable)?;
+    let home = plan.run.home().map_err(unwritable)?;
     let lodging = lodge(plan, attempt, credential.is_some())?;
     let config = match (credential, &lodging.folder) {
         (None, _) => None,
@@ -128,7 +128,7 @@ fn lodge(plan: &TurnPlan, attempt: &Attempt, has_credential: bool) -> Result<Lod
 /// A new conversation that outlives the turn.
 fn keep(plan: &TurnPlan, has_credential: bool) -> Result<Lodging, Failure> {
     let needs_folder = has_credential || plan.is_private_directory;
-    let folder = needs_folder.then(|| plan.ledger.run().as_str().to_owned());
+    let folder = needs_folder.then(|| plan.run.run().as_str().to_owned());
     let mut working_directory = plan.working_directory.clone();
     if let Some(folder) = &folder {
         let path = sessions(plan).join(folder);
@@ -285,7 +285,7 @@ mod tests {
             };
             TurnPlan {
                 backend: "claude-cli".into(),
-                ledger,
+                run: ledger,
                 request: Arc::new(request),
                 effort: None,
                 tools: None,

@@ -12,7 +12,7 @@ use nexus_core::{
 };
 
 use super::wire::ApiUsage;
-use crate::cli::adapter::Step;
+use crate::cli::Step;
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -70,12 +70,12 @@ use nexus_core::{
 use serde_json::{Map, Value};
 
 use self::startup_throttle::FirstTurn;
-use self::translate::{ClaudeConversation, Opening};
+use self::translate::{ClaudeTranslator, Opening};
 use crate::auth::{CredentialSource, Lease, Term};
-use crate::cli::adapter::{Attempt, Cli, Prepared, TurnPlan};
-use crate::cli::backend::DelegatedBackend;
+use crate::cli::CliBackend;
+use crate::cli::StartupWait;
 use crate::cli::settings::Settings;
-use crate::cli::startup::Queue;
+use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
 use crate::redact::redactor;
 use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableError};
@@ -121,7 +121,7 @@ impl BackendKind for ClaudeCli {
             return Err(SettingsError::new("base_url", reason));
         }
         let cli = Claude { settings: settings.clone(), credential, context: context.clone() };
-        Ok(Arc::new(DelegatedBackend::new(id, cli, &settings, context)))
+        Ok(Arc::new(CliBackend::from_settings(id, cli, &settings, context)))
     }
 }
 
@@ -185,7 +185,7 @@ enum Login {
 
 #[async_trait]
 impl Cli for Claude {
-    type Conversation = ClaudeConversation;
+    type Translator = ClaudeTranslator;
 
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new(LoopMode::Delegated);
@@ -251,7 +251,7 @@ impl Cli for Claude {
         &self,
         plan: &TurnPlan,
         attempt: Attempt,
-    ) -> Result<Prepared<Self::Conversation>, Failure> {
+    ) -> Result<Prepared<Self::Translator>, Failure> {
         let executable = self.executable().map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))?;
         let version = self.version(&executable).await?;
         let mut warnings = Vec::new();
@@ -282,8 +282,9 @@ impl Cli for Claude {
         let arguments = args::arguments(request, plan.effort, keeps_session, resume, &closed, has_tools);
         let model_and_effort = request.model.as_ref().zip(plan.effort);
         let first_turn = lease.is_none().then(FirstTurn::default);
-        let queue = first_turn.as_ref().map_or_else(Queue::none, |first| first.queue(&plan.nexus_home));
-        let conversation = ClaudeConversation::new(Opening {
+        let startup =
+            first_turn.as_ref().map_or_else(StartupWait::none, |first| first.wait(&plan.nexus_home));
+        let translator = ClaudeTranslator::new(Opening {
             prompt: prompt::blocks(&request.prompt),
             system: request.system.clone(),
             schema: request.output.as_ref().map(|output| output.schema().clone()),
@@ -303,11 +304,11 @@ impl Cli for Claude {
             .display_only(translate::is_display_only);
         Ok(Prepared {
             invocation,
-            conversation,
+            translator,
             home: Some(place.home),
             redactor: redactor(secrets.into_iter().flatten()),
             lent: lease.into(),
-            queue,
+            startup,
             version: Some(version::number(&version).to_owned()),
             warnings,
         })

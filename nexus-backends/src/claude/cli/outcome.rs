@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use nexus_core::{ErrorKind, FinishReason, Limit, ProcessExit, Retry, harness::Failure};
 
 use super::wire::{RateLimitInfo, ResultLine};
-use crate::cli::adapter::ProcessEnd;
+use crate::cli::ProcessEnd;
 
 /// When a rate limit that names no time may be tried again. Source: our own guess, not the vendor's.
 const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);

@@ -21,7 +21,7 @@ use std::{
 
 use futures::stream;
 
-use crate::cli::startup::Queue;
+use crate::cli::StartupWait;
 use nexus_process::private_home::private_folder;
 
 /// The folder of the two files, below `$NEXUS_HOME`.
@@ -51,11 +51,11 @@ pub(super) struct FirstTurn {
 
 impl FirstTurn {
     /// Waits until the process may start.
-    pub(super) fn queue(&self, nexus_home: &Path) -> Queue {
-        self.queue_for(nexus_home, ALONE)
+    pub(super) fn wait(&self, nexus_home: &Path) -> StartupWait {
+        self.wait_for(nexus_home, ALONE)
     }
 
-    fn queue_for(&self, nexus_home: &Path, patience: Duration) -> Queue {
+    fn wait_for(&self, nexus_home: &Path, patience: Duration) -> StartupWait {
         let waiting = Waiting {
             nexus_home: nexus_home.to_owned(),
             alone: Arc::clone(&self.alone),
@@ -64,7 +64,7 @@ impl FirstTurn {
             has_looked: false,
             pause: LOOKS.0,
         };
-        Queue::of(stream::unfold(waiting, Waiting::wait))
+        StartupWait::until(stream::unfold(waiting, Waiting::wait))
     }
 
     /// The model has answered: the others may go.
@@ -212,13 +212,13 @@ mod tests {
     /// A turn that need not wait.
     async fn goes(home: &Path) -> FirstTurn {
         let turn = FirstTurn::default();
-        let news = timeout(Duration::from_secs(10), turn.queue(home).news()).await;
+        let news = timeout(Duration::from_secs(10), turn.wait(home).warning()).await;
         assert_eq!(news.expect("it goes"), None, "it goes at once");
         turn
     }
 
-    async fn waits(queue: &mut Queue) {
-        assert!(timeout(Duration::from_millis(200), queue.news()).await.is_err(), "it waits");
+    async fn waits(wait: &mut StartupWait) {
+        assert!(timeout(Duration::from_millis(200), wait.warning()).await.is_err(), "it waits");
     }
 
     #[tokio::test]
@@ -227,10 +227,10 @@ mod tests {
         let first = goes(home.path()).await;
         assert!(is_alone(&first));
         let second = FirstTurn::default();
-        let mut queue = second.queue(home.path());
-        waits(&mut queue).await;
+        let mut wait = second.wait(home.path());
+        waits(&mut wait).await;
         first.was_answered();
-        assert_eq!(queue.news().await, None);
+        assert_eq!(wait.warning().await, None);
         assert!(!is_alone(&second));
         for _ in 0..3 {
             assert!(!is_alone(&goes(home.path()).await), "nobody waits");
@@ -246,14 +246,14 @@ mod tests {
         let others: Vec<_> = (0..3).map(|_| FirstTurn::default()).collect();
         let mut queues = Vec::new();
         for turn in &others {
-            let mut queue = turn.queue(home.path());
-            waits(&mut queue).await;
-            queues.push(queue);
+            let mut wait = turn.wait(home.path());
+            waits(&mut wait).await;
+            queues.push(wait);
         }
         drop(first);
-        for queue in &mut queues {
+        for wait in &mut queues {
             // A word of a wait that was long may come first.
-            while timeout(Duration::from_secs(1), queue.news()).await.expect("it goes").is_some() {}
+            while timeout(Duration::from_secs(1), wait.warning()).await.expect("it goes").is_some() {}
         }
         assert!(!others.iter().any(is_alone));
         assert!(is_alone(&goes(home.path()).await), "nobody has been answered yet");
@@ -269,9 +269,9 @@ mod tests {
         age(home.path(), LOCK, 0);
         let turn = FirstTurn::default();
         let began = Instant::now();
-        let mut queue = turn.queue_for(home.path(), Duration::from_secs(1));
-        assert!(queue.news().await.expect("the wait is told").contains("waits for it"));
-        assert_eq!(queue.news().await, None, "and told once");
+        let mut wait = turn.wait_for(home.path(), Duration::from_secs(1));
+        assert!(wait.warning().await.expect("the wait is told").contains("waits for it"));
+        assert_eq!(wait.warning().await, None, "and told once");
         let waited = began.elapsed();
         assert!((Duration::from_secs(1)..Duration::from_secs(5)).contains(&waited), "{waited:?}");
         assert!(is_alone(&first) && !is_alone(&turn));

@@ -12,10 +12,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::conversation::Session;
-use super::translate::{ClaudeConversation, Opening};
-use crate::cli::adapter::{Conversation as _, Polite, Step, Verdict};
+use super::translate::{ClaudeTranslator, Opening};
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::settings::Billing;
+use crate::cli::{Step, StopRequest, Translator as _, TurnOutcome};
 
 /// The recordings, as they lie beside the tests.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts/claude");
@@ -43,7 +43,7 @@ pub(super) fn callers(names: &[&str]) -> CallerTools {
     CallerTools::new(session, "http://127.0.0.1:1/mcp".to_owned())
 }
 
-fn conversation(access: ToolAccess, billing: Option<Billing>) -> ClaudeConversation {
+fn conversation(access: ToolAccess, billing: Option<Billing>) -> ClaudeTranslator {
     conversation_with(access, billing, None)
 }
 
@@ -51,8 +51,8 @@ fn conversation_with(
     access: ToolAccess,
     billing: Option<Billing>,
     tools: Option<CallerTools>,
-) -> ClaudeConversation {
-    ClaudeConversation::new(Opening {
+) -> ClaudeTranslator {
+    ClaudeTranslator::new(Opening {
         tools,
         prompt: super::prompt::text_blocks("canary prompt"),
         system: Some("canary system".to_owned()),
@@ -65,7 +65,7 @@ fn conversation_with(
     })
 }
 
-fn read(conversation: &mut ClaudeConversation, line: &Value) -> Step {
+fn read(conversation: &mut ClaudeTranslator, line: &Value) -> Step {
     let mut step = Step::default();
     conversation.line(line.to_string().as_bytes(), &mut step);
     step
@@ -92,7 +92,7 @@ fn the_prompt_is_not_written_before_it_is_known_who_pays() {
     let step = read(&mut conversation, &initialized(&json!({ "apiKeySource": "ANTHROPIC_API_KEY" })));
     assert_eq!(writes(&step), "");
     assert!(
-        matches!(step.verdict, Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::BillingMismatch)
+        matches!(step.outcome, Some(TurnOutcome::Failed(failure)) if failure.kind == ErrorKind::BillingMismatch)
     );
 }
 
@@ -105,7 +105,7 @@ fn the_prompt_follows_the_opening() {
 }
 
 /// A turn with the tool `add`, whose conversation is open.
-fn with_add() -> (ClaudeConversation, Step) {
+fn with_add() -> (ClaudeTranslator, Step) {
     let tools = callers(&["add"]);
     let mut conversation = conversation_with(ToolAccess::ScopedOnly, None, Some(tools));
     let step = read(&mut conversation, &initialized(&json!({ "apiKeySource": "ANTHROPIC_API_KEY" })));
@@ -119,8 +119,8 @@ fn answered(id: &str, response: &Value) -> Value {
 }
 
 fn missed(step: &Step) -> &str {
-    match &step.verdict {
-        Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::ToolsUnavailable => {
+    match &step.outcome {
+        Some(TurnOutcome::Failed(failure)) if failure.kind == ErrorKind::ToolsUnavailable => {
             failure.message.as_deref().unwrap_or_default()
         }
         other => panic!("{other:?}"),
@@ -179,14 +179,14 @@ fn tools_that_the_model_is_not_given_end_the_turn() {
     let (mut conversation, _) = with_add();
     let step = read(&mut conversation, &init(json!(["mcp__nexus__add", "mcp__nexus__sub"])));
     assert!(
-        matches!(&step.verdict, Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::Unsupported)
+        matches!(&step.outcome, Some(TurnOutcome::Failed(failure)) if failure.kind == ErrorKind::Unsupported)
     );
     let (mut conversation, _) = with_add();
-    assert!(read(&mut conversation, &init(json!(["mcp__nexus__add"]))).verdict.is_none());
+    assert!(read(&mut conversation, &init(json!(["mcp__nexus__add"]))).outcome.is_none());
 }
 
 /// What becomes of a call of `name`, answered so.
-fn called(conversation: &mut ClaudeConversation, name: &str, answer: &Value) -> Vec<TurnEvent> {
+fn called(conversation: &mut ClaudeTranslator, name: &str, answer: &Value) -> Vec<TurnEvent> {
     let call = json!({ "type": "tool_use", "id": name, "name": name, "input": { "a": 1 } });
     let call = json!({ "type": "assistant", "message": { "id": name, "content": [call] } });
     let mut events = read(conversation, &call).events;
@@ -278,7 +278,7 @@ fn a_tool_that_the_level_does_not_have_ends_the_turn() {
     let mut conversation = conversation(ToolAccess::ScopedOnly, None);
     let step = read(&mut conversation, &json!({ "type": "system", "subtype": "init", "tools": ["Bash"] }));
     assert!(
-        matches!(&step.verdict, Some(Verdict::Failed(failure)) if failure.kind == ErrorKind::Unsupported)
+        matches!(&step.outcome, Some(TurnOutcome::Failed(failure)) if failure.kind == ErrorKind::Unsupported)
     );
     assert!(writes(&step).contains("interrupt"));
 }
@@ -311,7 +311,7 @@ fn nobody_lets_a_call_through_by_being_asked() {
 fn a_stop_before_the_prompt_takes_the_input_away() {
     let mut conversation = conversation(ToolAccess::ScopedOnly, None);
     let mut step = Step::default();
-    assert_eq!(conversation.interrupt(&mut step), Polite::Written);
+    assert_eq!(conversation.interrupt(&mut step), StopRequest::Written);
     assert!(step.close_stdin && step.writes.is_empty());
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::wire::Block;
 use super::{mcp_config, tools};
-use crate::cli::adapter::Step;
+use crate::cli::Step;
 use crate::cli::caller_tools::CallerTools;
 
 /// The calls of one process.

@@ -24,9 +24,9 @@ use super::wire::{
     ResultLine, StreamLine, SystemLine, UserLine,
 };
 use super::{account, mcp_config, outcome, tools};
-use crate::cli::adapter::{Conversation, Polite, ProcessEnd, Repair, Step, Verdict};
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::settings::Billing;
+use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 
 /// Names our control request that opens the conversation.
 const OPENING: &str = "nexus-open";
@@ -68,7 +68,7 @@ pub(super) struct Opening {
 
 /// Reads one process of `claude`.
 #[derive(Debug)]
-pub(crate) struct ClaudeConversation {
+pub(crate) struct ClaudeTranslator {
     opening: Opening,
     stage: Stage,
     is_streaming: bool,
@@ -78,7 +78,7 @@ pub(crate) struct ClaudeConversation {
     /// Background tasks that have not ended.
     tasks: BTreeSet<String>,
     /// The verdict that waits for them.
-    held: Option<Verdict>,
+    held: Option<TurnOutcome>,
     witness: Witness,
     /// What the CLI said in the model's place; it matters only if the turn goes on.
     excuse: Option<String>,
@@ -96,7 +96,7 @@ enum Stage {
     Asked,
 }
 
-impl ClaudeConversation {
+impl ClaudeTranslator {
     /// Nothing has been read.
     pub(super) fn new(opening: Opening) -> Self {
         let witness = Witness { resumes: opening.session.resumes(), ..Witness::default() };
@@ -432,14 +432,14 @@ impl ClaudeConversation {
         self.account_for(&line, step);
         let verdict = match outcome::judge(&line, &self.witness) {
             Ok(finish) => self.answered(line, finish, step),
-            Err(failure) => Verdict::Failed(failure),
+            Err(failure) => TurnOutcome::Failed(failure),
         };
         step.resume = self.opening.session.handle();
         self.witness = Witness::default();
         self.calls.forget();
-        if self.tasks.is_empty() || matches!(verdict, Verdict::Failed(_)) || self.is_stopping {
+        if self.tasks.is_empty() || matches!(verdict, TurnOutcome::Failed(_)) || self.is_stopping {
             self.held = None;
-            step.verdict = Some(verdict);
+            step.outcome = Some(verdict);
         } else {
             // The model is told when the tasks end, and gives another answer then.
             step.event(TurnEvent::warning("the answer waits for what the agent runs in the background"));
@@ -449,7 +449,7 @@ impl ClaudeConversation {
         Some(())
     }
 
-    fn answered(&mut self, line: ResultLine, finish: FinishReason, step: &mut Step) -> Verdict {
+    fn answered(&mut self, line: ResultLine, finish: FinishReason, step: &mut Step) -> TurnOutcome {
         self.messages.close(step);
         self.messages.close_subs(step);
         let text = line.result.unwrap_or_default();
@@ -457,9 +457,9 @@ impl ClaudeConversation {
             self.messages.add(line.uuid.as_deref().unwrap_or("result"), &text, step);
         }
         if line.structured_output.is_none() && self.messages.last_text().trim().is_empty() {
-            return Verdict::Failed(Failure::new(ErrorKind::Incomplete, "the answer is empty"));
+            return TurnOutcome::Failed(Failure::new(ErrorKind::Incomplete, "the answer is empty"));
         }
-        Verdict::Answered { finish, output: line.structured_output }
+        TurnOutcome::Answered { finish, output: line.structured_output }
     }
 
     /// Tokens and cost of the turn so far.
@@ -482,7 +482,7 @@ impl ClaudeConversation {
     }
 }
 
-impl Conversation for ClaudeConversation {
+impl Translator for ClaudeTranslator {
     fn open(&mut self, step: &mut Step) {
         let texts: Vec<&str> = self.opening.system.as_deref().into_iter().collect();
         let system = match (self.opening.access, self.opening.system.as_deref()) {
@@ -503,7 +503,7 @@ impl Conversation for ClaudeConversation {
         }
     }
 
-    fn interrupt(&mut self, step: &mut Step) -> Polite {
+    fn interrupt(&mut self, step: &mut Step) -> StopRequest {
         self.is_stopping = true;
         self.calls.stop();
         match self.stage {
@@ -511,7 +511,7 @@ impl Conversation for ClaudeConversation {
             // Nothing was asked yet: without input it ends by itself.
             _ => step.close_stdin = true,
         }
-        Polite::Written
+        StopRequest::Written
     }
 
     fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair {
@@ -533,13 +533,17 @@ impl Conversation for ClaudeConversation {
         }
     }
 
+    fn tool_search(&self) -> Option<&'static str> {
+        None
+    }
+
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
         if end.was_stopped {
             return;
         }
         self.messages.close_subs(step);
-        step.verdict =
-            Some(self.held.take().unwrap_or_else(|| Verdict::Failed(outcome::without_record(end))));
+        step.outcome =
+            Some(self.held.take().unwrap_or_else(|| TurnOutcome::Failed(outcome::without_record(end))));
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::conversation::KeptSession;
 use super::sandbox::Fence;
 use super::translate::Script;
-use crate::cli::adapter::TurnPlan;
+use crate::cli::TurnPlan;
 
 /// The whole argument list: nothing in it comes from a request.
 pub(super) const ARGUMENTS: [&str; 2] = ["app-server", "--strict-config"];

@@ -9,7 +9,7 @@
 //! | `program`, `catalog` | where the program is, its version, its models |
 //! | `wire` | what the program writes, in its words |
 //! | `door` | the caller's tools: as the program is told about them, and as it names them |
-//! | `translate` | the exchange, line by line: `messages`, `items`, `tally`, `limits` and `failure` each read a part |
+//! | `translate` | the exchange, line by line: `messages`, `items`, `totals`, `limits` and `failure` each read a part |
 //! | `record`, `session` | the program's own record of a conversation: read at the end, kept for later |
 //!
 //! The token reaches the program in its environment alone, by a provider entry of our own; there is no
@@ -79,13 +79,13 @@ use self::models::Catalog;
 use self::sandbox::Fence;
 use self::translate::{AppServer, EffortChoice, Setting};
 use crate::auth::{Lease, Term};
-use crate::cli::adapter::{Attempt, Cli, Prepared, TurnPlan};
-use crate::cli::backend::DelegatedBackend;
+use crate::cli::CliBackend;
+use crate::cli::StartupWait;
 use crate::cli::caller_tools;
 use crate::cli::lent::Lent;
 use crate::cli::provider::Lender;
 use crate::cli::settings::{Billing, Settings};
-use crate::cli::startup::Queue;
+use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
 use crate::own_login::OwnLogin;
 use crate::redact::redactor;
 use nexus_process::environment::Environment;
@@ -122,7 +122,7 @@ impl BackendKind for CodexCli {
             environment: HostEnvironment(context.environment.clone()),
             settings: settings.clone(),
         };
-        Ok(Arc::new(DelegatedBackend::new(id, cli, &settings, context)))
+        Ok(Arc::new(CliBackend::from_settings(id, cli, &settings, context)))
     }
 }
 
@@ -215,7 +215,7 @@ impl Codex {
 
 #[async_trait]
 impl Cli for Codex {
-    type Conversation = AppServer;
+    type Translator = AppServer;
 
     fn capabilities(&self) -> Capabilities {
         capabilities::capabilities()
@@ -247,7 +247,7 @@ impl Cli for Codex {
             return Err(failure);
         }
         let executable = self.executable().map_err(version::not_installed)?;
-        let home = plan.ledger.home().map_err(unwritable)?;
+        let home = plan.run.home().map_err(unwritable)?;
         let folders = Folders::below(home.path());
         for folder in ["codex", "user", "tmp"] {
             home.folder(folder).map_err(unwritable)?;
@@ -307,11 +307,11 @@ impl Cli for Codex {
         };
         Ok(Prepared {
             invocation,
-            conversation: AppServer::new(setting, script),
+            translator: AppServer::new(setting, script),
             home: Some(home),
             redactor,
             lent: Lent::Lease(lease),
-            queue: Queue::none(),
+            startup: StartupWait::none(),
             warnings,
             version: Some(version),
         })

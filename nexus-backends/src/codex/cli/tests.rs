@@ -10,9 +10,9 @@ use super::home;
 use super::home::{Folders, Provider, TOKEN_VARIABLE};
 use super::sandbox::{Fence, FenceWords};
 use super::translate::{AppServer, EffortChoice, Script, Setting};
-use crate::cli::adapter::{Conversation as _, Polite, ProcessEnd, Step, Verdict};
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::settings::Settings;
+use crate::cli::{ProcessEnd, Step, StopRequest, Translator as _, TurnOutcome};
 
 const THREAD: &str = "01a1fc19-aba2-7352-853f-2aa20452b5bd";
 const RECORDING: &str = include_str!("../../../tests/transcripts/codex/app-server/fail-cut-once.jsonl");
@@ -46,7 +46,7 @@ fn running() -> AppServer {
     ] {
         server.line(line.to_string().as_bytes(), &mut step);
     }
-    assert!(step.verdict.is_none(), "{:?}", step.verdict);
+    assert!(step.outcome.is_none(), "{:?}", step.outcome);
     server
 }
 
@@ -67,7 +67,7 @@ fn a_wider_fence_than_asked_for_ends_the_turn_before_the_prompt_is_sent() {
     server.open(&mut step);
     let opened = json!({ "thread": { "id": THREAD }, "sandbox": { "type": "dangerFullAccess" } });
     server.line(json!({ "id": 2, "result": opened }).to_string().as_bytes(), &mut step);
-    assert!(matches!(step.verdict, Some(Verdict::Failed(_))), "{:?}", step.verdict);
+    assert!(matches!(step.outcome, Some(TurnOutcome::Failed(_))), "{:?}", step.outcome);
     assert!(!written(&step).iter().any(|line| line["method"] == "turn/start"));
 }
 
@@ -87,14 +87,14 @@ fn an_approval_that_is_asked_for_is_declined() {
 #[test]
 fn a_turn_that_runs_is_interrupted_by_name_and_one_that_does_not_by_the_end_of_input() {
     let mut step = Step::default();
-    assert_eq!(running().interrupt(&mut step), Polite::Written);
+    assert_eq!(running().interrupt(&mut step), StopRequest::Written);
     let asked = &written(&step)[0];
     assert_eq!(asked["method"], "turn/interrupt");
     assert_eq!(asked["params"], json!({ "threadId": THREAD, "turnId": "turn-1" }));
     assert!(!step.close_stdin);
 
     let mut step = Step::default();
-    assert_eq!(server().interrupt(&mut step), Polite::Written);
+    assert_eq!(server().interrupt(&mut step), StopRequest::Written);
     assert!(step.close_stdin && step.writes.is_empty());
 }
 
@@ -131,7 +131,7 @@ fn the_end_of_another_conversation_ends_nothing() {
     let turn = json!({ "id": "turn-9", "status": "failed" });
     for params in [json!({ "threadId": "child", "turn": turn }), json!({ "threadId": THREAD, "turn": turn })]
     {
-        assert!(line(&mut server, "turn/completed", &params).verdict.is_none());
+        assert!(line(&mut server, "turn/completed", &params).outcome.is_none());
     }
 }
 
@@ -157,7 +157,7 @@ proptest! {
         }
         let is_whole = head.windows(14).any(|window| window == b"turn/completed") && head.ends_with(b"\n");
         if !is_whole && cut + 1 < RECORDING.len() {
-            prop_assert!(step.verdict.is_none());
+            prop_assert!(step.outcome.is_none());
         }
         let end = ProcessEnd { exit: None, stderr_tail: "", home: None, was_stopped: false };
         server.ended(&end, &mut step);

@@ -19,11 +19,11 @@ use super::conversation::{KeptSession, SessionKeeper};
 use super::messages::{Messages, Names};
 use super::sandbox::FenceWords;
 use super::session_log::{Record, RecordedEnd};
-use super::usage::Tally;
+use super::usage::UsageTotals;
 use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNews};
 use super::{failure, mcp_config, session_log};
-use crate::cli::adapter::{Conversation, Polite, ProcessEnd, Repair, Step};
 use crate::cli::caller_tools::CallerTools;
+use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator};
 
 /// What the program is asked, made ready before it runs.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub(crate) struct AppServer {
     /// Items that were seen as calls, and their names.
     calls: HashMap<String, CallId>,
     running: BTreeSet<String>,
-    tally: Tally,
+    totals: UsageTotals,
     limits: Option<RateLimits>,
     retries: u32,
     problem: Option<Problem>,
@@ -143,7 +143,7 @@ impl AppServer {
             messages: HashMap::new(),
             calls: HashMap::new(),
             running: BTreeSet::new(),
-            tally: Tally::default(),
+            totals: UsageTotals::default(),
             limits: None,
             retries: 0,
             problem: None,
@@ -307,7 +307,7 @@ impl AppServer {
     }
 }
 
-impl Conversation for AppServer {
+impl Translator for AppServer {
     fn open(&mut self, step: &mut Step) {
         // The name becomes the originator and part of the user agent of every request.
         let client = json!({ "name": "nexus", "title": "Nexus", "version": env!("CARGO_PKG_VERSION") });
@@ -346,7 +346,7 @@ impl Conversation for AppServer {
         }
     }
 
-    fn interrupt(&mut self, step: &mut Step) -> Polite {
+    fn interrupt(&mut self, step: &mut Step) -> StopRequest {
         match (self.thread.clone(), self.turns.last().cloned()) {
             (Some(thread), Some(turn)) if !self.is_over => {
                 let params = json!({ "threadId": thread, "turnId": turn });
@@ -355,7 +355,7 @@ impl Conversation for AppServer {
             // No turn runs: the end of its input ends the program.
             _ => step.close_stdin = true,
         }
-        Polite::Written
+        StopRequest::Written
     }
 
     fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair {
@@ -368,11 +368,15 @@ impl Conversation for AppServer {
         self.phase
     }
 
+    fn tool_search(&self) -> Option<&'static str> {
+        None
+    }
+
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
         if let Some(home) = end.home {
             self.read_record(home, step);
         }
-        let is_open = step.verdict.is_none() && self.thread.is_none() && !end.was_stopped;
+        let is_open = step.outcome.is_none() && self.thread.is_none() && !end.was_stopped;
         if let (true, Some(exit)) = (is_open, end.exit) {
             // Such as a configuration that another version does not take.
             let words = end.stderr_tail.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();

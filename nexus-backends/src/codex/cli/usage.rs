@@ -8,7 +8,7 @@ use super::wire::{ThreadUsage, Tokens};
 
 /// Counts the tokens of a turn: the program reports totals of a whole conversation, earlier turns included.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct UsageTotals {
     threads: HashMap<String, Span>,
     model_calls: u32,
 }
@@ -20,7 +20,7 @@ struct Span {
     now: Tokens,
 }
 
-impl Tally {
+impl UsageTotals {
     /// Takes the report after a model call of `thread`.
     pub(super) fn take(&mut self, thread: String, usage: &ThreadUsage) {
         let before = usage.total.less(&usage.last);
@@ -88,18 +88,18 @@ mod tests {
 
     #[test]
     fn a_resumed_conversation_counts_from_where_it_stood() {
-        let mut tally = Tally::default();
-        tally
+        let mut totals = UsageTotals::default();
+        totals
             .take("t".into(), &ThreadUsage { total: tokens(240, 80, 60, 20), last: tokens(120, 40, 30, 10) });
-        tally.take(
+        totals.take(
             "t".into(),
             &ThreadUsage { total: tokens(360, 120, 90, 30), last: tokens(120, 40, 30, 10) },
         );
-        let usage = tally.usage();
+        let usage = totals.usage();
         assert_eq!(usage.input_tokens, Some(160));
         assert_eq!(usage.cache_read_tokens, Some(80));
         assert_eq!(usage.output_tokens, Some(40));
         assert_eq!(usage.reasoning_tokens, Some(20));
-        assert_eq!(tally.model_calls(), 2);
+        assert_eq!(totals.model_calls(), 2);
     }
 }

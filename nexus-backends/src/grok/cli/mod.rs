@@ -59,11 +59,11 @@ use nexus_core::{
 };
 use serde_json::{Map, Value};
 
-use self::translate::GrokConversation;
-use crate::cli::adapter::{Attempt, Cli, Prepared, TurnPlan};
-use crate::cli::backend::DelegatedBackend;
+use self::translate::GrokTranslator;
+use crate::cli::CliBackend;
 use crate::cli::provider::Lender;
 use crate::cli::settings::{Billing, Settings};
+use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
 use crate::own_login::OwnLogin;
 use nexus_process::environment::{Environment, EnvironmentBuilder, NetworkSettings};
 use nexus_process::executable::{Executable, ExecutableError};
@@ -101,7 +101,7 @@ impl BackendKind for GrokCli {
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let settings = Settings::read(settings, context)?;
         let cli = Grok::new(&settings, context)?;
-        Ok(Arc::new(DelegatedBackend::new(id, cli, &settings, context)))
+        Ok(Arc::new(CliBackend::from_settings(id, cli, &settings, context)))
     }
 }
 
@@ -158,7 +158,7 @@ impl Grok {
 
 #[async_trait]
 impl Cli for Grok {
-    type Conversation = GrokConversation;
+    type Translator = GrokTranslator;
 
     fn capabilities(&self) -> Capabilities {
         capabilities::capabilities(self.bubblewrap.is_some())
@@ -192,7 +192,7 @@ impl Cli for Grok {
         &self,
         plan: &TurnPlan,
         attempt: Attempt,
-    ) -> Result<Prepared<Self::Conversation>, Failure> {
+    ) -> Result<Prepared<Self::Translator>, Failure> {
         self.prepare_process(plan, attempt).await
     }
 }

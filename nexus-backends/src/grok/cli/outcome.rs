@@ -5,11 +5,11 @@
 use nexus_core::{ErrorKind, FinishReason, Limit, harness::Failure};
 
 use super::wire;
-use crate::cli::adapter::Verdict;
+use crate::cli::TurnOutcome;
 
 /// The verdict on a turn whose last message is `answer`; `at_limit` if the CLI said that it reached its own.
-pub(super) fn of_end(end: &wire::End, answer: Option<&str>, at_limit: bool) -> Verdict {
-    let failed = |kind, reason: &str| Verdict::Failed(Failure::new(kind, reason));
+pub(super) fn of_end(end: &wire::End, answer: Option<&str>, at_limit: bool) -> TurnOutcome {
+    let failed = |kind, reason: &str| TurnOutcome::Failed(Failure::new(kind, reason));
     let model_calls =
         || failed(ErrorKind::LimitReached(Limit::ModelCalls), "the vendor's program stopped the turn");
     match end.stop_reason.as_str() {
@@ -21,7 +21,7 @@ pub(super) fn of_end(end: &wire::End, answer: Option<&str>, at_limit: bool) -> V
             if answer.is_none_or(|text| text.trim().is_empty()) {
                 return failed(ErrorKind::Incomplete, "the turn ended without an answer");
             }
-            Verdict::Answered { finish: FinishReason::Stop, output }
+            TurnOutcome::Answered { finish: FinishReason::Stop, output }
         }
         "refusal" => failed(ErrorKind::Refused, "the vendor's filter stopped the answer"),
         "max_tokens" => failed(ErrorKind::Incomplete, "the answer reached the output limit"),

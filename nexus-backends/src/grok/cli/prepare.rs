@@ -16,14 +16,14 @@ use super::hooks::{Gate, ToolsRunning};
 use super::renewal::{Renewal, TurnTime};
 use super::sandbox::Fence;
 use super::session_log::RetryWatch;
-use super::translate::GrokConversation;
+use super::translate::GrokTranslator;
 use super::{Grok, INSTALL, capabilities, conversation, home, mcp_config, sandbox, session_log, version};
 use crate::auth::{Lease, Term};
-use crate::cli::adapter::{Attempt, Prepared, TurnPlan};
+use crate::cli::StartupWait;
 use crate::cli::caller_tools;
 use crate::cli::lent::Lent;
 use crate::cli::settings::Billing;
-use crate::cli::startup::Queue;
+use crate::cli::{Attempt, Prepared, TurnPlan};
 use crate::redact::redactor;
 use nexus_process::environment::{Environment, EnvironmentError};
 use nexus_process::executable::Executable;
@@ -46,7 +46,7 @@ impl Grok {
         &self,
         plan: &TurnPlan,
         attempt: Attempt,
-    ) -> Result<Prepared<GrokConversation>, Failure> {
+    ) -> Result<Prepared<GrokTranslator>, Failure> {
         let request = &*plan.request;
         refuse_reserved(request)?;
         refuse_nameless(plan)?;
@@ -137,17 +137,17 @@ impl Grok {
         }
         let invocation = self.invocation(plan, &executable, &arguments, environment, &home)?;
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
-        let conversation = GrokConversation::new(plan.backend.clone(), request.tool_access, process)
+        let translator = GrokTranslator::new(plan.backend.clone(), request.tool_access, process)
             .with_session(keeping, watch)
             .with_tools_running(tools)
             .with_callers(plan.tools.clone());
         Ok(Prepared {
             invocation: invocation.display_only(is_display_only),
-            conversation,
+            translator,
             home: Some(home),
             redactor,
             lent,
-            queue: Queue::none(),
+            startup: StartupWait::none(),
             version: Some(known.text().to_owned()),
             warnings,
         })
@@ -233,7 +233,7 @@ impl Grok {
         let home = match home {
             Some(home) => home,
             None => {
-                let home = plan.ledger.home().map_err(unwritable)?;
+                let home = plan.run.home().map_err(unwritable)?;
                 home::make_folders(&home).map_err(unwritable)?;
                 home
             }

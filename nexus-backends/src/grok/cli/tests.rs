@@ -12,20 +12,20 @@ use serde_json::json;
 
 use super::conversation::Keeping;
 use super::session_log::RetryWatch;
-use super::translate::GrokConversation;
-use crate::cli::adapter::{Conversation as _, ProcessEnd, Step, Verdict};
+use super::translate::GrokTranslator;
 use crate::cli::caller_tools::CallerTools;
+use crate::cli::{ProcessEnd, Step, Translator as _, TurnOutcome};
 use nexus_core::TurnEvent;
 
 struct Run {
     recorder: Recorder,
     voided: Vec<MessageVoided>,
-    verdict: Option<Verdict>,
+    verdict: Option<TurnOutcome>,
 }
 
 /// Reads lines, then the record in `home`.
 fn run(lines: &[&[u8]], home: Option<&Path>) -> Run {
-    let mut conversation = GrokConversation::new("grok-cli".into(), ToolAccess::Unrestricted, 0);
+    let mut conversation = GrokTranslator::new("grok-cli".into(), ToolAccess::Unrestricted, 0);
     if let Some(home) = home {
         let watch = RetryWatch::new(&home.join("grok"), "s", 0);
         conversation = conversation.with_session(Keeping::for_this_turn("s".into()), watch);
@@ -34,13 +34,13 @@ fn run(lines: &[&[u8]], home: Option<&Path>) -> Run {
 }
 
 /// Has a conversation read lines and its end.
-fn finish(mut conversation: GrokConversation, lines: &[&[u8]], home: Option<&Path>) -> Run {
+fn finish(mut conversation: GrokTranslator, lines: &[&[u8]], home: Option<&Path>) -> Run {
     let mut run = Run { recorder: Recorder::new(), voided: Vec::new(), verdict: None };
     let mut step = Step::default();
     for line in lines {
         conversation.line(line, &mut step);
     }
-    let early = step.verdict.take();
+    let early = step.outcome.take();
     let end = ProcessEnd { exit: Some(ProcessExit::Code(0)), stderr_tail: "", home, was_stopped: false };
     conversation.ended(&end, &mut step);
     for event in step.events {
@@ -49,7 +49,7 @@ fn finish(mut conversation: GrokConversation, lines: &[&[u8]], home: Option<&Pat
             run.voided.push(voided);
         }
     }
-    run.verdict = early.or(step.verdict);
+    run.verdict = early.or(step.outcome);
     run
 }
 
@@ -59,13 +59,13 @@ fn run_with_callers(lines: &[&[u8]]) -> Run {
     let toolbox = Toolbox::new().with(says("noon")).with(says("midnight"));
     let session = Session::mint("caller", ParticipantScope::unrestricted(), Arc::new(toolbox));
     let callers = CallerTools::new(session, "http://127.0.0.1:1/mcp".into());
-    let conversation = GrokConversation::new("grok-cli".into(), ToolAccess::ScopedOnly, 0);
+    let conversation = GrokTranslator::new("grok-cli".into(), ToolAccess::ScopedOnly, 0);
     finish(conversation.with_callers(Some(callers)), lines, None)
 }
 
 fn failure_of(run: &Run) -> (ErrorKind, String) {
     match &run.verdict {
-        Some(Verdict::Failed(failure)) => (failure.kind, failure.message.clone().unwrap_or_default()),
+        Some(TurnOutcome::Failed(failure)) => (failure.kind, failure.message.clone().unwrap_or_default()),
         other => panic!("{other:?}"),
     }
 }
@@ -104,7 +104,7 @@ fn an_answer_that_was_cut_is_replaced_by_the_one_in_the_record() {
     assert_eq!(run.voided.len(), 1);
     assert_eq!(run.voided[0].cause, nexus_core::turn::VoidCause::Retry);
     assert_eq!(run.recorder.usage().output_tokens, Some(2), "counted once");
-    assert!(matches!(run.verdict, Some(Verdict::Answered { .. })));
+    assert!(matches!(run.verdict, Some(TurnOutcome::Answered { .. })));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn an_answer_of_which_nothing_was_shown_is_taken_from_the_record() {
     let home = home_with(&format!("{PROMPT}\n{}\n", r#"{"type":"assistant","content":"hi"}"#), "");
     let run = run(&[END], Some(home.path()));
     assert_eq!(run.recorder.last_message().unwrap().text, "hi");
-    assert!(matches!(run.verdict, Some(Verdict::Answered { .. })));
+    assert!(matches!(run.verdict, Some(TurnOutcome::Answered { .. })));
 }
 
 const READY: &[u8] =
@@ -138,7 +138,7 @@ fn nothing_is_believed_before_every_tool_of_the_callers_is_there() {
         assert!(run.recorder.messages().is_empty());
     }
     let run = run_with_callers(&[half, READY, words, br#"{"type":"usage"}"#, END]);
-    assert!(matches!(run.verdict, Some(Verdict::Answered { .. })), "{:?}", run.verdict);
+    assert!(matches!(run.verdict, Some(TurnOutcome::Answered { .. })), "{:?}", run.verdict);
 }
 
 #[test]

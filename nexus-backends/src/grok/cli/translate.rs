@@ -32,8 +32,8 @@ use super::hooks::ToolsRunning;
 use super::session_log::{Answer, RetryWatch, TurnEnd};
 use super::tools::CallersCall;
 use super::{failure, mcp_config, outcome, session_log, tool_result, tools, wire};
-use crate::cli::adapter::{Conversation, Polite, ProcessEnd, Repair, Step, Verdict};
 use crate::cli::caller_tools::CallerTools;
+use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 
 /// The CLI waits longer than this before it asks again, and what it wrote before is read sooner.
 const RETRY_GAP: Duration = Duration::from_millis(800);
@@ -44,7 +44,7 @@ const UNSEEN_PICTURES: &str =
 
 /// Reads the output of one process.
 #[derive(Debug)]
-pub(crate) struct GrokConversation {
+pub(crate) struct GrokTranslator {
     backend: BackendId,
     access: ToolAccess,
     session: Option<Keeping>,
@@ -129,7 +129,7 @@ enum Last {
     Error(wire::Error),
 }
 
-impl GrokConversation {
+impl GrokTranslator {
     /// Reads the output of a turn at this level. `process` tells the processes of a turn apart.
     pub(super) fn new(backend: BackendId, access: ToolAccess, process: u64) -> Self {
         Self {
@@ -424,11 +424,11 @@ impl GrokConversation {
         }
     }
 
-    fn verdict(&self, record: Option<&TurnEnd>) -> Option<Verdict> {
+    fn verdict(&self, record: Option<&TurnEnd>) -> Option<TurnOutcome> {
         Some(match self.last.as_ref()? {
-            Last::Error(error) => Verdict::Failed(failure::from_message(&error.message, record)),
+            Last::Error(error) => TurnOutcome::Failed(failure::from_message(&error.message, record)),
             // The prompt was held back for them, and stopped.
-            Last::End(_) if !self.missing.is_empty() => Verdict::Failed(self.unready()?),
+            Last::End(_) if !self.missing.is_empty() => TurnOutcome::Failed(self.unready()?),
             Last::End(end) => {
                 let answer = self.closed.last().map(|message| message.text.as_str());
                 outcome::of_end(end, answer, self.reached_max_turns)
@@ -437,17 +437,17 @@ impl GrokConversation {
     }
 
     /// The verdict if the fence could not be built, so that the program never ran.
-    fn unfenced(&self, stderr_tail: &str) -> Option<Verdict> {
+    fn unfenced(&self, stderr_tail: &str) -> Option<TurnOutcome> {
         let reason = stderr_tail.lines().find(|line| line.starts_with("bwrap: "))?;
         let is_ours = self.phase == Phase::Start && self.access == ToolAccess::WorkspaceWrite;
-        is_ours.then(|| Verdict::Failed(Failure::new(ErrorKind::Unsupported, reason)))
+        is_ours.then(|| TurnOutcome::Failed(Failure::new(ErrorKind::Unsupported, reason)))
     }
 }
 
-impl Conversation for GrokConversation {
+impl Translator for GrokTranslator {
     fn open(&mut self, _step: &mut Step) {}
 
-    fn finder(&self) -> Option<&'static str> {
+    fn tool_search(&self) -> Option<&'static str> {
         Some(tools::SEARCH)
     }
 
@@ -461,9 +461,9 @@ impl Conversation for GrokConversation {
         }
     }
 
-    fn interrupt(&mut self, _step: &mut Step) -> Polite {
+    fn interrupt(&mut self, _step: &mut Step) -> StopRequest {
         // Asked or not, it goes without a last word; its tools are ended with the tree.
-        Polite::No
+        StopRequest::Signals
     }
 
     fn repair(&mut self, _instruction: &str, _step: &mut Step) -> Repair {
@@ -495,9 +495,9 @@ impl Conversation for GrokConversation {
             let cause = if has_retries { VoidCause::Retry } else { VoidCause::NotInRecord };
             self.correct(&answers, cause, step);
         }
-        step.verdict = self.verdict(turn_end.as_ref()).or_else(|| self.unfenced(end.stderr_tail));
-        if let (Some(Verdict::Answered { .. }), Some(ProcessExit::Code(code @ 1..)), false) =
-            (&step.verdict, end.exit, end.was_stopped)
+        step.outcome = self.verdict(turn_end.as_ref()).or_else(|| self.unfenced(end.stderr_tail));
+        if let (Some(TurnOutcome::Answered { .. }), Some(ProcessExit::Code(code @ 1..)), false) =
+            (&step.outcome, end.exit, end.was_stopped)
         {
             step.event(TurnEvent::warning(format!("the program ended with code {code} after its answer")));
         }

@@ -10,8 +10,8 @@ use nexus_core::{
 use serde_json::{Value, json};
 
 use super::{THREAD, configuration_with, line, script, setting, settings, written};
-use crate::cli::adapter::{Conversation as _, ProcessEnd, Step, Verdict};
 use crate::cli::caller_tools::CallerTools;
+use crate::cli::{ProcessEnd, Step, Translator as _, TurnOutcome};
 use crate::codex::cli::mcp_config;
 use crate::codex::cli::translate::AppServer;
 
@@ -67,8 +67,8 @@ fn methods(step: &Step) -> Vec<Value> {
 }
 
 fn failure(step: &Step) -> (ErrorKind, String) {
-    match &step.verdict {
-        Some(Verdict::Failed(failure)) => (failure.kind, failure.message.clone().unwrap_or_default()),
+    match &step.outcome {
+        Some(TurnOutcome::Failed(failure)) => (failure.kind, failure.message.clone().unwrap_or_default()),
         other => panic!("{other:?}"),
     }
 }
@@ -81,7 +81,7 @@ fn the_prompt_waits_until_the_program_says_that_every_tool_is_there() {
     assert!(!methods(&step).contains(&json!("turn/start")));
     answer(&mut server, "servers", &listed(&["add", "submit", "more"]), &mut step);
     assert_eq!(methods(&step).last().unwrap(), "turn/start");
-    assert!(step.verdict.is_none());
+    assert!(step.outcome.is_none());
 }
 
 #[test]

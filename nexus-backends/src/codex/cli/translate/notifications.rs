@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{AppServer, no_answer};
-use crate::cli::adapter::Step;
+use crate::cli::Step;
 use crate::codex::cli::tool_calls::ItemCall;
 use crate::codex::cli::wire::{
     Delta, ErrorNews, Item, ItemNews, RateLimitsNews, ReroutedNews, TurnNews, UsageNews, WarningNews,
@@ -178,9 +178,9 @@ impl AppServer {
         if let Some(messages) = self.messages.get_mut(&thread) {
             step.events.extend(messages.call_ended(parent.as_ref()));
         }
-        self.tally.take(thread, &news.token_usage);
-        step.usage = Some(self.tally.usage());
-        step.model_calls = Some(self.tally.model_calls());
+        self.totals.take(thread, &news.token_usage);
+        step.usage = Some(self.totals.usage());
+        step.model_calls = Some(self.totals.model_calls());
         if self.running.is_empty() {
             self.phase = Phase::FirstByte;
         }

@@ -1,14 +1,14 @@
-//! What goes on at a door, for the turn that it belongs to.
+//! Which calls are in flight at a server, for the turn that it belongs to.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The calls of one turn, as far as they are not in its session.
+/// The calls of one turn, as far as its session does not know them.
 #[derive(Debug, Default)]
-pub(crate) struct CallRecord {
+pub(crate) struct CallActivity {
     calls: Mutex<Calls>,
-    news: Notify,
+    change: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -17,17 +17,17 @@ struct Calls {
     under_way: u32,
 }
 
-impl CallRecord {
+impl CallActivity {
     /// A call was decided on.
     pub(super) fn decided(&self) {
         self.calls().decided += 1;
-        self.news.notify_one();
+        self.change.notify_one();
     }
 
     /// A tool runs, until what comes back is dropped.
     pub(super) fn running(&self) -> Running<'_> {
         self.calls().under_way += 1;
-        self.news.notify_one();
+        self.change.notify_one();
         Running(self)
     }
 
@@ -37,17 +37,17 @@ impl CallRecord {
 }
 
 /// One tool that runs.
-pub(super) struct Running<'r>(&'r CallRecord);
+pub(super) struct Running<'r>(&'r CallActivity);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.calls().under_way -= 1;
-        self.0.news.notify_one();
+        self.0.change.notify_one();
     }
 }
 
 #[cfg(feature = "cli")]
-impl CallRecord {
+impl CallActivity {
     /// Whether a call was decided on.
     pub(crate) fn were_decided(&self) -> bool {
         self.calls().decided > 0
@@ -59,7 +59,7 @@ impl CallRecord {
     }
 
     /// Waits until a call was decided on, or has ended. One waits at a time.
-    pub(crate) async fn news(&self) {
-        self.news.notified().await;
+    pub(crate) async fn changed(&self) {
+        self.change.notified().await;
     }
 }

@@ -1,0 +1,175 @@
+//! What a vendor's CLI supplies to the driver: what it can do, and how one process of it is prepared.
+
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AppliedEffort, Availability, BackendId, Capabilities, ResumeHandle, TurnRequest, harness::Failure,
+    redact::Redactor,
+};
+use nexus_process::private_home::PrivateHome;
+use nexus_process::run_registry::RunEntry;
+use nexus_process::spawn::Invocation;
+
+use super::caller_tools::CallerTools;
+use super::lent::Lent;
+use super::startup::StartupWait;
+use super::translator::Translator;
+
+/// A vendor's CLI: what it can do, whether it is there, and how one process of it is prepared.
+///
+/// [`CliBackend`](super::CliBackend) makes an [`ExecutionBackend`](nexus_core::ExecutionBackend) of it.
+#[async_trait]
+pub trait Cli: std::fmt::Debug + Send + Sync + 'static {
+    /// Reads the output of one process.
+    type Translator: Translator;
+
+    /// As [`ExecutionBackend::capabilities`](nexus_core::ExecutionBackend::capabilities).
+    fn capabilities(&self) -> Capabilities;
+
+    /// As [`ExecutionBackend::probe`](nexus_core::ExecutionBackend::probe).
+    async fn probe(&self) -> Availability;
+
+    /// Makes everything ready for one process: version checked, credential borrowed, home written, arguments
+    /// and environment built. Nothing is spent yet.
+    ///
+    /// The request has been held against [`Cli::capabilities`] and its working directory exists.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] whose kind is that of the turn's error, such as
+    /// [`NotInstalled`](nexus_core::ErrorKind::NotInstalled).
+    async fn prepare(&self, plan: &TurnPlan, attempt: Attempt)
+    -> Result<Prepared<Self::Translator>, Failure>;
+}
+
+/// A turn as the driver hands it to a CLI.
+#[non_exhaustive]
+#[derive(Debug)]
+pub struct TurnPlan {
+    /// The backend that runs it.
+    pub backend: BackendId,
+    /// The run: its homes are made here, so that a crash leaves nothing; its name marks every process.
+    pub run: RunEntry,
+    /// What was asked.
+    pub request: Arc<TurnRequest>,
+    /// The effort asked for, clamped to the backend's range.
+    pub effort: Option<AppliedEffort>,
+    /// The caller's tools, if there are any.
+    pub tools: Option<CallerTools>,
+    /// Where the process works: the request's directory made absolute, or an empty private one.
+    pub working_directory: PathBuf,
+    /// Whether the working directory is a private one that the request did not name.
+    pub is_private_directory: bool,
+    /// The folder of everything that Nexus keeps: `sessions` in it outlives a turn.
+    pub nexus_home: PathBuf,
+}
+
+/// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
+const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// The folder of the logins, below `$NEXUS_HOME`.
+const LOGINS: &str = "auth";
+
+impl TurnPlan {
+    /// How long a credential borrowed for the turn should live.
+    pub fn lifetime(&self) -> Duration {
+        self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
+    }
+
+    /// The folder with the logins of Nexus's own, by each name it goes by: no tool of a model has any business there.
+    /// It may not exist.
+    pub fn login_folders(&self) -> Vec<PathBuf> {
+        let home = std::path::absolute(&self.nexus_home).unwrap_or_else(|_| self.nexus_home.clone());
+        let named = home.join(LOGINS);
+        let real = named.canonicalize().or_else(|_| io::Result::Ok(home.canonicalize()?.join(LOGINS)));
+        let real = real.ok().filter(|real| *real != named);
+        [named].into_iter().chain(real).collect()
+    }
+}
+
+/// Which process of the turn is prepared.
+#[non_exhaustive]
+#[derive(Debug)]
+pub enum Attempt {
+    /// The first.
+    First,
+    /// The conversation to resume was lost, and the request says to start afresh.
+    Fresh,
+    /// One that asks again, because the answer did not have the shape asked for.
+    Repair {
+        /// What the model is told.
+        instruction: String,
+        /// Where the conversation goes on, as [`Step::resume`] named it.
+        resume: ResumeHandle,
+        /// The home of the process before, with its session in it.
+        home: Option<PrivateHome>,
+    },
+}
+
+/// Everything that one process needs.
+#[non_exhaustive]
+#[derive(Debug)]
+pub struct Prepared<T> {
+    /// The process to be. The driver adds the run, the redactor, the capture and the line bound.
+    pub invocation: Invocation,
+    /// Reads its output.
+    pub translator: T,
+    /// Its private home; removed once the translator has read what the process left in it.
+    pub home: Option<PrivateHome>,
+    /// Takes what was lent out of the output.
+    pub redactor: Redactor,
+    /// What the process is lent.
+    pub(crate) lent: Lent,
+    /// What it waits for before it starts.
+    pub startup: StartupWait,
+    /// The version of the program, if it is known before it runs.
+    pub version: Option<String>,
+    /// What the caller should know before the turn starts, such as an untested version.
+    pub warnings: Vec<String>,
+}
+
+impl<T> Prepared<T> {
+    /// A process that needs no home, no credential and no wait.
+    #[must_use]
+    pub fn new(invocation: Invocation, translator: T) -> Self {
+        Self {
+            invocation,
+            translator,
+            home: None,
+            redactor: Redactor::default(),
+            lent: Lent::default(),
+            startup: StartupWait::none(),
+            version: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Keeps this home until the process is gone and its record was read.
+    #[must_use]
+    pub fn with_home(mut self, home: PrivateHome) -> Self {
+        self.home = Some(home);
+        self
+    }
+
+    /// Takes these secrets out of the output.
+    #[must_use]
+    pub fn with_redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    /// Lends the process a credential, which is taken back when the process is gone.
+    #[must_use]
+    pub fn with_lease(mut self, lease: crate::auth::Lease) -> Self {
+        self.lent = Lent::Lease(lease);
+        self
+    }
+
+    /// Tells the version of the program, for the provenance.
+    #[must_use]
+    pub fn with_version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+}

@@ -1,0 +1,145 @@
+//! What reads the output of one process: a state machine, lines in, [`Step`]s out.
+//!
+//! While the process runs, a translator may look at the record that the CLI keeps in its home, and does no other input
+//! or output, so that a recorded transcript is its whole test.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use nexus_core::{
+    AppliedEffort, Cost, FinishReason, ModelId, Phase, ProcessExit, ResumeHandle, TurnEvent, Usage,
+    harness::Failure,
+};
+use serde_json::Value;
+
+/// Reads the output of one process and says what to do about it.
+pub trait Translator: std::fmt::Debug + Send {
+    /// The process runs: what to write first, beyond what the invocation feeds it anyway.
+    fn open(&mut self, step: &mut Step);
+
+    /// A whole line of standard output, without its end of line.
+    fn line(&mut self, line: &[u8], step: &mut Step);
+
+    /// The turn is to stop. Says how the process is asked politely.
+    fn interrupt(&mut self, step: &mut Step) -> StopRequest;
+
+    /// The answer does not have the shape asked for. Says who asks again; with [`Repair::SameProcess`], the
+    /// question is in `step`.
+    fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair;
+
+    /// The phase the turn is in, which chooses the idle limit.
+    fn phase(&self) -> Phase;
+
+    /// The tool of the program's own by which its model finds the caller's tools, if they are not simply offered to
+    /// it. Calls of it cost nothing in [`ToolAccess::ScopedOnly`](nexus_core::ToolAccess::ScopedOnly).
+    fn tool_search(&self) -> Option<&'static str>;
+
+    /// The process is gone and its output was read to the end. Reads the vendor's record where it keeps one,
+    /// and gives the outcome if no line did.
+    fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step);
+}
+
+/// How a process ended.
+#[non_exhaustive]
+#[derive(Debug)]
+pub struct ProcessEnd<'a> {
+    /// The exit status.
+    pub exit: Option<ProcessExit>,
+    /// The end of standard error, redacted.
+    pub stderr_tail: &'a str,
+    /// The home of the process, with the vendor's record in it.
+    pub home: Option<&'a Path>,
+    /// Whether the process was stopped by us.
+    pub was_stopped: bool,
+}
+
+/// How a process is asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopRequest {
+    /// By what the translator wrote to its standard input.
+    Written,
+    /// By the signals that every process gets.
+    Signals,
+}
+
+/// Who asks the model again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// The running process.
+    SameProcess,
+    /// A new one, that resumes the conversation.
+    NewProcess,
+}
+
+/// What follows from a line: the translator fills it, the driver carries it out and empties it.
+#[non_exhaustive]
+#[derive(Debug, Default)]
+pub struct Step {
+    /// What happened.
+    pub events: Vec<TurnEvent>,
+    /// What to write to standard input, in order.
+    pub writes: Vec<Bytes>,
+    /// Close standard input, after the writes.
+    pub close_stdin: bool,
+    /// The turn's usage so far, as the vendor reports it for the whole turn.
+    pub usage: Option<Usage>,
+    /// The turn's cost so far.
+    pub cost: Option<Cost>,
+    /// Where the conversation can be resumed.
+    pub resume: Option<ResumeHandle>,
+    /// The model, as the vendor names it.
+    pub model: Option<ModelId>,
+    /// The version, as the program names it.
+    pub version: Option<String>,
+    /// The effort that the vendor was given, where its model takes less than the backend's range.
+    pub effort: Option<AppliedEffort>,
+    /// Model calls so far, where the vendor shows them.
+    pub model_calls: Option<u32>,
+    /// How the turn ended.
+    pub outcome: Option<TurnOutcome>,
+    /// Whether a process that failed is stopped at once: nothing that it goes on to do is wanted.
+    pub stops: bool,
+}
+
+impl Step {
+    /// Adds an event.
+    pub fn event(&mut self, event: impl Into<TurnEvent>) {
+        self.events.push(event.into());
+    }
+
+    /// Adds something to write.
+    pub fn write(&mut self, bytes: impl Into<Bytes>) {
+        self.writes.push(bytes.into());
+    }
+
+    /// The turn ended with an answer.
+    pub fn answered(&mut self, finish: FinishReason) {
+        self.outcome = Some(TurnOutcome::Answered { finish, output: None });
+    }
+
+    /// The turn failed, and the process must do nothing more.
+    pub fn failed_and_stops(&mut self, failure: Failure) {
+        self.stops = true;
+        self.failed(failure);
+    }
+
+    /// The turn failed.
+    pub fn failed(&mut self, failure: Failure) {
+        self.outcome = Some(TurnOutcome::Failed(failure));
+    }
+}
+
+/// How a turn ended, by the vendor's structured record.
+#[derive(Debug)]
+pub enum TurnOutcome {
+    /// The last message is the answer.
+    Answered {
+        /// Why the model stopped.
+        finish: FinishReason,
+        /// The value that the vendor says fits the schema, if it names one apart from the text. It is
+        /// checked again.
+        output: Option<Value>,
+    },
+    /// There is none.
+    Failed(Failure),
+}
