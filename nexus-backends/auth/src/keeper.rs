@@ -29,7 +29,7 @@ pub use under_way::finish_renewals;
 use self::chain::Chain;
 use self::desk::Desk;
 use self::judgement::{Verdict, Wish};
-use super::lock::{LockPlace, Trust};
+use super::lock::RefreshLock;
 use super::store::{LoginStore, StorePlace, StoredLogin, TokenStore};
 use super::{Clock, SignIn, SystemClock};
 
@@ -53,12 +53,9 @@ use super::{Clock, SignIn, SystemClock};
 ///
 /// # On network homes
 ///
-/// The kernel's lock holds among all processes of one machine, in containers or not. Where the file system is not known
-/// to keep locks for everybody (NFS, SMB, FUSE and whatever is not on the list), a claim file is made beside it, which
-/// holds between machines as far as the file system creates files atomically. If a machine dies in mid-renewal, the
-/// others wait for 90 seconds before they take its claim away. A machine that is stopped for as long in the moment
-/// between its last look at its claim and its request, and then goes on, spends what another one has spent by then:
-/// no claim can keep it from that.
+/// The lock is the kernel's ([`std::fs::File::try_lock`]). It holds among all processes of one machine, in containers or
+/// not, and between machines as far as the file system passes locks on (NFS with its lock manager does). A file system
+/// that does not support locks is refused with an error: put `NEXUS_HOME` on a local file system.
 ///
 /// # Example
 ///
@@ -128,7 +125,7 @@ impl LoginKeeper {
         store: Arc<dyn TokenStore>,
         lock_folder: impl Into<PathBuf>,
     ) -> Self {
-        let lock = LockPlace::new(lock_folder, sign_in.name());
+        let lock = RefreshLock::new(lock_folder, sign_in.name());
         let desk = Desk::of((lock.path(), store.identity()));
         let chain = Chain {
             sign_in,
@@ -162,15 +159,6 @@ impl LoginKeeper {
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.chain.clock = clock;
-        self
-    }
-
-    /// Makes claims on every file system, also where locks are known to hold: for folders that are shared between
-    /// machines in a way that the file system does not show. Everybody who shares the login has to do the same.
-    #[must_use]
-    pub fn distrusting_locks(mut self) -> Self {
-        let lock = LockPlace::clone(&self.chain.lock).with_trust(Trust::Never);
-        self.chain.lock = Arc::new(lock);
         self
     }
 

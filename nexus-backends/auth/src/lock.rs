@@ -1,17 +1,15 @@
-//! The lock of one login: at most one holder among all tasks, threads and processes that can see its folder.
+//! The refresh lock of one login: at most one holder among all tasks, threads and processes that can see its folder.
 //!
-//! It is the kernel's lock on the file `NAME.lock`, each attempt on a descriptor of its own, and is gone with its
-//! holder, however that ends. Two more things make it hold:
+//! It is the kernel's lock ([`File::try_lock`]) on the file `NAME.lock`. Each attempt opens the file anew, so the lock
+//! also excludes other tasks of the same process. The kernel frees it when its holder ends, however that ends.
 //!
-//! - The lock file may be removed by somebody while it is held. So every holder also shares a lock on a second file,
-//!   the guard `.NAME.guard`, and nobody makes a lock file without having the guard for himself: a new one cannot
-//!   appear beside a holder unless both are removed.
-//! - On file systems where locks may lie a [`Claim`] is made as well.
+//! A user may remove the lock file while it is held. So every holder also shares a lock on a second file, the guard
+//! `.NAME.guard`, and a lock file is created only under an exclusive lock on the guard: a new lock file cannot appear
+//! beside a holder unless both files are removed.
 //!
-//! An attempt never waits for another holder; how long to try is the keeper's business.
+//! A file system without locks is refused with an error. An attempt never waits for another holder; how long to try
+//! is left to the credential manager.
 
-mod claim;
-mod file_system;
 mod holder;
 
 use std::{
@@ -19,12 +17,11 @@ use std::{
     io::{self, Read as _, Seek as _, Write as _},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
-pub(crate) use claim::{CLAIM_LIFE, ClaimId};
-use claim::{Claim, Claiming};
-pub(crate) use holder::Holder;
+use rustix::io::Errno;
+
+pub(crate) use holder::LockHolder;
 
 use super::store::StoreError;
 
@@ -34,70 +31,48 @@ const MAX_NOTE_BYTES: u64 = 4 << 10;
 /// How often one attempt starts over because the file changed under it.
 const ROUNDS: usize = 4;
 
-/// Where the lock of one login is.
+/// The refresh lock of one login, by the place of its files.
 #[derive(Clone, Debug)]
-pub(crate) struct LockPlace {
+pub(crate) struct RefreshLock {
     folder: PathBuf,
     name: String,
-    trust: Trust,
 }
 
-/// Whether the kernel's lock is enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
-    /// The file system decides.
-    AsTheFileSystemDeserves,
-    /// Never: claims are made everywhere.
-    Never,
-}
-
-/// What came of one attempt.
+/// The result of one attempt.
 #[derive(Debug)]
-pub(crate) enum Attempt {
-    /// It is ours.
-    Got(LoginLock),
-    /// It is somebody else's.
-    Busy {
-        /// Who that is, where it is known.
-        holder: Option<Holder>,
-        /// The claim that is in the way, to be watched.
-        claim: Option<ClaimId>,
-    },
+pub(crate) enum LockAttempt {
+    /// The lock is ours.
+    Acquired(HeldRefreshLock),
+    /// Another task or process has it; `None` where the holder is unknown.
+    Busy(Option<LockHolder>),
 }
 
-/// The lock, held. Dropped, it is free.
+/// The refresh lock, held. Dropped, it is free.
 #[derive(Debug)]
-pub(crate) struct LoginLock {
-    // The order in which they are given up.
-    claim: Option<Claim>,
-    file: Guard,
-    guard: Guard,
-    place: LockPlace,
-    since: Instant,
-    took_over: bool,
+pub(crate) struct HeldRefreshLock {
+    // Fields are dropped in this order: the lock goes before the guard.
+    file: LockedFile,
+    guard: LockedFile,
+    lock: RefreshLock,
 }
 
-/// A descriptor with a lock on it. The lock is given up by name, not only by closing: a child that was forked at this
-/// very moment still holds a copy of the descriptor until it executes its program.
+/// An open file with a lock on it.
+///
+/// Dropped, it is unlocked explicitly. Closing it would not be enough: a child that was forked a moment ago holds a
+/// copy of the descriptor until it executes its program.
 #[derive(Debug)]
-struct Guard(File);
+struct LockedFile(File);
 
-impl Drop for Guard {
+impl Drop for LockedFile {
     fn drop(&mut self) {
         let _ = self.0.unlock();
     }
 }
 
-impl LockPlace {
+impl RefreshLock {
     /// The lock file is `folder/NAME.lock`. The folder is made when it is needed.
     pub(crate) fn new(folder: impl Into<PathBuf>, name: impl Into<String>) -> Self {
-        Self { folder: folder.into(), name: name.into(), trust: Trust::AsTheFileSystemDeserves }
-    }
-
-    /// States whether the kernel's lock is enough.
-    pub(crate) fn with_trust(mut self, trust: Trust) -> Self {
-        self.trust = trust;
-        self
+        Self { folder: folder.into(), name: name.into() }
     }
 
     /// The lock file.
@@ -109,35 +84,27 @@ impl LockPlace {
         self.folder.join(format!(".{}.guard", self.name))
     }
 
-    /// Tries once. `stale` is a claim that was watched for [`CLAIM_LIFE`].
+    /// Tries once.
     ///
     /// # Errors
     ///
-    /// The lock file cannot be made, opened or locked at all, and then nobody should go on.
-    pub(crate) fn attempt(&self, stale: Option<&ClaimId>) -> Result<Attempt, StoreError> {
+    /// [`StoreError`] if the lock file cannot be made, opened or locked at all. Nothing may be refreshed then.
+    pub(crate) fn attempt(&self) -> Result<LockAttempt, StoreError> {
         let path = self.path();
         if !is_name(&self.name) {
             return Err(StoreError::new(path.display().to_string(), "the login's name is not a file's name"));
         }
-        self.attempt_at(&path, stale).map_err(|error| {
-            StoreError::new(
-                path.display().to_string(),
-                format!("the login cannot be locked: {error}; its folder has to be ours, and writable"),
-            )
-        })
+        self.attempt_at(&path).map_err(|error| StoreError::new(path.display().to_string(), explained(&error)))
     }
 
-    fn attempt_at(&self, path: &Path, stale: Option<&ClaimId>) -> io::Result<Attempt> {
-        let unknown = Attempt::Busy { holder: None, claim: None };
+    fn attempt_at(&self, path: &Path) -> io::Result<LockAttempt> {
         for _ in 0..ROUNDS {
-            let guard = Guard(self.open_guard()?);
-            if let Err(TryLockError::WouldBlock) = guard.0.try_lock_shared() {
-                return Ok(unknown);
-            }
+            let Some(guard) = locked(self.open_guard()?, File::try_lock_shared)? else {
+                return Ok(LockAttempt::Busy(None));
+            };
             if !is_at(&guard.0, &self.guard_path()) {
                 continue;
             }
-            let needs_claim = self.trust == Trust::Never || !file_system::keeps_locks(&guard.0);
             let mut file = match open_lock_file(path, false) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -145,38 +112,24 @@ impl LockPlace {
                     if self.make_lock_file(path)? {
                         continue;
                     }
-                    return Ok(unknown);
+                    return Ok(LockAttempt::Busy(None));
                 }
                 Err(error) => return Err(error),
             };
             match file.try_lock() {
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    return Ok(Attempt::Busy { holder: read_note(&mut file), claim: None });
-                }
-                // Where there are no locks at all, the claim is what counts.
-                Err(TryLockError::Error(_)) if needs_claim => {}
+                Err(TryLockError::WouldBlock) => return Ok(LockAttempt::Busy(read_note(&mut file))),
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            let mut file = Guard(file);
+            let mut file = LockedFile(file);
+            // The file may have been removed between open and lock: then the next process locks another one.
             if !is_at(&file.0, path) {
                 continue;
             }
-            let (here, since) = (Holder::here(), Instant::now());
-            let (claim, took_over) = if needs_claim {
-                match Claim::make(&path.with_extension("claim"), &here, stale)? {
-                    Claiming::Made { claim, took_over } => (Some(claim), took_over),
-                    Claiming::Foreign { id, holder } => {
-                        return Ok(Attempt::Busy { holder, claim: Some(id) });
-                    }
-                }
-            } else {
-                (None, false)
-            };
-            write_note(&mut file.0, &here);
-            return Ok(Attempt::Got(LoginLock { claim, file, guard, place: self.clone(), since, took_over }));
+            write_note(&mut file.0, &LockHolder::here());
+            return Ok(LockAttempt::Acquired(HeldRefreshLock { file, guard, lock: self.clone() }));
         }
-        Ok(unknown)
+        Ok(LockAttempt::Busy(None))
     }
 
     fn open_guard(&self) -> io::Result<File> {
@@ -189,12 +142,9 @@ impl LockPlace {
         }
     }
 
-    /// Makes the lock file, unless somebody holds this lock, or tries to. Returns whether it may be there now.
+    /// Creates the lock file, unless another process holds this lock or tries to. Returns whether it may exist now.
     fn make_lock_file(&self, path: &Path) -> io::Result<bool> {
-        let guard = Guard(self.open_guard()?);
-        if let Err(TryLockError::WouldBlock) = guard.0.try_lock() {
-            return Ok(false);
-        }
+        let Some(guard) = locked(self.open_guard()?, File::try_lock)? else { return Ok(false) };
         if !is_at(&guard.0, &self.guard_path()) {
             return Ok(false);
         }
@@ -202,23 +152,37 @@ impl LockPlace {
     }
 }
 
-impl LoginLock {
-    /// Whether somebody else's claim had to go for it: then it counts only if it [is held](Self::is_held) a moment
-    /// later.
-    pub(crate) fn took_over(&self) -> bool {
-        self.took_over
-    }
-
-    /// Whether nobody has taken it away: asked right before something is done that cannot be undone.
+impl HeldRefreshLock {
+    /// Whether both files are still the ones that others find: asked right before a refresh token is spent.
     pub(crate) fn is_held(&self) -> bool {
-        is_at(&self.file.0, &self.place.path())
-            && is_at(&self.guard.0, &self.place.guard_path())
-            && self.claim.as_ref().is_none_or(Claim::stands)
+        is_at(&self.file.0, &self.lock.path()) && is_at(&self.guard.0, &self.lock.guard_path())
     }
+}
 
-    /// For how long it has been held.
-    pub(crate) fn age(&self) -> Duration {
-        self.since.elapsed()
+/// Locks a file without waiting; `None` if another holder has it.
+fn locked(
+    file: File,
+    lock: impl FnOnce(&File) -> Result<(), TryLockError>,
+) -> io::Result<Option<LockedFile>> {
+    match lock(&file) {
+        Ok(()) => Ok(Some(LockedFile(file))),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Why the lock cannot be used, and the way out.
+fn explained(error: &io::Error) -> String {
+    let is_without_locks = error.kind() == io::ErrorKind::Unsupported
+        // NFS without a lock manager says NOLCK, for which std has no kind.
+        || matches!(Errno::from_io_error(error), Some(Errno::NOTSUP | Errno::NOLCK | Errno::NOSYS));
+    if is_without_locks {
+        format!(
+            "the login cannot be locked: its file system does not support locks ({error}); put NEXUS_HOME on a local \
+             file system"
+        )
+    } else {
+        format!("the login cannot be locked: {error}; its folder has to be ours, and writable")
     }
 }
 
@@ -247,14 +211,56 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Says in the file who holds it. It is for people: where it cannot be written, nobody is named.
-fn write_note(file: &mut File, here: &Holder) {
+/// Writes the holder into the file, for error messages of others. A failure leaves the holder unnamed.
+fn write_note(file: &mut File, here: &LockHolder) {
     let note = serde_json::to_vec(here).unwrap_or_default();
     let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&note));
 }
 
-fn read_note(file: &mut File) -> Option<Holder> {
+fn read_note(file: &mut File) -> Option<LockHolder> {
     let mut note = Vec::new();
     file.take(MAX_NOTE_BYTES).read_to_end(&mut note).ok()?;
     serde_json::from_slice(&note).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_locks_is_refused_with_the_way_out() {
+        let unsupported = io::Error::from(io::ErrorKind::Unsupported);
+        let errnos = [Errno::NOTSUP, Errno::OPNOTSUPP, Errno::NOLCK, Errno::NOSYS].map(io::Error::from);
+        for error in errnos.into_iter().chain([unsupported]) {
+            let reason = explained(&error);
+            assert!(reason.contains("does not support locks") && reason.contains("NEXUS_HOME"), "{reason}");
+        }
+        for errno in [Errno::ACCESS, Errno::ROFS, Errno::NOSPC] {
+            let reason = explained(&io::Error::from(errno));
+            assert!(reason.ends_with("its folder has to be ours, and writable"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_cannot_lock_is_an_error_and_not_a_busy_lock() {
+        let file = tempfile::tempfile().unwrap();
+        let without_locks = |_: &File| Err(TryLockError::Error(io::Error::from(Errno::NOLCK)));
+        assert!(locked(file.try_clone().unwrap(), without_locks).is_err());
+        assert!(
+            locked(file.try_clone().unwrap(), |_: &File| Err(TryLockError::WouldBlock)).unwrap().is_none()
+        );
+        assert!(locked(file, File::try_lock).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_busy_lock_names_its_holder_and_is_free_when_the_holder_drops_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let lock = RefreshLock::new(scratch.path().join("auth"), "login");
+        let LockAttempt::Acquired(held) = lock.attempt().unwrap() else { panic!("it is free") };
+        assert!(held.is_held());
+        let LockAttempt::Busy(Some(holder)) = lock.attempt().unwrap() else { panic!("it is held") };
+        assert!(holder.to_string().contains(&format!("process {}", std::process::id())), "{holder}");
+        drop(held);
+        assert!(matches!(lock.attempt().unwrap(), LockAttempt::Acquired(_)));
+    }
 }

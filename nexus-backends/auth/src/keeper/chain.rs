@@ -15,12 +15,13 @@ use super::{
 };
 use crate::{
     Clock, SignIn,
-    lock::{Attempt, CLAIM_LIFE, Holder, LockPlace, LoginLock},
+    lock::{LockAttempt, LockHolder, RefreshLock},
     store::{StoreError, StoredLogin, TokenStore},
 };
 
-/// How long the lock is waited for: longer than a claim that nobody stands for, and far longer than any renewal.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(CLAIM_LIFE.as_secs() + 10);
+/// How long the refresh lock is waited for. Source: our own choice, above the 75 seconds that one refresh may take: the
+/// issuer's 45 and the store's 30.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(100);
 
 /// The shortest and the longest time between two looks at a lock that somebody else holds, in milliseconds.
 const LOOK_AGAIN_MS: std::ops::Range<u64> = 10..50;
@@ -36,17 +37,9 @@ pub(super) struct Chain {
     pub(super) store: Arc<dyn TokenStore>,
     /// Where a new login is put.
     pub(super) store_of_new: Arc<dyn TokenStore>,
-    pub(super) lock: Arc<LockPlace>,
+    pub(super) lock: Arc<RefreshLock>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) desk: Arc<Desk>,
-}
-
-/// What came of waiting for the lock.
-pub(super) enum Turn {
-    /// It is ours.
-    Ours(Box<LoginLock>),
-    /// Somebody else's, for now.
-    Busy(Option<Holder>),
 }
 
 impl Chain {
@@ -92,23 +85,10 @@ impl Chain {
         Ok(Some(judgement::credential(&stored.login)))
     }
 
-    /// Tries for the lock once, and watches the claim in the way.
-    pub(super) async fn try_lock(&self) -> Result<Turn, StoreError> {
-        let (place, stale) = (Arc::clone(&self.lock), self.desk.stale_claim());
-        let attempt = off_the_runtime(self.place(), move || place.attempt(stale.as_ref())).await?;
-        match attempt {
-            Attempt::Got(lock) => {
-                self.desk.end_watch();
-                Ok(Turn::Ours(Box::new(lock)))
-            }
-            Attempt::Busy { holder, claim } => {
-                // Where the lock itself was in the way nothing is known of a claim, and the watch goes on.
-                if let Some(claim) = claim {
-                    self.desk.watch(claim);
-                }
-                Ok(Turn::Busy(holder))
-            }
-        }
+    /// Tries for the refresh lock once.
+    pub(super) async fn try_lock(&self) -> Result<LockAttempt, StoreError> {
+        let lock = Arc::clone(&self.lock);
+        off_the_runtime(self.place(), move || lock.attempt()).await
     }
 
     pub(super) fn missing(&self) -> CredentialError {
@@ -179,7 +159,7 @@ pub(super) fn a_moment() -> Duration {
     Duration::from_millis(LOOK_AGAIN_MS.start + RandomState::new().hash_one(0_u8) % spread)
 }
 
-pub(super) fn named(holder: Option<&Holder>) -> String {
+pub(super) fn named(holder: Option<&LockHolder>) -> String {
     holder.map_or_else(|| "another process".to_owned(), ToString::to_string)
 }
 

@@ -11,11 +11,7 @@ use nexus_core::{CredentialError, Secret};
 use tokio::{task::JoinHandle, time::Instant};
 
 use super::unsaved::Unsaved;
-use crate::{
-    RefreshError,
-    lock::{CLAIM_LIFE, ClaimId},
-    store::StoredLogin,
-};
+use crate::{RefreshError, store::StoredLogin};
 
 /// For how long an issuer that failed is left alone.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -40,7 +36,6 @@ pub(super) struct Known {
     pub(super) unsaved: Option<Unsaved>,
     /// The task that tries to write what could not be written.
     pub(super) saver: Option<JoinHandle<()>>,
-    watched: Option<(ClaimId, Instant)>,
 }
 
 /// A renewal that failed, and may do better later.
@@ -104,31 +99,6 @@ impl Desk {
         stored
     }
 
-    /// Watches the claim that is in the way.
-    pub(super) fn watch(&self, claim: ClaimId) {
-        let mut known = self.known();
-        let since = match &known.watched {
-            Some((watched, since)) if *watched == claim => *since,
-            _ => Instant::now(),
-        };
-        known.watched = Some((claim, since));
-    }
-
-    /// No claim is in the way.
-    pub(super) fn end_watch(&self) {
-        self.known().watched = None;
-    }
-
-    /// The claim that was watched for longer than anybody can mean it.
-    pub(super) fn stale_claim(&self) -> Option<ClaimId> {
-        let known = self.known();
-        known
-            .watched
-            .as_ref()
-            .filter(|(_, since)| since.elapsed() >= CLAIM_LIFE)
-            .map(|(claim, _)| claim.clone())
-    }
-
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,7 +110,7 @@ impl Known {
     }
 
     fn is_worth_keeping(&self) -> bool {
-        self.pause().is_some() || self.refused.is_some() || self.unsaved.is_some() || self.watched.is_some()
+        self.pause().is_some() || self.refused.is_some() || self.unsaved.is_some()
     }
 }
 

@@ -7,13 +7,14 @@ use tokio::time::Instant;
 
 use super::{
     LoginKeeper,
-    chain::{Chain, LONGEST_WAIT, Turn, a_moment, calmly, named, off_the_runtime, read, recover},
+    chain::{Chain, LONGEST_WAIT, a_moment, calmly, named, off_the_runtime, read, recover},
     put::write,
     renewal::Held,
     under_way::UnderWay,
 };
 use crate::{
     Login, LoginScreen, RefreshError, Revocation, SignInError,
+    lock::LockAttempt,
     store::{StoreError, StoredLogin, TokenStore},
 };
 
@@ -122,12 +123,12 @@ impl Chain {
                 return Ok(Held::Unsaved(Box::new(unsaved)));
             }
             match self.try_lock().await? {
-                Turn::Ours(lock) => return Ok(Held::Lock(*lock)),
-                Turn::Busy(holder) if began.elapsed() >= LONGEST_WAIT => {
+                LockAttempt::Acquired(lock) => return Ok(Held::Lock(lock)),
+                LockAttempt::Busy(holder) if began.elapsed() >= LONGEST_WAIT => {
                     let holder = named(holder.as_ref());
                     return Err(LoginError::Busy { place: self.place(), holder, waited: began.elapsed() });
                 }
-                Turn::Busy(_) => tokio::time::sleep(a_moment()).await,
+                LockAttempt::Busy(_) => tokio::time::sleep(a_moment()).await,
             }
         }
     }

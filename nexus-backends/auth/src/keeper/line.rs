@@ -13,12 +13,15 @@ use nexus_core::{Credential, CredentialError};
 use tokio::time::{Instant, timeout};
 
 use super::{
-    chain::{Chain, LONGEST_WAIT, Turn, a_moment, named, unusable},
+    chain::{Chain, LONGEST_WAIT, a_moment, named, unusable},
     judgement::{self, Wish},
     renewal::{Held, Renewal},
     under_way::UnderWay,
 };
-use crate::{lock::Holder, store::StoredLogin};
+use crate::{
+    lock::{LockAttempt, LockHolder},
+    store::StoredLogin,
+};
 
 /// How long somebody stands in line before looking at the lock in spite of not being the first.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -28,7 +31,7 @@ enum Tried {
     /// The login was renewed, or could not be.
     Over(Result<Option<Credential>, CredentialError>),
     /// Somebody else has the lock, or has taken it away before anything was spent.
-    Busy(Option<Holder>),
+    Busy(Option<LockHolder>),
     /// Nobody could try.
     Failed(CredentialError),
 }
@@ -80,8 +83,8 @@ impl Chain {
             let held = match chain.desk.take_unsaved() {
                 Some(unsaved) => Held::Unsaved(Box::new(unsaved)),
                 None => match chain.try_lock().await {
-                    Ok(Turn::Ours(lock)) => Held::Lock(*lock),
-                    Ok(Turn::Busy(holder)) => return Tried::Busy(holder),
+                    Ok(LockAttempt::Acquired(lock)) => Held::Lock(lock),
+                    Ok(LockAttempt::Busy(holder)) => return Tried::Busy(holder),
                     Err(error) => return Tried::Failed(unusable(error)),
                 },
             };
@@ -105,7 +108,7 @@ impl Chain {
             .then(|| Ok(Some(judgement::credential(&at_hand.login))))
     }
 
-    fn endless(&self, holder: Option<&Holder>) -> CredentialError {
+    fn endless(&self, holder: Option<&LockHolder>) -> CredentialError {
         let reason = format!("{} has been renewing it, and does not end", named(holder));
         CredentialError::Unreachable { place: self.place(), reason }
     }

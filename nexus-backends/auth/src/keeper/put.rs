@@ -15,10 +15,6 @@ const TRIES: usize = 3;
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 const LAST_TRY_AFTER: Duration = Duration::from_secs(5);
 
-/// How long all of it takes at most, with the slowest of stores: the last try, for which a keyring is asked five times,
-/// begins within five seconds.
-pub(super) const LONGEST_PUT: Duration = Duration::from_secs(30);
-
 /// How a renewed login was put into the store.
 #[derive(Debug)]
 pub(super) enum Put {

@@ -14,25 +14,17 @@ use super::{
     chain::{Chain, calmly, off_the_runtime, read, recover, unusable},
     desk::{self, Failure},
     judgement::{self, Wish},
-    put::{LONGEST_PUT, Put, put, write},
+    put::{Put, put, write},
     unsaved::Unsaved,
 };
 use crate::{
     Login, RefreshError,
-    lock::{CLAIM_LIFE, LoginLock},
+    lock::HeldRefreshLock,
     store::{PendingWrite, StoreError, StoredLogin, TokenStore},
 };
 
 /// How long a strategy may take.
 const LONGEST_REFRESH: Duration = Duration::from_secs(45);
-
-/// How old a lock may be for a token to be spent under it: the strategy and the write have to be done before others
-/// give up a claim.
-const OLDEST_LOCK: Duration =
-    Duration::from_secs(CLAIM_LIFE.as_secs() - LONGEST_REFRESH.as_secs() - LONGEST_PUT.as_secs());
-
-/// For how long a claim that took another one's place has to stand before it counts.
-const SETTLING: Duration = Duration::from_secs(1);
 
 /// What a caller gets of a renewal; `None`: the lock was lost, and nothing was spent.
 type Outcome = Option<Result<Option<Credential>, CredentialError>>;
@@ -48,7 +40,7 @@ pub(super) struct Renewal {
 /// The lock, or what could not be written the last time, together with its lock.
 #[derive(Debug)]
 pub(super) enum Held {
-    Lock(LoginLock),
+    Lock(HeldRefreshLock),
     Unsaved(Box<Unsaved>),
 }
 
@@ -57,7 +49,7 @@ enum Ready {
     /// It is settled without a renewal, or cannot be renewed.
     Done(Outcome),
     /// Its refresh token is to be spent.
-    Spend { lock: Box<LoginLock>, stored: Box<StoredLogin>, pending: Box<dyn PendingWrite> },
+    Spend { lock: Box<HeldRefreshLock>, stored: Box<StoredLogin>, pending: Box<dyn PendingWrite> },
 }
 
 /// What became of a renewed login.
@@ -78,9 +70,6 @@ impl Renewal {
     /// losing the login.
     pub(super) async fn run(self) -> Outcome {
         let Self { chain, wish, held } = self;
-        if matches!(&held, Held::Lock(lock) if lock.took_over()) {
-            tokio::time::sleep(SETTLING).await;
-        }
         let prepared = {
             let (chain, wish) = (chain.clone(), wish.clone());
             off_the_runtime(chain.place(), move || Ok(prepare(&chain, &wish, held))).await
@@ -140,7 +129,7 @@ fn prepare(chain: &Chain, wish: &Wish, held: Held) -> Ready {
         Ok(pending) => pending,
         Err(error) => return Ready::Done(Some(chain.without_renewal(wish, &stored, unusable(error)))),
     };
-    if !lock.is_held() || lock.age() > OLDEST_LOCK {
+    if !lock.is_held() {
         return Ready::Done(None);
     }
     Ready::Spend { lock: Box::new(lock), stored: Box::new(stored), pending }
@@ -189,7 +178,7 @@ fn completed(mut renewed: Login, old: &Login) -> Login {
 async fn keep(
     chain: Chain,
     wish: Wish,
-    lock: LoginLock,
+    lock: HeldRefreshLock,
     spent: StoredLogin,
     pending: Box<dyn PendingWrite>,
     login: Login,
@@ -238,7 +227,7 @@ fn shortcoming(spent: &Login, renewed: &Login, now: SystemTime) -> Option<Failur
 /// Puts the new login into the store, or else keeps it at the desk, together with the lock.
 fn put_or_keep(
     chain: &Chain,
-    lock: LoginLock,
+    lock: HeldRefreshLock,
     spent: Option<Secret>,
     pending: Box<dyn PendingWrite>,
     mut stored: StoredLogin,
@@ -264,7 +253,7 @@ fn put_or_keep(
 async fn note_refusal(
     chain: Chain,
     wish: Wish,
-    lock: LoginLock,
+    lock: HeldRefreshLock,
     spent: StoredLogin,
     pending: Box<dyn PendingWrite>,
     reason: String,

@@ -15,7 +15,7 @@ use super::{
     under_way::UnderWay,
 };
 use crate::{
-    lock::LoginLock,
+    lock::HeldRefreshLock,
     store::{StoreError, StoredLogin, TokenStore},
 };
 
@@ -26,7 +26,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A login that was renewed and could not be written, with all that is needed to do so.
 #[derive(Debug)]
 pub(super) struct Unsaved {
-    pub(super) lock: LoginLock,
+    pub(super) lock: HeldRefreshLock,
     pub(super) stored: StoredLogin,
     /// The refresh token that was spent for it.
     pub(super) spent: Option<Secret>,
@@ -38,7 +38,7 @@ pub(super) struct Unsaved {
 impl Unsaved {
     /// Writes it, if the store still holds what was spent for it; whatever else is there stays. Returns the lock.
     /// Blocks.
-    pub(super) fn save(mut self) -> Result<LoginLock, Box<(Self, StoreError)>> {
+    pub(super) fn save(mut self) -> Result<HeldRefreshLock, Box<(Self, StoreError)>> {
         match put(&*self.store, None, self.spent.as_ref(), &mut self.stored) {
             Ok(Put::Written) => {
                 tracing::info!(login = self.name, "a renewed login could be written after all");

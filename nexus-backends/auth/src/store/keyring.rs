@@ -23,8 +23,8 @@ use zeroize::Zeroizing;
 use super::{PendingWrite, StoreError, TokenStore};
 
 /// How long one answer of the keyring is waited for. Once its token is spent, a login's refresh asks four times (what is
-/// there, then the three of a [write](KeyringStore::write)), or for a second try five times, and has to end within the
-/// time that a claim on a network home is honoured.
+/// there, then the three of a [write](KeyringStore::write)), or for a second try five times; others wait for it under the
+/// refresh lock.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The service under which everything of Nexus stands.

@@ -3,7 +3,6 @@
 
 #![cfg(unix)]
 
-mod claims;
 mod clocks;
 mod door;
 mod failures;

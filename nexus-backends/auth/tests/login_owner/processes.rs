@@ -26,7 +26,6 @@ pub(crate) struct Told {
     /// Where all processes meet: `ready-PID` says that one is there, `go` that all are, `answers-PID` what came of it.
     meeting: PathBuf,
     tasks: usize,
-    distrusts_locks: bool,
 }
 
 impl Told {
@@ -34,15 +33,11 @@ impl Told {
         let meeting = stage.home.with_file_name("meeting");
         fs::create_dir_all(&meeting).unwrap();
         let issuer = stage.home.with_file_name("issuer");
-        Self { home: stage.home.clone(), issuer, meeting, tasks: 1, distrusts_locks: false }
+        Self { home: stage.home.clone(), issuer, meeting, tasks: 1 }
     }
 
     pub(crate) fn with_tasks(self, tasks: usize) -> Self {
         Self { tasks, ..self }
-    }
-
-    pub(crate) fn distrusting_locks(self) -> Self {
-        Self { distrusts_locks: true, ..self }
     }
 
     /// Starts one process, which begins at once.
@@ -102,10 +97,7 @@ fn one_of_many() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let asked = (0..told.tasks).map(|_| {
-        let mut keeper = keeper_at(&told.home, &told.issuer);
-        if told.distrusts_locks {
-            keeper = keeper.distrusting_locks();
-        }
+        let keeper = keeper_at(&told.home, &told.issuer);
         runtime.spawn(async move { keeper.credential(Duration::from_secs(60)).await })
     });
     let asked: Vec<_> = asked.collect();
