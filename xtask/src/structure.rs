@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::lines::{self, Lines};
+use crate::links::DeadLink;
 use crate::modules::Tree;
 use crate::types::TypeNames;
 use crate::workspace::{self, Target};
-use crate::{circles, signatures, vendors};
+use crate::{circles, links, signatures, vendors};
 
 /// The crate whose public signatures are checked for other crates' types: whoever implements a backend depends on them.
 const SEAM: &str = "nexus-core";
@@ -37,7 +38,8 @@ pub(crate) fn run() -> Result<usize, String> {
     let faults = print_circles("product code", &product)
         + print_mentions(&product)
         + print_types(&product)
-        + print_signatures(&product);
+        + print_signatures(&product)
+        + print_links(&links::dead(&root)?);
     print_lines(&product);
     println!("\n{faults} faults");
     Ok(faults)
@@ -107,6 +109,15 @@ fn print_signatures(trees: &Trees) -> usize {
     }
     println!("  {count}\n");
     count
+}
+
+fn print_links(dead: &[DeadLink]) -> usize {
+    println!("links of the pages that lead to no file: {}", dead.len());
+    for DeadLink { page, line, target } in dead {
+        println!("  {}:{line}: {target}", page.display());
+    }
+    println!();
+    dead.len()
 }
 
 fn print_lines(trees: &Trees) {
