@@ -10,8 +10,8 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    EventLog, WorkspaceError, WorkspaceErrorKind, WorkspaceEvent, WorkspaceId, WorkspaceList,
-    WorkspaceStatus, Workspaces, event_log, file,
+    EventLog, WorkspaceError, WorkspaceErrorKind, WorkspaceEvent, WorkspaceId, WorkspaceStatus, event_log,
+    file,
     lock::{self, Lock},
     status_file, time,
 };
@@ -164,32 +164,6 @@ impl Workspace {
         Ok(answer)
     }
 
-    /// Links this workspace to another one of the same place. The other one is not changed.
-    ///
-    /// # Errors
-    ///
-    /// As [`Workspace::update`]; those of opening the other one; [`Unwritable`](WorkspaceErrorKind::Unwritable) if it is
-    /// this one.
-    pub fn link(&self, other: &WorkspaceId) -> Result<(), WorkspaceError> {
-        if *other == self.id {
-            let reason = "cannot be linked to itself";
-            return Err(WorkspaceError::new(WorkspaceErrorKind::Unwritable, &self.folder, reason));
-        }
-        self.place().open(other)?;
-        self.update(|status| {
-            status.linked_workspace_ids.insert(other.clone());
-        })
-    }
-
-    /// The workspaces of the same place that are parts of this one.
-    ///
-    /// # Errors
-    ///
-    /// As [`Workspaces::list`].
-    pub fn children(&self) -> Result<WorkspaceList, WorkspaceError> {
-        self.place().children(&self.id)
-    }
-
     /// Appends an event to `events.jsonl`, and flushes it to the disk. Returns it with its number.
     ///
     /// # Errors
@@ -240,9 +214,9 @@ impl Workspace {
         Lock::take(&self.folder, self.settings.patience)
     }
 
-    fn place(&self) -> Workspaces {
-        let place = self.folder.parent().unwrap_or(&self.folder);
-        Workspaces::with_settings(place, self.settings.clone())
+    /// The folder that this one's folder is in, and what workspaces in it have in common.
+    pub(super) fn root(&self) -> (&Path, &Settings) {
+        (self.folder.parent().unwrap_or(&self.folder), &self.settings)
     }
 
     /// Removes what dead writers left. Whoever holds the lock may be writing it.

@@ -26,6 +26,40 @@ pub struct Workspaces {
     settings: Settings,
 }
 
+impl Workspace {
+    /// The workspaces beside this one that are parts of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workspaces::list`].
+    pub fn children(&self) -> Result<WorkspaceList, WorkspaceError> {
+        self.siblings().children(self.id())
+    }
+
+    /// Links this workspace to another one of the same place. The other one is not changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Workspace::update`]; those of opening the other one; [`Unwritable`](WorkspaceErrorKind::Unwritable) if it is
+    /// this one.
+    pub fn link(&self, other: &WorkspaceId) -> Result<(), WorkspaceError> {
+        if other == self.id() {
+            let reason = "cannot be linked to itself";
+            return Err(WorkspaceError::new(WorkspaceErrorKind::Unwritable, self.path(), reason));
+        }
+        self.siblings().open(other)?;
+        self.update(|status| {
+            status.linked_workspace_ids.insert(other.clone());
+        })
+    }
+
+    /// The workspaces in the same folder, this one included.
+    fn siblings(&self) -> Workspaces {
+        let (root, settings) = self.root();
+        Workspaces::with_settings(root, settings.clone())
+    }
+}
+
 impl Workspaces {
     /// Those in the folder `root`. Nothing is opened yet; the first [`create`](Self::create) makes the folder.
     pub fn below(root: impl AsRef<Path>) -> Self {

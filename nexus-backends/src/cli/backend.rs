@@ -6,9 +6,8 @@ use async_trait::async_trait;
 use nexus_core::{
     Availability, BackendId, Capabilities, EventSink, ExecutionBackend, TurnError, TurnHost, TurnRequest,
     TurnResult,
-    harness::{admit, turn_span},
+    harness::{TurnSpan, admit},
 };
-use tracing::Instrument as _;
 
 use super::contract::Cli;
 use super::turn::{DriverSettings, Turn};
@@ -100,8 +99,8 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        let span = turn_span(&self.id, &request);
-        async {
+        let span = TurnSpan::new(&self.id, &request);
+        let turn = async {
             admit(&self.id, &self.cli.capabilities(), &request, &host)
                 .map_err(|failure| failure.into_error(self.id.clone()))?;
             self.sweep().await;
@@ -109,8 +108,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
             Turn::new(&self.id, &self.cli, &self.driver, Arc::new(request), host.cancel, session)
                 .run(events)
                 .await
-        }
-        .instrument(span)
-        .await
+        };
+        span.run(turn).await
     }
 }

@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use nexus_core::{
     ErrorKind, EventSink, FinishReason, Limit, Phase, ProcessExit, ProcessReport, Survivor, ToolAccess,
     ToolCallRecord, ToolCallStatus, TurnEvent, TurnRequest,
-    harness::{Checked, Failure, out_of_time, over_limit, over_limit_with, sleep_until},
+    harness::{Checked, Failure, over_limit, over_limit_with, sleep_until},
     turn::{ToolOrigin, Unrecognized},
 };
 use serde::de::IgnoredAny;
@@ -87,7 +87,7 @@ impl Drive<'_> {
         loop {
             let wake = match &state {
                 State::Running => self.turn.watch.next(),
-                State::Finishing { until, .. } | State::Stopping { until, .. } => Some(*until),
+                State::Finishing { until, .. } | State::Stopping { until, .. } => Some(until.into_std()),
             };
             let is_running = matches!(state, State::Running);
             tokio::select! {
@@ -104,7 +104,7 @@ impl Drive<'_> {
                         break;
                     }
                     if let Some(kind) = self.turn.watch.ran_out() {
-                        state = self.interrupt(out_of_time(kind, self.turn.watch.elapsed()));
+                        state = self.interrupt(Failure::out_of_time(kind, self.turn.watch.elapsed()));
                     }
                 }
                 () = self.turn.log.outbox.flush(self.events), if !self.turn.log.outbox.is_empty() => {}

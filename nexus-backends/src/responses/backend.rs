@@ -6,9 +6,8 @@ use async_trait::async_trait;
 use nexus_core::{
     Availability, BackendId, Capabilities, EventSink, ExecutionBackend, TurnError, TurnHost, TurnRequest,
     TurnResult,
-    harness::{admit, turn_span},
+    harness::{TurnSpan, admit},
 };
-use tracing::Instrument as _;
 
 use super::dialect::Dialect;
 use super::retry::RetryPolicy;
@@ -81,14 +80,13 @@ impl ExecutionBackend for NativeBackend {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        let span = turn_span(&self.id, &request);
-        async {
+        let span = TurnSpan::new(&self.id, &request);
+        let turn = async {
             admit(&self.id, &self.capabilities(), &request, &host)
                 .map_err(|failure| failure.into_error(self.id.clone()))?;
             // Boxed, as a future keeps every place that a value was moved through as long as it lives.
             Box::new(TurnLoop::new(self, request, host)).run(events).await
-        }
-        .instrument(span)
-        .await
+        };
+        span.run(turn).await
     }
 }

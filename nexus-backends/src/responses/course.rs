@@ -9,7 +9,7 @@ use std::{
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nexus_core::{
     CancelToken, ErrorKind, EventSink, FinishReason, Phase, Secret, TurnEvent,
-    harness::{Failure, TurnLog, Watch, out_of_time, sleep_until},
+    harness::{Failure, TurnLog, Watch, sleep_until},
     redact::Redactor,
 };
 use serde_json::Value;
@@ -156,7 +156,7 @@ impl Course {
                     match self.watch.ran_out() {
                         // It is the sink that is slow; the model waits for it, as we do.
                         Some(ErrorKind::Starved(phase)) if is_sink_slow => self.watch.heard(phase),
-                        Some(kind) => return Err(out_of_time(kind, self.watch.elapsed())),
+                        Some(kind) => return Err(Failure::out_of_time(kind, self.watch.elapsed())),
                         None => {}
                     }
                     interruptions.push(self.alarm());

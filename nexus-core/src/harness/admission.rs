@@ -53,19 +53,3 @@ fn check_directory(directory: &Path, what: &str) -> Result<(), Failure> {
     };
     Err(Failure::new(ErrorKind::InvalidRequest, format!("the {what} {} {problem}", directory.display())))
 }
-
-/// The span that a turn runs in, named `turn`, at level `INFO`, with the OpenTelemetry attributes for generative AI. Usage,
-/// model and error are added to the current span by [`TurnLog::into_result`](super::TurnLog::into_result) and
-/// [`TurnLog::into_error`](super::TurnLog::into_error), so that a turn ends inside its span.
-pub fn turn_span(id: &BackendId, request: &TurnRequest) -> tracing::Span {
-    tracing::info_span!(
-        "turn",
-        gen_ai.operation.name = "invoke_agent",
-        gen_ai.agent.name = %id,
-        gen_ai.request.model = request.model.as_ref().map(tracing::field::display),
-        gen_ai.response.model = tracing::field::Empty,
-        gen_ai.usage.input_tokens = tracing::field::Empty,
-        gen_ai.usage.output_tokens = tracing::field::Empty,
-        error.type = tracing::field::Empty,
-    )
-}

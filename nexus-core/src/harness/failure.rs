@@ -1,5 +1,7 @@
 //! Why a turn has no answer, before the backend's name and the partial are added.
 
+use std::time::Duration;
+
 use crate::{BackendId, ErrorKind, Retry, TurnError};
 
 use crate::credential_source::CredentialError;
@@ -29,6 +31,11 @@ impl Failure {
     /// The caller cancelled the turn while it ran.
     pub fn cancelled() -> Self {
         Self::new(ErrorKind::Cancelled, "by the caller")
+    }
+
+    /// The turn ran out of time `elapsed` after it began: `kind` is what [`Watch::ran_out`](super::Watch::ran_out) returned.
+    pub fn out_of_time(kind: ErrorKind, elapsed: Duration) -> Self {
+        Self::new(kind, format!("after {:.1} s", elapsed.as_secs_f64()))
     }
 
     /// A failure with the message of `error` and of its causes, outermost first, joined by colons.

@@ -1,7 +1,5 @@
 //! The counted limits of a request, held against the record of the turn.
 
-use std::time::Duration;
-
 use crate::{ErrorKind, Limit, Limits, turn::ToolOrigin};
 
 use super::{Failure, TurnLog};
@@ -37,10 +35,4 @@ pub fn over_limit_with(calls: usize, log: &TurnLog, limits: &Limits) -> Option<F
         _ => cost.map(|cost| cost.to_string()).unwrap_or_default(),
     };
     Some(Failure::new(ErrorKind::LimitReached(limit), reason))
-}
-
-/// The failure of a turn that ran out of time `elapsed` after it began: `kind` is what [`Watch::ran_out`](super::Watch::ran_out)
-/// returned.
-pub fn out_of_time(kind: ErrorKind, elapsed: Duration) -> Failure {
-    Failure::new(kind, format!("after {:.1} s", elapsed.as_secs_f64()))
 }

@@ -24,11 +24,10 @@
 //! use nexus_core::{
 //!     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ExecutionBackendExt as _,
 //!     Fence, FinishReason, LoopMode, OutputSupport, Phase, TurnError, TurnHost, TurnRequest, TurnResult,
-//!     harness::{AnswerCheck, Checked, Failure, TurnLog, Watch, admit, over_limit, turn_span},
+//!     harness::{AnswerCheck, Checked, Failure, TurnLog, TurnSpan, Watch, admit, over_limit},
 //!     turn::MessageEnded,
 //! };
 //! use serde_json::Value;
-//! use tracing::Instrument as _;
 //!
 //! /// Stands for a model: what it is asked, what it answers.
 //! async fn model(prompt: &str) -> String {
@@ -112,8 +111,7 @@
 //!         host: TurnHost,
 //!         events: &mut dyn EventSink,
 //!     ) -> Result<TurnResult, TurnError> {
-//!         let span = turn_span(&self.id, &request);
-//!         self.run(request, host, events).instrument(span).await
+//!         TurnSpan::new(&self.id, &request).run(self.run(request, host, events)).await
 //!     }
 //! }
 //!
@@ -144,15 +142,17 @@ mod outbox;
 mod overrun;
 mod recorder;
 mod turn_log;
+mod turn_span;
 mod watch;
 
-pub use admission::{admit, turn_span};
+pub use admission::admit;
 pub use answer::{AnswerCheck, Checked};
 pub use event_queue::EventQueue;
 pub use failure::Failure;
-pub use limits::{out_of_time, over_limit, over_limit_with};
+pub use limits::{over_limit, over_limit_with};
 pub use outbox::Outbox;
 pub use overrun::Overrun;
 pub use recorder::Recorder;
 pub use turn_log::TurnLog;
+pub use turn_span::TurnSpan;
 pub use watch::{Watch, sleep_until};

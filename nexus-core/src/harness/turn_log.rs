@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Failure, Outbox, Recorder, Watch, out_of_time, sleep_until};
+use super::{Failure, Outbox, Recorder, Watch, sleep_until};
 use crate::{
     AppliedEffort, BackendId, CancelToken, EventSink, FinishReason, ModelId, ProcessReport, Provenance,
     ResumeHandle, TurnError, TurnEvent, TurnResult, turn::Started,
@@ -81,13 +81,13 @@ impl TurnLog {
     /// # Errors
     ///
     /// [`ErrorKind::Cancelled`], or what [`Watch::ran_out`] says. The future is dropped.
-    pub async fn wait_for<F: Future>(
+    pub async fn wait_for<T>(
         &mut self,
-        future: F,
+        future: impl Future<Output = T>,
         watch: &Watch,
         cancel: &CancelToken,
         events: &mut dyn EventSink,
-    ) -> Result<F::Output, Failure> {
+    ) -> Result<T, Failure> {
         let mut future = pin!(future);
         let mut cancelled = pin!(cancel.cancelled());
         let mut alarm = pin!(sleep_until(watch.next()));
@@ -100,7 +100,7 @@ impl TurnLog {
             }
             while alarm.as_mut().poll(context).is_ready() {
                 if let Some(kind) = watch.ran_out() {
-                    return Poll::Ready(Err(out_of_time(kind, watch.elapsed())));
+                    return Poll::Ready(Err(Failure::out_of_time(kind, watch.elapsed())));
                 }
                 alarm.set(sleep_until(watch.next()));
             }

@@ -1,6 +1,6 @@
 //! Limits of time: the deadline, and silence by phase.
 
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use crate::{ErrorKind, IdleLimits, Limit, Limits, Phase};
 use tokio::time::Instant;
@@ -63,8 +63,8 @@ impl Watch {
     }
 
     /// When to ask [`Watch::ran_out`] again, unless something is heard before. `None`: no limit counts.
-    pub fn next(&self) -> Option<Instant> {
-        [self.deadline, self.idle_until()].into_iter().flatten().min()
+    pub fn next(&self) -> Option<StdInstant> {
+        [self.deadline, self.idle_until()].into_iter().flatten().min().map(Instant::into_std)
     }
 
     /// Time left until the deadline, if there is one.
@@ -83,9 +83,9 @@ impl Watch {
 }
 
 /// Completes at `at`; never, if there is no such time.
-pub async fn sleep_until(at: Option<Instant>) {
+pub async fn sleep_until(at: Option<StdInstant>) {
     match at {
-        Some(at) => tokio::time::sleep_until(at).await,
+        Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,
     }
 }

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::{
     PathAccess, PathDenial, PathRule, ScopeError,
+    file_id::FileId,
+    path_identity::PathIdentity,
     path_spelling::{shell_shorthand, spelling},
-    path_walk::{Identity, Kind, Walked, walk},
+    path_walk::{Kind, Walked, walk},
     rule_set::RuleSet,
-    spot::Spot,
 };
 
 /// Most entries that are looked through for what must not be touched, when a whole folder is to be written. Source: our
@@ -34,8 +35,8 @@ pub(super) struct Fence {
 #[derive(Debug)]
 struct Protected<'f> {
     rule: &'f PathRule,
-    spot: Spot,
-    identity: Option<Identity>,
+    spot: PathIdentity,
+    identity: Option<FileId>,
 }
 
 impl Fence {
@@ -75,7 +76,7 @@ impl Fence {
             return Err(kept_off(rule));
         }
         let protected = self.protected();
-        let spot = walked.spot();
+        let spot = walked.path_identity();
         for place in &protected {
             let is_it = place.identity.is_some_and(|identity| walked.identities.contains(&identity));
             if is_it || spot.is_below(&place.spot) {
@@ -116,7 +117,7 @@ impl Fence {
     pub(super) fn judge_opened(
         &self,
         path: &Path,
-        identity: Option<Identity>,
+        identity: Option<FileId>,
         access: PathAccess,
     ) -> Result<(), String> {
         if !self.grants(access).any(|grant| path.starts_with(grant)) {
@@ -151,11 +152,11 @@ impl Fence {
     fn protected(&self) -> Vec<Protected<'_>> {
         let found = self.rules.paths().filter_map(|(rule, path)| {
             let walked = walk(path).ok()?;
-            Some(Protected { rule, spot: walked.spot(), identity: walked.identity() })
+            Some(Protected { rule, spot: walked.path_identity(), identity: walked.identity() })
         });
         let written = self.rules.paths();
         let written =
-            written.map(|(rule, path)| Protected { rule, spot: Spot::by_name(path), identity: None });
+            written.map(|(rule, path)| Protected { rule, spot: PathIdentity::by_name(path), identity: None });
         found.chain(written).collect()
     }
 
@@ -178,7 +179,7 @@ impl Fence {
                 }
                 // Asked for by name: of what is mounted here, the entry itself tells another number.
                 let metadata = std::fs::symlink_metadata(&path).map_err(unseen)?;
-                let identity = Identity::of(&metadata);
+                let identity = FileId::of(&metadata);
                 let is_it = |place: &&Protected<'_>| identity.is_some() && place.identity == identity;
                 if let Some(place) = protected.iter().find(is_it) {
                     return Err(holds_protected(place.rule));

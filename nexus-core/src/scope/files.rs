@@ -12,6 +12,7 @@ use super::files_by_handle::ByHandle;
 use super::{
     PathAccess, PathDenial,
     fence::{Fence, denial},
+    file_opener::{FolderEntry, Opener, Trouble, WriteMode},
     files_by_name::ByName,
 };
 
@@ -54,50 +55,6 @@ pub struct ScopedFiles {
     fence: Option<Arc<Fence>>,
 }
 
-/// What becomes of a file that is opened for writing.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteMode {
-    /// It is made, and must not exist.
-    New,
-    /// It is made if it does not exist; what is in it stays, and writing begins at its start.
-    Keep,
-    /// It is made if it does not exist; what is in it stays, and all writing goes to its end.
-    Append,
-    /// It is made if it does not exist; what is in it goes.
-    Empty,
-}
-
-/// One entry of a folder.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FolderEntry {
-    /// Its name.
-    pub name: String,
-    /// What it is.
-    pub kind: EntryKind,
-}
-
-impl FolderEntry {
-    pub(super) fn new(name: String, kind: EntryKind) -> Self {
-        Self { name, kind }
-    }
-}
-
-/// What an entry of a folder is.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EntryKind {
-    /// A file.
-    File,
-    /// A folder.
-    Folder,
-    /// A symbolic link, wherever it leads.
-    Link,
-    /// Something else.
-    Other,
-}
-
 /// Why a file could not be used.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
@@ -116,31 +73,6 @@ pub enum FileError {
         #[source]
         source: io::Error,
     },
-}
-
-/// The same, before it is said of which path.
-#[derive(Debug)]
-pub(super) enum Trouble {
-    /// It is not what was checked any more. It may be checked again.
-    Changed,
-    Denied(String),
-    Io(io::Error),
-}
-
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-/// A way to files at real paths that were checked a moment ago. Each is checked again.
-pub(super) trait Opener {
-    fn open(&self, real: &Path) -> Result<File, Trouble>;
-    fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, Trouble>;
-    fn replace(&self, real: &Path, content: &[u8]) -> Result<(), Trouble>;
-    fn list(&self, real: &Path) -> Result<Vec<FolderEntry>, Trouble>;
-    fn create_folder(&self, real: &Path) -> Result<(), Trouble>;
-    fn remove_file(&self, real: &Path) -> Result<(), Trouble>;
 }
 
 impl ScopedFiles {

@@ -16,10 +16,11 @@ use rustix::{
 use super::{
     PathAccess,
     fence::Fence,
-    files::{EntryKind, FolderEntry, Opener, Trouble, WriteMode},
+    file_id::FileId,
+    file_opener::{EntryKind, FolderEntry, Opener, Trouble, WriteMode},
     files_by_name::part_name,
     files_folder::{folder_of, make_folder, open_folder, parts_of, place_of},
-    path_walk::{Identity, Kind},
+    path_walk::Kind,
 };
 
 /// A file that may have become something else: neither a link is followed nor a pipe waited for.
@@ -163,7 +164,7 @@ impl ByHandle<'_> {
         }
         self.0.judge_kind(kind, access).map_err(Trouble::Denied)?;
         let here = place_of(file, real)?;
-        self.0.judge_opened(&here, Identity::of(&metadata), access).map_err(Trouble::Denied)?;
+        self.0.judge_opened(&here, FileId::of(&metadata), access).map_err(Trouble::Denied)?;
         let flags = rustix::fs::fcntl_getfl(file)?;
         Ok(rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)?)
     }
@@ -195,7 +196,7 @@ impl ByHandle<'_> {
             FileType::Directory => return Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
             _ => return Err(Trouble::Changed),
         }
-        let identity = Identity { device: old.st_dev as _, number: old.st_ino as _ };
+        let identity = FileId { device: old.st_dev as _, number: old.st_ino as _ };
         self.0.judge_opened(real, Some(identity), PathAccess::Write).map_err(Trouble::Denied)?;
         Ok(Some(Mode::from_raw_mode(old.st_mode & 0o777)))
     }

@@ -9,7 +9,7 @@ use std::{
 use super::{
     PathAccess,
     fence::Fence,
-    files::{EntryKind, FolderEntry, Opener, Trouble, WriteMode},
+    file_opener::{EntryKind, FolderEntry, Opener, Trouble, WriteMode},
     path_walk::{Kind, walk},
 };
 

@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{fence::Fence, files::Trouble, path_key::key_of};
+use super::{fence::Fence, file_opener::Trouble, path_key::key_of};
 
 /// A handle of a folder that serves for names in it, and for nothing else.
 #[cfg(any(target_os = "linux", target_os = "android"))]

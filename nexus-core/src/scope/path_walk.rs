@@ -7,7 +7,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::spot::Spot;
+use super::{file_id::FileId, path_identity::PathIdentity};
 
 /// Most symbolic links that are followed for one path. Source: the bound of Linux.
 const MAX_LINKS: usize = 40;
@@ -27,20 +27,20 @@ pub(super) struct Walked {
     /// The symbolic links among them.
     pub(super) links: Vec<PathBuf>,
     /// What exists on the way, by what the file system knows it by.
-    pub(super) identities: Vec<Identity>,
+    pub(super) identities: Vec<FileId>,
     /// The same of the real path alone: one for each of its names that exists, from the root of the file system down.
-    pub(super) trail: Vec<Identity>,
+    pub(super) trail: Vec<FileId>,
 }
 
 impl Walked {
     /// What the file system knows the place itself by, if it exists.
-    pub(super) fn identity(&self) -> Option<Identity> {
+    pub(super) fn identity(&self) -> Option<FileId> {
         if self.kind == Kind::Missing { None } else { self.trail.last().copied() }
     }
 
-    /// The place, as it is compared with others.
-    pub(super) fn spot(&self) -> Spot {
-        Spot::new(&self.path, self.trail.clone())
+    /// The path, as it is compared with others.
+    pub(super) fn path_identity(&self) -> PathIdentity {
+        PathIdentity::new(&self.path, self.trail.clone())
     }
 }
 
@@ -67,28 +67,6 @@ impl Kind {
             kind if kind.is_file() => Self::File { names: name_count(metadata) },
             _ => Self::Special,
         }
-    }
-}
-
-/// What a file system knows a file by, whatever it is called: its device and its number there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) device: u64,
-    pub(super) number: u64,
-}
-
-#[cfg(unix)]
-impl Identity {
-    pub(super) fn of(metadata: &Metadata) -> Option<Self> {
-        use std::os::unix::fs::MetadataExt as _;
-        Some(Self { device: metadata.dev(), number: metadata.ino() })
-    }
-}
-
-#[cfg(not(unix))]
-impl Identity {
-    pub(super) fn of(_: &Metadata) -> Option<Self> {
-        None
     }
 }
 
@@ -142,8 +120,8 @@ struct Walk {
     here: PathBuf,
     kind: Kind,
     passed: Vec<PathBuf>,
-    identities: Vec<Identity>,
-    trail: Vec<Identity>,
+    identities: Vec<FileId>,
+    trail: Vec<FileId>,
     /// The names to come, the next one last.
     ahead: Vec<OsString>,
     links: Vec<PathBuf>,
@@ -202,7 +180,7 @@ impl Walk {
         if metadata.is_symlink() {
             return self.follow(&next);
         }
-        let identity = Identity::of(&metadata);
+        let identity = FileId::of(&metadata);
         self.identities.extend(identity);
         self.trail.extend(identity);
         (self.here, self.kind) = (next, Kind::of(&metadata));
@@ -263,7 +241,7 @@ mod tests {
         for path in ["a/b/new/er", "absolute/b/new/er", "relative/new/er", "a/../relative/../b/new/er"] {
             let walked = walk(&root.join(path)).unwrap();
             assert_eq!(walked.path, root.join("a/b/new/er"), "{path}");
-            let b = Identity::of(&fs::metadata(root.join("a/b")).unwrap());
+            let b = FileId::of(&fs::metadata(root.join("a/b")).unwrap());
             assert_eq!(
                 (walked.trail.len(), walked.trail.last().copied()),
                 (key_of(&walked.path).len() - 2, b)

@@ -10,11 +10,10 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    Decision, Denial, ParticipantScope, PathDenial, Permit, SessionToken, TurnSession,
+    Decision, Denial, ParticipantScope, PathDenial, Permit, SessionToken,
     arguments::{Obstacle, replace_paths},
     decision::Fingerprint,
     ledger::{Asked, Counts, Ledger, Standing},
-    turn_session::SessionRouter,
 };
 use crate::id::{CallId, ParticipantId};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
@@ -100,22 +99,17 @@ impl Session {
         })
     }
 
-    /// A session for one turn of this one's participant: with a token of its own, and closed when the guard is
-    /// dropped. `tool_calls` is what the turn may make; it may make no more than is left of this session's budget.
-    pub fn for_turn(self: &Arc<Self>, tool_calls: Option<u32>) -> TurnSession {
-        TurnSession::new(Arc::new(Self {
+    /// A session below this one, for the same participant and with a token of its own. `tool_calls` is what it may make;
+    /// it may make no more than is left of this session's budget.
+    pub(super) fn below(&self, tool_calls: Option<u32>) -> Arc<Self> {
+        Arc::new(Self {
             participant: self.participant.clone(),
             scope: Arc::clone(&self.scope),
             token: SessionToken::random(),
             catalogue: Arc::clone(&self.catalogue),
             withdrawn: Mutex::new(self.withdrawn().clone()),
             ledger: Arc::new(Ledger::below(&self.ledger, tool_calls)),
-        }))
-    }
-
-    /// The session as a router, for a loop that knows nothing of tokens.
-    pub fn router(self: &Arc<Self>) -> Arc<dyn ToolRouter> {
-        Arc::new(SessionRouter(Arc::clone(self)))
+        })
     }
 
     /// Whose session it is.

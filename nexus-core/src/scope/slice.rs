@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ScopeError, fence::Fence, path_walk::walk, spot::Spot};
+use super::{ScopeError, fence::Fence, path_identity::PathIdentity, path_walk::walk};
 
 /// What one of several participants may write: paths, under a name for errors.
 #[non_exhaustive]
@@ -28,7 +28,7 @@ impl WriteSlice {
 struct Piece<'s> {
     slice: &'s WriteSlice,
     path: PathBuf,
-    spot: Spot,
+    spot: PathIdentity,
 }
 
 impl Fence {
@@ -79,7 +79,7 @@ impl Fence {
 
 impl<'s> Piece<'s> {
     fn new(slice: &'s WriteSlice, path: PathBuf) -> Self {
-        let spot = walk(&path).map_or_else(|_| Spot::by_name(&path), |walked| walked.spot());
+        let spot = walk(&path).map_or_else(|_| PathIdentity::by_name(&path), |walked| walked.path_identity());
         Self { slice, path, spot }
     }
 

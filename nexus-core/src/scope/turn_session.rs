@@ -12,11 +12,20 @@ use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
 #[derive(Debug)]
 pub struct TurnSession(Arc<Session>);
 
-impl TurnSession {
-    pub(super) fn new(session: Arc<Session>) -> Self {
-        Self(session)
+impl Session {
+    /// A session for one turn of this one's participant: with a token of its own, and closed when the guard is
+    /// dropped. `tool_calls` is what the turn may make; it may make no more than is left of this session's budget.
+    pub fn for_turn(&self, tool_calls: Option<u32>) -> TurnSession {
+        TurnSession(self.below(tool_calls))
     }
 
+    /// The session as a router, for a loop that knows nothing of tokens.
+    pub fn router(self: &Arc<Self>) -> Arc<dyn ToolRouter> {
+        Arc::new(SessionRouter(Arc::clone(self)))
+    }
+}
+
+impl TurnSession {
     /// The session, for whoever serves it as long as the turn runs. It is closed with this guard all the same.
     pub fn share(&self) -> Arc<Session> {
         Arc::clone(&self.0)
@@ -39,7 +48,7 @@ impl Drop for TurnSession {
 
 /// Calls through the gate, with the session's own token.
 #[derive(Debug)]
-pub(super) struct SessionRouter(pub(super) Arc<Session>);
+struct SessionRouter(Arc<Session>);
 
 #[async_trait]
 impl ToolRouter for SessionRouter {

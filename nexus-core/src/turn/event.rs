@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AppliedEffort, Effects, FinishReason, ToolCallStatus, Usage};
+use super::{AppliedEffort, Effects, FinishReason, ToolCallStatus, ToolOrigin, Usage};
 use crate::{
     error::{ErrorKind, Skipped},
     id::{BackendId, CallId, MessageId, ModelId},
@@ -198,19 +198,6 @@ delta! {
 delta! {
     /// A piece of thinking.
     ThinkingDelta
-}
-
-/// Whose tool it is.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolOrigin {
-    /// The caller's, answered by the [`ToolRouter`](crate::ToolRouter).
-    Caller,
-    /// The vendor's harness's own.
-    Harness,
-    /// The vendor's server's own.
-    Hosted,
 }
 
 /// The model called a tool.

@@ -10,6 +10,7 @@ mod request;
 mod result;
 mod session;
 mod sink;
+mod tool_call;
 mod usage;
 
 pub use cost::{Cost, CostSource, Usd};
@@ -17,13 +18,14 @@ pub use effects::Effects;
 pub use effort::{AppliedEffort, Effort, UnknownEffort};
 pub use event::{
     EventEnvelope, Fallback, MessageEnded, MessageVoided, Queued, RateLimitNews, RateLimitStatus, Retrying,
-    Started, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin,
-    TurnEvent, Unrecognized, VoidCause, Warning,
+    Started, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, TurnEvent,
+    Unrecognized, VoidCause, Warning,
 };
 pub use limits::{IdleLimits, Limits};
 pub use output::{InvalidSchema, OutputProblem, OutputSchema};
 pub use request::{PromptBlock, ToolAccess, TurnRequest};
-pub use result::{FinishReason, Message, Provenance, ToolCallRecord, ToolCallStatus, TurnResult};
+pub use result::{FinishReason, Message, Provenance, TurnResult};
 pub use session::{OnLost, ResumeHandle, SessionMode};
 pub use sink::{EventSink, EventSinkExt};
+pub use tool_call::{ToolCallRecord, ToolCallStatus, ToolOrigin};
 pub use usage::Usage;

@@ -5,11 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AppliedEffort, Cost, Effects, ResumeHandle, ToolOrigin, Usage};
+use super::{AppliedEffort, Cost, Effects, ResumeHandle, ToolCallRecord, Usage};
 use crate::{
     error::Skipped,
     id::{BackendId, CallId, MessageId, ModelId},
-    tool::ToolContent,
 };
 
 /// What a turn produced.
@@ -59,43 +58,6 @@ impl Message {
     pub fn new(id: MessageId, parent: Option<CallId>) -> Self {
         Self { id, parent, text: String::new(), thinking: String::new(), complete: false }
     }
-}
-
-/// How a tool call ended.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolCallStatus {
-    /// It had not ended when the turn did.
-    Unfinished,
-    /// It went well.
-    Succeeded,
-    /// It failed, and the model was told.
-    Failed,
-    /// It was not let through, and the model was told. The tool was not asked.
-    Denied,
-}
-
-/// One line of the tool-call ledger.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ToolCallRecord {
-    /// The call.
-    pub call: CallId,
-    /// The call of the sub-agent that called; `None` is the turn's own agent.
-    pub parent: Option<CallId>,
-    /// The tool's name.
-    pub name: String,
-    /// Whose tool it is.
-    pub origin: ToolOrigin,
-    /// The arguments, as far as the vendor shows them.
-    pub arguments: Option<Value>,
-    /// How it ended.
-    pub status: ToolCallStatus,
-    /// What came back, as far as the vendor shows it.
-    pub output: Vec<ToolContent>,
-    /// What it may have changed.
-    pub effects: Effects,
 }
 
 /// Why the model stopped.

@@ -15,7 +15,6 @@ mod agent_type;
 mod error;
 mod name;
 mod types;
-mod written;
 
 pub use agent_type::AgentType;
 pub use error::{AgentNameKind, AgentTypeError};

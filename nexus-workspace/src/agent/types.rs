@@ -1,9 +1,12 @@
 //! The registry of tiers and agent types.
 
+mod written;
+
+use nexus_core::Overlay;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentNameKind, AgentType, AgentTypeError, name, written::Written};
-use nexus_core::Overlay;
+use self::written::Written;
+use super::{AgentNameKind, AgentType, AgentTypeError, name};
 
 /// The tiers that are there without being registered.
 const TIERS: [&str; 2] = ["operations", "execution"];
@@ -60,16 +63,16 @@ const TYPES: [[&str; 3]; 4] = [
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct AgentTypes {
-    pub(super) tiers: Vec<Tier>,
-    pub(super) types: Vec<AgentType>,
+    tiers: Vec<Tier>,
+    types: Vec<AgentType>,
 }
 
 /// A tier, and what it and its phases add to a brief.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tier {
-    pub(super) name: String,
-    pub(super) overlay: Overlay,
-    pub(super) phases: Vec<(String, Overlay)>,
+    name: String,
+    overlay: Overlay,
+    phases: Vec<(String, Overlay)>,
 }
 
 impl Tier {
@@ -254,7 +257,7 @@ impl Default for AgentTypes {
 }
 
 /// Whether a tier or a type of exactly this name is built in.
-pub(super) fn is_built_in(what: AgentNameKind, name: &str) -> bool {
+fn is_built_in(what: AgentNameKind, name: &str) -> bool {
     match what {
         AgentNameKind::Tier => TIERS.contains(&name),
         AgentNameKind::Type => TYPES.iter().any(|[known, ..]| *known == name),

@@ -2,13 +2,14 @@
 
 use std::{fmt, marker::PhantomData};
 
+use nexus_core::Overlay;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, MapAccess, Visitor},
 };
 
-use super::{AgentNameKind, AgentType, AgentTypeError, AgentTypes, types::is_built_in};
-use nexus_core::Overlay;
+use super::{AgentTypes, is_built_in};
+use crate::agent::{AgentNameKind, AgentType, AgentTypeError};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

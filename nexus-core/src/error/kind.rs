@@ -1,0 +1,138 @@
+//! Kinds of failures, named for what the caller can do next.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a turn failed, named for what the caller can do next.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// The program is missing, or is not one that can be run. Install it, or name where it is.
+    NotInstalled,
+    /// No credential was found, or the vendor refused it. Log in again.
+    Unauthenticated,
+    /// The credential is good and may not do this. Ask whoever administers the account.
+    Forbidden,
+    /// The vendor asked for patience. [`TurnError::retry`](super::TurnError::retry) says how much.
+    RateLimited,
+    /// The plan or the budget is used up. [`TurnError::retry`](super::TurnError::retry) says until when, where the vendor does.
+    UsageLimit,
+    /// The vendor has no capacity. Try later, or elsewhere.
+    Overloaded,
+    /// The vendor does not have the model, or not for this account. Name another.
+    ModelUnavailable,
+    /// The conversation outgrew the model's window. Shorten it.
+    ContextExceeded,
+    /// The request cannot be run as it stands. Mend it.
+    InvalidRequest,
+    /// The backend cannot do what the request asks. Ask another backend, or ask for less.
+    Unsupported,
+    /// The model, or the vendor's filter, declined to answer.
+    Refused,
+    /// The answer broke off, as at the output limit, or there was none. The partial has what came.
+    Incomplete,
+    /// The answer does not have the shape asked for, after every repair.
+    OutputInvalid,
+    /// The conversation to resume is not there any more.
+    SessionLost,
+    /// The caller's tools did not reach the agent.
+    ToolsUnavailable,
+    /// The agent asked for an approval that nobody can give.
+    ApprovalRequired,
+    /// The credential would be billed otherwise than the configuration says. Nothing was spent.
+    BillingMismatch,
+    /// A limit of the request was reached.
+    LimitReached(Limit),
+    /// Nothing was heard for as long as the request allows in this phase.
+    Starved(Phase),
+    /// The caller cancelled the turn.
+    Cancelled,
+    /// The program ended without saying how the turn ended. See [`TurnError::process`](super::TurnError::process).
+    Crashed,
+    /// The connection to the vendor failed.
+    Transport,
+    /// The vendor sent what we cannot read. Report it, with the cause.
+    Protocol,
+    /// The vendor reports a failure that it gives no other name to.
+    VendorFailure,
+    /// Every backend of the chain was tried or skipped. See [`TurnError::skipped`](super::TurnError::skipped).
+    Exhausted,
+}
+
+impl ErrorKind {
+    /// The kind, as a lowercase phrase after a backend's name.
+    pub(super) fn phrase(self) -> &'static str {
+        match self {
+            Self::NotInstalled => "is not installed",
+            Self::Unauthenticated => "is not logged in",
+            Self::Forbidden => "is not allowed to do this",
+            Self::RateLimited => "is rate limited",
+            Self::UsageLimit => "has used up its plan or budget",
+            Self::Overloaded => "is overloaded",
+            Self::ModelUnavailable => "does not have the model",
+            Self::ContextExceeded => "ran out of room for the conversation",
+            Self::InvalidRequest => "cannot run the request as it stands",
+            Self::Unsupported => "does not support what the request asks",
+            Self::Refused => "declined to answer",
+            Self::Incomplete => "gave no complete answer",
+            Self::OutputInvalid => "did not answer in the shape asked for",
+            Self::SessionLost => "no longer has the conversation",
+            Self::ToolsUnavailable => "did not get the caller's tools",
+            Self::ApprovalRequired => "asked for an approval that nobody can give",
+            Self::BillingMismatch => "would be billed otherwise than configured",
+            Self::LimitReached(limit) => match limit {
+                Limit::Deadline => "reached the deadline",
+                Limit::ToolCalls => "reached the limit of tool calls",
+                Limit::ModelCalls => "reached the limit of model calls",
+                Limit::OutputTokens => "reached the limit of output tokens",
+                Limit::Cost => "reached the cost limit",
+                Limit::RepeatedCalls => "made the same call over and over",
+            },
+            Self::Starved(phase) => match phase {
+                Phase::Start => "did not start in time",
+                Phase::FirstByte => "got no answer from the model in time",
+                Phase::Model => "heard nothing from the model for too long",
+                Phase::Tool => "heard nothing from a tool for too long",
+            },
+            Self::Cancelled => "was cancelled",
+            Self::Crashed => "ended without an outcome",
+            Self::Transport => "lost its connection",
+            Self::Protocol => "sent what cannot be read",
+            Self::VendorFailure => "reports a failure",
+            Self::Exhausted => "has nobody left to run the turn",
+        }
+    }
+}
+
+/// Which limit of [`Limits`](crate::Limits) was reached.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The whole turn took too long.
+    Deadline,
+    /// Too many tool calls.
+    ToolCalls,
+    /// Too many requests to the model.
+    ModelCalls,
+    /// Too many output tokens.
+    OutputTokens,
+    /// Too expensive.
+    Cost,
+    /// The model made one call over and over, and got the same answer each time.
+    RepeatedCalls,
+}
+
+/// A part of a turn in which silence is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Until whoever runs the turn shows a first sign of life.
+    Start,
+    /// From a model call to the first sign of an answer.
+    FirstByte,
+    /// While the model answers.
+    Model,
+    /// While a tool runs.
+    Tool,
+}

@@ -1,0 +1,71 @@
+//! How the process of a turn ended.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// How a process ended.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessExit {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// Nobody could tell.
+    Unknown,
+}
+
+impl fmt::Display for ProcessExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit code {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+            Self::Unknown => f.write_str("an unknown end"),
+        }
+    }
+}
+
+/// A process of the turn that could not be ended.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survivor {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as the system shows it.
+    pub name: String,
+}
+
+impl Survivor {
+    /// A process that is still there.
+    pub fn new(pid: u32, name: impl Into<String>) -> Self {
+        Self { pid, name: name.into() }
+    }
+}
+
+/// What is known of the process that ran a turn.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessReport {
+    /// How it ended, if it did.
+    pub exit: Option<ProcessExit>,
+    /// The end of what it wrote to standard error, redacted.
+    pub stderr_tail: String,
+    /// What could not be ended.
+    pub survivors: Vec<Survivor>,
+}
+
+impl ProcessReport {
+    /// A process that left nothing behind.
+    pub fn new(exit: Option<ProcessExit>, stderr_tail: impl Into<String>) -> Self {
+        Self { exit, stderr_tail: stderr_tail.into(), survivors: Vec::new() }
+    }
+
+    /// Names what could not be ended.
+    #[must_use]
+    pub fn with_survivors(mut self, survivors: Vec<Survivor>) -> Self {
+        self.survivors = survivors;
+        self
+    }
+}

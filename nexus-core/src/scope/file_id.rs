@@ -1,0 +1,25 @@
+//! What a file system knows a file by.
+
+use std::fs::Metadata;
+
+/// What a file system knows a file by, whatever it is called: its device and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    pub(super) device: u64,
+    pub(super) number: u64,
+}
+
+#[cfg(unix)]
+impl FileId {
+    pub(super) fn of(metadata: &Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt as _;
+        Some(Self { device: metadata.dev(), number: metadata.ino() })
+    }
+}
+
+#[cfg(not(unix))]
+impl FileId {
+    pub(super) fn of(_: &Metadata) -> Option<Self> {
+        None
+    }
+}
