@@ -7,7 +7,6 @@ use nexus_core::{Capabilities, Effort, ModelId, TurnEvent, harness::Failure, tur
 use reqwest::header::HeaderMap;
 
 use super::outcome::ErrorReply;
-use super::tools::SchemaRules;
 use super::transport::Transport;
 use crate::auth::Credential;
 
@@ -113,8 +112,6 @@ pub(crate) struct Shape {
     pub(crate) carry: Carry,
     /// Who answers a `custom_tool_call`.
     pub(crate) custom_calls: CustomCalls,
-    /// What of JSON Schema the server takes.
-    pub(crate) schemas: &'static SchemaRules,
 }
 
 /// Where system text goes.

@@ -86,16 +86,18 @@ impl TurnLoop<'_> {
                 .push(format!("effort {} is not offered; {} is used", effort.requested, effort.applied)),
             _ => {}
         }
-        let offer = offer(definitions, plan.shape.schemas);
+        let offer = offer(definitions);
         warnings.extend(offer.warnings);
         let mut output_format = None;
         if let Some(schema) = &self.request.output
             && self.backend.dialect.capabilities().output == OutputSupport::Native
         {
-            let (format, lost) = self::output_format(schema, plan.shape.schemas);
-            let is_told = format.get("type").is_some_and(|kind| kind == "json_schema");
-            output_format = is_told.then_some(format);
-            warnings.extend(lost);
+            output_format = self::output_format(schema);
+            if output_format.is_none() {
+                let text = "the schema of the answer is told to the model and not to the server, which takes one of \
+                     a plain object alone; the answer is still checked";
+                warnings.push(text.to_owned());
+            }
         }
         for warning in warnings {
             self.course.log.event(TurnEvent::warning(warning));

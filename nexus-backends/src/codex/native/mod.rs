@@ -38,7 +38,6 @@ use crate::responses::models::{Catalog, Found};
 use crate::responses::outcome::ErrorReply;
 use crate::responses::own_settings::ClientVersion;
 use crate::responses::settings::Settings;
-use crate::responses::tools::SchemaRules;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
 use crate::settings::Billing;
@@ -69,7 +68,6 @@ const CLASSIC: Shape = Shape {
     max_output_tokens: false,
     carry: Carry::AsTheyCame,
     custom_calls: CustomCalls::Client,
-    schemas: &SchemaRules::OBJECT_ROOT,
 };
 
 /// How models with `use_responses_lite` are asked.

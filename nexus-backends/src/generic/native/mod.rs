@@ -33,7 +33,6 @@ use crate::responses::dialect::{
 };
 use crate::responses::outcome::ErrorReply;
 use crate::responses::settings::Settings;
-use crate::responses::tools::SchemaRules;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind, own_settings};
 use crate::settings::Billing;
@@ -209,7 +208,6 @@ impl Generic {
             max_output_tokens: true,
             carry: Carry::AsTheyCame,
             custom_calls: CustomCalls::Client,
-            schemas: &SchemaRules::INLINED,
         };
         Self {
             default_model: settings.model.as_deref().map(ModelId::from),

@@ -37,7 +37,6 @@ use crate::responses::models::{Catalog, Found};
 use crate::responses::outcome::ErrorReply;
 use crate::responses::own_settings::ClientVersion;
 use crate::responses::settings::Settings;
-use crate::responses::tools::SchemaRules;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
 use crate::settings::Billing;
@@ -69,7 +68,6 @@ const SHAPE: Shape = Shape {
     max_output_tokens: true,
     carry: Carry::Bare,
     custom_calls: CustomCalls::Server,
-    schemas: &SchemaRules::PLAIN_UNIONS,
 };
 
 /// The kind `grok-sub-token`: a loop of our own at the endpoint that Grok Build uses, on a subscription.

@@ -5,7 +5,6 @@ use serde_json::value::RawValue;
 
 use super::*;
 use crate::responses::dialect::{CustomCalls, Shape};
-use crate::responses::tools::SchemaRules;
 
 const PLAIN: Shape = Shape {
     system: SystemPlace::SystemMessage,
@@ -20,7 +19,6 @@ const PLAIN: Shape = Shape {
     max_output_tokens: true,
     carry: Carry::Bare,
     custom_calls: CustomCalls::Client,
-    schemas: &SchemaRules::ANY,
 };
 
 const LITE: Shape = Shape {

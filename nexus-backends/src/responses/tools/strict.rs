@@ -5,8 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::keywords;
-use super::keywords::{Holds, holds};
+use super::object_root::types;
 
 const MAX_PROPERTIES: usize = 5_000;
 /// Objects and arrays inside of one another.
@@ -52,10 +51,9 @@ struct Size {
 }
 
 /// Whether servers take `schema` as strict.
-pub(super) fn is_strict(schema: &Value) -> bool {
+pub(super) fn is_strict(root: &Map<String, Value>) -> bool {
     let mut size = Size::default();
-    let Some(root) = schema.as_object() else { return false };
-    keywords::types(root) == ["object"]
+    types(root) == ["object"]
         && !root.contains_key("anyOf")
         && subschema(root, 0, &mut size)
         && size.properties <= MAX_PROPERTIES
@@ -68,38 +66,37 @@ fn subschema(schema: &Map<String, Value>, nesting: usize, size: &mut Size) -> bo
     if nesting > MAX_NESTING || !schema.keys().all(is_known) {
         return false;
     }
-    if schema.contains_key("$ref") {
-        return schema.keys().all(|keyword| keyword == "$ref");
+    if let Some(reference) = schema.get("$ref") {
+        return schema.len() == 1 && reference.as_str().is_some_and(leads_to_definition);
     }
-    let types = keywords::types(schema);
+    let types = types(schema);
     if types.is_empty() && !schema.contains_key("anyOf") {
         return false;
     }
     count(schema, size);
+    let mut is_schema = |value: &Value, nesting: usize| {
+        value.as_object().is_some_and(|schema| subschema(schema, nesting, size))
+    };
     let format = schema.get("format").and_then(Value::as_str);
     format.is_none_or(|format| FORMATS.contains(&format))
         && (!types.contains(&"object") || is_closed(schema))
-        && (!types.contains(&"array") || schema.get("items").is_some_and(Value::is_object))
-        && schema.iter().all(|(keyword, value)| match (holds(keyword), value) {
-            // That it is `false` is seen above.
-            _ if keyword == "additionalProperties" => true,
-            (Holds::Schema, Value::Object(schema)) => subschema(schema, nesting + 1, size),
-            (Holds::Schema, _) => false,
-            (Holds::List, value) => list(value, nesting, size),
-            (Holds::Named, Value::Object(named)) => {
-                let nesting = if keyword == "properties" { nesting + 1 } else { 0 };
-                named
-                    .values()
-                    .all(|value| value.as_object().is_some_and(|schema| subschema(schema, nesting, size)))
+        && (!types.contains(&"array") || schema.contains_key("items"))
+        && schema.iter().all(|(keyword, value)| match (keyword.as_str(), value) {
+            ("items", value) => is_schema(value, nesting + 1),
+            ("anyOf", Value::Array(list)) => list.iter().all(|value| is_schema(value, nesting)),
+            ("properties", Value::Object(named)) => named.values().all(|value| is_schema(value, nesting + 1)),
+            ("$defs" | "definitions", Value::Object(named)) => {
+                named.values().all(|value| is_schema(value, 0))
             }
-            (Holds::Named, _) => false,
-            (Holds::Data, _) => true,
+            ("anyOf" | "properties" | "$defs" | "definitions", _) => false,
+            _ => true,
         })
 }
 
-fn list(value: &Value, nesting: usize, size: &mut Size) -> bool {
-    let mut schemas = value.as_array().into_iter().flatten();
-    schemas.all(|value| value.as_object().is_some_and(|schema| subschema(schema, nesting, size)))
+/// Source: the error "reference can only point to definitions defined at the top level of the schema".
+fn leads_to_definition(reference: &str) -> bool {
+    let name = ["#/$defs/", "#/definitions/"].iter().find_map(|place| reference.strip_prefix(place));
+    reference == "#" || name.is_some_and(|name| !name.contains('/'))
 }
 
 /// Whether nothing but the properties fits, and all of them are required.
