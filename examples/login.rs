@@ -20,10 +20,9 @@ use std::{
 };
 
 use nexus::{
-    BuildContext, EventEnvelope, Limits, Router, TurnHost, TurnRequest,
+    BuildContext, EventEnvelope, Limits, OwnLogin, Router, TurnHost, TurnRequest,
     auth::{Clock, Login, LoginKeeper, LoginStep, Redirect, Revocation},
     http::Network,
-    logins::{self, LoginName},
     registry,
 };
 use nexus_testkit::{
@@ -44,7 +43,7 @@ async fn main() -> Result<(), AnyError> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => simulated().await,
-        ["--real", login] => real(login.parse()?).await,
+        ["--real", login] => real(nexus::login(login)?).await,
         ["--help" | "-h"] => {
             println!("{ABOUT}");
             Ok(())
@@ -64,7 +63,7 @@ async fn simulated() -> Result<(), AnyError> {
 
     println!("1. Sign in. This program plays the person in front of the browser.");
     // The login that comes along, at another address and with any free port: what a test or another vendor changes.
-    let sign_in = logins::sign_in(LoginName::Codex, &context, &Network::default())?;
+    let sign_in = nexus::login("codex")?.sign_in(&context, &Network::default())?;
     let elsewhere =
         sign_in.issuer().clone().with_url(issuer.url()).with_redirect(Redirect::new([0], "/auth/callback"));
     let sign_in = sign_in.with_issuer(elsewhere).with_clock(clock.clone());
@@ -120,17 +119,17 @@ async fn simulated() -> Result<(), AnyError> {
 }
 
 /// The same, on the reader's own plan, up to one turn.
-async fn real(name: LoginName) -> Result<(), AnyError> {
+async fn real(name: OwnLogin) -> Result<(), AnyError> {
     let context = BuildContext::from_process();
-    let sign_in = logins::sign_in(name, &context, &Network::default())?;
+    let sign_in = name.sign_in(&context, &Network::default())?;
     println!("Signing in at {} for real.\n", sign_in.issuer().url);
     let keeper = LoginKeeper::at_home(Arc::new(sign_in), &context.home);
     let login = keeper.sign_in(&mut |step: &LoginStep| show(step)).await?;
     println!("\nKept in {}:", keeper.place());
     describe(&login);
 
-    let backend = match name {
-        LoginName::Grok => "grok-sub-token",
+    let backend = match name.as_str() {
+        "grok" => "grok-sub-token",
         _ => "codex-sub-token",
     };
     let router = Router::builder(registry(), context).from_str(&routes(backend, None))?;

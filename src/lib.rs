@@ -17,16 +17,16 @@
 //! This crate has no logic of its own: it gives each public name once. `nexus_core` is the seam,
 //! `nexus_router` the configuration and the choice, `nexus_workspace` folders that hold work and the types of agents,
 //! `nexus_backends` the vendors and their logins, each behind a
-//! feature of this crate (`claude`, `codex`, `grok`, `native`, `login`; all are on by default, `keyring` is not). The
-//! first three bring `tools-door`, which is there for itself, too: it serves a session's tools to another program.
+//! feature of this crate (`claude`, `codex`, `grok`, `responses`; all are on by default, `keyring` is not). The feature
+//! `mcp-server` is there for itself, too: it serves a session's tools to another program.
 
 #[cfg(any(feature = "login", feature = "responses"))]
 pub use nexus_backends::http;
-#[cfg(feature = "login")]
-pub use nexus_backends::logins;
 #[cfg(feature = "mcp-server")]
 pub use nexus_backends::mcp_server::McpServer;
-pub use nexus_backends::{auth, registry};
+#[cfg(feature = "login")]
+pub use nexus_backends::{OwnLogin, UnknownLogin, login, logins};
+pub use nexus_backends::{Vendor, auth, registry, vendors};
 pub use nexus_core::{
     AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, Brief, BuildContext,
     CallId, CancelToken, Capabilities, Clock, Cost, CostReport, CostSource, Credential, CredentialError,

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`registry()`] | every kind of this build: one line per vendor |
+//! | [`vendors()`], [`registry()`] | the one list of vendors, and every kind of backend of this build |
 //! | `claude`, `codex`, `grok`, `generic` | the vendors: `cli/`, `native/` and `login`, as far as each has them |
 //! | [`cli`] | the driver of a line-speaking CLI |
 //! | [`responses`] | the loop over the Responses API |
@@ -13,17 +13,15 @@
 pub mod claude;
 #[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(feature = "login")]
+#[cfg(feature = "codex")]
 pub mod codex;
 #[cfg(feature = "responses")]
 pub mod generic;
-#[cfg(feature = "login")]
+#[cfg(feature = "grok")]
 pub mod grok;
-#[cfg(feature = "login")]
-pub mod logins;
 #[cfg(feature = "mcp-server")]
 pub mod mcp_server;
-#[cfg(any(feature = "codex", feature = "grok", feature = "native"))]
+#[cfg(feature = "login")]
 mod own_login;
 #[cfg(any(feature = "cli", feature = "native"))]
 mod redact;
@@ -32,8 +30,14 @@ mod registry;
 pub mod responses;
 #[cfg(any(feature = "cli", feature = "native"))]
 mod settings;
+mod vendor;
 
 pub use nexus_auth as auth;
 #[cfg(any(feature = "login", feature = "native"))]
 pub use nexus_auth::http;
-pub use registry::registry;
+#[cfg(feature = "login")]
+pub use own_login::{OwnLogin, UnknownLogin};
+#[cfg(feature = "login")]
+pub use registry::{login, logins};
+pub use registry::{registry, vendors};
+pub use vendor::Vendor;

@@ -1,28 +1,118 @@
-//! The login of our own that a backend is lent from where its settings name no credential.
+//! A login that Nexus makes by itself, and the rule by which a backend is lent it.
 
-use std::{path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc};
 
+use nexus_auth::{
+    Issuer, LoginKeeper, OAuthSignIn, SignInMethod,
+    http::{Network, is_loopback},
+};
 use nexus_core::{BuildContext, CredentialSource, SettingsError};
 
-#[cfg(feature = "login")]
-use crate::http::{Network, is_loopback};
-#[cfg(feature = "login")]
-use crate::logins::{self, LoginName};
+/// A login that Nexus makes by itself: data of its vendor's folder.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnLogin {
+    pub(crate) word: &'static str,
+    pub(crate) file_name: &'static str,
+    pub(crate) plan: &'static str,
+    pub(crate) host: &'static str,
+    pub(crate) remedy: &'static str,
+    pub(crate) method: SignInMethod,
+    pub(crate) issuer: fn() -> Issuer,
+}
 
-/// A login that Nexus makes by itself, where this build can.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OwnLogin {
-    /// A ChatGPT plan.
-    #[cfg(any(feature = "codex", feature = "native"))]
-    Codex,
-    /// A subscription of xAI's.
-    #[cfg(any(feature = "grok", feature = "native"))]
-    Grok,
+impl OwnLogin {
+    /// The word for it on the command line.
+    pub fn as_str(self) -> &'static str {
+        self.word
+    }
+
+    /// The name of its file below `$NEXUS_HOME/auth`, without the extension.
+    pub fn file_name(self) -> &'static str {
+        self.file_name
+    }
+
+    /// What it is a login of, such as `A ChatGPT plan`.
+    pub fn plan(self) -> &'static str {
+        self.plan
+    }
+
+    /// What to do where there is nothing to lend.
+    pub fn remedy(self) -> &'static str {
+        self.remedy
+    }
+
+    /// The vendor's issuer.
+    pub fn issuer(self) -> Issuer {
+        (self.issuer)()
+    }
+
+    /// How it is made, renewed and given up. A caller may change the strategy before a manager is given it.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] for what stands in `network`.
+    pub fn sign_in(self, context: &BuildContext, network: &Network) -> Result<OAuthSignIn, SettingsError> {
+        let remedy = format!("run `nexus login {self}`");
+        let sign_in = OAuthSignIn::new(self.file_name, remedy, self.issuer(), context, network)?;
+        Ok(sign_in.with_method(self.method))
+    }
+
+    /// The owner of the login below `context.home`, which renews it where it is from.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] for what stands in `network`.
+    pub fn manager(self, context: &BuildContext, network: &Network) -> Result<LoginKeeper, SettingsError> {
+        Ok(LoginKeeper::at_home(Arc::new(self.sign_in(context, network)?), &context.home))
+    }
+
+    /// What lends it to a backend whose settings name no credential. The login need not be there yet. Its issuer is
+    /// reached as the backend's own server is.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] for how the issuer is reached, and for a `base_url` that is neither the vendor's nor this
+    /// machine: a line of configuration must not be enough to send a login somewhere else.
+    pub(crate) fn source(
+        self,
+        context: &BuildContext,
+        reach: Reach<'_>,
+    ) -> Result<Arc<dyn CredentialSource>, SettingsError> {
+        if reach.base_url.is_some_and(|url| !self.may_be_sent_to(url)) {
+            let reason = "needs a `credential` beside it: the login that `nexus login` makes is sent to its vendor \
+                          and to this machine alone";
+            return Err(SettingsError::new("base_url", reason));
+        }
+        let mut network = Network::default().with_inherited_proxy(reach.inherit_proxy);
+        network.proxy = reach.proxy.map(str::to_owned);
+        network.ca_file = reach.ca_file.map(Path::to_owned);
+        Ok(Arc::new(self.manager(context, &network)?))
+    }
+
+    /// Whether a server may be sent the token: the vendor's own, by TLS, or one on this machine.
+    fn may_be_sent_to(self, url: &str) -> bool {
+        reqwest::Url::parse(url).is_ok_and(|url| {
+            is_loopback(&url) || (url.scheme() == "https" && url.host_str() == Some(self.host))
+        })
+    }
+}
+
+impl PartialEq for OwnLogin {
+    fn eq(&self, other: &Self) -> bool {
+        self.word == other.word
+    }
+}
+
+impl Eq for OwnLogin {}
+
+impl fmt::Display for OwnLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word)
+    }
 }
 
 /// How servers are reached, and which, by the settings of either sort of backend.
 #[derive(Clone, Copy, Default)]
-#[cfg_attr(not(feature = "login"), allow(dead_code, reason = "nobody is asked"))]
 pub(crate) struct Reach<'s> {
     pub(crate) inherit_proxy: bool,
     pub(crate) proxy: Option<&'s str>,
@@ -31,98 +121,61 @@ pub(crate) struct Reach<'s> {
     pub(crate) base_url: Option<&'s str>,
 }
 
-impl OwnLogin {
-    /// What lends it; `None` where this build makes no logins. It need not be there yet. Its issuer is reached as
-    /// the backend's own server is.
-    ///
-    /// # Errors
-    ///
-    /// [`SettingsError`] for how the issuer is reached, and for a `base_url` that is neither the vendor's nor this
-    /// machine: a line of configuration must not be enough to send a login somewhere else.
-    #[cfg(feature = "login")]
-    pub(crate) fn source(
-        self,
-        context: &BuildContext,
-        reach: Reach<'_>,
-    ) -> Result<Option<Arc<dyn CredentialSource>>, SettingsError> {
-        if reach.base_url.is_some_and(|url| !self.may_be_sent_to(url)) {
-            let reason = "needs a `credential` beside it: the login that `nexus login` makes is sent to its vendor \
-                          and to this machine alone";
-            return Err(SettingsError::new("base_url", reason));
-        }
-        let name = match self {
-            #[cfg(any(feature = "codex", feature = "native"))]
-            Self::Codex => LoginName::Codex,
-            #[cfg(any(feature = "grok", feature = "native"))]
-            Self::Grok => LoginName::Grok,
-        };
-        let mut network = Network::default().with_inherited_proxy(reach.inherit_proxy);
-        network.proxy = reach.proxy.map(str::to_owned);
-        network.ca_file = reach.ca_file.map(Path::to_owned);
-        Ok(Some(Arc::new(logins::keeper(name, context, &network)?)))
-    }
+/// A word that names no login.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no login `{word}`: it is `{}`", .known.join("` or `"))]
+pub struct UnknownLogin {
+    word: String,
+    known: Vec<&'static str>,
+}
 
-    /// This build makes no logins.
-    #[cfg(not(feature = "login"))]
-    #[allow(clippy::unnecessary_wraps, reason = "as in builds that do")]
-    pub(crate) fn source(
-        self,
-        _context: &BuildContext,
-        _reach: Reach<'_>,
-    ) -> Result<Option<Arc<dyn CredentialSource>>, SettingsError> {
-        Ok(None)
-    }
-
-    /// Whether a server may be sent the token: the vendor's own, by TLS, or one on this machine.
-    #[cfg(feature = "login")]
-    fn may_be_sent_to(self, url: &str) -> bool {
-        let vendor = match self {
-            #[cfg(any(feature = "codex", feature = "native"))]
-            Self::Codex => "chatgpt.com",
-            #[cfg(any(feature = "grok", feature = "native"))]
-            Self::Grok => "cli-chat-proxy.grok.com",
-        };
-        reqwest::Url::parse(url)
-            .is_ok_and(|url| is_loopback(&url) || (url.scheme() == "https" && url.host_str() == Some(vendor)))
-    }
-
-    /// What to do where there is nothing to lend.
-    pub(crate) fn remedy(self) -> &'static str {
-        match (self, cfg!(feature = "login")) {
-            #[cfg(any(feature = "codex", feature = "native"))]
-            (Self::Codex, true) => "run `nexus login codex`, or name a token and its account as `credential`",
-            #[cfg(any(feature = "codex", feature = "native"))]
-            (Self::Codex, false) => "name a token and its account as `credential`",
-            #[cfg(any(feature = "grok", feature = "native"))]
-            (Self::Grok, true) => "run `nexus login grok`, or name a token as `credential`",
-            #[cfg(any(feature = "grok", feature = "native"))]
-            (Self::Grok, false) => "name a token as `credential`",
-        }
+impl UnknownLogin {
+    pub(crate) fn new(word: &str, known: Vec<&'static str>) -> Self {
+        Self { word: word.to_owned(), known }
     }
 }
 
-#[cfg(all(test, feature = "login", any(feature = "codex", feature = "native")))]
+#[cfg(test)]
 mod tests {
+    use nexus_auth::SignIn as _;
+
     use super::*;
+
+    const LOGIN: OwnLogin = OwnLogin {
+        word: "vendor",
+        file_name: "vendor-plan",
+        plan: "A plan",
+        host: "vendor.test",
+        remedy: "run `nexus login vendor`",
+        method: SignInMethod::DeviceCode,
+        issuer: || Issuer::new("https://auth.vendor.test", "client").with_token_endpoint("/token"),
+    };
+
+    #[test]
+    fn a_login_has_a_word_and_a_file() {
+        let sign_in = LOGIN.sign_in(&BuildContext::new("/home", "/base"), &Network::default()).unwrap();
+        assert_eq!(sign_in.name(), "vendor-plan");
+        assert_eq!(sign_in.remedy(), "run `nexus login vendor`");
+    }
 
     #[test]
     fn a_login_goes_to_its_vendor_and_to_this_machine_alone() {
-        for good in ["https://chatgpt.com/backend-api/codex", "http://127.0.0.1:9/v1", "http://localhost:9"] {
-            assert!(OwnLogin::Codex.may_be_sent_to(good), "{good}");
+        for good in ["https://vendor.test/backend", "http://127.0.0.1:9/v1", "http://localhost:9"] {
+            assert!(LOGIN.may_be_sent_to(good), "{good}");
         }
         for bad in [
-            "http://chatgpt.com/backend-api/codex",
-            "https://chatgpt.com.gateway.test/v1",
-            "https://chatgpt.com@gateway.test/v1",
-            "https://gateway.test/chatgpt.com",
+            "http://vendor.test/backend",
+            "https://vendor.test.gateway.test/v1",
+            "https://vendor.test@gateway.test/v1",
+            "https://gateway.test/vendor.test",
             "https://127.0.0.1.gateway.test",
-            "chatgpt.com",
+            "vendor.test",
         ] {
-            assert!(!OwnLogin::Codex.may_be_sent_to(bad), "{bad}");
+            assert!(!LOGIN.may_be_sent_to(bad), "{bad}");
         }
         let context = BuildContext::new("/home", "/base");
         let reach = Reach { base_url: Some("https://gateway.test"), ..Reach::default() };
-        let error = OwnLogin::Codex.source(&context, reach).unwrap_err();
+        let error = LOGIN.source(&context, reach).unwrap_err();
         assert_eq!(error.path, ["base_url"]);
     }
 }

@@ -1,31 +1,88 @@
-//! The kinds of backend that Nexus brings along.
+//! The one list of vendors: a line each, from which the kinds of backend, the logins and the words of the command come.
 
 use nexus_core::Registry;
+
+#[cfg(feature = "login")]
+use crate::own_login::{OwnLogin, UnknownLogin};
+use crate::vendor::Vendor;
+
+/// A line is a feature, the folder behind it, and the kinds of backend that are there.
+macro_rules! vendors {
+    ($($feature:tt => $folder:ident: $($kind:literal),+;)+) => {
+        /// The vendors of this build.
+        pub fn vendors() -> &'static [Vendor] {
+            &[$(#[cfg(feature = $feature)] crate::$folder::VENDOR),+]
+        }
+
+        /// Every kind that exists, with the feature that brings it.
+        const KINDS: &[(&str, &str)] = &[$($(($kind, $feature)),+),+];
+    };
+}
+
+vendors! {
+    "claude" => claude: "claude-cli";
+    "codex" => codex: "codex-cli", "codex-sub-token";
+    "grok" => grok: "grok-cli", "grok-sub-token";
+    "responses" => generic: "responses";
+}
 
 /// Every kind of this build; kinds that exist and are not part of it are known by name, so that a
 /// configuration may name them and they are skipped with the reason.
 pub fn registry() -> Registry {
-    let registry = Registry::new();
-    #[cfg(feature = "claude")]
-    let registry = registry.with(std::sync::Arc::new(crate::claude::cli::ClaudeCli));
-    #[cfg(feature = "codex")]
-    let registry = registry.with(std::sync::Arc::new(crate::codex::cli::CodexCli));
-    #[cfg(feature = "grok")]
-    let registry = registry.with(std::sync::Arc::new(crate::grok::cli::GrokCli));
-    #[cfg(feature = "codex")]
-    let registry = registry.with(std::sync::Arc::new(crate::codex::CodexSubToken));
-    #[cfg(feature = "grok")]
-    let registry = registry.with(std::sync::Arc::new(crate::grok::GrokSubToken));
-    #[cfg(feature = "responses")]
-    let registry = registry.with(std::sync::Arc::new(crate::generic::Responses));
-    [
-        ("claude-cli", "this build leaves out the feature `claude`"),
-        ("codex-cli", "this build leaves out the feature `codex`"),
-        ("grok-cli", "this build leaves out the feature `grok`"),
-        ("codex-sub-token", "this build leaves out the feature `codex`"),
-        ("grok-sub-token", "this build leaves out the feature `grok`"),
-        ("responses", "this build leaves out the feature `responses`"),
-    ]
-    .into_iter()
-    .fold(registry, |registry, (name, reason)| registry.with_absent(name, reason))
+    let kinds = vendors().iter().flat_map(Vendor::kinds);
+    let registry = kinds.fold(Registry::new(), Registry::with);
+    KINDS.iter().fold(registry, |registry, (kind, feature)| {
+        registry.with_absent(*kind, format!("this build leaves out the feature `{feature}`"))
+    })
+}
+
+/// The logins that Nexus makes by itself.
+#[cfg(feature = "login")]
+pub fn logins() -> impl Iterator<Item = OwnLogin> {
+    vendors().iter().filter_map(Vendor::login)
+}
+
+/// The login that `word` names on a command line.
+///
+/// # Errors
+///
+/// [`UnknownLogin`], which lists those that there are.
+#[cfg(feature = "login")]
+pub fn login(word: &str) -> Result<OwnLogin, UnknownLogin> {
+    logins()
+        .find(|login| login.as_str() == word)
+        .ok_or_else(|| UnknownLogin::new(word, logins().map(|login| login.as_str()).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_names_the_kinds_that_the_folders_have() {
+        for vendor in vendors() {
+            for kind in vendor.kinds() {
+                assert!(KINDS.iter().any(|(name, _)| *name == kind.name()), "{}", kind.name());
+            }
+        }
+    }
+
+    #[cfg(all(feature = "codex", feature = "grok"))]
+    #[test]
+    fn a_login_is_found_by_its_word() {
+        for own in logins() {
+            assert_eq!(login(own.as_str()), Ok(own));
+        }
+        let error = login("claude").unwrap_err().to_string();
+        assert_eq!(error, "there is no login `claude`: it is `codex` or `grok`");
+    }
+
+    #[cfg(all(feature = "codex", feature = "grok"))]
+    #[test]
+    fn an_issuer_is_reached_by_tls_alone() {
+        for own in logins() {
+            assert!(own.issuer().url.starts_with("https://"));
+            assert!(own.issuer().token_endpoint.starts_with('/'));
+        }
+    }
 }

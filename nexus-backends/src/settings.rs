@@ -122,6 +122,23 @@ impl CredentialSetting {
     }
 }
 
+/// The credential that the settings name; else the own login, unless the backend is metered: a login is a
+/// subscription's.
+#[cfg(any(feature = "codex", feature = "grok"))]
+pub(crate) fn credential_source(
+    named: Option<&CredentialSetting>,
+    billing: Billing,
+    own: crate::OwnLogin,
+    reach: crate::own_login::Reach<'_>,
+    context: &BuildContext,
+) -> Result<Option<Arc<dyn CredentialSource>>, SettingsError> {
+    match (named, billing) {
+        (Some(setting), _) => setting.source(context).map(Some),
+        (None, Billing::Plan) => own.source(context, reach).map(Some),
+        (None, Billing::Metered) => Ok(None),
+    }
+}
+
 #[cfg(feature = "keyring")]
 fn token_in_keyring(name: &str) -> Result<StaticToken, String> {
     crate::auth::store::KeyringKey::named(name).map(StaticToken::from_keyring).map_err(|error| error.reason)

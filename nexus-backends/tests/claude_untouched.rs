@@ -16,12 +16,13 @@ use std::{
 };
 
 use nexus_backends::{
+    OwnLogin,
     auth::{
         Login,
         store::{LoginStore, StoredLogin, TokenStore as _},
     },
     http::Network,
-    logins::{self, LoginName},
+    logins,
 };
 use nexus_core::{
     Availability, BuildContext, CredentialSource as _, ErrorKind, ExecutionBackend, Limits, Secret,
@@ -154,7 +155,7 @@ impl Machine {
     }
 
     /// A login of ours, good for an hour.
-    fn log_in(&self, which: LoginName) {
+    fn log_in(&self, which: OwnLogin) {
         let login = Login::new(Secret::new("eyJ-of-our-own"), SystemTime::now())
             .with_lifetime(Some(Duration::from_secs(3_600)));
         let store = LoginStore::at(&self.path("nexus"), which.file_name());
@@ -181,8 +182,8 @@ async fn no_program_s_own_login_is_opened() {
     watch.sees(&home);
 
     // Nobody has logged in with us, and no credential is named.
-    for which in LoginName::ALL {
-        let keeper = logins::keeper(which, &machine.context(), &Network::default()).unwrap();
+    for which in logins() {
+        let keeper = which.manager(&machine.context(), &Network::default()).unwrap();
         assert!(keeper.look().await.unwrap().is_none());
         assert!(keeper.standing().await.is_err());
     }
@@ -199,7 +200,7 @@ async fn no_program_s_own_login_is_opened() {
     }
 
     // Claude's own login, a login of ours, and a credential that is named.
-    LoginName::ALL.into_iter().for_each(|which| machine.log_in(which));
+    logins().for_each(|which| machine.log_in(which));
     let named = json!({ "credential": { "env": "TOKEN" }, "billing": "plan" });
     for kind in ["claude-cli", "codex-cli", "grok-cli"] {
         for settings in [json!({}), named.clone()] {
@@ -215,8 +216,8 @@ async fn no_program_s_own_login_is_opened() {
             assert!(ran.outcome.is_ok(), "{kind} {settings}: {:?}", ran.outcome);
         }
     }
-    for which in LoginName::ALL {
-        let keeper = logins::keeper(which, &machine.context(), &Network::default()).unwrap();
+    for which in logins() {
+        let keeper = which.manager(&machine.context(), &Network::default()).unwrap();
         assert!(keeper.look().await.unwrap().is_some());
         assert!(keeper.standing().await.is_ok());
         assert!(keeper.credential(Duration::ZERO).await.is_ok());

@@ -23,7 +23,7 @@ mod setup;
 use std::time::Duration;
 
 use futures::future::join_all;
-use nexus_backends::{auth::CredentialSource as _, logins::LoginName};
+use nexus_backends::{OwnLogin, auth::CredentialSource as _, logins};
 use nexus_core::{ErrorKind, ToolAccess, TurnRequest};
 use nexus_testkit::{
     issuer::{Outcome, RequestKind},
@@ -43,10 +43,10 @@ use crate::{
 const AT_ONCE: usize = 8;
 
 /// What the model does at a level, for some seconds, and a word that the records then hold.
-fn scenario(which: LoginName, access: ToolAccess, setup: &Setup) -> (Scenario, &'static str) {
-    match (which, access) {
+fn scenario(which: OwnLogin, access: ToolAccess, setup: &Setup) -> (Scenario, &'static str) {
+    match (which.as_str(), access) {
         // A program that has no shell there looks at the workspace.
-        (LoginName::Grok, ToolAccess::ReadOnly) => {
+        ("grok", ToolAccess::ReadOnly) => {
             std::fs::write(setup.path("work/a-file-to-be-listed"), "").unwrap();
             let list = json!({ "target_directory": setup.path("work") });
             let call = Reply::call(ToolCall::function("list_dir", list));
@@ -71,7 +71,7 @@ async fn no_child_holds_what_makes_new_tokens_nor_asks_for_them() {
     tracing::trace!(canary = "canary-of-the-log", "the log is heard");
     let doors = Door::at(["auth.openai.com", "auth.x.ai"]);
     let levels = [ToolAccess::ReadOnly, ToolAccess::Unrestricted];
-    for (which, access) in LoginName::ALL.into_iter().flat_map(|which| levels.map(|access| (which, access))) {
+    for (which, access) in logins().flat_map(|which| levels.map(|access| (which, access))) {
         let setup = Setup::new(which);
         let (scenario, trace) = scenario(which, access, &setup);
         setup.sim.play(scenario, "It is done.");
@@ -147,9 +147,9 @@ fn work_without_tools(setup: &Setup) -> TurnRequest {
 }
 
 /// What was seen of the children while they ran.
-fn check_the_children(which: LoginName, setup: &Setup, sight: &Sight) {
-    let program = match which {
-        LoginName::Codex => "codex",
+fn check_the_children(which: OwnLogin, setup: &Setup, sight: &Sight) {
+    let program = match which.as_str() {
+        "codex" => "codex",
         _ => "grok",
     };
     let children = sight.processes_named(program);
@@ -168,8 +168,8 @@ fn check_the_children(which: LoginName, setup: &Setup, sight: &Sight) {
     // A scan that finds the access token where that is lent would find the other there as well.
     let stored = Scan::files(&setup.path("nexus/auth"));
     let token = stored.access_token();
-    match which {
-        LoginName::Codex => assert!(sight.environments.sees(&token), "codex is lent a variable"),
+    match which.as_str() {
+        "codex" => assert!(sight.environments.sees(&token), "codex is lent a variable"),
         _ => {
             assert!(!sight.environments.sees(&token), "grok is lent no variable");
             assert!(sight.homes.sees(&token), "grok is lent a file, and the scan of the homes saw none");
@@ -191,7 +191,7 @@ fn around<'a>(text: &'a str, word: &str) -> &'a str {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the real CLIs; run by .ci/run"]
 async fn without_a_login_the_command_is_named_and_nothing_is_asked() {
-    for which in LoginName::ALL {
+    for which in logins() {
         let setup = Setup::new(which);
         std::fs::remove_dir_all(setup.path("nexus/auth")).unwrap();
         let cli = setup.cli();
@@ -208,7 +208,7 @@ async fn without_a_login_the_command_is_named_and_nothing_is_asked() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the real CLIs; run by .ci/run"]
 async fn a_probe_of_a_login_that_ran_out_spends_nothing() {
-    for which in LoginName::ALL {
+    for which in logins() {
         let setup = Setup::new(which);
         let before = Scan::files(&setup.path("nexus/auth"));
         let probe = format!("{:?}", setup.cli().probe().await);

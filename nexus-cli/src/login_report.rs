@@ -3,8 +3,8 @@
 use std::time::SystemTime;
 
 use nexus::{
+    OwnLogin,
     auth::{CredentialError, Login, store::StoredLogin},
-    logins::{LoginName, openai_codex, xai_grok},
 };
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LoginReport {
     #[serde(skip)]
-    pub(crate) name: LoginName,
+    pub(crate) name: OwnLogin,
     login: &'static str,
     pub(crate) state: LoginState,
     /// Where it rests, or would.
@@ -64,7 +64,7 @@ pub(crate) enum LoginState {
 impl LoginReport {
     /// What the keeper of a login found at `now`.
     pub(crate) fn of(
-        name: LoginName,
+        name: OwnLogin,
         found: &Result<Option<StoredLogin>, CredentialError>,
         place: String,
         now: SystemTime,
@@ -100,7 +100,7 @@ impl LoginReport {
     }
 
     /// A login that can be used.
-    pub(crate) fn logged_in(name: LoginName, login: &Login, place: String) -> Self {
+    pub(crate) fn logged_in(name: OwnLogin, login: &Login, place: String) -> Self {
         let shown = |text: &Option<String>| text.as_deref().map(printable).filter(|text| !text.is_empty());
         Self {
             email: shown(&login.identity.email),
@@ -115,7 +115,7 @@ impl LoginReport {
         }
     }
 
-    fn new(name: LoginName, state: LoginState, place: String) -> Self {
+    fn new(name: OwnLogin, state: LoginState, place: String) -> Self {
         Self {
             name,
             login: name.as_str(),
@@ -197,14 +197,9 @@ impl LoginReport {
 }
 
 /// The address of the issuer that a login is from, where it is not the vendor's own.
-fn foreign_issuer(name: LoginName, login: &Login) -> Option<String> {
-    let vendor = match name {
-        LoginName::Codex => Some(openai_codex().url),
-        LoginName::Grok => Some(xai_grok().url),
-        _ => None,
-    };
+fn foreign_issuer(name: OwnLogin, login: &Login) -> Option<String> {
+    let vendor = name.issuer().url;
     let url = login.origin.get("url")?.as_str()?;
-    let is_the_vendor =
-        vendor.is_some_and(|vendor| vendor.trim_end_matches('/') == url.trim_end_matches('/'));
+    let is_the_vendor = vendor.trim_end_matches('/') == url.trim_end_matches('/');
     (!is_the_vendor).then(|| printable(url))
 }

@@ -3,9 +3,8 @@
 use std::{fs, io, path::Path, process::ExitCode};
 
 use nexus::{
-    BuildContext,
+    BuildContext, OwnLogin,
     auth::{LogOut, LoginError, LoginKeeper, RefreshError, Revocation},
-    logins::{self, LoginName},
 };
 use serde_json::{Value, json};
 
@@ -20,7 +19,7 @@ pub(crate) async fn logout(args: &LogoutArgs) -> Result<ExitCode, String> {
     let network = args.network.network();
     let mut is_failed = false;
     for name in args.logins() {
-        let keeper = logins::keeper(name, &context, &network).map_err(|error| error.to_string())?;
+        let keeper = name.manager(&context, &network).map_err(|error| error.to_string())?;
         let outcome = match is_nothing_there(name, &keeper, &context.home).await {
             true => Ok(None),
             false => keeper.log_out().await.map(|done| done.was_logged_in.then_some(done)),
@@ -41,12 +40,12 @@ pub(crate) async fn logout(args: &LogoutArgs) -> Result<ExitCode, String> {
 
 /// Whether there is neither a login nor anything of one, so that nobody has to be locked out and nothing removed. What
 /// cannot be read counts as something.
-async fn is_nothing_there(name: LoginName, keeper: &LoginKeeper, home: &Path) -> bool {
+async fn is_nothing_there(name: OwnLogin, keeper: &LoginKeeper, home: &Path) -> bool {
     matches!(keeper.look().await, Ok(None)) && !has_remains(name, &home.join("auth"))
 }
 
 /// Whether a folder holds more of a login than its lock, such as a write that was broken off.
-fn has_remains(name: LoginName, folder: &Path) -> bool {
+fn has_remains(name: OwnLogin, folder: &Path) -> bool {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
@@ -86,7 +85,7 @@ fn reason(error: &RefreshError) -> String {
     }
 }
 
-fn as_json(name: LoginName, outcome: &Result<Option<LogOut>, LoginError>) -> Value {
+fn as_json(name: OwnLogin, outcome: &Result<Option<LogOut>, LoginError>) -> Value {
     let login = name.as_str();
     match outcome {
         Ok(done) => {

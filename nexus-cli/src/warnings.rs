@@ -123,7 +123,7 @@ mod tests {
             assert!(shows(unset, Level::ERROR) && shows(unset, Level::WARN));
             assert!(!shows(unset, Level::INFO));
         }
-        assert!(shows(Some("nexus_backends=debug"), Level::DEBUG));
+        assert!(shows(Some("nexus_auth=debug"), Level::DEBUG));
         assert!(!shows(Some("error"), Level::WARN));
         assert!(!shows(Some("off"), Level::ERROR));
     }

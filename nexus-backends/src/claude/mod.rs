@@ -3,3 +3,9 @@
 pub mod cli;
 
 pub use cli::ClaudeCli;
+
+use crate::vendor::{Vendor, kind};
+
+/// What this vendor has.
+pub(crate) const VENDOR: Vendor =
+    Vendor::new("claude", &[kind::<ClaudeCli>]).with_program_login("claude auth");

@@ -1,4 +1,4 @@
-//! Who lends a turn its credential: the source that the settings name, else the login of our own.
+//! The credential provider of a CLI: lends each process what the settings name, else the own login.
 
 use std::sync::Arc;
 
@@ -9,16 +9,17 @@ use nexus_core::{
 use super::settings::{Billing, Settings};
 use crate::auth::{Lease, Term};
 use crate::own_login::{OwnLogin, Reach};
+use crate::settings::credential_source;
 
 /// Lends credentials to the processes of one backend.
 #[derive(Debug)]
-pub(crate) struct Lender {
+pub(crate) struct CredentialProvider {
     source: Option<Arc<dyn CredentialSource>>,
     /// What to do where there is nothing to lend; of a source that was named, its own error tells.
     remedy: Option<&'static str>,
 }
 
-impl Lender {
+impl CredentialProvider {
     /// The source that `settings` name; else, for a subscription, the login of our own, if this build has any.
     ///
     /// # Errors
@@ -29,19 +30,21 @@ impl Lender {
         own: OwnLogin,
         context: &BuildContext,
     ) -> Result<Self, SettingsError> {
-        if let Some(source) = settings.credential_source(context)? {
-            return Ok(Self { source: Some(source), remedy: None });
-        }
-        match settings.billing.unwrap_or(Billing::Plan) {
-            Billing::Metered => Ok(Self { source: None, remedy: Some("name an API key as `credential`") }),
-            Billing::Plan => {
-                let network = &settings.network;
-                let ca_file = network.ca_file.as_deref();
-                let base_url = settings.base_url.as_deref();
-                let reach = Reach { inherit_proxy: network.inherit_proxy, proxy: None, ca_file, base_url };
-                Ok(Self { source: own.source(context, reach)?, remedy: Some(own.remedy()) })
-            }
-        }
+        let network = &settings.network;
+        let reach = Reach {
+            inherit_proxy: network.inherit_proxy,
+            proxy: None,
+            ca_file: network.ca_file.as_deref(),
+            base_url: settings.base_url.as_deref(),
+        };
+        let billing = settings.billing.unwrap_or(Billing::Plan);
+        let source = credential_source(settings.credential.as_ref(), billing, own, reach, context)?;
+        let remedy = match (&settings.credential, billing) {
+            (Some(_), _) => None,
+            (None, Billing::Metered) => Some("name an API key as `credential`"),
+            (None, Billing::Plan) => Some(own.remedy()),
+        };
+        Ok(Self { source, remedy })
     }
 
     /// Lends a credential for `term`.

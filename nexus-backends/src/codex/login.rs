@@ -13,15 +13,30 @@
 //! calls unknown is not to be presented again and again. A 401 without one is not the issuer's, which answers in JSON:
 //! a proxy or a firewall that breaks TLS open answers like that, and its word ends no login here.
 
-use nexus_auth::{DeviceFlow, IdentityClaims, Issuer, PlainUnauthorized, Redirect, RevocationStyle};
+use nexus_auth::{
+    DeviceFlow, IdentityClaims, Issuer, PlainUnauthorized, Redirect, RevocationStyle, SignInMethod,
+};
+
+use crate::own_login::OwnLogin;
 
 /// The claim under which OpenAI says what account and plan a token is for.
 const AUTH: &str = "https://api.openai.com/auth";
 /// The claim under which an access token says who the person is.
 const PROFILE: &str = "https://api.openai.com/profile";
 
+/// The login of a ChatGPT plan, for both backends of this vendor.
+pub const LOGIN: OwnLogin = OwnLogin {
+    word: "codex",
+    file_name: "openai-codex",
+    plan: "A ChatGPT plan",
+    host: "chatgpt.com",
+    remedy: "run `nexus login codex`, or name a token and its account as `credential`",
+    method: SignInMethod::Browser,
+    issuer,
+};
+
 /// The issuer of ChatGPT logins.
-pub fn openai_codex() -> Issuer {
+fn issuer() -> Issuer {
     Issuer::new("https://auth.openai.com", "app_EMoamEEZ73f0CkXaXp7hrann")
         .with_oauth_scopes(["openid", "profile", "email", "offline_access"])
         .with_authorize_endpoint("/oauth/authorize")

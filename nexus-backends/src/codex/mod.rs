@@ -1,12 +1,14 @@
 //! OpenAI's Codex on a ChatGPT plan: `codex-cli`, `codex-sub-token`, and the login that both are lent.
 
-#[cfg(feature = "codex")]
 pub mod cli;
 pub mod login;
-#[cfg(feature = "codex")]
 pub mod native;
 
-#[cfg(feature = "codex")]
 pub use cli::CodexCli;
-#[cfg(feature = "codex")]
 pub use native::CodexSubToken;
+
+use crate::vendor::{Vendor, kind};
+
+/// What this vendor has.
+pub(crate) const VENDOR: Vendor =
+    Vendor::new("codex", &[kind::<CodexCli>, kind::<CodexSubToken>]).with_login(login::LOGIN);

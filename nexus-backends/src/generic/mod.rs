@@ -3,3 +3,8 @@
 pub mod native;
 
 pub use native::Responses;
+
+use crate::vendor::{Vendor, kind};
+
+/// What this vendor has.
+pub(crate) const VENDOR: Vendor = Vendor::new("generic", &[kind::<Responses>]);

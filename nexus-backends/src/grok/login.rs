@@ -16,10 +16,23 @@
 
 use std::collections::BTreeMap;
 
-use nexus_auth::{DeviceFlow, IdentityClaims, Issuer};
+use nexus_auth::{DeviceFlow, IdentityClaims, Issuer, SignInMethod};
+
+use crate::own_login::OwnLogin;
+
+/// The login of a SuperGrok plan, for both backends of this vendor.
+pub const LOGIN: OwnLogin = OwnLogin {
+    word: "grok",
+    file_name: "grok-build",
+    plan: "A subscription of xAI's",
+    host: "cli-chat-proxy.grok.com",
+    remedy: "run `nexus login grok`, or name a token as `credential`",
+    method: SignInMethod::DeviceCode,
+    issuer,
+};
 
 /// The issuer of Grok logins.
-pub fn xai_grok() -> Issuer {
+fn issuer() -> Issuer {
     Issuer::new("https://auth.x.ai", "b1a00492-073a-47ea-816f-4c329264a828")
         .with_oauth_scopes([
             "openid",

@@ -1,12 +1,14 @@
 //! xAI's Grok on a SuperGrok plan: `grok-cli`, `grok-sub-token`, and the login that both are lent.
 
-#[cfg(feature = "grok")]
 pub mod cli;
 pub mod login;
-#[cfg(feature = "grok")]
 pub mod native;
 
-#[cfg(feature = "grok")]
 pub use cli::GrokCli;
-#[cfg(feature = "grok")]
 pub use native::GrokSubToken;
+
+use crate::vendor::{Vendor, kind};
+
+/// What this vendor has.
+pub(crate) const VENDOR: Vendor =
+    Vendor::new("grok", &[kind::<GrokCli>, kind::<GrokSubToken>]).with_login(login::LOGIN);

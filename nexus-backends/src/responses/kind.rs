@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use nexus_core::{
-    AccessSupport, BackendId, BuildContext, Capabilities, CostReport, Effort, Enforcement, ErrorKind,
-    ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, SettingsError, Support, TextGranularity,
-    harness::Failure,
+    AccessSupport, BackendId, BuildContext, Capabilities, CostReport, CredentialSource, Effort, Enforcement,
+    ErrorKind, ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, SettingsError, Support,
+    TextGranularity, harness::Failure,
 };
 
 use super::backend::NativeBackend;
 use super::dialect::Dialect;
 use super::settings::Settings;
 use super::transport::Transport;
-use crate::own_login::{OwnLogin, Reach};
-use crate::settings::Billing;
 
 /// What a loop of our own can do at any server. Whether a cost is told depends on the server, and with it
 /// whether a limit on it can be kept.
@@ -39,32 +37,15 @@ pub(crate) fn capabilities(efforts: &[Effort], cost: CostReport) -> Capabilities
     capabilities
 }
 
-/// Puts a backend together. `settings` name the server; `own` is lent from where they name no credential.
+/// Puts a backend together. `settings` name the server; `credential` is what its requests bear.
 pub(crate) fn build(
     id: BackendId,
     dialect: Arc<dyn Dialect>,
-    own: Option<OwnLogin>,
+    credential: Option<Arc<dyn CredentialSource>>,
     settings: &Settings,
     context: &BuildContext,
 ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
     let transport = Transport::new(settings, context)?;
-    let credential = match (&settings.credential, own) {
-        (Some(setting), _) => Some(setting.source(context)?),
-        // A login is a subscription's.
-        (None, Some(own)) if settings.billing != Some(Billing::Metered) => {
-            let network = &settings.network;
-            own.source(
-                context,
-                Reach {
-                    inherit_proxy: network.inherit_proxy,
-                    proxy: network.proxy.as_deref(),
-                    ca_file: network.ca_file.as_deref(),
-                    base_url: settings.base_url.as_deref(),
-                },
-            )?
-        }
-        (None, _) => None,
-    };
     Ok(Arc::new(NativeBackend::new(id, dialect, transport, credential, settings)))
 }
 

@@ -85,6 +85,23 @@ const RESERVED_HEADERS: [(&str, &str); 9] = [
 ];
 
 impl Settings {
+    /// The credential that they name, else the own login where they name a subscription's.
+    #[cfg(any(feature = "codex", feature = "grok"))]
+    pub(crate) fn credential_or(
+        &self,
+        own: crate::OwnLogin,
+        context: &BuildContext,
+    ) -> Result<Option<std::sync::Arc<dyn nexus_core::CredentialSource>>, SettingsError> {
+        let reach = crate::own_login::Reach {
+            inherit_proxy: self.network.inherit_proxy,
+            proxy: self.network.proxy.as_deref(),
+            ca_file: self.network.ca_file.as_deref(),
+            base_url: self.base_url.as_deref(),
+        };
+        let billing = self.billing.unwrap_or(Billing::Plan);
+        crate::settings::credential_source(self.credential.as_ref(), billing, own, reach, context)
+    }
+
     /// Reads the settings; an error names the key.
     pub(crate) fn read(settings: &Map<String, Value>, context: &BuildContext) -> Result<Self, SettingsError> {
         let mut read: Self = read_by_key(settings)?;

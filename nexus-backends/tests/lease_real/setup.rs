@@ -7,12 +7,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use nexus_backends::OwnLogin;
 use nexus_backends::auth::store::{LoginStore, StoredLogin, TokenStore as _};
 use nexus_backends::auth::{Identity, Login, LoginKeeper};
 use nexus_backends::codex::cli::CodexCli;
 use nexus_backends::grok::cli::GrokCli;
 use nexus_backends::http::Network;
-use nexus_backends::logins::{self, LoginName, openai_codex, xai_grok};
 use nexus_backends::{codex::CodexSubToken, grok::GrokSubToken};
 use nexus_core::{BackendKind, BuildContext, ExecutionBackend};
 use nexus_testkit::{
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 pub(crate) const REFRESH_MARK: &str = "canary-of-what-makes-new-tokens";
 
 pub(crate) struct Setup {
-    which: LoginName,
+    which: OwnLogin,
     folder: tempfile::TempDir,
     pub(crate) issuer: Issuer,
     pub(crate) sim: Servers,
@@ -61,7 +61,7 @@ impl Servers {
 
 impl Setup {
     /// A login of this name, whose access token ran out an hour ago.
-    pub(crate) fn new(which: LoginName) -> Self {
+    pub(crate) fn new(which: OwnLogin) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for name in ["home", "nexus", "work"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -71,8 +71,8 @@ impl Setup {
             .access_token_life(Duration::from_secs(12 * 3_600))
             .start()
             .unwrap();
-        let dialect = match which {
-            LoginName::Codex => Dialect::Responses,
+        let dialect = match which.as_str() {
+            "codex" => Dialect::Responses,
             _ => Dialect::Xai,
         };
         let start = || Sim::start(dialect, Scenario::text("unused")).unwrap();
@@ -82,11 +82,7 @@ impl Setup {
     }
 
     fn log_in(&self) {
-        let at_home = match self.which {
-            LoginName::Codex => openai_codex(),
-            _ => xai_grok(),
-        };
-        let origin = at_home.with_url(self.issuer.url());
+        let origin = self.which.issuer().with_url(self.issuer.url());
         let tokens = self.issuer.issue(&origin.client_id);
         let Ok(Value::Object(origin)) = serde_json::to_value(&origin) else {
             panic!("an issuer is written as an object")
@@ -107,8 +103,8 @@ impl Setup {
     }
 
     pub(crate) fn model(&self) -> &'static str {
-        match self.which {
-            LoginName::Codex => "gpt-5.5",
+        match self.which.as_str() {
+            "codex" => "gpt-5.5",
             _ => "grok-4.6",
         }
     }
@@ -123,13 +119,13 @@ impl Setup {
 
     /// The owner of the login.
     pub(crate) fn keeper(&self) -> LoginKeeper {
-        logins::keeper(self.which, &self.context(), &Network::default()).unwrap()
+        self.which.manager(&self.context(), &Network::default()).unwrap()
     }
 
     /// The vendor's program. No credential is named: it is lent from the login.
     pub(crate) fn cli(&self) -> Arc<dyn ExecutionBackend> {
-        let (kind, variable): (&dyn BackendKind, _) = match self.which {
-            LoginName::Codex => (&CodexCli, "NEXUS_REAL_CODEX"),
+        let (kind, variable): (&dyn BackendKind, _) = match self.which.as_str() {
+            "codex" => (&CodexCli, "NEXUS_REAL_CODEX"),
             _ => (&GrokCli, "NEXUS_REAL_GROK"),
         };
         let executable = std::env::var(variable).unwrap_or_else(|_| panic!("{variable} names the program"));
@@ -143,8 +139,8 @@ impl Setup {
 
     /// The engine, on the same login.
     pub(crate) fn native(&self) -> Arc<dyn ExecutionBackend> {
-        let kind: &dyn BackendKind = match self.which {
-            LoginName::Codex => &CodexSubToken,
+        let kind: &dyn BackendKind = match self.which.as_str() {
+            "codex" => &CodexSubToken,
             _ => &GrokSubToken,
         };
         let settings = json!({ "base_url": self.sim.engine.base_url(), "credential": { "source": "login" } });

@@ -10,8 +10,7 @@ use nexus_backends::{
         Login,
         store::{LoginStore, StoredLogin, TokenStore as _},
     },
-    logins::xai_grok,
-    registry,
+    login, registry,
 };
 use nexus_core::{Availability, BackendId, BuildContext, ErrorKind, ExecutionBackend, TurnHost};
 use nexus_testkit::issuer::{Fault, Issuer, RequestKind};
@@ -37,9 +36,9 @@ impl Home {
     /// With a login that is `age` old; its token lives for an hour.
     fn with_login(age: Duration) -> Self {
         let issuer = Issuer::start().unwrap();
-        let origin = serde_json::to_value(xai_grok().with_url(issuer.url())).unwrap();
+        let origin = serde_json::to_value(login("grok").unwrap().issuer().with_url(issuer.url())).unwrap();
         let Value::Object(origin) = origin else { panic!("an issuer is an object") };
-        let tokens = issuer.issue(&xai_grok().client_id);
+        let tokens = issuer.issue(&login("grok").unwrap().issuer().client_id);
         let login = Login::new(tokens.access_token.clone(), SystemTime::now() - age)
             .with_refresh_token(tokens.refresh_token)
             .with_lifetime(Some(HOUR))

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use nexus_backends::{
-    auth::{Login, LoginStep, OAuthSignIn, Redirect, RefreshError, Revocation, SignIn as _, SignInMethod},
-    logins::{openai_codex, xai_grok},
+use nexus_backends::auth::{
+    Login, LoginStep, OAuthSignIn, Redirect, RefreshError, Revocation, SignIn as _, SignInMethod,
 };
 use nexus_core::Secret;
 use nexus_testkit::issuer::{Issuer, RequestKind};
@@ -55,7 +54,7 @@ async fn whole_life(issuer: &Issuer, sign_in: impl Fn() -> OAuthSignIn, client_i
 #[tokio::test]
 async fn codex_by_a_browser() {
     let issuer = Issuer::start().unwrap();
-    let ours = openai_codex();
+    let ours = nexus_backends::login("codex").unwrap().issuer();
     assert_eq!(ours.redirect, Redirect::new([1455, 1457], "/auth/callback"), "the registered ones");
     // The registered ports may be in use on the machine of this test.
     let at = ours.with_url(issuer.url()).with_redirect(Redirect::new([0], "/auth/callback"));
@@ -66,7 +65,8 @@ async fn codex_by_a_browser() {
 
 #[tokio::test]
 async fn the_page_of_codex_is_asked_as_the_vendors_program_asks_it_but_by_our_name() {
-    let at = openai_codex().with_redirect(Redirect::new([0], "/auth/callback"));
+    let at =
+        nexus_backends::login("codex").unwrap().issuer().with_redirect(Redirect::new([0], "/auth/callback"));
     let asking = Flow::start(sign_in(at, SignInMethod::Browser)).page().await;
     assert!(asking.url.starts_with("https://auth.openai.com/oauth/authorize?"), "{}", asking.url);
     let made_here = ["state", "code_challenge", "redirect_uri"];
@@ -89,7 +89,7 @@ async fn the_page_of_codex_is_asked_as_the_vendors_program_asks_it_but_by_our_na
 #[tokio::test]
 async fn codex_by_a_device_code() {
     let issuer = Issuer::start().unwrap();
-    let at = openai_codex().with_url(issuer.url());
+    let at = nexus_backends::login("codex").unwrap().issuer().with_url(issuer.url());
     whole_life(&issuer, || sign_in(at.clone(), SignInMethod::DeviceCode), "app_EMoamEEZ73f0CkXaXp7hrann")
         .await;
     assert_eq!(issuer.count(RequestKind::Revoke), 1);
@@ -98,7 +98,7 @@ async fn codex_by_a_device_code() {
 #[tokio::test]
 async fn grok_by_a_device_code() {
     let issuer = Issuer::start().unwrap();
-    let at = xai_grok().with_url(issuer.url());
+    let at = nexus_backends::login("grok").unwrap().issuer().with_url(issuer.url());
     let client_id = "b1a00492-073a-47ea-816f-4c329264a828";
     whole_life(&issuer, || sign_in(at.clone(), SignInMethod::DeviceCode), client_id).await;
     assert_eq!(issuer.count(RequestKind::Revoke), 0, "there is no known way");
@@ -120,14 +120,19 @@ async fn at_openai_a_401_that_is_an_object_is_final_and_a_page_is_not() {
         (error(403, json!({})), false),
     ] {
         let wire = Wire::answering([reply.clone()]);
-        let Ok(Value::Object(origin)) = serde_json::to_value(openai_codex().with_url(wire.url())) else {
+        let Ok(Value::Object(origin)) =
+            serde_json::to_value(nexus_backends::login("codex").unwrap().issuer().with_url(wire.url()))
+        else {
             panic!("an issuer is an object")
         };
         let login = Login::new(Secret::new("canary-old"), SystemTime::now() - Duration::from_secs(3_600))
             .with_refresh_token(Some(Secret::new(REFRESH)));
-        let renewed = sign_in(openai_codex().with_url("https://elsewhere.invalid"), SignInMethod::Browser)
-            .refresh(&login.with_origin(origin))
-            .await;
+        let renewed = sign_in(
+            nexus_backends::login("codex").unwrap().issuer().with_url("https://elsewhere.invalid"),
+            SignInMethod::Browser,
+        )
+        .refresh(&login.with_origin(origin))
+        .await;
         is_clean(&renewed);
         if let Err(error) = &renewed {
             is_clean_error(error);

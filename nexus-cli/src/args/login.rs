@@ -3,21 +3,21 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, ValueEnum};
-use nexus::{http::Network, logins::LoginName};
+use nexus::{OwnLogin, http::Network, logins};
 
 use super::{issuer_url::issuer_url, login_word::LoginWord, seconds};
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 A browser is opened only where there is one to see: with a display, and outside of SSH. The address is printed in any \
-case. Where a browser's answer could not come back, `codex` uses a code; `grok` always does.
+case. Where a browser's answer could not come back, or the vendor has none, a code is used.
 
 Exit codes: 0 logged in, 1 not logged in, 2 bad command line, 130 cancelled. A login that was there before stays \
 until the new one is stored.")]
 pub(crate) struct LoginArgs {
     /// Whose plan
     #[arg(value_parser = LoginWord, value_name = "LOGIN")]
-    pub(crate) login: Login,
+    pub(crate) login: OwnLogin,
     /// Log in by a code that is entered on any device
     #[arg(long, conflicts_with = "browser")]
     device: bool,
@@ -29,7 +29,7 @@ pub(crate) struct LoginArgs {
     pub(crate) no_open: bool,
     /// Where the login is kept. Default: where the one before is, else a file
     #[arg(long, value_enum, value_name = "PLACE")]
-    pub(crate) store: Option<Place>,
+    pub(crate) store: Option<StoreChoice>,
     /// Print a line of JSON for each step, and one for the outcome
     #[arg(long)]
     pub(crate) json: bool,
@@ -68,7 +68,7 @@ nothing is logged in any more, 1 it could not be removed.")]
 pub(crate) struct LogoutArgs {
     /// Whose plan
     #[arg(value_parser = LoginWord, value_name = "LOGIN", required_unless_present = "all", conflicts_with = "all")]
-    login: Option<Login>,
+    login: Option<OwnLogin>,
     /// Every login
     #[arg(long)]
     all: bool,
@@ -79,18 +79,9 @@ pub(crate) struct LogoutArgs {
     pub(crate) network: NetworkArgs,
 }
 
-/// A login of Nexus's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Login {
-    /// A ChatGPT plan
-    Codex,
-    /// A subscription of xAI's
-    Grok,
-}
-
 /// Where a login is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Place {
+pub(crate) enum StoreChoice {
     /// A file of your own in $NEXUS_HOME/auth
     File,
     /// The keyring of the system
@@ -132,19 +123,7 @@ impl NetworkArgs {
 
 impl LogoutArgs {
     /// The logins to end.
-    pub(crate) fn logins(&self) -> Vec<LoginName> {
-        match self.login {
-            Some(login) => vec![login.into()],
-            None => LoginName::ALL.to_vec(),
-        }
-    }
-}
-
-impl From<Login> for LoginName {
-    fn from(login: Login) -> Self {
-        match login {
-            Login::Codex => Self::Codex,
-            Login::Grok => Self::Grok,
-        }
+    pub(crate) fn logins(&self) -> Vec<OwnLogin> {
+        self.login.map_or_else(|| logins().collect(), |login| vec![login])
     }
 }

@@ -3,30 +3,35 @@
 use std::ffi::OsStr;
 
 use clap::{
-    Arg, Command, Error, ValueEnum as _,
-    builder::{EnumValueParser, PossibleValue, TypedValueParser},
+    Arg, Command, Error,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
     error::ErrorKind,
 };
+use nexus::{OwnLogin, login, logins, vendors};
 
-use super::login::Login;
-
-/// Takes the logins of Nexus's own, and tells who looks for Claude's here where it is.
+/// Takes the logins of Nexus's own. Of a vendor whose program keeps its own login, the error names the command for it.
 #[derive(Clone, Debug)]
 pub(super) struct LoginWord;
 
 impl TypedValueParser for LoginWord {
-    type Value = Login;
+    type Value = OwnLogin;
 
-    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, word: &OsStr) -> Result<Login, Error> {
-        if word.eq_ignore_ascii_case("claude") {
-            // Claude's own commands are called as these are.
-            let told = format!("Claude keeps its own login: run `claude auth {}`", command.get_name());
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, word: &OsStr) -> Result<OwnLogin, Error> {
+        let named = vendors().iter().find(|vendor| word.eq_ignore_ascii_case(vendor.name()));
+        if let Some((vendor, program)) = named.and_then(|vendor| Some((vendor, vendor.program_login()?))) {
+            let action = command.get_name();
+            let told = format!("{} keeps its own login: run `{program} {action}`", vendor.name());
             return Err(command.clone().error(ErrorKind::InvalidValue, told));
         }
-        EnumValueParser::new().parse_ref(command, argument, word)
+        let word = PossibleValuesParser::new(words()).parse_ref(command, argument, word)?;
+        login(&word).map_err(|error| command.clone().error(ErrorKind::InvalidValue, error.to_string()))
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(Login::value_variants().iter().filter_map(Login::to_possible_value)))
+        Some(Box::new(words()))
     }
+}
+
+fn words() -> impl Iterator<Item = PossibleValue> {
+    logins().map(|login| PossibleValue::new(login.as_str()).help(login.plan()))
 }

@@ -18,7 +18,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 #[cfg(feature = "keyring")]
 pub(crate) use key::KeyCommand;
 #[cfg(feature = "login")]
-pub(crate) use login::{LoginArgs, LogoutArgs, Method, Place};
+pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
 pub(crate) use run::RunArgs;
 pub(crate) use status::StatusArgs;
 
@@ -116,7 +116,7 @@ mod tests {
     fn who_looks_for_claude_s_login_is_told_where_it_is() {
         for command in ["login", "logout", "status"] {
             let error = Args::try_parse_from(["nexus", command, "claude"]).unwrap_err().to_string();
-            let told = format!("Claude keeps its own login: run `claude auth {command}`");
+            let told = format!("claude keeps its own login: run `claude auth {command}`");
             assert!(error.contains(&told) && !error.contains("similar"), "{error}");
             let error = Args::try_parse_from(["nexus", command, "codec"]).unwrap_err().to_string();
             assert!(error.contains("codex"), "{error}");

@@ -10,7 +10,7 @@ pub(crate) struct StatusArgs {
     /// Logins that have to be there, for scripts: `nexus status codex && ...`
     #[cfg(feature = "login")]
     #[arg(value_parser = super::login_word::LoginWord, value_name = "LOGIN")]
-    pub(crate) logins: Vec<super::login::Login>,
+    pub(crate) logins: Vec<nexus::OwnLogin>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

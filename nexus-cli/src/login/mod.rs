@@ -5,16 +5,16 @@ mod screen;
 use std::{process::ExitCode, sync::Arc, time::SystemTime};
 
 use nexus::{
-    BuildContext,
+    BuildContext, OwnLogin, Vendor,
     auth::{LoginError, LoginKeeper, OAuthSignIn, SignInError, SignInMethod, store::StorePlace},
-    logins::{self, LoginName},
+    vendors,
 };
 use serde_json::json;
 
 use self::screen::Screen;
 use crate::{
     EXIT_CANCELLED, EXIT_FAILED,
-    args::{LoginArgs, Method, Place},
+    args::{LoginArgs, Method, StoreChoice},
     interrupt::interrupted,
     login_report::LoginReport,
     output::{printable, say, say_json},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
-    let name = LoginName::from(args.login);
+    let name = args.login;
     let context = BuildContext::from_process();
     let is_set = |name: &str| context.environment.get(name).is_some_and(|value| !value.is_empty());
     if !is_set("NEXUS_HOME") && !is_set("HOME") {
@@ -120,9 +120,8 @@ fn choose(
 }
 
 /// The strategy that comes along, as the flags change it.
-fn strategy(args: &LoginArgs, name: LoginName, context: &BuildContext) -> Result<OAuthSignIn, String> {
-    let sign_in =
-        logins::sign_in(name, context, &args.network.network()).map_err(|error| error.to_string())?;
+fn strategy(args: &LoginArgs, name: OwnLogin, context: &BuildContext) -> Result<OAuthSignIn, String> {
+    let sign_in = name.sign_in(context, &args.network.network()).map_err(|error| error.to_string())?;
     let mut issuer = sign_in.issuer().clone();
     if let Some(url) = &args.issuer {
         issuer = issuer.with_url(url);
@@ -140,23 +139,22 @@ fn strategy(args: &LoginArgs, name: LoginName, context: &BuildContext) -> Result
     })
 }
 
-fn place(place: Place) -> Result<StorePlace, String> {
+fn place(place: StoreChoice) -> Result<StorePlace, String> {
     match place {
-        Place::File => Ok(StorePlace::File),
-        Place::Keyring if cfg!(feature = "keyring") => Ok(StorePlace::Keyring),
-        Place::Keyring => Err("this build of nexus leaves the keyring out (feature `keyring`)".to_owned()),
+        StoreChoice::File => Ok(StorePlace::File),
+        StoreChoice::Keyring if cfg!(feature = "keyring") => Ok(StorePlace::Keyring),
+        StoreChoice::Keyring => {
+            Err("this build of nexus leaves the keyring out (feature `keyring`)".to_owned())
+        }
     }
 }
 
-/// Who uses a login.
-fn users(name: LoginName) -> &'static str {
-    match name {
-        LoginName::Codex => {
-            "codex-cli and codex-sub-token, where the configuration names no other credential"
-        }
-        LoginName::Grok => "grok-cli and grok-sub-token, where the configuration names no other credential",
-        _ => "the backends that the configuration gives it to",
-    }
+/// Which backends use a login.
+fn users(login: OwnLogin) -> String {
+    let vendor = vendors().iter().find(|vendor| vendor.login() == Some(login));
+    let kinds: Vec<_> = vendor.into_iter().flat_map(Vendor::kinds).collect();
+    let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
+    format!("{}, where the configuration names no other credential", names.join(" and "))
 }
 
 /// What kept a person from being logged in, for programs.

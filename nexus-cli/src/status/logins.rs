@@ -2,12 +2,9 @@
 
 use std::time::SystemTime;
 
-use nexus::BuildContext;
 #[cfg(feature = "login")]
-use nexus::{
-    http::Network,
-    logins::{self, LoginName},
-};
+use nexus::http::Network;
+use nexus::{BuildContext, Vendor, vendors};
 use serde::Serialize;
 
 use crate::args::StatusArgs;
@@ -25,16 +22,19 @@ pub(super) struct Logins {
 #[derive(Debug, Serialize)]
 pub(super) struct VendorLogin {
     pub(super) login: &'static str,
-    pub(super) note: &'static str,
+    pub(super) note: String,
 }
 
 impl VendorLogin {
-    /// Claude Code's.
-    pub(super) fn claude() -> Self {
-        Self {
-            login: "claude",
-            note: "the program's own login; Nexus does not look at it: `claude auth status` tells",
-        }
+    /// Those of the vendors whose programs keep their own.
+    pub(super) fn all() -> Vec<Self> {
+        let of = |vendor: &Vendor| {
+            let program = vendor.program_login()?;
+            let note =
+                format!("the program's own login; Nexus does not look at it: `{program} status` tells");
+            Some(Self { login: vendor.name(), note })
+        };
+        vendors().iter().filter_map(of).collect()
     }
 }
 
@@ -42,9 +42,8 @@ impl VendorLogin {
 impl Logins {
     pub(super) async fn look(context: &BuildContext, now: SystemTime) -> Result<Self, String> {
         let mut logins = Vec::new();
-        for name in LoginName::ALL {
-            let keeper =
-                logins::keeper(name, context, &Network::default()).map_err(|error| error.to_string())?;
+        for name in nexus::logins() {
+            let keeper = name.manager(context, &Network::default()).map_err(|error| error.to_string())?;
             let found = keeper.look().await;
             logins.push(LoginReport::of(name, &found, keeper.place(), now));
         }
@@ -53,8 +52,7 @@ impl Logins {
 
     /// Whether one is broken, or one that the command line names is not there.
     pub(super) fn are_wanting(&self, args: &StatusArgs) -> bool {
-        let named =
-            |report: &LoginReport| args.logins.iter().any(|login| LoginName::from(*login) == report.name);
+        let named = |report: &LoginReport| args.logins.contains(&report.name);
         self.logins.iter().any(|report| match report.state {
             LoginState::LoggedIn => false,
             LoginState::LoggedOut => named(report),

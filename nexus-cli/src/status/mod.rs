@@ -56,7 +56,7 @@ pub(crate) async fn status(config: &ConfigArgs, args: &StatusArgs) -> Result<Exi
     let is_wanting = logins.are_wanting(args);
     let mut status = Status {
         logins,
-        vendor_logins: vec![VendorLogin::claude()],
+        vendor_logins: VendorLogin::all(),
         configuration: None,
         backends: Vec::new(),
         kinds: Vec::new(),

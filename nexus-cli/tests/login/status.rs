@@ -81,7 +81,7 @@ fn an_issuer_that_is_not_the_vendor_is_told() {
     assert!(words.contains(&format!("{}, not the vendor", issuer.url())), "{words}");
 
     let mut stored = home.stored("openai-codex");
-    stored["origin"]["url"] = nexus::logins::openai_codex().url.into();
+    stored["origin"]["url"] = nexus::login("codex").unwrap().issuer().url.into();
     home.put("openai-codex", &format!("{stored:#}\n"));
     let status = home.nexus(&["status", "--json"]).json();
     assert_eq!(login(&status, "codex")["state"], "logged_in");

@@ -83,10 +83,10 @@ use crate::cli::CliBackend;
 use crate::cli::StartupWait;
 use crate::cli::caller_tools;
 use crate::cli::lent::Lent;
-use crate::cli::provider::Lender;
+use crate::cli::provider::CredentialProvider;
 use crate::cli::settings::{Billing, Settings};
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
-use crate::own_login::OwnLogin;
+use crate::codex::login::LOGIN;
 use crate::redact::redactor;
 use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableError};
@@ -118,7 +118,7 @@ impl BackendKind for CodexCli {
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let settings = Settings::read(settings, context)?;
         let cli = Codex {
-            lender: Lender::of(&settings, OwnLogin::Codex, context)?,
+            credentials: CredentialProvider::of(&settings, LOGIN, context)?,
             environment: HostEnvironment(context.environment.clone()),
             settings: settings.clone(),
         };
@@ -130,7 +130,7 @@ impl BackendKind for CodexCli {
 #[derive(Debug)]
 struct Codex {
     settings: Settings,
-    lender: Lender,
+    credentials: CredentialProvider,
     environment: HostEnvironment,
 }
 
@@ -157,7 +157,7 @@ impl Codex {
 
     /// Borrows the credential, and holds it against who is to be billed.
     async fn borrow(&self, term: Term) -> Result<Lease, Failure> {
-        let lease = self.lender.lend(term).await?;
+        let lease = self.credentials.lend(term).await?;
         match mismatch(self.settings.billing, &lease.credential().token) {
             Some(reason) => Err(Failure::new(ErrorKind::BillingMismatch, reason)),
             None => Ok(lease),
@@ -234,7 +234,7 @@ impl Cli for Codex {
             Ok(version) => version,
             Err(failure) => return Availability::Unusable { reason: failure.message.unwrap_or_default() },
         };
-        if let Some(refusal) = self.lender.refusal().await {
+        if let Some(refusal) = self.credentials.refusal().await {
             return refusal;
         }
         let notes = version::version_warning(&version).into_iter().collect();

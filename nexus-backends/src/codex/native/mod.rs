@@ -27,8 +27,8 @@ use reqwest::{
 use serde_json::{Map, Value};
 
 use self::models::{Entry, Models};
+use super::login::LOGIN;
 use crate::auth::Credential;
-use crate::own_login::OwnLogin;
 use crate::responses::bearer::OUR_NAME;
 use crate::responses::dialect::{
     CallContext, Carry, CustomCalls, Dialect, HeadNews, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
@@ -115,7 +115,7 @@ impl BackendKind for CodexSubToken {
         kind::build(
             id,
             Arc::new(Codex::new(&settings, &client_version)),
-            Some(OwnLogin::Codex),
+            settings.credential_or(LOGIN, context)?,
             &settings,
             context,
         )
@@ -159,7 +159,7 @@ impl Dialect for Codex {
     }
 
     fn credential_remedy(&self) -> Option<&'static str> {
-        Some(OwnLogin::Codex.remedy())
+        Some(LOGIN.remedy())
     }
 
     fn accepts(&self, credential: &Credential) -> Result<(), Failure> {

@@ -95,7 +95,8 @@ impl BackendKind for Responses {
                  `base_url: \"http://127.0.0.1:11434/v1\"`, for one";
             return Err(SettingsError::new("base_url", reason));
         }
-        kind::build(id, Arc::new(Generic::new(&own, &settings)), None, &settings, context)
+        let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
+        kind::build(id, Arc::new(Generic::new(&own, &settings)), credential, &settings, context)
     }
 }
 

@@ -61,10 +61,10 @@ use serde_json::{Map, Value};
 
 use self::translate::GrokTranslator;
 use crate::cli::CliBackend;
-use crate::cli::provider::Lender;
+use crate::cli::provider::CredentialProvider;
 use crate::cli::settings::{Billing, Settings};
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
-use crate::own_login::OwnLogin;
+use crate::grok::login::LOGIN;
 use nexus_process::environment::{Environment, EnvironmentBuilder, NetworkSettings};
 use nexus_process::executable::{Executable, ExecutableError};
 
@@ -110,7 +110,7 @@ impl BackendKind for GrokCli {
 pub(crate) struct Grok {
     program: PathBuf,
     host: Environment,
-    lender: Lender,
+    credentials: CredentialProvider,
     billing: Billing,
     base_url: Option<String>,
     network: NetworkSettings,
@@ -130,7 +130,7 @@ impl Grok {
         let search_path = host.value("PATH").map(OsStr::to_owned);
         Ok(Self {
             program: settings.executable.clone().unwrap_or_else(|| PROGRAM.into()),
-            lender: Lender::of(settings, OwnLogin::Grok, context)?,
+            credentials: CredentialProvider::of(settings, LOGIN, context)?,
             billing: settings.billing.unwrap_or(Billing::Plan),
             base_url: settings.base_url.clone(),
             network: match settings.network.inherit_proxy {
@@ -176,7 +176,7 @@ impl Cli for Grok {
             Ok(version) => version,
             Err(reason) => return Availability::Unusable { reason },
         };
-        if let Some(refusal) = self.lender.refusal().await {
+        if let Some(refusal) = self.credentials.refusal().await {
             return refusal;
         }
         match version.refusal() {

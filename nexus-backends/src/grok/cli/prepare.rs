@@ -155,7 +155,7 @@ impl Grok {
 
     /// Borrows the credential, and holds it against who is to be billed.
     async fn borrow(&self, term: Term) -> Result<Lease, Failure> {
-        let lease = self.lender.lend(term).await?;
+        let lease = self.credentials.lend(term).await?;
         let token = lease.credential().token.expose();
         let mismatch = match self.billing {
             Billing::Plan => token.starts_with(KEY_PREFIX).then_some("an API key"),

@@ -26,8 +26,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use self::models::Models;
+use super::login::LOGIN;
 use crate::auth::Credential;
-use crate::own_login::OwnLogin;
 use crate::responses::bearer::OUR_NAME;
 use crate::responses::dialect::{
     CallContext, Carry, CustomCalls, Dialect, HeadNews, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
@@ -103,7 +103,7 @@ impl BackendKind for GrokSubToken {
         kind::build(
             id,
             Arc::new(Grok::new(&settings, client_version)),
-            Some(OwnLogin::Grok),
+            settings.credential_or(LOGIN, context)?,
             &settings,
             context,
         )
@@ -146,7 +146,7 @@ impl Dialect for Grok {
     }
 
     fn credential_remedy(&self) -> Option<&'static str> {
-        Some(OwnLogin::Grok.remedy())
+        Some(LOGIN.remedy())
     }
 
     fn accepts(&self, credential: &Credential) -> Result<(), Failure> {

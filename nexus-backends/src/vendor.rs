@@ -1,0 +1,77 @@
+//! A vendor as data: what its folder has, for the one list of them.
+
+use std::sync::Arc;
+
+use nexus_core::BackendKind;
+
+#[cfg(feature = "login")]
+use crate::own_login::OwnLogin;
+
+/// A vendor of this build.
+#[derive(Clone, Copy, Debug)]
+pub struct Vendor {
+    name: &'static str,
+    kinds: &'static [fn() -> Arc<dyn BackendKind>],
+    #[cfg(feature = "login")]
+    login: Option<OwnLogin>,
+    program_login: Option<&'static str>,
+}
+
+impl Vendor {
+    /// A vendor with these kinds of backend.
+    #[cfg_attr(
+        not(any(feature = "claude", feature = "codex", feature = "grok", feature = "responses")),
+        allow(dead_code, reason = "this build has no vendor")
+    )]
+    pub(crate) const fn new(name: &'static str, kinds: &'static [fn() -> Arc<dyn BackendKind>]) -> Self {
+        Self {
+            name,
+            kinds,
+            #[cfg(feature = "login")]
+            login: None,
+            program_login: None,
+        }
+    }
+
+    /// Nexus signs in at it by itself.
+    #[cfg(any(feature = "codex", feature = "grok"))]
+    pub(crate) const fn with_login(mut self, login: OwnLogin) -> Self {
+        self.login = Some(login);
+        self
+    }
+
+    /// Its program keeps its own login; `command` followed by `login`, `logout` or `status` is how.
+    #[cfg(feature = "claude")]
+    pub(crate) const fn with_program_login(mut self, command: &'static str) -> Self {
+        self.program_login = Some(command);
+        self
+    }
+
+    /// Its name, the word for it on a command line.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its kinds of backend.
+    pub fn kinds(&self) -> impl Iterator<Item = Arc<dyn BackendKind>> {
+        self.kinds.iter().map(|kind| kind())
+    }
+
+    /// The login of it that Nexus makes by itself, if there is one.
+    #[cfg(feature = "login")]
+    pub fn login(&self) -> Option<OwnLogin> {
+        self.login
+    }
+
+    /// The command that owns the login of its program, if Nexus never opens that: `login`, `logout` or `status`
+    /// follows it.
+    pub fn program_login(&self) -> Option<&'static str> {
+        self.program_login
+    }
+}
+
+/// Makes a kind of backend.
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "responses"))]
+pub(crate) fn kind<K: BackendKind + Default + 'static>() -> Arc<dyn BackendKind> {
+    Arc::new(K::default())
+}
