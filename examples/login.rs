@@ -21,7 +21,7 @@ use std::{
 
 use nexus::{
     BuildContext, EventEnvelope, Limits, OwnLogin, Router, TurnHost, TurnRequest,
-    auth::{Clock, Login, LoginKeeper, LoginStep, Redirect, Revocation},
+    auth::{Clock, CredentialManager, Login, LoginStep, Redirect, Revocation},
     http::Network,
     registry,
 };
@@ -67,15 +67,15 @@ async fn simulated() -> Result<(), AnyError> {
     let elsewhere =
         sign_in.issuer().clone().with_url(issuer.url()).with_redirect(Redirect::new([0], "/auth/callback"));
     let sign_in = sign_in.with_issuer(elsewhere).with_clock(clock.clone());
-    let keeper = LoginKeeper::at_home(Arc::new(sign_in), &context.home).with_clock(clock.clone());
+    let manager = CredentialManager::at_home(Arc::new(sign_in), &context.home).with_clock(clock.clone());
     let browser = issuer.browser();
-    let login = keeper.sign_in(&mut |step: &LoginStep| agree(&browser, step)).await?;
+    let login = manager.sign_in(&mut |step: &LoginStep| agree(&browser, step)).await?;
 
-    println!("\n2. What is kept, in {}:", keeper.place());
+    println!("\n2. What is kept, in {}:", manager.place());
     describe(&login);
 
     println!("\n3. A turn on it.");
-    let context = context.with_credential_source("keeper", Arc::new(keeper.clone()));
+    let context = context.with_credential_source("manager", Arc::new(manager.clone()));
     let router = Router::builder(registry(), context).from_str(&routes("codex-sub-token", Some(&model)))?;
     show_turn(&router, "talker", question()).await?;
 
@@ -101,7 +101,7 @@ async fn simulated() -> Result<(), AnyError> {
     );
 
     println!("\n5. Sign out.");
-    let done = keeper.log_out().await?;
+    let done = manager.log_out().await?;
     match done.revocation {
         Some(Ok(Revocation::Revoked)) => println!("   The issuer was told, and the login is gone."),
         Some(Ok(Revocation::NotOffered)) | None => println!("   The login is gone from this machine."),
@@ -123,9 +123,9 @@ async fn real(name: OwnLogin) -> Result<(), AnyError> {
     let context = BuildContext::from_process();
     let sign_in = name.sign_in(&context, &Network::default())?;
     println!("Signing in at {} for real.\n", sign_in.issuer().url);
-    let keeper = LoginKeeper::at_home(Arc::new(sign_in), &context.home);
-    let login = keeper.sign_in(&mut |step: &LoginStep| show(step)).await?;
-    println!("\nKept in {}:", keeper.place());
+    let manager = CredentialManager::at_home(Arc::new(sign_in), &context.home);
+    let login = manager.sign_in(&mut |step: &LoginStep| show(step)).await?;
+    println!("\nKept in {}:", manager.place());
     describe(&login);
 
     let backend = match name.as_str() {
@@ -139,7 +139,7 @@ async fn real(name: OwnLogin) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// The clock that the keeper goes by: nobody waits for an hour in an example.
+/// The clock that the credential manager goes by: nobody waits for an hour in an example.
 #[derive(Debug, Default)]
 struct OwnClock {
     ahead_seconds: AtomicU64,
@@ -206,10 +206,10 @@ fn counted(count: usize, thing: &str) -> String {
 }
 
 /// Where turns run. A backend without a credential of its own uses the login that `nexus login` makes; the simulated
-/// one is lent it by this program's own keeper.
+/// one is lent it by this program's own credential manager.
 fn routes(backend: &str, model: Option<&Sim>) -> String {
     let simulated =
-        |model: &Sim| format!("{{ base_url: {:?}, credential: {{ source: keeper }} }}", model.base_url());
+        |model: &Sim| format!("{{ base_url: {:?}, credential: {{ source: manager }} }}", model.base_url());
     let settings = model.map(simulated);
     format!(
         "groups: {{ plan: [{backend}] }}\n\

@@ -3,7 +3,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use nexus_auth::{
-    Issuer, LoginKeeper, OAuthSignIn, SignInMethod,
+    CredentialManager, Issuer, OAuthSignIn, SignInMethod,
     http::{Network, is_loopback},
 };
 use nexus_core::{BuildContext, CredentialSource, SettingsError};
@@ -62,8 +62,12 @@ impl OwnLogin {
     /// # Errors
     ///
     /// [`SettingsError`] for what stands in `network`.
-    pub fn manager(self, context: &BuildContext, network: &Network) -> Result<LoginKeeper, SettingsError> {
-        Ok(LoginKeeper::at_home(Arc::new(self.sign_in(context, network)?), &context.home))
+    pub fn manager(
+        self,
+        context: &BuildContext,
+        network: &Network,
+    ) -> Result<CredentialManager, SettingsError> {
+        Ok(CredentialManager::at_home(Arc::new(self.sign_in(context, network)?), &context.home))
     }
 
     /// What lends it to a backend whose settings name no credential. The login need not be there yet. Its issuer is

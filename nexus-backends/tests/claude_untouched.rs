@@ -183,9 +183,9 @@ async fn no_program_s_own_login_is_opened() {
 
     // Nobody has logged in with us, and no credential is named.
     for which in logins() {
-        let keeper = which.manager(&machine.context(), &Network::default()).unwrap();
-        assert!(keeper.look().await.unwrap().is_none());
-        assert!(keeper.standing().await.is_err());
+        let manager = which.manager(&machine.context(), &Network::default()).unwrap();
+        assert!(manager.look().await.unwrap().is_none());
+        assert!(manager.standing().await.is_err());
     }
     for kind in ["codex-cli", "grok-cli"] {
         let backend = machine.backend(kind, json!({}));
@@ -217,10 +217,10 @@ async fn no_program_s_own_login_is_opened() {
         }
     }
     for which in logins() {
-        let keeper = which.manager(&machine.context(), &Network::default()).unwrap();
-        assert!(keeper.look().await.unwrap().is_some());
-        assert!(keeper.standing().await.is_ok());
-        assert!(keeper.credential(Duration::ZERO).await.is_ok());
+        let manager = which.manager(&machine.context(), &Network::default()).unwrap();
+        assert!(manager.look().await.unwrap().is_some());
+        assert!(manager.standing().await.is_ok());
+        assert!(manager.credential(Duration::ZERO).await.is_ok());
     }
 
     assert_eq!(watch.seen(), [], "a program's own login was touched");

@@ -101,7 +101,7 @@ async fn no_child_holds_what_makes_new_tokens_nor_asks_for_them() {
         assert!(matches!(refreshes[0].outcome, Outcome::Granted { .. }), "{which}");
         assert_eq!(setup.issuer.asked().len(), 1, "{which}: nobody asked for anything else");
         assert_eq!(setup.issuer.reuses(), 0);
-        let lent = setup.keeper().credential(Duration::ZERO).await.unwrap();
+        let lent = setup.manager().credential(Duration::ZERO).await.unwrap();
         let calls = setup.sim.main_calls();
         assert!(calls.len() > 2 * AT_ONCE, "{which}: {} calls", calls.len());
         for call in &calls {
@@ -116,8 +116,8 @@ async fn no_child_holds_what_makes_new_tokens_nor_asks_for_them() {
             assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{which}: {error:?}");
         }
         assert_eq!(setup.issuer.asked().len(), 1, "{which}: a fresh token that is refused costs no other");
-        let look = setup.keeper().look().await.unwrap();
-        said.add(format!("{cli:?} {native:?} {:?} {look:?} {lent:?}", setup.keeper()));
+        let look = setup.manager().look().await.unwrap();
+        said.add(format!("{cli:?} {native:?} {:?} {look:?} {lent:?}", setup.manager()));
 
         // The homes are gone, and what is left below them is the login.
         for folder in ["nexus/tmp", "nexus/runs"] {

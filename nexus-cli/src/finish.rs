@@ -8,8 +8,8 @@ use crate::interrupt::interrupted;
 const SILENCE: Duration = Duration::from_millis(500);
 
 /// Waits for renewals that were begun by turns which are no more. A person may give them up.
-pub(crate) async fn finish_renewals() {
-    let finished = nexus::auth::finish_renewals();
+pub(crate) async fn finish_refreshes() {
+    let finished = nexus::auth::finish_refreshes();
     tokio::pin!(finished);
     tokio::select! {
         () = &mut finished => return,

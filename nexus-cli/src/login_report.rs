@@ -62,7 +62,7 @@ pub(crate) enum LoginState {
 }
 
 impl LoginReport {
-    /// What the keeper of a login found at `now`.
+    /// What the credential manager of a login found at `now`.
     pub(crate) fn of(
         name: OwnLogin,
         found: &Result<Option<StoredLogin>, CredentialError>,

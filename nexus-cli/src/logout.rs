@@ -4,7 +4,7 @@ use std::{fs, io, path::Path, process::ExitCode};
 
 use nexus::{
     BuildContext, OwnLogin,
-    auth::{LogOut, LoginError, LoginKeeper, RefreshError, Revocation},
+    auth::{CredentialManager, LogOut, LoginError, RefreshError, Revocation},
 };
 use serde_json::{Value, json};
 
@@ -19,10 +19,10 @@ pub(crate) async fn logout(args: &LogoutArgs) -> Result<ExitCode, String> {
     let network = args.network.network();
     let mut is_failed = false;
     for name in args.logins() {
-        let keeper = name.manager(&context, &network).map_err(|error| error.to_string())?;
-        let outcome = match is_nothing_there(name, &keeper, &context.home).await {
+        let manager = name.manager(&context, &network).map_err(|error| error.to_string())?;
+        let outcome = match is_nothing_there(name, &manager, &context.home).await {
             true => Ok(None),
-            false => keeper.log_out().await.map(|done| done.was_logged_in.then_some(done)),
+            false => manager.log_out().await.map(|done| done.was_logged_in.then_some(done)),
         };
         is_failed |= outcome.is_err();
         if args.json {
@@ -40,8 +40,8 @@ pub(crate) async fn logout(args: &LogoutArgs) -> Result<ExitCode, String> {
 
 /// Whether there is neither a login nor anything of one, so that nobody has to be locked out and nothing removed. What
 /// cannot be read counts as something.
-async fn is_nothing_there(name: OwnLogin, keeper: &LoginKeeper, home: &Path) -> bool {
-    matches!(keeper.look().await, Ok(None)) && !has_remains(name, &home.join("auth"))
+async fn is_nothing_there(name: OwnLogin, manager: &CredentialManager, home: &Path) -> bool {
+    matches!(manager.look().await, Ok(None)) && !has_remains(name, &home.join("auth"))
 }
 
 /// Whether a folder holds more of a login than its lock, such as a write that was broken off.

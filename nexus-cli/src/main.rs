@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     let outcome = runtime.block_on(async {
         let outcome = run(args).await;
         #[cfg(feature = "login")]
-        finish::finish_renewals().await;
+        finish::finish_refreshes().await;
         outcome
     });
     runtime.shutdown_timeout(LAST_WORK);

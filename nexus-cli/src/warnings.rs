@@ -117,7 +117,7 @@ mod tests {
         let shows = |variable, level| {
             let (targets, complaint) = wanted(variable);
             assert_eq!(complaint, None, "{variable:?}");
-            targets.would_enable("nexus_auth::keeper", &level)
+            targets.would_enable("nexus_auth::manager", &level)
         };
         for unset in [None, Some(""), Some(" ")] {
             assert!(shows(unset, Level::ERROR) && shows(unset, Level::WARN));

@@ -5,33 +5,33 @@
 //! | --- | --- |
 //! | `static_token` | a token that somebody else keeps fresh |
 //! | `login`, `sign_in` | a login of our own, and the strategy that makes and refreshes it |
-//! | `keeper`, `lock` | its one owner: across tasks, threads and processes |
+//! | `manager`, `lock` | its one owner: across tasks, threads and processes |
 //! | `store` | where it rests: a file, or the keyring of the system |
 //! | `oauth` | the strategies that come along: authorization code with PKCE, device code |
 //! | `http` | the HTTP client of Nexus, for sign-in and for those who ask a model |
-//! //! | `projection` | a credential lent to one child process, then taken back |
+//! //! | `lease` | a credential lent to one child process, then taken back |
 
 #[cfg(feature = "http")]
 pub mod http;
-mod keeper;
+mod lease;
 mod lock;
 mod login;
+mod manager;
 #[cfg(feature = "oauth")]
 mod oauth;
-mod projection;
 mod sign_in;
 mod static_token;
 pub mod store;
 
 pub use nexus_core::{Clock, Credential, CredentialError, CredentialSource, Standing, SystemClock};
 
-pub use keeper::{LogOut, LoginError, LoginKeeper, finish_renewals};
+pub use lease::{Lease, LeaseTerms};
 pub use login::{Identity, Login};
+pub use manager::{CredentialManager, LogOut, LoginError, finish_refreshes};
 #[cfg(feature = "oauth")]
 pub use oauth::{
     ClaimPath, DeviceFlow, IdentityClaims, Issuer, OAuthSignIn, PlainUnauthorized, Redirect, RevocationStyle,
     SignInMethod,
 };
-pub use projection::{Lease, Term};
 pub use sign_in::{LoginScreen, LoginStep, RefreshError, Revocation, SignIn, SignInError};
 pub use static_token::StaticToken;

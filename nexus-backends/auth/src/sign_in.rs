@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::Login;
 
-/// One way to sign in. It keeps nothing: [`LoginKeeper`](super::LoginKeeper) owns what it returns, and sees to it
+/// One way to sign in. It keeps nothing: [`CredentialManager`](super::CredentialManager) owns what it returns, and sees to it
 /// that no refresh token is spent twice.
 #[async_trait]
 pub trait SignIn: fmt::Debug + Send + Sync + 'static {

@@ -21,12 +21,12 @@ const MAX_FILE_BYTES: u64 = 64 << 10;
 /// file must be readable by us alone.
 #[derive(Clone)]
 pub struct StaticToken {
-    place: Place,
+    place: TokenLocation,
     account: Option<String>,
 }
 
 #[derive(Clone)]
-enum Place {
+enum TokenLocation {
     Variable {
         name: String,
         value: Option<Secret>,
@@ -42,18 +42,18 @@ impl StaticToken {
         let name = name.into();
         let value = environment.get(&name).map(|value| value.trim()).filter(|value| !value.is_empty());
         let value = value.map(Secret::new);
-        Self { place: Place::Variable { name, value }, account: None }
+        Self { place: TokenLocation::Variable { name, value }, account: None }
     }
 
     /// The token that is the whole content of a file.
     pub fn from_file(path: impl Into<PathBuf>) -> Self {
-        Self { place: Place::File(path.into()), account: None }
+        Self { place: TokenLocation::File(path.into()), account: None }
     }
 
     /// The API key in the keyring of the system.
     #[cfg(feature = "keyring")]
     pub fn from_keyring(key: KeyringKey) -> Self {
-        Self { place: Place::Keyring(key), account: None }
+        Self { place: TokenLocation::Keyring(key), account: None }
     }
 
     /// Names the account.
@@ -65,7 +65,7 @@ impl StaticToken {
 
     /// Looks for the token. Files and keyrings are asked where waiting does no harm.
     async fn token(&self) -> Result<Secret, CredentialError> {
-        if let Place::Variable { .. } = &self.place {
+        if let TokenLocation::Variable { .. } = &self.place {
             return self.place.token();
         }
         let place = self.place.clone();
@@ -76,7 +76,7 @@ impl StaticToken {
     }
 }
 
-impl Place {
+impl TokenLocation {
     fn token(&self) -> Result<Secret, CredentialError> {
         match self {
             Self::Variable { value: Some(value), .. } => match unusable(value.expose()) {
@@ -85,8 +85,8 @@ impl Place {
             },
             Self::Variable { .. } => Err(self.missing("set it, or name another source in the configuration")),
             Self::File(path) => read_private_file(path).map_err(|problem| match problem {
-                Problem::Missing => self.missing("write the token there, readable by you alone"),
-                Problem::Unreadable(reason) => self.unreadable(reason),
+                TokenFileProblem::Missing => self.missing("write the token there, readable by you alone"),
+                TokenFileProblem::Unreadable(reason) => self.unreadable(reason),
             }),
             #[cfg(feature = "keyring")]
             Self::Keyring(key) => {
@@ -119,18 +119,18 @@ impl Place {
     }
 }
 
-enum Problem {
+enum TokenFileProblem {
     Missing,
     Unreadable(String),
 }
 
 /// Reads a token file that nobody else may read. It may be a link, as files are that a host mounts into a container.
-fn read_private_file(path: &std::path::Path) -> Result<Secret, Problem> {
+fn read_private_file(path: &std::path::Path) -> Result<Secret, TokenFileProblem> {
     use std::io::Read as _;
 
     let unreadable = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => Problem::Missing,
-        _ => Problem::Unreadable(error.to_string()),
+        std::io::ErrorKind::NotFound => TokenFileProblem::Missing,
+        _ => TokenFileProblem::Unreadable(error.to_string()),
     };
     let mut options = std::fs::File::options();
     options.read(true);
@@ -143,14 +143,16 @@ fn read_private_file(path: &std::path::Path) -> Result<Secret, Problem> {
     let mut file = options.open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(Problem::Unreadable("it is not a file".into()));
+        return Err(TokenFileProblem::Unreadable("it is not a file".into()));
     }
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = metadata.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
-            return Err(Problem::Unreadable(format!("others may read it (mode {mode:o}): make it 600")));
+            return Err(TokenFileProblem::Unreadable(format!(
+                "others may read it (mode {mode:o}): make it 600"
+            )));
         }
     }
     // One byte more than there should be, so that the buffer never moves and still shows a file that grows.
@@ -158,13 +160,14 @@ fn read_private_file(path: &std::path::Path) -> Result<Secret, Problem> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(room).unwrap_or_default()));
     file.by_ref().take(room).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(Problem::Unreadable(format!("it is larger than {MAX_FILE_BYTES} bytes")));
+        return Err(TokenFileProblem::Unreadable(format!("it is larger than {MAX_FILE_BYTES} bytes")));
     }
-    let text = std::str::from_utf8(&bytes).map_err(|_| Problem::Unreadable("it is not text".into()))?;
+    let text =
+        std::str::from_utf8(&bytes).map_err(|_| TokenFileProblem::Unreadable("it is not text".into()))?;
     if text.trim().is_empty() {
-        return Err(Problem::Missing);
+        return Err(TokenFileProblem::Missing);
     }
-    usable(text).map_err(|reason| Problem::Unreadable(reason.into()))
+    usable(text).map_err(|reason| TokenFileProblem::Unreadable(reason.into()))
 }
 
 /// The token in a text, or why there is none.
@@ -211,7 +214,7 @@ impl CredentialSource for StaticToken {
         life: Duration,
     ) -> Result<Option<Credential>, CredentialError> {
         match &self.place {
-            Place::Variable { .. } => Ok(None),
+            TokenLocation::Variable { .. } => Ok(None),
             _ => {
                 let credential = self.credential(life).await?;
                 Ok((credential.token != refused.token).then_some(credential))

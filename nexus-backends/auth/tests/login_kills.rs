@@ -26,9 +26,9 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use nexus_auth::{LoginKeeper, store::StoredLogin};
+use nexus_auth::{CredentialManager, store::StoredLogin};
 use nexus_core::{CredentialSource as _, Secret};
-use provider::{Ahead, Provider, keeper, person};
+use provider::{Ahead, Provider, manager, person};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -59,8 +59,8 @@ const ENOUGH_NEAR: usize = 20;
 /// token each time it is asked for one.
 const TOKEN_LIFE: u64 = 10;
 
-fn impatient(url: &str, home: &Path) -> LoginKeeper {
-    keeper(url, home).with_clock(Arc::new(Ahead(Duration::from_secs(TOKEN_LIFE / 2))))
+fn impatient(url: &str, home: &Path) -> CredentialManager {
+    manager(url, home).with_clock(Arc::new(Ahead(Duration::from_secs(TOKEN_LIFE / 2))))
 }
 
 /// Tells the program that it is the victim, and where.
@@ -74,10 +74,10 @@ const LENT: &str = "lent";
 async fn victim() {
     let told = std::env::var(VICTIM).expect("the test below tells what to do");
     let told: Value = serde_json::from_str(&told).unwrap();
-    let keeper = impatient(told["url"].as_str().unwrap(), &PathBuf::from(told["home"].as_str().unwrap()));
+    let manager = impatient(told["url"].as_str().unwrap(), &PathBuf::from(told["home"].as_str().unwrap()));
     let mut chance = Chance(u64::from(std::process::id()));
     loop {
-        keeper.credential(Duration::ZERO).await.unwrap();
+        manager.credential(Duration::ZERO).await.unwrap();
         println!("{LENT}");
         tokio::time::sleep(Duration::from_millis(chance.below(8))).await;
     }

@@ -18,10 +18,12 @@ use std::{
 };
 
 use futures::future::join_all;
-use nexus_auth::{LoginKeeper, RefreshError, Revocation, SignIn as _, SignInMethod, store::StoredLogin};
+use nexus_auth::{
+    CredentialManager, RefreshError, Revocation, SignIn as _, SignInMethod, store::StoredLogin,
+};
 use nexus_core::{Credential, CredentialError, CredentialSource as _};
 use nexus_testkit::issuer::Browser;
-use provider::{Ahead, Provider, keeper, person, sign_in};
+use provider::{Ahead, Provider, manager, person, sign_in};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -60,37 +62,37 @@ async fn spent(provider: &Provider) -> (usize, usize) {
     (refreshes.len(), refreshes.iter().filter(|asked| asked.reuse).count())
 }
 
-async fn stored(keeper: &LoginKeeper) -> StoredLogin {
-    keeper.look().await.unwrap().expect("there is a login")
+async fn stored(manager: &CredentialManager) -> StoredLogin {
+    manager.look().await.unwrap().expect("there is a login")
 }
 
-async fn lend(keeper: &LoginKeeper) -> Credential {
-    keeper.credential(Duration::ZERO).await.unwrap()
+async fn lend(manager: &CredentialManager) -> Credential {
+    manager.credential(Duration::ZERO).await.unwrap()
 }
 
 #[tokio::test]
 #[ignore = "needs a server of somebody else's; run by .ci/run"]
 async fn a_login_by_browser_lasts_until_it_is_ended_on_both_sides() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
-    let keeper = keeper(&provider.url, home.path());
-    assert!(keeper.look().await.unwrap().is_none());
-    assert!(matches!(keeper.credential(Duration::ZERO).await, Err(CredentialError::Missing { .. })));
+    let manager = manager(&provider.url, home.path());
+    assert!(manager.look().await.unwrap().is_none());
+    assert!(matches!(manager.credential(Duration::ZERO).await, Err(CredentialError::Missing { .. })));
 
-    let login = keeper.sign_in(&mut person()).await.unwrap();
+    let login = manager.sign_in(&mut person()).await.unwrap();
     let identity = &login.identity;
     assert_eq!(identity.account.as_deref(), Some("invented-account"));
     assert_eq!(identity.email.as_deref(), Some("somebody@example.test"));
     assert_eq!(identity.plan.as_deref(), Some("pro"));
-    let lent = lend(&keeper).await;
+    let lent = lend(&manager).await;
     assert_eq!((&lent.token, lent.account.as_deref()), (&login.access_token, Some("invented-account")));
     let grants: Vec<_> =
         asked(&provider).await.into_iter().map(|asked| (asked.grant_type, asked.status)).collect();
     assert_eq!(grants, [("authorization_code".to_owned(), 200)], "a fresh token is lent without a question");
 
-    let ended = keeper.log_out().await.unwrap();
+    let ended = manager.log_out().await.unwrap();
     assert!(ended.was_logged_in);
     assert!(matches!(ended.revocation, Some(Ok(Revocation::Revoked))), "{:?}", ended.revocation);
-    assert!(keeper.look().await.unwrap().is_none());
+    assert!(manager.look().await.unwrap().is_none());
     let refused = sign_in(&provider.url, SignInMethod::Browser).refresh(&login).await;
     assert!(matches!(refused, Err(RefreshError::Refused { .. })), "{refused:?}");
     assert_eq!(spent(&provider).await, (1, 0), "it was void, not spent");
@@ -101,11 +103,11 @@ async fn a_login_by_browser_lasts_until_it_is_ended_on_both_sides() {
 async fn a_login_by_another_device_is_as_good() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
     let strategy = sign_in(&provider.url, SignInMethod::DeviceCode);
-    let keeper = LoginKeeper::at_home(Arc::new(strategy), home.path());
-    let login = keeper.sign_in(&mut person()).await.unwrap();
+    let manager = CredentialManager::at_home(Arc::new(strategy), home.path());
+    let login = manager.sign_in(&mut person()).await.unwrap();
     assert_eq!(login.identity.email.as_deref(), Some("somebody@example.test"));
 
-    let ahead = provider::keeper(&provider.url, home.path())
+    let ahead = provider::manager(&provider.url, home.path())
         .with_clock(Arc::new(Ahead(Duration::from_secs(HOUR - 60))));
     let lent = lend(&ahead).await;
     assert_ne!(lent.token, login.access_token);
@@ -116,18 +118,18 @@ async fn a_login_by_another_device_is_as_good() {
 #[ignore = "needs a server of somebody else's; run by .ci/run"]
 async fn a_token_is_renewed_before_its_end_and_when_it_is_refused() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
-    let first = keeper(&provider.url, home.path()).sign_in(&mut person()).await.unwrap();
+    let first = manager(&provider.url, home.path()).sign_in(&mut person()).await.unwrap();
 
     // Four minutes before its end.
     let late = Arc::new(Ahead(Duration::from_secs(HOUR - 240)));
-    let at_end = keeper(&provider.url, home.path()).with_clock(late);
+    let at_end = manager(&provider.url, home.path()).with_clock(late);
     let second = lend(&at_end).await;
     assert_ne!(second.token, first.access_token);
     assert_eq!(spent(&provider).await, (1, 0));
 
     // A minute old, and refused by whoever it was shown to.
     let minute = Arc::new(Ahead(Duration::from_secs(60)));
-    let refused = keeper(&provider.url, home.path()).with_clock(minute);
+    let refused = manager(&provider.url, home.path()).with_clock(minute);
     assert_eq!(lend(&refused).await.token, second.token);
     let third = refused.renewed(&second, Duration::ZERO).await.unwrap().expect("there is another");
     assert_ne!(third.token, second.token);
@@ -146,13 +148,13 @@ async fn a_token_is_renewed_before_its_end_and_when_it_is_refused() {
 #[ignore = "needs a server of somebody else's; run by .ci/run"]
 async fn a_login_that_somebody_else_spent_is_told_as_such_and_spends_nothing_more() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
-    let login = keeper(&provider.url, home.path()).sign_in(&mut person()).await.unwrap();
+    let login = manager(&provider.url, home.path()).sign_in(&mut person()).await.unwrap();
     // A copy of the login is renewed elsewhere: what nobody may do.
     let elsewhere = sign_in(&provider.url, SignInMethod::Browser);
     let theirs = elsewhere.refresh(&login).await.unwrap();
 
     let later = Arc::new(Ahead(Duration::from_secs(HOUR + 60)));
-    let ours = keeper(&provider.url, home.path()).with_clock(later);
+    let ours = manager(&provider.url, home.path()).with_clock(later);
     let error = ours.credential(Duration::ZERO).await.unwrap_err();
     assert!(matches!(error, CredentialError::Refused { .. }), "{error:?}");
     assert!(error.to_string().contains("log in again"), "{error}");
@@ -169,9 +171,9 @@ async fn a_login_that_somebody_else_spent_is_told_as_such_and_spends_nothing_mor
 async fn without_the_provider_a_living_token_goes_on_and_a_dead_one_is_no_refusal() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
     let url = provider.url.clone();
-    let login = keeper(&url, home.path()).sign_in(&mut person()).await.unwrap();
+    let login = manager(&url, home.path()).sign_in(&mut person()).await.unwrap();
     drop(provider);
-    let at = |seconds| keeper(&url, home.path()).with_clock(Arc::new(Ahead(Duration::from_secs(seconds))));
+    let at = |seconds| manager(&url, home.path()).with_clock(Arc::new(Ahead(Duration::from_secs(seconds))));
     assert_eq!(lend(&at(HOUR - 60)).await.token, login.access_token);
     let error = at(HOUR + 60).credential(Duration::ZERO).await.unwrap_err();
     assert!(!matches!(error, CredentialError::Refused { .. } | CredentialError::Missing { .. }), "{error:?}");
@@ -191,24 +193,24 @@ async fn one_of_many() {
     let text = |key: &str| told[key].as_str().unwrap().to_owned();
     let home = PathBuf::from(text("home"));
     let clock = Arc::new(Ahead(Duration::from_secs(told["ahead"].as_u64().unwrap())));
-    let keeper = Arc::new(keeper(&text("url"), &home).with_clock(clock));
+    let manager = Arc::new(manager(&text("url"), &home).with_clock(clock));
     let refused = match told["is_refused"].as_bool().unwrap() {
-        true => Some(lend(&keeper).await),
+        true => Some(lend(&manager).await),
         false => None,
     };
     fs::write(home.join(format!("ready-{}", std::process::id())), "").unwrap();
     wait_until("the start", || home.join("go").exists());
     let lent = join_all((0..TASKS).map(|_| {
-        let (keeper, refused) = (Arc::clone(&keeper), refused.clone());
+        let (manager, refused) = (Arc::clone(&manager), refused.clone());
         tokio::spawn(async move {
             match refused {
-                Some(refused) => keeper.renewed(&refused, Duration::ZERO).await.unwrap().expect("another"),
-                None => lend(&keeper).await,
+                Some(refused) => manager.renewed(&refused, Duration::ZERO).await.unwrap().expect("another"),
+                None => lend(&manager).await,
             }
         })
     }))
     .await;
-    let stored = stored(&keeper).await;
+    let stored = stored(&manager).await;
     assert_eq!(lent.len(), TASKS);
     for credential in lent {
         assert_eq!(credential.unwrap().token, stored.login.access_token);
@@ -251,23 +253,23 @@ fn let_many_want_a_token(url: &str, home: &Path, ahead: u64, is_refused: bool) {
 #[ignore = "needs a server of somebody else's; run by .ci/run"]
 async fn many_tasks_of_many_processes_spend_one_refresh_token_on_an_expired_token() {
     let (provider, home) = (Provider::start(1), tempfile::tempdir().unwrap());
-    let keeper = keeper(&provider.url, home.path());
-    keeper.sign_in(&mut person()).await.unwrap();
+    let manager = manager(&provider.url, home.path());
+    manager.sign_in(&mut person()).await.unwrap();
     let longer = format!("{}/test/access-token?seconds={HOUR}", provider.url);
     assert_eq!(Browser::new().submit(&longer, &[]).await.unwrap().status, 204);
     tokio::time::sleep(Duration::from_millis(1100)).await;
 
     let_many_want_a_token(&provider.url, home.path(), 0, false);
     assert_eq!(spent(&provider).await, (1, 0));
-    assert_eq!(stored(&keeper).await.generation, 2);
+    assert_eq!(stored(&manager).await.generation, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a server of somebody else's; run by .ci/run"]
 async fn many_tasks_of_many_processes_spend_one_refresh_token_on_a_refused_token() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
-    let keeper = keeper(&provider.url, home.path());
-    keeper.sign_in(&mut person()).await.unwrap();
+    let manager = manager(&provider.url, home.path());
+    manager.sign_in(&mut person()).await.unwrap();
 
     let_many_want_a_token(&provider.url, home.path(), 60, true);
     assert_eq!(spent(&provider).await, (1, 0));

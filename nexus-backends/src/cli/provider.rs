@@ -7,7 +7,7 @@ use nexus_core::{
 };
 
 use super::settings::{Billing, Settings};
-use crate::auth::{Lease, Term};
+use crate::auth::{Lease, LeaseTerms};
 use crate::own_login::{OwnLogin, Reach};
 use crate::settings::credential_source;
 
@@ -52,7 +52,7 @@ impl CredentialProvider {
     /// # Errors
     ///
     /// [`ErrorKind::Unauthenticated`] if there is none; else as [`CredentialError`] becomes a [`Failure`].
-    pub(crate) async fn lend(&self, term: Term) -> Result<Lease, Failure> {
+    pub(crate) async fn lend(&self, term: LeaseTerms) -> Result<Lease, Failure> {
         let Some(source) = &self.source else {
             return Err(Failure::new(ErrorKind::Unauthenticated, self.remedy.unwrap_or_default()));
         };

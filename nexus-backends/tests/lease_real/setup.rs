@@ -9,7 +9,7 @@ use std::{
 
 use nexus_backends::OwnLogin;
 use nexus_backends::auth::store::{LoginStore, StoredLogin, TokenStore as _};
-use nexus_backends::auth::{Identity, Login, LoginKeeper};
+use nexus_backends::auth::{CredentialManager, Identity, Login};
 use nexus_backends::codex::cli::CodexCli;
 use nexus_backends::grok::cli::GrokCli;
 use nexus_backends::http::Network;
@@ -118,7 +118,7 @@ impl Setup {
     }
 
     /// The owner of the login.
-    pub(crate) fn keeper(&self) -> LoginKeeper {
+    pub(crate) fn manager(&self) -> CredentialManager {
         self.which.manager(&self.context(), &Network::default()).unwrap()
     }
 
@@ -144,7 +144,7 @@ impl Setup {
             _ => &GrokSubToken,
         };
         let settings = json!({ "base_url": self.sim.engine.base_url(), "credential": { "source": "login" } });
-        let context = self.context().with_credential_source("login", Arc::new(self.keeper()));
+        let context = self.context().with_credential_source("login", Arc::new(self.manager()));
         kind.build(kind.name().into(), settings.as_object().unwrap(), &context).unwrap()
     }
 }

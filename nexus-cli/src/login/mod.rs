@@ -6,7 +6,7 @@ use std::{process::ExitCode, sync::Arc, time::SystemTime};
 
 use nexus::{
     BuildContext, OwnLogin, Vendor,
-    auth::{LoginError, LoginKeeper, OAuthSignIn, SignInError, SignInMethod, store::StorePlace},
+    auth::{CredentialManager, LoginError, OAuthSignIn, SignInError, SignInMethod, store::StorePlace},
     vendors,
 };
 use serde_json::json;
@@ -35,9 +35,9 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
     let (method, reason) = choose(args.method(), sign_in.method(), surroundings);
     let sign_in = sign_in.with_method(method);
     let sign_in = Arc::new(sign_in);
-    let keeper = match args.store {
-        Some(wanted) => LoginKeeper::at_home_in(sign_in, &context.home, place(wanted)?),
-        None => LoginKeeper::at_home(sign_in, &context.home),
+    let manager = match args.store {
+        Some(wanted) => CredentialManager::at_home_in(sign_in, &context.home, place(wanted)?),
+        None => CredentialManager::at_home(sign_in, &context.home),
     };
     let mut screen = Screen {
         login: name.as_str(),
@@ -45,7 +45,7 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
         starts_browsers: surroundings.shows_browsers() && !args.no_open,
         json: args.json,
     };
-    if let Ok(Some(_)) = keeper.look().await {
+    if let Ok(Some(_)) = manager.look().await {
         screen.note("There is a login already. It stays until the new one is stored.");
     }
     if let Some(reason) = reason {
@@ -53,12 +53,12 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
     }
     // Dropping the work closes its port.
     let outcome = tokio::select! {
-        outcome = keeper.sign_in(&mut screen) => Some(outcome),
+        outcome = manager.sign_in(&mut screen) => Some(outcome),
         Ok(()) = interrupted() => None,
     };
     Ok(match outcome {
         Some(Ok(login)) => {
-            let report = LoginReport::logged_in(name, &login, keeper.place());
+            let report = LoginReport::logged_in(name, &login, manager.place());
             if args.json {
                 say_json(&json!({ "outcome": "logged_in", "login": report }));
             } else {

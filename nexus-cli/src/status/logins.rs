@@ -43,9 +43,9 @@ impl Logins {
     pub(super) async fn look(context: &BuildContext, now: SystemTime) -> Result<Self, String> {
         let mut logins = Vec::new();
         for name in nexus::logins() {
-            let keeper = name.manager(context, &Network::default()).map_err(|error| error.to_string())?;
-            let found = keeper.look().await;
-            logins.push(LoginReport::of(name, &found, keeper.place(), now));
+            let manager = name.manager(context, &Network::default()).map_err(|error| error.to_string())?;
+            let found = manager.look().await;
+            logins.push(LoginReport::of(name, &found, manager.place(), now));
         }
         Ok(Self { logins })
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_backends::auth::{
-    Clock, CredentialError, CredentialSource, LoginKeeper, LoginStep, Revocation, SignIn as _,
+    Clock, CredentialError, CredentialSource, CredentialManager, LoginStep, Revocation, SignIn as _,
     store::{LoginStore, MemoryStore, PendingWrite, StoreError, StoredLogin, TokenStore},
 };
 use nexus_core::{BuildContext, Secret};
@@ -68,20 +68,20 @@ async fn a_sign_in_of_one_s_own_is_lent_renewed_once_and_given_up() {
         let aviary = Arc::new(Aviary::default());
         let whistle = Arc::new(Whistle::new(Arc::clone(&aviary), STAY));
         let locks = scratch.path().join(format!("locks-{number}"));
-        let keeper = LoginKeeper::new(whistle, Arc::clone(&store), &locks);
+        let manager = CredentialManager::new(whistle, Arc::clone(&store), &locks);
         let mut shown = Vec::new();
-        keeper.sign_in(&mut |step: &LoginStep| shown.push(step.clone())).await.unwrap();
+        manager.sign_in(&mut |step: &LoginStep| shown.push(step.clone())).await.unwrap();
         assert_eq!(shown, [LoginStep::Note("the warden is on the way".to_owned())]);
 
         // Whoever lends to a backend knows no more than this.
         let context = BuildContext::new(scratch.path(), scratch.path())
-            .with_credential_source("aviary", Arc::new(keeper.clone()));
+            .with_credential_source("aviary", Arc::new(manager.clone()));
         let source: Arc<dyn CredentialSource> = Arc::clone(&context.credential_sources["aviary"]);
         assert!(source.standing().await.unwrap().is_renewable);
         let lent = source.credential(A_WHILE).await.unwrap();
         assert_eq!((lent.token.expose(), lent.account.as_deref()), ("ring-1", Some("polly")));
 
-        let later = keeper.clone().with_clock(Arc::new(Ahead(STAY / 2)));
+        let later = manager.clone().with_clock(Arc::new(Ahead(STAY / 2)));
         let asked: Vec<_> = (0..20)
             .map(|_| {
                 let (later, refused) = (later.clone(), lent.clone());
@@ -96,13 +96,13 @@ async fn a_sign_in_of_one_s_own_is_lent_renewed_once_and_given_up() {
         let text = store.read().unwrap().unwrap();
         let stored = StoredLogin::from_text(&text).unwrap();
         assert_eq!((stored.generation, stored.login.origin["door"].as_str()), (2, Some("south")));
-        assert!(!format!("{keeper:?}{stored:?}{lent:?}").contains("ring-"));
+        assert!(!format!("{manager:?}{stored:?}{lent:?}").contains("ring-"));
 
-        let gone = keeper.log_out().await.unwrap();
+        let gone = manager.log_out().await.unwrap();
         assert!(gone.was_logged_in && matches!(gone.revocation, Some(Ok(Revocation::Revoked))));
         let error = source.credential(A_WHILE).await.unwrap_err();
         assert!(
-            matches!(&error, CredentialError::Missing { remedy, .. } if *remedy == keeper.sign_in_strategy().remedy())
+            matches!(&error, CredentialError::Missing { remedy, .. } if *remedy == manager.sign_in_strategy().remedy())
         );
     }
 }
@@ -112,11 +112,11 @@ async fn a_tune_that_is_refused_is_whistled_no_more() {
     let scratch = tempfile::tempdir().unwrap();
     let aviary = Arc::new(Aviary::default());
     let whistle = Whistle::new(Arc::clone(&aviary), STAY);
-    let keeper = LoginKeeper::at_home(Arc::new(whistle.clone()), scratch.path());
-    let login = keeper.sign_in(&mut |_: &LoginStep| {}).await.unwrap();
+    let manager = CredentialManager::at_home(Arc::new(whistle.clone()), scratch.path());
+    let login = manager.sign_in(&mut |_: &LoginStep| {}).await.unwrap();
     whistle.refresh(&login).await.unwrap();
 
-    let later = keeper.with_clock(Arc::new(Ahead(STAY)));
+    let later = manager.with_clock(Arc::new(Ahead(STAY)));
     for _ in 0..3 {
         let error = later.credential(A_WHILE).await.unwrap_err();
         assert!(

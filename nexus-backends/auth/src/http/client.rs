@@ -21,7 +21,7 @@ use rustls::{
 use rustls_platform_verifier::Verifier;
 
 use super::proxy::Proxies;
-use super::{Network, Problem};
+use super::{HttpProblem, Network};
 
 /// How long a connection that is not used is kept. Source: our own choice, below the minute after which common
 /// servers and balancers close theirs.
@@ -41,7 +41,7 @@ pub struct ClientPlan {
 #[error("{problem}")]
 pub struct ClientError {
     /// What it comes down to.
-    pub problem: Problem,
+    pub problem: HttpProblem,
     /// The cause.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
@@ -49,11 +49,11 @@ pub struct ClientError {
 
 impl ClientError {
     pub(super) fn client(error: reqwest::Error) -> Self {
-        Self { problem: Problem::Client, source: error.without_url().into() }
+        Self { problem: HttpProblem::Client, source: error.without_url().into() }
     }
 
     fn tls(error: rustls::Error) -> Self {
-        Self { problem: Problem::Tls, source: error.into() }
+        Self { problem: HttpProblem::Tls, source: error.into() }
     }
 }
 

@@ -3,7 +3,7 @@
 use reqwest::Response;
 use zeroize::Zeroizing;
 
-use super::Problem;
+use super::HttpProblem;
 
 /// Why an answer was not read to its end.
 #[derive(Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum ReadError {
     /// It is larger than it may be.
     TooLarge,
     /// It broke off, or cannot be decoded.
-    Broken(Problem),
+    Broken(HttpProblem),
 }
 
 /// The whole body, unless it is larger than `limit` bytes. What was read is overwritten when it is dropped; the
@@ -34,7 +34,7 @@ pub async fn read_whole(mut response: Response, limit: usize) -> Result<Zeroizin
                 }
                 body.extend_from_slice(&chunk);
             }
-            Err(error) => return Err(ReadError::Broken(Problem::in_answer(&error))),
+            Err(error) => return Err(ReadError::Broken(HttpProblem::in_answer(&error))),
         }
     }
 }

@@ -14,4 +14,4 @@ pub use self::client::ClientError;
 pub use self::fetch::{ReadError, read_whole};
 pub use self::loopback::is_loopback;
 pub use self::network::Network;
-pub use self::{client::ClientPlan, problem::Problem};
+pub use self::{client::ClientPlan, problem::HttpProblem};

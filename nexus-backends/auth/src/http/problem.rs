@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// What went wrong on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Problem {
+pub enum HttpProblem {
     /// `reqwest` refused the configuration of the client.
     #[error("the HTTP client cannot be made")]
     Client,
@@ -67,7 +67,7 @@ pub enum Problem {
     Undecodable,
 }
 
-impl Problem {
+impl HttpProblem {
     /// Of a request that failed before an answer began.
     pub fn before_answer(error: &reqwest::Error, is_proxied: bool) -> Self {
         if let Some(tls) = cause::<rustls::Error>(error) {

@@ -20,11 +20,11 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::gate::{Arrival, Gate, Passed};
 use super::issuer::Redirect;
 use super::page::Page;
+use super::redirect::{AuthorizationResponse, RedirectEvent, RedirectValidator};
 
-/// How long a caller may take to say what it wants. Source: our own choice: a browser on this machine needs none.
+/// How long a issuer_client may take to say what it wants. Source: our own choice: a browser on this machine needs none.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection may last in all. Source: our own choice, above the time that an exchange may take.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(45);
@@ -53,13 +53,13 @@ type Connection = Pin<Box<dyn Future<Output = u64> + Send>>;
 /// Waits for the answer of a browser.
 pub(super) struct Callback {
     server: Server,
-    passed: mpsc::Receiver<Passed>,
+    passed: mpsc::Receiver<RedirectEvent>,
 }
 
 /// Answers callers.
 struct Server {
     listener: TcpListener,
-    gate: Arc<Gate>,
+    gate: Arc<RedirectValidator>,
     connections: FuturesUnordered<Connection>,
     /// How each connection is ended, the oldest first.
     ends: BTreeMap<u64, AbortHandle>,
@@ -110,7 +110,7 @@ impl Port {
         let (waiting, passed) = mpsc::channel(2);
         let server = Server {
             listener: self.listener,
-            gate: Arc::new(Gate::new(self.number, self.path, state, waiting)),
+            gate: Arc::new(RedirectValidator::new(self.number, self.path, state, waiting)),
             connections: FuturesUnordered::new(),
             ends: BTreeMap::new(),
             next: 0,
@@ -121,7 +121,7 @@ impl Port {
 
 impl Callback {
     /// The next that passes the gate.
-    pub(super) async fn next(&mut self) -> Passed {
+    pub(super) async fn next(&mut self) -> RedirectEvent {
         loop {
             tokio::select! {
                 Some(passed) = self.passed.recv() => return passed,
@@ -142,7 +142,7 @@ impl Callback {
     }
 
     /// Closes the port, shows the page to the browser that brought the answer, and ends.
-    pub(super) async fn finish(self, arrival: Arrival, page: Page) {
+    pub(super) async fn finish(self, arrival: AuthorizationResponse, page: Page) {
         let Server { listener, mut connections, .. } = self.server;
         drop(listener);
         // A browser that was closed meanwhile gets no page.
@@ -194,14 +194,14 @@ impl Server {
     }
 }
 
-/// Whether a caller left before it was taken.
+/// Whether a issuer_client left before it was taken.
 fn is_of_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
 /// Answers one request.
-async fn converse(stream: TcpStream, gate: Arc<Gate>, number: u64) {
+async fn converse(stream: TcpStream, gate: Arc<RedirectValidator>, number: u64) {
     let service = service_fn(|request| gate.respond(request, number));
     let conversation = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -209,6 +209,6 @@ async fn converse(stream: TcpStream, gate: Arc<Gate>, number: u64) {
         .max_buf_size(MAX_HEAD_BYTES)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // What a caller does wrong on the way is its own business, and the time of each is bounded.
+    // What a issuer_client does wrong on the way is its own business, and the time of each is bounded.
     let _ = tokio::time::timeout(CONNECTION_TIMEOUT, conversation).await;
 }

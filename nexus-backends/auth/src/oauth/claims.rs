@@ -113,7 +113,7 @@ fn fits_a_header(text: &str) -> bool {
 
 /// Whether it can be shown on a line.
 fn fits_a_line(text: &str) -> bool {
-    (1..=MAX_VALUE_BYTES).contains(&text.len()) && super::words::shown(text, &[]) == text
+    (1..=MAX_VALUE_BYTES).contains(&text.len()) && super::sanitize::shown(text, &[]) == text
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! port of this machine (RFC 8252).
 //!
 //! The code is good for nobody else: it is exchanged with a verifier that never left this process. The state is
-//! checked before anything that a caller says is looked at, so that a stranger can neither end nor steer a sign-in.
+//! checked before anything that a issuer_client says is looked at, so that a stranger can neither end nor steer a sign-in.
 
 use nexus_core::Secret;
 use oauth2::{AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, RedirectUrl, Scope};
@@ -11,12 +11,12 @@ use reqwest::Url;
 use super::{
     OnScreen,
     callback::Port,
-    caller::Caller,
     endpoint::Endpoint,
     exchange,
-    gate::{Answer, Passed},
     issuer::Issuer,
+    issuer_client::IssuerClient,
     page::Page,
+    redirect::{AuthorizationAnswer, RedirectEvent},
     tokens::OAuthClient,
 };
 use crate::{Login, LoginStep, SignInError};
@@ -39,7 +39,7 @@ const RESERVED: [&str; 7] = [
 /// Signs a person in through a browser.
 pub(super) async fn sign_in(
     issuer: &Issuer,
-    caller: &Caller,
+    issuer_client: &IssuerClient,
     on: OnScreen<'_>,
 ) -> Result<Login, SignInError> {
     let unsupported = |reason| SignInError::Unsupported { reason };
@@ -70,8 +70,8 @@ pub(super) async fn sign_in(
     let answered = async {
         loop {
             match callback.next().await {
-                Passed::Arrival(arrival) => return arrival,
-                Passed::Stranger => on.screen.show(&LoginStep::Note(
+                RedirectEvent::Response(arrival) => return arrival,
+                RedirectEvent::Stranger => on.screen.show(&LoginStep::Note(
                     "somebody called with an answer to another sign-in; it was refused, and the right one is still \
                      waited for"
                         .into(),
@@ -83,15 +83,16 @@ pub(super) async fn sign_in(
         return Err(SignInError::TimedOut { after: on.patience });
     };
     let code = match &arrival.answer {
-        Answer::Code(code) => code.clone(),
-        Answer::Declined(reason) => {
+        AuthorizationAnswer::Code(code) => code.clone(),
+        AuthorizationAnswer::Declined(reason) => {
             let reason = reason.clone();
             callback.finish(arrival, Page::Declined(reason.clone())).await;
             return Err(SignInError::Declined { reason });
         }
     };
     let asked_at = on.clock.now();
-    let exchanged = callback.during(exchange::code(caller, issuer, &code, &verifier, &returns_to)).await;
+    let exchanged =
+        callback.during(exchange::code(issuer_client, issuer, &code, &verifier, &returns_to)).await;
     let (page, login) = match exchanged {
         Ok(granted) => (Page::SignedIn, Ok(exchange::login(granted, issuer, asked_at))),
         Err(error) => (Page::Failed(error.to_string()), Err(SignInError::from(error))),

@@ -18,13 +18,13 @@ use oauth2::{
 
 use super::{
     OnScreen,
-    caller::{Caller, SuccessOnly, handed_on},
     endpoint::{self, Endpoint},
+    error_reply::{self, IssuerError},
     exchange,
     issuer::Issuer,
+    issuer_client::{IssuerClient, SuccessOnly, handed_on},
+    sanitize,
     tokens::{self, OAuthClient},
-    verdict::{self, ErrorReply},
-    words,
 };
 use crate::{Clock, Login, LoginStep, RefreshError, SignInError};
 
@@ -40,7 +40,7 @@ pub(super) async fn sign_in(
     issuer: &Issuer,
     endpoint: &str,
     parameters: &BTreeMap<String, String>,
-    caller: &Caller,
+    issuer_client: &IssuerClient,
     on: OnScreen<'_>,
 ) -> Result<Login, SignInError> {
     let unsupported = |reason| SignInError::Unsupported { reason };
@@ -54,12 +54,12 @@ pub(super) async fn sign_in(
     for (name, value) in parameters {
         request = request.add_extra_param(name, value);
     }
-    let answer = request.request_async(&SuccessOnly { caller, issuer, sent: &[] }).await;
+    let answer = request.request_async(&SuccessOnly { issuer_client, issuer, sent: &[] }).await;
     let details: StandardDeviceAuthorizationResponse = answer.map_err(tokens::failure)?;
     let life = details.expires_in().min(on.patience);
     on.screen.show(&step(&details, life)?);
 
-    let asker = Asker::new(caller, issuer, on.clock, details.device_code().secret(), life);
+    let asker = Asker::new(issuer_client, issuer, on.clock, details.device_code().secret(), life);
     let asked = async {
         // The pause comes before the first question as well: nobody enters a code at once.
         pause(details.interval()).await;
@@ -86,7 +86,7 @@ fn step(details: &StandardDeviceAuthorizationResponse, life: Duration) -> Result
 
 /// A code that a person can read from a terminal and type.
 pub(super) fn user_code(text: &str) -> Result<String, SignInError> {
-    match !text.is_empty() && text.len() <= 64 && words::shown(text, &[]) == text {
+    match !text.is_empty() && text.len() <= 64 && sanitize::shown(text, &[]) == text {
         true => Ok(text.to_owned()),
         false => {
             Err(SignInError::Malformed { reason: "the code to be entered is none that can be read".into() })
@@ -102,7 +102,7 @@ pub(super) async fn pause(wanted: Duration) {
 /// Asks whether the person said yes: what passes is told to `oauth2` as a failed connection, which asks again; what
 /// does not is kept, with its status.
 struct Asker<'a> {
-    caller: &'a Caller,
+    issuer_client: &'a IssuerClient,
     issuer: &'a Issuer,
     clock: &'a dyn Clock,
     /// The device code, which must not come back in an error.
@@ -121,14 +121,14 @@ struct Last {
 
 impl<'a> Asker<'a> {
     fn new(
-        caller: &'a Caller,
+        issuer_client: &'a IssuerClient,
         issuer: &'a Issuer,
         clock: &'a dyn Clock,
         device_code: &'a str,
         life: Duration,
     ) -> Self {
         let last = Mutex::new(Last { asked_at: clock.now(), failure: None });
-        Self { caller, issuer, clock, sent: [device_code], life, last }
+        Self { issuer_client, issuer, clock, sent: [device_code], life, last }
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -141,7 +141,7 @@ impl<'a> Asker<'a> {
             self.last().failure = Some(SignInError::Unreachable { reason: reason.clone() });
             Err(RefreshError::Unreachable { reason })
         };
-        let reply = self.caller.send(request).await;
+        let reply = self.issuer_client.send(request).await;
         let reply = reply.and_then(|reply| match reply.status.is_success() {
             true => reply.into_object(),
             false => Ok(reply),
@@ -158,14 +158,14 @@ impl<'a> Asker<'a> {
             self.last().failure = None;
             return Ok(handed_on(reply));
         }
-        let said = ErrorReply::read(&reply.body, self.issuer, &self.sent);
+        let said = IssuerError::read(&reply.body, self.issuer, &self.sent);
         if said.is("authorization_pending") || said.is("slow_down") {
             self.last().failure = None;
             // `oauth2` reads the code, whatever status it came with.
             reply.status = StatusCode::BAD_REQUEST;
             return Ok(handed_on(reply));
         }
-        match verdict::of_error(reply.status, &said, self.issuer) {
+        match error_reply::meaning(reply.status, &said, self.issuer) {
             RefreshError::Unreachable { reason } => unreachable(reason),
             other => {
                 self.last().failure = Some(match said.code {

@@ -6,16 +6,16 @@ use nexus_core::Secret;
 use oauth2::{AuthorizationCode, ClientId, PkceCodeVerifier, RedirectUrl, TokenUrl};
 
 use super::{
-    caller::{Caller, SuccessOnly},
     claims::Claims,
     issuer::Issuer,
+    issuer_client::{IssuerClient, SuccessOnly},
     tokens::{self, Granted, OAuthClient},
 };
 use crate::{Login, RefreshError};
 
 /// Exchanges an authorization code, once. `redirect_uri` is the one that the code was asked for with.
 pub(super) async fn code(
-    caller: &Caller,
+    issuer_client: &IssuerClient,
     issuer: &Issuer,
     code: &Secret,
     verifier: &Secret,
@@ -28,7 +28,7 @@ pub(super) async fn code(
     let client =
         OAuthClient::new(ClientId::new(issuer.client_id.clone())).set_token_uri(TokenUrl::from_url(endpoint));
     let sent = [code.expose(), verifier.expose()];
-    let endpoint = SuccessOnly { caller, issuer, sent: &sent };
+    let endpoint = SuccessOnly { issuer_client, issuer, sent: &sent };
     let answer = client
         .exchange_code(AuthorizationCode::new(code.expose().to_owned()))
         .set_pkce_verifier(PkceCodeVerifier::new(verifier.expose().to_owned()))

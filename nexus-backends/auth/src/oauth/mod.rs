@@ -5,7 +5,7 @@
 //! | `issuer`, `endpoint` | an authorization server as data, and which addresses a secret may be sent to |
 //! | `code`, `callback`, `gate`, `page` | the way through a browser, and what it shows at its end |
 //! | `device`, `openai_device` | the way by another device: RFC 8628, and OpenAI's own |
-//! | `caller`, `tokens`, `verdict` | one request to an issuer, and what its answer means |
+//! | `issuer_client`, `tokens`, `verdict` | one request to an issuer, and what its answer means |
 //! | `exchange`, `refresh`, `revoke` | tokens made into a login, renewed, and given up |
 //! | `claims`, `words` | what tokens and strangers say, for display |
 //!
@@ -21,30 +21,30 @@
 //! belong to.
 
 mod callback;
-mod caller;
 mod claims;
 mod code;
 mod device;
 mod endpoint;
+mod error_reply;
 mod exchange;
-mod gate;
 mod issuer;
+mod issuer_client;
 mod openai_device;
 mod page;
+mod redirect;
 mod refresh;
 mod revoke;
+mod sanitize;
 mod tokens;
-mod verdict;
-mod words;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::{BuildContext, SettingsError};
 
-use self::caller::Caller;
 pub use self::claims::{ClaimPath, IdentityClaims};
 pub use self::issuer::{DeviceFlow, Issuer, PlainUnauthorized, Redirect, RevocationStyle};
+use self::issuer_client::IssuerClient;
 use super::{Clock, Login, LoginScreen, RefreshError, Revocation, SignIn, SignInError, SystemClock};
 use crate::http::Network;
 
@@ -106,7 +106,7 @@ pub struct OAuthSignIn {
     method: SignInMethod,
     patience: Duration,
     clock: Arc<dyn Clock>,
-    caller: Caller,
+    issuer_client: IssuerClient,
 }
 
 impl OAuthSignIn {
@@ -129,7 +129,7 @@ impl OAuthSignIn {
             method: SignInMethod::Browser,
             patience: PATIENCE,
             clock: Arc::new(SystemClock),
-            caller: Caller::new(context, network)?,
+            issuer_client: IssuerClient::new(context, network)?,
         })
     }
 
@@ -185,14 +185,14 @@ impl SignIn for OAuthSignIn {
     async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, SignInError> {
         let on = OnScreen { screen, clock: &*self.clock, patience: self.patience };
         match self.method {
-            SignInMethod::Browser => code::sign_in(&self.issuer, &self.caller, on).await,
+            SignInMethod::Browser => code::sign_in(&self.issuer, &self.issuer_client, on).await,
             SignInMethod::DeviceCode => match &self.issuer.device_flow {
                 DeviceFlow::Standard { endpoint, parameters } => {
-                    device::sign_in(&self.issuer, endpoint, parameters, &self.caller, on).await
+                    device::sign_in(&self.issuer, endpoint, parameters, &self.issuer_client, on).await
                 }
                 DeviceFlow::OpenAi { endpoint, poll_endpoint, page, redirect } => {
-                    let places = openai_device::Places { endpoint, poll_endpoint, page, redirect };
-                    openai_device::sign_in(&self.issuer, places, &self.caller, on).await
+                    let places = openai_device::OpenAiEndpoints { endpoint, poll_endpoint, page, redirect };
+                    openai_device::sign_in(&self.issuer, places, &self.issuer_client, on).await
                 }
                 DeviceFlow::NotOffered => Err(SignInError::Unsupported {
                     reason: "this issuer has no device code here: sign in with a browser".into(),
@@ -202,11 +202,11 @@ impl SignIn for OAuthSignIn {
     }
 
     async fn refresh(&self, login: &Login) -> Result<Login, RefreshError> {
-        refresh::refresh(&self.caller, login, self.clock.now(), &self.remedy).await
+        refresh::refresh(&self.issuer_client, login, self.clock.now(), &self.remedy).await
     }
 
     async fn revoke(&self, login: &Login) -> Result<Revocation, RefreshError> {
-        revoke::revoke(&self.caller, login).await
+        revoke::revoke(&self.issuer_client, login).await
     }
 }
 

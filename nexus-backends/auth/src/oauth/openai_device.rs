@@ -18,11 +18,11 @@ use zeroize::Zeroizing;
 
 use super::{
     OnScreen,
-    caller::{Caller, Reply},
     device::{pause, user_code},
     endpoint::Endpoint,
     exchange,
     issuer::Issuer,
+    issuer_client::{IssuerClient, IssuerReply},
 };
 use crate::{Login, LoginStep, RefreshError, SignInError};
 
@@ -32,7 +32,7 @@ const LIFE: Duration = Duration::from_secs(15 * 60);
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Where the steps are taken.
-pub(super) struct Places<'a> {
+pub(super) struct OpenAiEndpoints<'a> {
     pub(super) endpoint: &'a str,
     pub(super) poll_endpoint: &'a str,
     pub(super) page: &'a str,
@@ -60,8 +60,8 @@ struct Approved {
 /// Signs a person in on another device.
 pub(super) async fn sign_in(
     issuer: &Issuer,
-    places: Places<'_>,
-    caller: &Caller,
+    places: OpenAiEndpoints<'_>,
+    issuer_client: &IssuerClient,
     on: OnScreen<'_>,
 ) -> Result<Login, SignInError> {
     let at = |place| issuer.endpoint(place).map_err(|reason| SignInError::Unsupported { reason });
@@ -70,7 +70,7 @@ pub(super) async fn sign_in(
     // What cannot be exchanged is not asked for.
     at(&issuer.token_endpoint)?;
 
-    let reply = caller.send(post(&start, &json!({ "client_id": issuer.client_id }))?).await?;
+    let reply = issuer_client.send(post(&start, &json!({ "client_id": issuer.client_id }))?).await?;
     let started: Started = read(&success(reply, issuer, &[])?)?;
     let device_auth_id = Secret::new(started.device_auth_id);
     let shown_code = user_code(&started.user_code)?;
@@ -84,11 +84,11 @@ pub(super) async fn sign_in(
 
     let question = json!({ "device_auth_id": device_auth_id.expose(), "user_code": shown_code });
     let until = Until { pause: interval(&started.interval), life };
-    let approved = asked(caller, issuer, &poll, &question, until, device_auth_id.expose()).await?;
+    let approved = asked(issuer_client, issuer, &poll, &question, until, device_auth_id.expose()).await?;
     let code = Secret::new(approved.authorization_code);
     let verifier = Secret::new(approved.code_verifier);
     let asked_at = on.clock.now();
-    let granted = exchange::code(caller, issuer, &code, &verifier, redirect.as_str()).await?;
+    let granted = exchange::code(issuer_client, issuer, &code, &verifier, redirect.as_str()).await?;
     Ok(exchange::login(granted, issuer, asked_at))
 }
 
@@ -100,7 +100,7 @@ struct Until {
 
 /// Asks until the person said yes or the code is stale.
 async fn asked(
-    caller: &Caller,
+    issuer_client: &IssuerClient,
     issuer: &Issuer,
     endpoint: &Endpoint,
     question: &Value,
@@ -112,7 +112,7 @@ async fn asked(
     loop {
         let turn = async {
             pause(until.pause).await;
-            caller.send(post(endpoint, question)?).await
+            issuer_client.send(post(endpoint, question)?).await
         };
         let reply = match tokio::time::timeout_at(deadline, turn).await {
             Ok(reply) => reply,
@@ -152,10 +152,10 @@ fn post(endpoint: &Endpoint, body: &Value) -> Result<HttpRequest, RefreshError> 
 }
 
 /// The body of a success.
-fn success(reply: Reply, issuer: &Issuer, sent: &[&str]) -> Result<Zeroizing<Vec<u8>>, RefreshError> {
+fn success(reply: IssuerReply, issuer: &Issuer, sent: &[&str]) -> Result<Zeroizing<Vec<u8>>, RefreshError> {
     match reply.status.is_success() {
         true => Ok(reply.into_object()?.body),
-        false => Err(reply.verdict(issuer, sent)),
+        false => Err(reply.error(issuer, sent)),
     }
 }
 

@@ -6,17 +6,17 @@ use oauth2::{ClientId, RefreshToken, RequestTokenError, TokenUrl};
 use zeroize::Zeroizing;
 
 use super::{
-    caller::{Caller, SuccessOnly},
     claims::Claims,
     exchange,
     issuer::Issuer,
+    issuer_client::{IssuerClient, SuccessOnly},
     tokens::{self, OAuthClient, Renewed, TokenAnswer},
 };
 use crate::{Login, RefreshError};
 
 /// Spends the refresh token of `login` at the issuer that it is from. `remedy` says how a person logs in anew.
 pub(super) async fn refresh(
-    caller: &Caller,
+    issuer_client: &IssuerClient,
     login: &Login,
     now: SystemTime,
     remedy: &str,
@@ -42,11 +42,12 @@ pub(super) async fn refresh(
         }
     }
     let sent = [token.expose()];
-    let renewed = match request.request_async(&SuccessOnly { caller, issuer: &issuer, sent: &sent }).await {
-        Ok(answer) => answer.renewed()?,
-        Err(RequestTokenError::Parse(_, body)) => TokenAnswer::salvaged(&Zeroizing::new(body))?,
-        Err(error) => return Err(tokens::failure(error)),
-    };
+    let renewed =
+        match request.request_async(&SuccessOnly { issuer_client, issuer: &issuer, sent: &sent }).await {
+            Ok(answer) => answer.renewed()?,
+            Err(RequestTokenError::Parse(_, body)) => TokenAnswer::salvaged(&Zeroizing::new(body))?,
+            Err(error) => return Err(tokens::failure(error)),
+        };
     Ok(match renewed {
         Renewed::Tokens(granted) => {
             let renewed = exchange::login(granted, &issuer, now);

@@ -12,13 +12,13 @@ use oauth2::{
 };
 
 use super::{
-    caller::Caller,
     issuer::{Issuer, RevocationStyle},
+    issuer_client::IssuerClient,
 };
 use crate::{Login, RefreshError, Revocation};
 
 /// Revokes the refresh token of `login`, and with it what was made from it; where it has none, the access token.
-pub(super) async fn revoke(caller: &Caller, login: &Login) -> Result<Revocation, RefreshError> {
+pub(super) async fn revoke(issuer_client: &IssuerClient, login: &Login) -> Result<Revocation, RefreshError> {
     let unusable = |reason| RefreshError::Unasked { reason };
     let issuer = Issuer::of(login).map_err(unusable)?;
     let (token, hint) = match &login.refresh_token {
@@ -46,9 +46,9 @@ pub(super) async fn revoke(caller: &Caller, login: &Login) -> Result<Revocation,
         .header(ACCEPT, "application/json")
         .body(body.into_bytes())
         .map_err(|_| unusable("its endpoint for this cannot be asked".into()))?;
-    let reply = caller.send(request).await?;
+    let reply = issuer_client.send(request).await?;
     match reply.status.is_success() {
         true => Ok(Revocation::Revoked),
-        false => Err(reply.verdict(&issuer, &[token.expose()])),
+        false => Err(reply.error(&issuer, &[token.expose()])),
     }
 }

@@ -29,7 +29,7 @@ use zeroize::Zeroizing;
 
 use super::folder::{PrivateFolder, explained, refuse_others, refuse_strangers, shell_word};
 use super::pending::{PendingFile, is_pending};
-use super::{PendingWrite, StoreError, TokenStore};
+use super::{PreparedWrite, StoreError, TokenStore};
 
 /// Largest text that is read, in bytes.
 pub(super) const MAX_TEXT_BYTES: u64 = 1 << 20;
@@ -116,9 +116,9 @@ impl TokenStore for FileStore {
         }
     }
 
-    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
+    fn prepare(&self) -> Result<Box<dyn PreparedWrite>, StoreError> {
         let pending = self.pending()?;
-        Ok(Box::new(PendingFileWrite { store: self.clone(), pending }))
+        Ok(Box::new(PreparedFileWrite { store: self.clone(), pending }))
     }
 
     fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
@@ -152,12 +152,12 @@ impl TokenStore for FileStore {
 }
 
 #[derive(Debug)]
-pub(super) struct PendingFileWrite {
+pub(super) struct PreparedFileWrite {
     store: FileStore,
     pending: PendingFile,
 }
 
-impl PendingWrite for PendingFileWrite {
+impl PreparedWrite for PreparedFileWrite {
     fn commit(mut self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
         // A recovery elsewhere may have taken the file for a dead writer's, or a person may have tidied up.
         if !self.pending.is_there() {

@@ -20,7 +20,7 @@ use ::keyring::{Error, v1::Entry};
 use nexus_core::Secret;
 use zeroize::Zeroizing;
 
-use super::{PendingWrite, StoreError, TokenStore};
+use super::{PreparedWrite, StoreError, TokenStore};
 
 /// How long one answer of the keyring is waited for. Once its token is spent, a login's refresh asks four times (what is
 /// there, then the three of a [write](KeyringStore::write)), or for a second try five times; others wait for it under the
@@ -113,7 +113,7 @@ impl TokenStore for KeyringStore {
     }
 
     /// A keyring that gives an entry out also takes one. Without an entry, another is written and removed to find out.
-    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
+    fn prepare(&self) -> Result<Box<dyn PreparedWrite>, StoreError> {
         if self.read()?.is_none() {
             let trial = Self::new(&self.service, format!("{} (trial)", self.user));
             trial
@@ -137,7 +137,7 @@ impl TokenStore for KeyringStore {
 #[derive(Debug)]
 struct PendingEntry(KeyringStore);
 
-impl PendingWrite for PendingEntry {
+impl PreparedWrite for PendingEntry {
     fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
         self.0.write(text)
     }

@@ -13,7 +13,7 @@ use std::{
 
 use nexus_core::Secret;
 
-use super::{FileStore, PendingWrite, StoreError, TokenStore, format, pending};
+use super::{FileStore, PreparedWrite, StoreError, TokenStore, format, pending};
 
 /// Where a login may be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl TokenStore for LoginStore {
         }
     }
 
-    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
+    fn prepare(&self) -> Result<Box<dyn PreparedWrite>, StoreError> {
         let from = self.present_place()?;
         let to = self.moving_to.or(from).unwrap_or_default();
         let was_in_keyring = self.was_in_keyring.clone();
@@ -195,12 +195,12 @@ impl TokenStore for LoginStore {
 /// A login that goes into the file, with the store whose keyring it leaves.
 #[derive(Debug)]
 struct IntoFile {
-    file: Box<dyn PendingWrite>,
+    file: Box<dyn PreparedWrite>,
     left: Option<LoginStore>,
     was_in_keyring: Arc<AtomicBool>,
 }
 
-impl PendingWrite for IntoFile {
+impl PreparedWrite for IntoFile {
     fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
         self.file.commit(text)?;
         self.was_in_keyring.store(false, Ordering::Relaxed);
@@ -214,12 +214,12 @@ impl PendingWrite for IntoFile {
 /// A login that goes into the keyring, with the file that has yet to say so.
 #[derive(Debug)]
 struct IntoKeyring {
-    entry: Box<dyn PendingWrite>,
-    pointer: Option<Box<dyn PendingWrite>>,
+    entry: Box<dyn PreparedWrite>,
+    pointer: Option<Box<dyn PreparedWrite>>,
     was_in_keyring: Arc<AtomicBool>,
 }
 
-impl PendingWrite for IntoKeyring {
+impl PreparedWrite for IntoKeyring {
     fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
         self.entry.commit(text)?;
         if let Some(pointer) = self.pointer {

@@ -10,7 +10,7 @@ use std::{
 
 use nexus_core::Secret;
 
-use super::{PendingWrite, StoreError, TokenStore};
+use super::{PreparedWrite, StoreError, TokenStore};
 
 /// Keeps the text in memory. Clones share it.
 #[derive(Clone)]
@@ -72,7 +72,7 @@ impl TokenStore for MemoryStore {
         Ok(self.kept.text.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
+    fn prepare(&self) -> Result<Box<dyn PreparedWrite>, StoreError> {
         Ok(Box::new(PendingMemory(self.clone())))
     }
 
@@ -89,7 +89,7 @@ impl TokenStore for MemoryStore {
 #[derive(Debug)]
 struct PendingMemory(MemoryStore);
 
-impl PendingWrite for PendingMemory {
+impl PreparedWrite for PendingMemory {
     fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
         self.0.replace(Some(text.clone()));
         Ok(())

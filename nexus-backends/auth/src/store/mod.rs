@@ -62,7 +62,7 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`StoreError`]. Nothing was changed.
-    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError>;
+    fn prepare(&self) -> Result<Box<dyn PreparedWrite>, StoreError>;
 
     /// Finishes a write whose writer died when its text was whole and not yet in its place. `is_newer` judges the
     /// text found, against the one in place. Returns whether one was put in place. The caller holds the lock.
@@ -81,7 +81,7 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A write for which everything is ready. Dropped, it leaves the store as it was.
-pub trait PendingWrite: fmt::Debug + Send {
+pub trait PreparedWrite: fmt::Debug + Send {
     /// Puts the text in place. When it returns, the text survives a loss of power.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! An issuer that rotates the refresh token and gives no access token that can be used, and the keeper of the login: the
+//! An issuer that rotates the refresh token and gives no access token that can be used, and the credential manager of the login: the
 //! new refresh token is in the store, no spent one is presented, and none is spent in a loop.
 
 use std::{
@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_auth::{
-    Credential, CredentialError, CredentialSource as _, Issuer as OurIssuer, Login, LoginKeeper,
+    Credential, CredentialError, CredentialManager, CredentialSource as _, Issuer as OurIssuer, Login,
     SignInMethod,
     store::{MemoryStore, StoredLogin, TokenStore as _},
 };
@@ -18,13 +18,13 @@ use tempfile::TempDir;
 
 use crate::stage::{issuer, sign_in};
 
-/// What the keeper leaves an issuer alone for, and a little more.
+/// What the credential manager leaves an issuer alone for, and a little more.
 const PAUSE: Duration = Duration::from_secs(6);
 
 /// A login that lives for an hour, at an issuer whose answers have no access token.
 struct Stage {
     issuer: Issuer,
-    keeper: LoginKeeper,
+    manager: CredentialManager,
     store: MemoryStore,
     access: Secret,
     _locks: TempDir,
@@ -44,10 +44,10 @@ impl Stage {
         let store = MemoryStore::new();
         store.prepare().unwrap().commit(&StoredLogin::new(login).to_text()).unwrap();
         let strategy = Arc::new(sign_in(at, SignInMethod::Browser));
-        let keeper = LoginKeeper::new(strategy, Arc::new(store.clone()), locks.path());
+        let manager = CredentialManager::new(strategy, Arc::new(store.clone()), locks.path());
         issuer_of_test.fail(RequestKind::Refresh, Fault::NoAccessToken);
         let access = tokens.access_token;
-        Self { issuer: issuer_of_test, keeper, store, access, _locks: locks }
+        Self { issuer: issuer_of_test, manager, store, access, _locks: locks }
     }
 
     fn stored(&self) -> StoredLogin {
@@ -67,7 +67,7 @@ impl Stage {
     async fn goes_on(&self) {
         self.issuer.heal();
         tokio::time::sleep(PAUSE).await;
-        let lent = self.keeper.credential(Duration::from_secs(600)).await.unwrap();
+        let lent = self.manager.credential(Duration::from_secs(600)).await.unwrap();
         assert_ne!(lent.token, self.access);
         assert!(self.issuer.accepts(lent.token.expose()));
         assert_eq!((self.issuer.count(RequestKind::Refresh), self.issuer.reuses()), (2, 0));
@@ -78,7 +78,7 @@ impl Stage {
 async fn an_expired_login_waits_and_goes_on() {
     let stage = Stage::with_login(Duration::from_secs(3_601));
     for _ in 0..5 {
-        let error = stage.keeper.credential(Duration::ZERO).await.unwrap_err();
+        let error = stage.manager.credential(Duration::ZERO).await.unwrap_err();
         assert!(matches!(error, CredentialError::Malformed { .. }), "{error:?}");
         stage.was_rotated_once();
     }
@@ -89,8 +89,8 @@ async fn an_expired_login_waits_and_goes_on() {
 async fn a_crowd_spends_one() {
     let stage = Stage::with_login(Duration::from_secs(3_601));
     let asked = (0..20).map(|_| {
-        let keeper = stage.keeper.clone();
-        tokio::spawn(async move { keeper.credential(Duration::ZERO).await })
+        let manager = stage.manager.clone();
+        tokio::spawn(async move { manager.credential(Duration::ZERO).await })
     });
     for answer in futures::future::join_all(asked).await {
         let error = answer.unwrap().unwrap_err();
@@ -103,7 +103,7 @@ async fn a_crowd_spends_one() {
 async fn a_login_that_is_alive_is_lent_meanwhile() {
     let stage = Stage::with_login(Duration::from_secs(3_480));
     for _ in 0..5 {
-        let lent = stage.keeper.credential(Duration::from_secs(600)).await.unwrap();
+        let lent = stage.manager.credential(Duration::from_secs(600)).await.unwrap();
         assert_eq!(lent.token, stage.access);
         stage.was_rotated_once();
     }
@@ -115,14 +115,14 @@ async fn a_token_that_was_refused_is_not_lent_again() {
     let stage = Stage::with_login(Duration::from_secs(600));
     let refused = Credential::new(stage.access.clone());
     for _ in 0..5 {
-        let renewed = stage.keeper.renewed(&refused, Duration::ZERO).await;
+        let renewed = stage.manager.renewed(&refused, Duration::ZERO).await;
         let is_none = matches!(renewed, Ok(None) | Err(CredentialError::Malformed { .. }));
         assert!(is_none, "{renewed:?}");
         stage.was_rotated_once();
     }
     stage.issuer.heal();
     tokio::time::sleep(PAUSE).await;
-    let renewed = stage.keeper.renewed(&refused, Duration::ZERO).await.unwrap().unwrap();
+    let renewed = stage.manager.renewed(&refused, Duration::ZERO).await.unwrap().unwrap();
     assert!(stage.issuer.accepts(renewed.token.expose()));
     assert_eq!((stage.issuer.count(RequestKind::Refresh), stage.issuer.reuses()), (2, 0));
 }

@@ -23,7 +23,7 @@ async fn two_callers_an_hour_apart_spend_every_token_once() {
         for _ in 0..4 {
             for clock in [&here, &there] {
                 stage.clock = Arc::clone(clock);
-                stage.keeper().credential(A_WHILE).await.unwrap();
+                stage.manager().credential(A_WHILE).await.unwrap();
             }
         }
         let ledger = stage.issuer.ledger();
@@ -37,9 +37,9 @@ async fn two_callers_an_hour_apart_spend_every_token_once() {
 async fn a_clock_that_is_behind_the_login_lends_it_and_mends_it_when_it_is_refused() {
     let stage = Stage::with_login(FRESH);
     stage.clock.back(HOUR);
-    let lent = stage.keeper().credential(A_WHILE).await.unwrap();
+    let lent = stage.manager().credential(A_WHILE).await.unwrap();
     assert_eq!(lent.token.expose(), "access-1");
-    let lent = stage.keeper().renewed(&lent, A_WHILE).await.unwrap().unwrap();
+    let lent = stage.manager().renewed(&lent, A_WHILE).await.unwrap().unwrap();
     assert_eq!(lent.token.expose(), "access-2");
 }
 
@@ -48,11 +48,11 @@ async fn a_clock_that_steps_forward_renews_once() {
     let stage = Stage::with_login(FRESH);
     stage.clock.forward(HOUR);
     for _ in 0..3 {
-        assert_eq!(stage.keeper().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+        assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     }
     stage.clock.back(HOUR);
     for _ in 0..3 {
-        assert_eq!(stage.keeper().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+        assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     }
     assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
 }

@@ -72,8 +72,8 @@ async fn whoever_comes_while_the_dead_is_still_being_buried_spends_nothing_twice
         assert!(lock.try_lock().is_err());
         let asked: Vec<_> = (0..8)
             .map(|number| {
-                let keeper = stage.keeper_apart(number);
-                tokio::spawn(async move { keeper.credential(Duration::from_secs(60)).await })
+                let manager = stage.manager_apart(number);
+                tokio::spawn(async move { manager.credential(Duration::from_secs(60)).await })
             })
             .collect();
         tokio::time::sleep(Duration::from_millis(30)).await;

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_auth::{CredentialError, CredentialSource as _, LoginError, LoginKeeper, store::MemoryStore};
+use nexus_auth::{CredentialError, CredentialManager, CredentialSource as _, LoginError, store::MemoryStore};
 
 use crate::{
     issuer::{FromIssuer, Mood},
@@ -29,17 +29,17 @@ async fn whoever_waits_in_vain_is_told_for_whom_and_a_holder_that_is_killed_free
         std::thread::sleep(Duration::from_millis(5));
     }
     let named = format!("process {}", holder.id());
-    let error = stage.keeper().credential(A_WHILE).await.unwrap_err();
+    let error = stage.manager().credential(A_WHILE).await.unwrap_err();
     assert!(
         matches!(&error, CredentialError::Unreachable { reason, .. } if reason.contains(&named)),
         "{error:?}"
     );
-    let error = stage.keeper().log_out().await.unwrap_err();
+    let error = stage.manager().log_out().await.unwrap_err();
     assert!(matches!(&error, LoginError::Busy { holder, .. } if holder.contains(&named)), "{error:?}");
 
     holder.kill().unwrap();
     stage.issuer.change(|ledger| ledger.mood = Mood::Works);
-    let lent = stage.keeper().credential(A_WHILE).await.unwrap();
+    let lent = stage.manager().credential(A_WHILE).await.unwrap();
     assert_eq!(lent.token.expose(), "access-2");
     holder.wait().unwrap();
     assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
@@ -51,7 +51,7 @@ async fn nobody_waits_for_another_one_s_renewal_with_a_token_that_is_good_for_no
     let lock = File::create(stage.lock_file()).unwrap();
     lock.lock().unwrap();
     let began = Instant::now();
-    assert_eq!(stage.keeper().credential(A_WHILE).await.unwrap().token.expose(), "access-1");
+    assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-1");
     assert!(began.elapsed() < Duration::from_secs(5));
     assert!(stage.issuer.ledger().spent.is_empty());
 }
@@ -61,8 +61,8 @@ async fn a_lock_file_that_is_removed_while_it_is_held_is_not_made_anew_beside_it
     let stage = Stage::with_login(EXPIRED);
     stage.issuer.change(|ledger| ledger.delay_ms = 400);
     let ask = |number| {
-        let keeper = stage.keeper_apart(number);
-        tokio::spawn(async move { keeper.credential(A_WHILE).await.unwrap().token })
+        let manager = stage.manager_apart(number);
+        tokio::spawn(async move { manager.credential(A_WHILE).await.unwrap().token })
     };
     let first = ask(0);
     while stage.issuer.ledger().spent.is_empty() {
@@ -93,8 +93,8 @@ async fn a_lock_file_that_is_removed_all_the_time_never_lets_two_in() {
     for _ in 0..10 {
         stage.clock.forward(Duration::from_secs(2));
         let asked = (0..8).map(|number| {
-            let keeper = stage.keeper_apart(number);
-            tokio::spawn(async move { keeper.credential(Duration::ZERO).await })
+            let manager = stage.manager_apart(number);
+            tokio::spawn(async move { manager.credential(Duration::ZERO).await })
         });
         for answer in futures::future::join_all(asked).await {
             answer.unwrap().unwrap();
@@ -110,8 +110,8 @@ async fn a_lock_file_that_is_removed_all_the_time_never_lets_two_in() {
 async fn a_child_that_is_started_meanwhile_does_not_keep_the_lock() {
     let stage = Stage::with_login(EXPIRED);
     stage.issuer.change(|ledger| ledger.delay_ms = 100);
-    let keeper = stage.keeper();
-    let renewal = tokio::spawn(async move { keeper.credential(A_WHILE).await });
+    let manager = stage.manager();
+    let renewal = tokio::spawn(async move { manager.credential(A_WHILE).await });
     while stage.issuer.ledger().spent.is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -129,8 +129,8 @@ async fn a_lock_folder_that_is_missing_is_made_for_us_alone() {
     let folder = stage.home.join("elsewhere/locks");
     let store = MemoryStore::holding(stage.stored().to_text());
     let strategy = FromIssuer { issuer: stage.issuer.clone(), clock: Arc::clone(&stage.clock) as _ };
-    let keeper = LoginKeeper::new(Arc::new(strategy), Arc::new(store), &folder);
-    keeper.credential(A_WHILE).await.unwrap();
+    let manager = CredentialManager::new(Arc::new(strategy), Arc::new(store), &folder);
+    manager.credential(A_WHILE).await.unwrap();
     assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
     assert_eq!(fs::metadata(folder.join("test-login.lock")).unwrap().permissions().mode() & 0o777, 0o600);
 }

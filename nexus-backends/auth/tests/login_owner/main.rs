@@ -4,14 +4,14 @@
 #![cfg(unix)]
 
 mod clocks;
-mod door;
 mod failures;
 mod issuer;
 mod kills;
 mod lock;
+mod pending_write;
 mod processes;
 mod refusals;
 mod renewed;
+mod sign_in_out;
 mod stage;
 mod trouble;
-mod unsaved;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     issuer::Mood,
-    stage::{EXPIRED, Stage, keeper_at},
+    stage::{EXPIRED, Stage, manager_at},
 };
 
 /// Names the variable that tells a process what to do.
@@ -97,8 +97,8 @@ fn one_of_many() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let asked = (0..told.tasks).map(|_| {
-        let keeper = keeper_at(&told.home, &told.issuer);
-        runtime.spawn(async move { keeper.credential(Duration::from_secs(60)).await })
+        let manager = manager_at(&told.home, &told.issuer);
+        runtime.spawn(async move { manager.credential(Duration::from_secs(60)).await })
     });
     let asked: Vec<_> = asked.collect();
     let answers = asked.into_iter().map(|task| match runtime.block_on(task).unwrap() {

@@ -4,7 +4,7 @@ use std::{io::Write as _, os::unix::fs::OpenOptionsExt as _, sync::Arc, time::Du
 
 use async_trait::async_trait;
 use nexus_auth::{
-    CredentialError, CredentialSource as _, Login, LoginKeeper, LoginScreen, RefreshError, Revocation,
+    CredentialError, CredentialManager, CredentialSource as _, Login, LoginScreen, RefreshError, Revocation,
     SignIn, SignInError,
     store::{StoredLogin, TokenStore},
 };
@@ -64,9 +64,9 @@ async fn a_new_pair_stands_against_a_note_that_the_old_one_was_refused() {
     let store: Arc<dyn TokenStore> = Arc::new(stage.store());
     let inner = FromIssuer { issuer: stage.issuer.clone(), clock: Arc::clone(&stage.clock) as _ };
     let strategy = RefusedElsewhere { inner, store: Arc::clone(&store), note: noted(&stage) };
-    let keeper =
-        LoginKeeper::new(Arc::new(strategy), store, stage.auth()).with_clock(Arc::clone(&stage.clock) as _);
-    assert_eq!(keeper.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+    let manager = CredentialManager::new(Arc::new(strategy), store, stage.auth())
+        .with_clock(Arc::clone(&stage.clock) as _);
+    assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     let stored = stage.stored();
     assert_eq!((stored.refused.as_deref(), stored.generation), (None, 3));
     assert_eq!(stored.login.refresh_token.unwrap().expose(), stage.issuer.ledger().current);
@@ -82,9 +82,9 @@ async fn a_whole_new_pair_of_the_dead_stands_against_a_note_of_its_generation() 
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&pending).unwrap();
     file.write_all(renewed.to_text().expose().as_bytes()).unwrap();
     drop(file);
-    let keeper = stage.keeper();
+    let manager = stage.manager();
     // Whoever signs in, looks; and whoever logs out.
-    assert!(keeper.log_out().await.unwrap().was_logged_in);
+    assert!(manager.log_out().await.unwrap().was_logged_in);
     assert_eq!(stage.issuer.ledger().revoked, ["refresh-2"]);
 }
 
@@ -97,9 +97,9 @@ async fn a_refusal_of_a_token_that_was_replaced_meanwhile_is_noted_of_none() {
     let inner = FromIssuer { issuer: stage.issuer.clone(), clock: Arc::clone(&stage.clock) as _ };
     let strategy = RefusedElsewhere { inner, store: Arc::clone(&store), note: another.clone() };
     stage.issuer.change(|ledger| ledger.mood = Mood::Refuses);
-    let keeper =
-        LoginKeeper::new(Arc::new(strategy), store, stage.auth()).with_clock(Arc::clone(&stage.clock) as _);
-    assert_eq!(keeper.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+    let manager = CredentialManager::new(Arc::new(strategy), store, stage.auth())
+        .with_clock(Arc::clone(&stage.clock) as _);
+    assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     assert_eq!(stage.stored().refused, None);
 }
 
@@ -110,20 +110,20 @@ async fn a_refusal_that_cannot_be_noted_is_remembered_and_nothing_spent_again() 
         stage.issuer.change(|ledger| ledger.mood = Mood::Refuses);
         let store = failing_store(&stage);
         store.fail(Step::Commit, 1000);
-        let keeper = stage.keeper_with(Arc::new(store.clone()));
-        for keeper in [&keeper, &keeper, &stage.keeper_with(Arc::new(store.clone()))] {
-            match keeper.credential(A_WHILE).await {
+        let manager = stage.manager_with(Arc::new(store.clone()));
+        for manager in [&manager, &manager, &stage.manager_with(Arc::new(store.clone()))] {
+            match manager.credential(A_WHILE).await {
                 Ok(lent) => assert!(is_alive && lent.token.expose() == "access-1"),
                 Err(CredentialError::Refused { .. }) => assert!(!is_alive),
                 Err(error) => panic!("{error:?}"),
             }
         }
         assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
-        assert_eq!(keeper.look().await.unwrap().unwrap().refused.as_deref(), Some("invalid_grant"));
+        assert_eq!(manager.look().await.unwrap().unwrap().refused.as_deref(), Some("invalid_grant"));
 
         store.fail(Step::Commit, 0);
         stage.issuer.change(|ledger| ledger.mood = Mood::Works);
-        keeper.sign_in(&mut |_: &_| {}).await.unwrap();
-        assert_eq!(keeper.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+        manager.sign_in(&mut |_: &_| {}).await.unwrap();
+        assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     }
 }

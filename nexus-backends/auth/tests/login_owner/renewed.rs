@@ -20,25 +20,25 @@ fn refused(token: &str) -> Credential {
 async fn a_refused_token_is_replaced_once_and_whoever_asks_later_adopts() {
     let stage = Stage::with_login(FRESH);
     let asked = (0..20).map(|_| {
-        let keeper = stage.keeper();
-        tokio::spawn(async move { keeper.renewed(&refused("access-1"), A_WHILE).await })
+        let manager = stage.manager();
+        tokio::spawn(async move { manager.renewed(&refused("access-1"), A_WHILE).await })
     });
     for answer in futures::future::join_all(asked).await {
         assert_eq!(answer.unwrap().unwrap().unwrap().token.expose(), "access-2");
     }
     assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
     // The new one is refused as well: it is too young for that to be for its age.
-    assert!(stage.keeper().renewed(&refused("access-2"), A_WHILE).await.unwrap().is_none());
+    assert!(stage.manager().renewed(&refused("access-2"), A_WHILE).await.unwrap().is_none());
     assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
     stage.clock.forward(Duration::from_secs(31));
-    let lent = stage.keeper().renewed(&refused("access-2"), A_WHILE).await.unwrap().unwrap();
+    let lent = stage.manager().renewed(&refused("access-2"), A_WHILE).await.unwrap().unwrap();
     assert_eq!(lent.token.expose(), "access-3");
 }
 
 #[tokio::test]
 async fn what_is_in_the_store_is_adopted_without_asking_anybody() {
     let stage = Stage::with_login(FRESH);
-    let lent = stage.keeper().renewed(&refused("access-0"), A_WHILE).await.unwrap().unwrap();
+    let lent = stage.manager().renewed(&refused("access-0"), A_WHILE).await.unwrap().unwrap();
     assert_eq!(lent.token.expose(), "access-1");
     assert!(stage.issuer.ledger().spent.is_empty());
 }
@@ -46,7 +46,7 @@ async fn what_is_in_the_store_is_adopted_without_asking_anybody() {
 #[tokio::test]
 async fn what_is_in_the_store_is_renewed_where_it_has_expired() {
     let stage = Stage::with_login(EXPIRED);
-    let lent = stage.keeper().renewed(&refused("access-0"), A_WHILE).await.unwrap().unwrap();
+    let lent = stage.manager().renewed(&refused("access-0"), A_WHILE).await.unwrap().unwrap();
     assert_eq!(lent.token.expose(), "access-2");
 }
 
@@ -56,7 +56,7 @@ async fn a_refused_token_is_never_lent_again_however_the_renewal_fails() {
         let stage = Stage::with_login(FRESH);
         stage.issuer.change(|ledger| ledger.mood = mood);
         for _ in 0..2 {
-            let error = stage.keeper().renewed(&refused("access-1"), A_WHILE).await.unwrap_err();
+            let error = stage.manager().renewed(&refused("access-1"), A_WHILE).await.unwrap_err();
             let is_right = match error {
                 CredentialError::Refused { .. } => mood == Mood::Refuses,
                 CredentialError::Unreachable { .. } => mood == Mood::Unreachable,
@@ -75,6 +75,6 @@ async fn without_a_refresh_token_there_is_no_other() {
     let mut stored = stage.stored();
     stored.login.refresh_token = None;
     stage.write(&stored);
-    assert!(stage.keeper().renewed(&refused("access-1"), A_WHILE).await.unwrap().is_none());
+    assert!(stage.manager().renewed(&refused("access-1"), A_WHILE).await.unwrap().is_none());
     assert!(stage.issuer.ledger().spent.is_empty());
 }

@@ -1,4 +1,4 @@
-//! A home with a login in it, and keepers of it.
+//! A home with a login in it, and credential managers of it.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_auth::{
-    Clock, Login, LoginKeeper, SystemClock,
+    Clock, CredentialManager, Login, SystemClock,
     store::{LoginStore, StoredLogin, TokenStore},
 };
 use nexus_core::Secret;
@@ -42,25 +42,25 @@ impl Stage {
         stage
     }
 
-    pub(crate) fn keeper(&self) -> LoginKeeper {
+    pub(crate) fn manager(&self) -> CredentialManager {
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
         let strategy = FromIssuer { issuer: self.issuer.clone(), clock: Arc::clone(&clock) };
-        LoginKeeper::at_home(Arc::new(strategy), &self.home).with_clock(clock)
+        CredentialManager::at_home(Arc::new(strategy), &self.home).with_clock(clock)
     }
 
-    /// A keeper that knows nothing of the others here, as one of another process: it calls the folder by another name.
-    pub(crate) fn keeper_apart(&self, number: usize) -> LoginKeeper {
+    /// A credential manager that knows nothing of the others here, as one of another process: it calls the folder by another name.
+    pub(crate) fn manager_apart(&self, number: usize) -> CredentialManager {
         let folder = (0..=number).fold(self.auth(), |folder, _| folder.join("../auth"));
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
         let strategy = FromIssuer { issuer: self.issuer.clone(), clock: Arc::clone(&clock) };
-        LoginKeeper::new(Arc::new(strategy), Arc::new(self.store()), folder).with_clock(clock)
+        CredentialManager::new(Arc::new(strategy), Arc::new(self.store()), folder).with_clock(clock)
     }
 
-    /// A keeper of the same login with another store.
-    pub(crate) fn keeper_with(&self, store: Arc<dyn TokenStore>) -> LoginKeeper {
+    /// A credential manager of the same login with another store.
+    pub(crate) fn manager_with(&self, store: Arc<dyn TokenStore>) -> CredentialManager {
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
         let strategy = FromIssuer { issuer: self.issuer.clone(), clock: Arc::clone(&clock) };
-        LoginKeeper::new(Arc::new(strategy), store, self.auth()).with_clock(clock)
+        CredentialManager::new(Arc::new(strategy), store, self.auth()).with_clock(clock)
     }
 
     pub(crate) fn auth(&self) -> PathBuf {
@@ -105,10 +105,10 @@ impl Stage {
     }
 }
 
-/// A keeper by the clock of the machine, for another process.
-pub(crate) fn keeper_at(home: &Path, issuer: &Path) -> LoginKeeper {
+/// A credential manager by the clock of the machine, for another process.
+pub(crate) fn manager_at(home: &Path, issuer: &Path) -> CredentialManager {
     let strategy = FromIssuer { issuer: Issuer::at(issuer), clock: Arc::new(SystemClock) };
-    LoginKeeper::at_home(Arc::new(strategy), home)
+    CredentialManager::at_home(Arc::new(strategy), home)
 }
 
 /// A clock that is set by hand.

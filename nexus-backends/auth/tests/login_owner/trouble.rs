@@ -12,7 +12,7 @@ use std::{
 
 use nexus_auth::{
     CredentialError, CredentialSource as _,
-    store::{MemoryStore, PendingWrite, StoreError, StoredLogin, TokenStore},
+    store::{MemoryStore, PreparedWrite, StoreError, StoredLogin, TokenStore},
 };
 use nexus_core::Secret;
 
@@ -73,7 +73,7 @@ impl TokenStore for FailingStore {
         self.inner.read()
     }
 
-    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
+    fn prepare(&self) -> Result<Box<dyn PreparedWrite>, StoreError> {
         self.check(Step::Prepare)?;
         Ok(Box::new(FailingWrite { store: self.clone(), write: self.inner.prepare()? }))
     }
@@ -91,10 +91,10 @@ impl TokenStore for FailingStore {
 #[derive(Debug)]
 struct FailingWrite {
     store: FailingStore,
-    write: Box<dyn PendingWrite>,
+    write: Box<dyn PreparedWrite>,
 }
 
-impl PendingWrite for FailingWrite {
+impl PreparedWrite for FailingWrite {
     fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
         self.store.check(Step::Commit)?;
         self.write.commit(text)
@@ -113,14 +113,14 @@ async fn nothing_is_spent_for_what_could_not_be_kept() {
             let stage = Stage::with_login(age);
             let store = failing_store(&stage);
             store.fail(step, 1);
-            let keeper = stage.keeper_with(Arc::new(store));
-            match keeper.credential(A_WHILE).await {
+            let manager = stage.manager_with(Arc::new(store));
+            match manager.credential(A_WHILE).await {
                 Ok(lent) => assert!(is_alive && lent.token.expose() == "access-1"),
                 Err(CredentialError::Unreadable { .. }) => assert!(!is_alive),
                 Err(error) => panic!("{error:?}"),
             }
             assert!(stage.issuer.ledger().spent.is_empty());
-            assert_eq!(keeper.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+            assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
         }
     }
 }
@@ -130,7 +130,7 @@ async fn a_folder_that_cannot_hold_a_lock_spends_nothing() {
     for (age, is_alive) in [(ALIVE_AND_DUE, true), (EXPIRED, false)] {
         let stage = Stage::with_login(age);
         std::fs::create_dir(stage.lock_file()).unwrap();
-        match stage.keeper().credential(A_WHILE).await {
+        match stage.manager().credential(A_WHILE).await {
             Ok(lent) => assert!(is_alive && lent.token.expose() == "access-1"),
             Err(CredentialError::Unreadable { .. }) => assert!(!is_alive),
             Err(error) => panic!("{error:?}"),
@@ -144,8 +144,8 @@ async fn a_write_that_fails_once_is_repeated() {
     let stage = Stage::with_login(EXPIRED);
     let store = failing_store(&stage);
     store.fail(Step::Commit, 2);
-    let keeper = stage.keeper_with(Arc::new(store));
-    assert_eq!(keeper.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+    let manager = stage.manager_with(Arc::new(store));
+    assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
 }
 
@@ -154,9 +154,9 @@ async fn what_cannot_be_written_is_lent_to_nobody_and_kept_with_its_lock_until_i
     let stage = Stage::with_login(EXPIRED);
     let store = failing_store(&stage);
     store.fail(Step::Commit, 6);
-    let keeper = stage.keeper_with(Arc::new(store.clone()));
+    let manager = stage.manager_with(Arc::new(store.clone()));
     for _ in 0..2 {
-        let error = keeper.credential(A_WHILE).await.unwrap_err();
+        let error = manager.credential(A_WHILE).await.unwrap_err();
         assert!(
             matches!(&error, CredentialError::Unreadable { reason, .. } if reason.contains("memory")),
             "{error:?}"
@@ -164,7 +164,7 @@ async fn what_cannot_be_written_is_lent_to_nobody_and_kept_with_its_lock_until_i
         let file = std::fs::File::open(stage.lock_file()).unwrap();
         assert!(file.try_lock().is_err(), "another process must not spend what is in the store");
     }
-    let another = stage.keeper_with(Arc::new(store));
+    let another = stage.manager_with(Arc::new(store));
     assert_eq!(another.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     let ledger = stage.issuer.ledger();
     assert_eq!((ledger.spent.len(), ledger.reused.len()), (1, 0));
@@ -175,9 +175,9 @@ async fn what_cannot_be_written_does_not_stop_a_token_that_is_alive() {
     let stage = Stage::with_login(ALIVE_AND_DUE);
     let store = failing_store(&stage);
     store.fail(Step::Commit, 3);
-    let keeper = stage.keeper_with(Arc::new(store));
-    assert_eq!(keeper.credential(A_WHILE).await.unwrap().token.expose(), "access-1");
-    assert_eq!(keeper.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+    let manager = stage.manager_with(Arc::new(store));
+    assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-1");
+    assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
 }
 
@@ -186,9 +186,9 @@ async fn what_cannot_be_written_is_revoked_when_a_person_logs_out() {
     let stage = Stage::with_login(EXPIRED);
     let store = failing_store(&stage);
     store.fail(Step::Commit, 3);
-    let keeper = stage.keeper_with(Arc::new(store));
-    keeper.credential(A_WHILE).await.unwrap_err();
-    assert!(keeper.log_out().await.unwrap().was_logged_in);
+    let manager = stage.manager_with(Arc::new(store));
+    manager.credential(A_WHILE).await.unwrap_err();
+    assert!(manager.log_out().await.unwrap().was_logged_in);
     assert_eq!(stage.issuer.ledger().revoked, ["refresh-2"]);
 }
 
@@ -196,15 +196,15 @@ async fn what_cannot_be_written_is_revoked_when_a_person_logs_out() {
 async fn a_caller_that_goes_away_in_mid_renewal_loses_nothing() {
     let stage = Stage::with_login(EXPIRED);
     stage.issuer.change(|ledger| ledger.delay_ms = 200);
-    let keeper = stage.keeper();
-    let caller = tokio::spawn(async move { keeper.credential(A_WHILE).await });
+    let manager = stage.manager();
+    let caller = tokio::spawn(async move { manager.credential(A_WHILE).await });
     while stage.issuer.ledger().spent.is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     assert_eq!(stage.stored().login.access_token.expose(), "access-1", "it is still on its way");
-    assert_eq!(stage.keeper().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+    assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
 }
 
@@ -214,8 +214,8 @@ async fn a_caller_may_go_away_at_any_point() {
     for polls in 0..24 {
         stage.clock.forward(EXPIRED);
         {
-            let keeper = stage.keeper();
-            let mut asked = pin!(keeper.credential(A_WHILE));
+            let manager = stage.manager();
+            let mut asked = pin!(manager.credential(A_WHILE));
             let mut context = Context::from_waker(Waker::noop());
             for _ in 0..polls {
                 if let Poll::Ready(lent) = asked.as_mut().poll(&mut context) {
@@ -225,7 +225,7 @@ async fn a_caller_may_go_away_at_any_point() {
                 tokio::time::sleep(Duration::from_micros(300)).await;
             }
         }
-        stage.keeper().credential(A_WHILE).await.unwrap();
+        stage.manager().credential(A_WHILE).await.unwrap();
         let ledger = stage.issuer.ledger();
         assert!(ledger.reused.is_empty(), "dropped after {polls} polls");
         assert_eq!(stage.stored().login.refresh_token.unwrap().expose(), ledger.current);
@@ -238,8 +238,8 @@ async fn a_caller_that_is_neither_polled_nor_dropped_stops_nobody() {
     stage.issuer.change(|ledger| ledger.delay_ms = 50);
     for polls in 1..8 {
         stage.clock.forward(EXPIRED);
-        let keeper = stage.keeper();
-        let mut forgotten = pin!(keeper.credential(A_WHILE));
+        let manager = stage.manager();
+        let mut forgotten = pin!(manager.credential(A_WHILE));
         let mut context = Context::from_waker(Waker::noop());
         for _ in 0..polls {
             if forgotten.as_mut().poll(&mut context).is_ready() {
@@ -247,7 +247,7 @@ async fn a_caller_that_is_neither_polled_nor_dropped_stops_nobody() {
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        let another = stage.keeper();
+        let another = stage.manager();
         let lent = tokio::time::timeout(Duration::from_secs(10), another.credential(A_WHILE)).await;
         lent.unwrap().unwrap();
         let lock = std::fs::File::open(stage.lock_file()).unwrap();
@@ -265,17 +265,17 @@ async fn a_caller_that_is_neither_polled_nor_dropped_stops_nobody() {
 async fn a_runtime_that_ends_before_the_answer_frees_the_lock() {
     let stage = Stage::with_login(EXPIRED);
     stage.issuer.change(|ledger| ledger.mood = Mood::Hangs);
-    let keeper = stage.keeper();
+    let manager = stage.manager();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        runtime.spawn(async move { keeper.credential(A_WHILE).await });
+        runtime.spawn(async move { manager.credential(A_WHILE).await });
         std::thread::sleep(Duration::from_millis(200));
         runtime.shutdown_background();
     })
     .join()
     .unwrap();
     stage.issuer.change(|ledger| ledger.mood = Mood::Works);
-    assert_eq!(stage.keeper().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+    assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
 }
 
 #[tokio::test]
@@ -291,7 +291,7 @@ async fn a_write_whose_writer_died_before_the_last_step_is_finished_and_nothing_
     file.write_all(renewed.to_text().expose().as_bytes()).unwrap();
     drop(file);
 
-    let lent = stage.keeper().credential(A_WHILE).await.unwrap();
+    let lent = stage.manager().credential(A_WHILE).await.unwrap();
     assert_eq!(lent.token.expose(), "access-from-the-dead");
     assert!(stage.issuer.ledger().spent.is_empty());
     assert!(stage.left_over().is_empty());
@@ -310,7 +310,7 @@ async fn a_whole_write_of_the_dead_is_finished_although_the_kernel_frees_its_loc
         std::thread::sleep(Duration::from_millis(100));
         drop(file);
     });
-    assert_eq!(stage.keeper().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+    assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
     assert!(stage.left_over().is_empty());
 }
@@ -324,9 +324,9 @@ async fn nothing_is_spent_beside_a_whole_write_that_stays_locked() {
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&pending).unwrap();
     file.lock().unwrap();
     file.write_all(renewed.to_text().expose().as_bytes()).unwrap();
-    let error = stage.keeper().credential(A_WHILE).await.unwrap_err();
+    let error = stage.manager().credential(A_WHILE).await.unwrap_err();
     assert!(matches!(error, CredentialError::Unreadable { .. }), "{error:?}");
     assert_eq!(stage.issuer.ledger().reused, Vec::<String>::new());
     drop(file);
-    assert_eq!(stage.keeper().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+    assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
 }

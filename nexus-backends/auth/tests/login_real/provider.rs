@@ -12,7 +12,7 @@ use std::{
 };
 
 use nexus_auth::{
-    Clock, DeviceFlow, IdentityClaims, Issuer, LoginKeeper, LoginStep, OAuthSignIn, Redirect,
+    Clock, CredentialManager, DeviceFlow, IdentityClaims, Issuer, LoginStep, OAuthSignIn, Redirect,
     RevocationStyle, SignInMethod, http::Network,
 };
 use nexus_core::BuildContext;
@@ -127,9 +127,9 @@ pub(crate) fn sign_in(url: &str, method: SignInMethod) -> OAuthSignIn {
         .with_method(method)
 }
 
-/// The keeper of the login in `home`.
-pub(crate) fn keeper(url: &str, home: &Path) -> LoginKeeper {
-    LoginKeeper::at_home(Arc::new(sign_in(url, SignInMethod::Browser)), home)
+/// The credential manager of the login in `home`.
+pub(crate) fn manager(url: &str, home: &Path) -> CredentialManager {
+    CredentialManager::at_home(Arc::new(sign_in(url, SignInMethod::Browser)), home)
 }
 
 /// The person: goes wherever a sign-in says, and agrees to everything.

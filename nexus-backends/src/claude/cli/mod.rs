@@ -71,7 +71,7 @@ use serde_json::{Map, Value};
 
 use self::startup_throttle::FirstTurn;
 use self::translate::{ClaudeTranslator, Opening};
-use crate::auth::{CredentialSource, Lease, Term};
+use crate::auth::{CredentialSource, Lease, LeaseTerms};
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;
 use crate::cli::settings::Settings;
@@ -150,7 +150,7 @@ impl Claude {
     }
 
     /// Borrows the credential that the settings name. The user's own login is the program's business alone.
-    async fn borrow(&self, term: Term) -> Result<Option<Lease>, Failure> {
+    async fn borrow(&self, term: LeaseTerms) -> Result<Option<Lease>, Failure> {
         let Some(source) = &self.credential else { return Ok(None) };
         Ok(Some(Lease::borrow(source, term).await?))
     }
@@ -270,7 +270,7 @@ impl Cli for Claude {
         if matches!(attempt, Attempt::Repair { .. }) {
             return Err(Failure::new(ErrorKind::OutputInvalid, "the process that would ask again has ended"));
         }
-        let term = Term { run: plan.lifetime(), margin: Duration::ZERO };
+        let term = LeaseTerms { run: plan.lifetime(), margin: Duration::ZERO };
         let lease = self.borrow(term).await?;
         warnings.extend(lease.as_ref().and_then(|lease| lease.shortfall(term)));
         let token = lease.as_ref().map(|lease| &lease.credential().token);

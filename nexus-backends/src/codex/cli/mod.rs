@@ -78,7 +78,7 @@ use self::home::{Folders, Provider, TOKEN_VARIABLE};
 use self::models::Catalog;
 use self::sandbox::Fence;
 use self::translate::{AppServer, EffortChoice, Setting};
-use crate::auth::{Lease, Term};
+use crate::auth::{Lease, LeaseTerms};
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;
 use crate::cli::caller_tools;
@@ -156,7 +156,7 @@ impl Codex {
     }
 
     /// Borrows the credential, and holds it against who is to be billed.
-    async fn borrow(&self, term: Term) -> Result<Lease, Failure> {
+    async fn borrow(&self, term: LeaseTerms) -> Result<Lease, Failure> {
         let lease = self.credentials.lend(term).await?;
         match mismatch(self.settings.billing, &lease.credential().token) {
             Some(reason) => Err(Failure::new(ErrorKind::BillingMismatch, reason)),
@@ -255,7 +255,7 @@ impl Cli for Codex {
         let bare = self.bare_environment(&folders)?;
         let version = version::version(&executable, &bare).await?;
         // The program takes whatever is in its environment to the end, and asks for nothing else.
-        let term = Term { run: plan.lifetime(), margin: Duration::ZERO };
+        let term = LeaseTerms { run: plan.lifetime(), margin: Duration::ZERO };
         let lease = self.borrow(term).await?;
         let renamed = plan.tools.as_ref().and_then(mcp_config::renamed);
         let warnings = version::version_warning(&version)

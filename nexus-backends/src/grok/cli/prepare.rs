@@ -18,7 +18,7 @@ use super::sandbox::Fence;
 use super::session_log::RetryWatch;
 use super::translate::GrokTranslator;
 use super::{Grok, INSTALL, capabilities, conversation, home, mcp_config, sandbox, session_log, version};
-use crate::auth::{Lease, Term};
+use crate::auth::{Lease, LeaseTerms};
 use crate::cli::StartupWait;
 use crate::cli::caller_tools;
 use crate::cli::lent::Lent;
@@ -53,7 +53,7 @@ impl Grok {
         let executable = self.executable().map_err(|error| {
             Failure::new(ErrorKind::NotInstalled, format!("{error}: {INSTALL}")).with_source(error)
         })?;
-        let term = Term { run: plan.lifetime(), margin: SPARE_LIFE };
+        let term = LeaseTerms { run: plan.lifetime(), margin: SPARE_LIFE };
         let lease = self.borrow(term).await?;
         let (home, start) = self.home(plan, attempt)?;
         let mut warnings = Vec::new();
@@ -154,7 +154,7 @@ impl Grok {
     }
 
     /// Borrows the credential, and holds it against who is to be billed.
-    async fn borrow(&self, term: Term) -> Result<Lease, Failure> {
+    async fn borrow(&self, term: LeaseTerms) -> Result<Lease, Failure> {
         let lease = self.credentials.lend(term).await?;
         let token = lease.credential().token.expose();
         let mismatch = match self.billing {

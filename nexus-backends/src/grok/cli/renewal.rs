@@ -24,7 +24,7 @@ use tokio::time::sleep;
 
 use super::home;
 use super::hooks::{Gate, Moment};
-use crate::auth::{Lease, Term};
+use crate::auth::{Lease, LeaseTerms};
 use crate::cli::settings::Billing;
 
 /// How long before a token's end a fresh one is borrowed, unless half its life is less.
@@ -59,7 +59,7 @@ pub(super) struct Renewal {
 pub(super) struct TurnTime {
     began: Instant,
     /// What a credential is borrowed for when the turn begins.
-    pub(super) term: Term,
+    pub(super) term: LeaseTerms,
     /// Whether the turn ends with its term: it has a deadline.
     is_certain: bool,
     pub(super) access: ToolAccess,
@@ -67,7 +67,7 @@ pub(super) struct TurnTime {
 
 impl TurnTime {
     /// The end of a turn that begins now.
-    pub(super) fn of(request: &TurnRequest, term: Term) -> Self {
+    pub(super) fn of(request: &TurnRequest, term: LeaseTerms) -> Self {
         let is_certain = request.limits.deadline.is_some();
         Self { began: Instant::now(), term, is_certain, access: request.tool_access }
     }
@@ -78,12 +78,12 @@ impl TurnTime {
     }
 
     /// The term of a credential that is borrowed now.
-    fn term(&self) -> Term {
+    fn term(&self) -> LeaseTerms {
         let run = match self.is_certain {
             true => self.term.run.saturating_sub(self.began.elapsed()),
             false => self.term.run,
         };
-        Term { run, ..self.term }
+        LeaseTerms { run, ..self.term }
     }
 }
 

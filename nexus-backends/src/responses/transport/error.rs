@@ -5,7 +5,7 @@ use std::{error::Error, fmt};
 use nexus_core::{ErrorKind, Retry, harness::Failure};
 use thiserror::Error;
 
-use crate::http::{ClientError, Problem};
+use crate::http::{ClientError, HttpProblem};
 
 type Cause = Box<dyn Error + Send + Sync>;
 
@@ -21,7 +21,7 @@ pub(crate) struct TransportError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// It was lost on the way.
-    Way(Problem),
+    Way(HttpProblem),
     /// It has an encoding that was not asked for and is not known.
     UnknownEncoding,
     /// It has more bytes than this.
@@ -44,16 +44,16 @@ impl fmt::Display for Fault {
 }
 
 /// The setting that mends it.
-fn remedy(problem: Problem) -> Option<&'static str> {
+fn remedy(problem: HttpProblem) -> Option<&'static str> {
     Some(match problem {
-        Problem::Tls => "without authorities of the platform, name a file of them in `network.ca_file`",
-        Problem::ConnectTimeout => "`connect_timeout_seconds` says how long that may take",
-        Problem::Proxy => "`network` says which one is used",
-        Problem::UnknownAuthority => "name it in `network.ca_file`",
-        Problem::WrongName => "`base_url` names another one",
-        Problem::Certificate => "`network.ca_file` may name further authorities",
-        Problem::NotTls => "check the port and `https` in `base_url`",
-        Problem::UnreadableHead => "check `base_url`",
+        HttpProblem::Tls => "without authorities of the platform, name a file of them in `network.ca_file`",
+        HttpProblem::ConnectTimeout => "`connect_timeout_seconds` says how long that may take",
+        HttpProblem::Proxy => "`network` says which one is used",
+        HttpProblem::UnknownAuthority => "name it in `network.ca_file`",
+        HttpProblem::WrongName => "`base_url` names another one",
+        HttpProblem::Certificate => "`network.ca_file` may name further authorities",
+        HttpProblem::NotTls => "check the port and `https` in `base_url`",
+        HttpProblem::UnreadableHead => "check `base_url`",
         _ => return None,
     })
 }
@@ -64,14 +64,14 @@ impl Fault {
         match self {
             Self::TooLarge(_) | Self::UnknownEncoding => (ErrorKind::Protocol, Retry::Never),
             Self::Way(
-                Problem::Client
-                | Problem::Tls
-                | Problem::UnknownAuthority
-                | Problem::Expired
-                | Problem::NotYetValid
-                | Problem::WrongName
-                | Problem::Certificate
-                | Problem::NotTls,
+                HttpProblem::Client
+                | HttpProblem::Tls
+                | HttpProblem::UnknownAuthority
+                | HttpProblem::Expired
+                | HttpProblem::NotYetValid
+                | HttpProblem::WrongName
+                | HttpProblem::Certificate
+                | HttpProblem::NotTls,
             ) => (ErrorKind::Transport, Retry::Never),
             Self::Way(_) => (ErrorKind::Transport, Retry::Now),
         }
@@ -83,13 +83,13 @@ impl TransportError {
     pub(super) fn sending(error: reqwest::Error, is_proxied: bool) -> Self {
         // Its text would name the whole URL.
         let error = error.without_url();
-        Self::on_the_way(Problem::before_answer(&error, is_proxied), error.into())
+        Self::on_the_way(HttpProblem::before_answer(&error, is_proxied), error.into())
     }
 
     /// A body failed.
     pub(super) fn reading(error: reqwest::Error) -> Self {
         let error = error.without_url();
-        Self::on_the_way(Problem::in_answer(&error), error.into())
+        Self::on_the_way(HttpProblem::in_answer(&error), error.into())
     }
 
     /// The answer has more than `limit` bytes.
@@ -102,7 +102,7 @@ impl TransportError {
         Self { fault: Fault::UnknownEncoding, source: None }
     }
 
-    fn on_the_way(problem: Problem, source: Cause) -> Self {
+    fn on_the_way(problem: HttpProblem, source: Cause) -> Self {
         Self { fault: Fault::Way(problem), source: Some(source) }
     }
 }
@@ -141,7 +141,8 @@ mod tests {
             (certificate(CertificateError::NotValidYet), "not yet valid"),
             (certificate(CertificateError::NotValidForName), "another name"),
         ] {
-            let failure = Failure::from(TransportError::on_the_way(Problem::of_tls(&error), error.into()));
+            let failure =
+                Failure::from(TransportError::on_the_way(HttpProblem::of_tls(&error), error.into()));
             assert_eq!((failure.kind, failure.retry), (ErrorKind::Transport, Retry::Never));
             assert!(failure.message.as_deref().unwrap().contains(words), "{failure:?}");
             assert!(failure.source.is_some());

@@ -29,20 +29,20 @@ const PLACED_OR_FREED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Judges a text found, against the one in place.
-pub(in crate::store) type Judge<'a> = dyn Fn(&Secret, Option<&Secret>) -> Result<bool, StoreError> + 'a;
+pub(in crate::store) type IsNewer<'a> = dyn Fn(&Secret, Option<&Secret>) -> Result<bool, StoreError> + 'a;
 
 /// A pending file that was found, with what a judge says of it.
-struct Found<'a> {
+struct FoundWrite<'a> {
     store: &'a FileStore,
     folder: &'a PrivateFolder,
     name: &'a OsStr,
     file: File,
-    is_newer: &'a Judge<'a>,
+    is_newer: &'a IsNewer<'a>,
 }
 
 impl FileStore {
     /// As [`TokenStore::recover`](super::TokenStore::recover), with a judge that may not know. Then nothing is changed.
-    pub(in crate::store) fn recover_by(&self, is_newer: &Judge<'_>) -> Result<bool, StoreError> {
+    pub(in crate::store) fn recover_by(&self, is_newer: &IsNewer<'_>) -> Result<bool, StoreError> {
         let wrong = |reason: String| self.error(reason);
         let main = self.name()?;
         let Some(folder) = PrivateFolder::open(self.folder_path()).map_err(wrong)? else { return Ok(false) };
@@ -55,7 +55,7 @@ impl FileStore {
                 ))
             })?;
             let Some((file, _)) = found else { continue };
-            let found = Found { store: self, folder: &folder, name, file, is_newer };
+            let found = FoundWrite { store: self, folder: &folder, name, file, is_newer };
             if found.is_left()? {
                 was_placed |= found.finish(main)?;
             }
@@ -64,7 +64,7 @@ impl FileStore {
     }
 }
 
-impl Found<'_> {
+impl FoundWrite<'_> {
     /// Whether its writer is gone and the file is not. A writer that has not got far is left to it.
     fn is_left(&self) -> Result<bool, StoreError> {
         let began = Instant::now();

@@ -128,7 +128,7 @@ fn zeros_that_hold_the_place_of_a_text_are_not_part_of_it() {
     let pending = place.store.pending().unwrap();
     pending.reserve_by_zeros_for_test(8192);
     assert_eq!(place.auth().join(&place.names()[0]).metadata().unwrap().size(), 8192);
-    let pending = Box::new(PendingFileWrite { store: place.store.clone(), pending });
+    let pending = Box::new(PreparedFileWrite { store: place.store.clone(), pending });
     pending.commit(&login(2).to_text()).unwrap();
     assert_eq!(place.store.read().unwrap(), Some(login(2).to_text()));
 }

@@ -12,9 +12,9 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_auth::{
-    CredentialError, CredentialSource as _, Login, LoginError, LoginKeeper, LoginScreen, RefreshError,
-    Revocation, SignIn, SignInError, finish_renewals,
-    store::{MemoryStore, PendingWrite, StoreError, StoredLogin, TokenStore},
+    CredentialError, CredentialManager, CredentialSource as _, Login, LoginError, LoginScreen, RefreshError,
+    Revocation, SignIn, SignInError, finish_refreshes,
+    store::{MemoryStore, PreparedWrite, StoreError, StoredLogin, TokenStore},
 };
 use nexus_core::Secret;
 
@@ -47,18 +47,18 @@ async fn two_logins_of_one_lock_in_stores_that_look_alike_share_nothing() {
     (login.login.access_token, login.login.refresh_token) = (Secret::new(access), Some(Secret::new(refresh)));
     let (store, store_of_other) = (failing_store(&one), MemoryStore::holding(login.to_text()));
     store.fail(Step::Commit, 3);
-    one.keeper_with(Arc::new(store.clone())).credential(A_WHILE).await.unwrap_err();
+    one.manager_with(Arc::new(store.clone())).credential(A_WHILE).await.unwrap_err();
 
-    let keeper_of_other =
-        LoginKeeper::new(Arc::new(strategy(&other)), Arc::new(store_of_other.clone()), one.auth())
+    let manager_of_other =
+        CredentialManager::new(Arc::new(strategy(&other)), Arc::new(store_of_other.clone()), one.auth())
             .with_clock(Arc::clone(&other.clock) as _);
     // It waits for the lock, which is free once the other login is written.
-    let lent = keeper_of_other.credential(A_WHILE).await.unwrap();
+    let lent = manager_of_other.credential(A_WHILE).await.unwrap();
     assert_eq!(
         (lent.token.expose(), refresh_token_in(&store_of_other).as_str()),
         ("access-102", "refresh-102")
     );
-    let lent = one.keeper_with(Arc::new(store.clone())).credential(A_WHILE).await.unwrap();
+    let lent = one.manager_with(Arc::new(store.clone())).credential(A_WHILE).await.unwrap();
     assert_eq!((lent.token.expose(), refresh_token_in(&store).as_str()), ("access-2", "refresh-2"));
     assert_eq!(one.issuer.ledger().spent, ["refresh-1"]);
     assert_eq!(other.issuer.ledger().spent, ["refresh-101"]);
@@ -71,12 +71,12 @@ async fn what_could_not_be_written_is_not_written_over_another_login() {
         let store = MemoryStore::holding(stage.stored().to_text());
         let failing = FailingStore::new(store.clone());
         failing.fail(Step::Commit, 3);
-        let keeper = stage.keeper_with(Arc::new(failing));
-        keeper.credential(A_WHILE).await.unwrap_err();
+        let manager = stage.manager_with(Arc::new(failing));
+        manager.credential(A_WHILE).await.unwrap_err();
         // Somebody who heeds no lock has logged in anew, with another account.
         if is_removed {
             store.remove().unwrap();
-            let error = keeper.credential(A_WHILE).await.unwrap_err();
+            let error = manager.credential(A_WHILE).await.unwrap_err();
             assert!(matches!(error, CredentialError::Missing { .. }), "{error:?}");
             assert_eq!(store.read().unwrap(), None);
         } else {
@@ -84,7 +84,7 @@ async fn what_could_not_be_written_is_not_written_over_another_login() {
             another.login = Login::new(Secret::new("access-of-another"), another.login.obtained_at)
                 .with_refresh_token(Some(Secret::new("refresh-of-another")));
             store.prepare().unwrap().commit(&another.to_text()).unwrap();
-            let lent = keeper.credential(A_WHILE).await.unwrap();
+            let lent = manager.credential(A_WHILE).await.unwrap();
             assert_eq!(lent.token.expose(), "access-of-another");
             assert_eq!(stored_in(&store), another);
         }
@@ -96,7 +96,7 @@ async fn what_could_not_be_written_is_written_later_without_anybody_asking() {
     let stage = Stage::with_login(EXPIRED);
     let store = failing_store(&stage);
     store.fail(Step::Commit, 12);
-    stage.keeper_with(Arc::new(store.clone())).credential(A_WHILE).await.unwrap_err();
+    stage.manager_with(Arc::new(store.clone())).credential(A_WHILE).await.unwrap_err();
     assert_eq!(stored_in(&store).generation, 1);
     let began = tokio::time::Instant::now();
     while stored_in(&store).generation == 1 {
@@ -131,10 +131,10 @@ fn a_program_that_is_about_to_end_tries_a_last_time() {
         let stage = Stage::with_login(EXPIRED);
         let store = failing_store(&stage);
         store.fail(Step::Commit, 6);
-        stage.keeper_with(Arc::new(store.clone())).credential(A_WHILE).await.unwrap_err();
-        finish_renewals().await;
+        stage.manager_with(Arc::new(store.clone())).credential(A_WHILE).await.unwrap_err();
+        finish_refreshes().await;
         assert_eq!(stored_in(&store).generation, 1, "it failed once more");
-        finish_renewals().await;
+        finish_refreshes().await;
         assert_eq!(refresh_token_in(&store), "refresh-2");
     });
 }
@@ -171,9 +171,9 @@ async fn a_login_that_is_held_stops_no_other_one_in_its_folder_from_its_first_si
     let stage = Stage::with_login(EXPIRED);
     let store = failing_store(&stage);
     store.fail(Step::Commit, 1000);
-    stage.keeper_with(Arc::new(store)).credential(A_WHILE).await.unwrap_err();
+    stage.manager_with(Arc::new(store)).credential(A_WHILE).await.unwrap_err();
     assert!(File::open(stage.lock_file()).unwrap().try_lock().is_err());
-    let another = LoginKeeper::at_home(Arc::new(Another(strategy(&stage))), &stage.home);
+    let another = CredentialManager::at_home(Arc::new(Another(strategy(&stage))), &stage.home);
     let signed_in = tokio::time::timeout(Duration::from_secs(5), another.sign_in(&mut |_: &_| {})).await;
     assert_eq!(signed_in.unwrap().unwrap().access_token.expose(), "access-3");
 }
@@ -224,7 +224,7 @@ impl TokenStore for PanickingStore {
         self.inner.read()
     }
 
-    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
+    fn prepare(&self) -> Result<Box<dyn PreparedWrite>, StoreError> {
         Ok(Box::new(PanickingWrite { store: self.clone(), write: self.inner.prepare()? }))
     }
 
@@ -240,10 +240,10 @@ impl TokenStore for PanickingStore {
 #[derive(Debug)]
 struct PanickingWrite {
     store: PanickingStore,
-    write: Box<dyn PendingWrite>,
+    write: Box<dyn PreparedWrite>,
 }
 
-impl PendingWrite for PanickingWrite {
+impl PreparedWrite for PanickingWrite {
     fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
         self.store.check(Panics::Writing);
         self.write.commit(text)
@@ -292,13 +292,13 @@ async fn a_store_that_panics_once_the_token_is_spent_loses_nothing() {
             let inner = MemoryStore::holding(stage.stored().to_text());
             let store = PanickingStore { inner, is_armed: Arc::default(), panics };
             let strategy = Arming { inner: strategy(&stage), store: store.clone(), times };
-            let keeper = LoginKeeper::new(Arc::new(strategy), Arc::new(store.clone()), stage.auth())
+            let manager = CredentialManager::new(Arc::new(strategy), Arc::new(store.clone()), stage.auth())
                 .with_clock(Arc::clone(&stage.clock) as _);
-            let first = keeper.credential(A_WHILE).await;
+            let first = manager.credential(A_WHILE).await;
             let is_written = times < 3 || panics == Panics::Telling;
             assert_eq!(first.is_ok(), is_written, "{panics:?} {times}: {first:?}");
             store.arm(usize::from(panics == Panics::Writing && times > 3));
-            assert_eq!(keeper.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+            assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
             assert_eq!(stage.issuer.ledger().spent, ["refresh-1"], "{panics:?} {times}");
             assert_eq!(refresh_token_in(&store.inner), "refresh-2");
         }
@@ -310,7 +310,7 @@ async fn a_store_that_panics_once_the_token_is_spent_loses_nothing() {
 struct MeanwhileRenewed {
     inner: FromIssuer,
     store: FailingStore,
-    meanwhile: OnceLock<LoginKeeper>,
+    meanwhile: OnceLock<CredentialManager>,
 }
 
 #[async_trait]
@@ -348,12 +348,12 @@ async fn a_sign_in_that_cannot_be_written_does_not_lose_what_was_not_written_bef
         store: store.clone(),
         meanwhile: OnceLock::new(),
     });
-    let keeper = LoginKeeper::new(Arc::clone(&strategy) as _, Arc::new(store.clone()), stage.auth())
+    let manager = CredentialManager::new(Arc::clone(&strategy) as _, Arc::new(store.clone()), stage.auth())
         .with_clock(Arc::clone(&stage.clock) as _);
-    strategy.meanwhile.set(keeper.clone()).unwrap();
-    let error = keeper.sign_in(&mut |_: &_| {}).await.unwrap_err();
+    strategy.meanwhile.set(manager.clone()).unwrap();
+    let error = manager.sign_in(&mut |_: &_| {}).await.unwrap_err();
     assert!(matches!(error, LoginError::Store(_)), "{error:?}");
-    assert_eq!(keeper.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
+    assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     assert_eq!(
         (refresh_token_in(&store).as_str(), stage.issuer.ledger().spent),
         ("refresh-2", vec!["refresh-1".to_owned()])

@@ -11,16 +11,16 @@ use nexus_core::{Credential, CredentialError, Secret};
 use tracing::Instrument as _;
 
 use super::{
-    chain::{Chain, calmly, off_the_runtime, read, recover, unusable},
-    desk::{self, Failure},
-    judgement::{self, Wish},
-    put::{Put, put, write},
-    unsaved::Unsaved,
+    decision::{self, TokenRequest},
+    managed_login::{ManagedLogin, catching_panics, on_blocking_thread, read, recover, unusable},
+    pending_write::PendingWrite,
+    shared::{self, TransientFailure},
+    write::{WriteOutcome, overwrite, replace_spent},
 };
 use crate::{
     Login, RefreshError,
     lock::HeldRefreshLock,
-    store::{PendingWrite, StoreError, StoredLogin, TokenStore},
+    store::{PreparedWrite, StoreError, StoredLogin, TokenStore},
 };
 
 /// How long a strategy may take.
@@ -31,17 +31,19 @@ type Outcome = Option<Result<Option<Credential>, CredentialError>>;
 
 /// One renewal, under the lock.
 #[derive(Debug)]
-pub(super) struct Renewal {
-    chain: Chain,
-    wish: Wish,
-    held: Held,
+pub(super) struct Refresh {
+    managed: ManagedLogin,
+    request: TokenRequest,
+    held: HeldLock,
 }
 
 /// The lock, or what could not be written the last time, together with its lock.
 #[derive(Debug)]
-pub(super) enum Held {
+pub(super) enum HeldLock {
+    /// The lock alone.
     Lock(HeldRefreshLock),
-    Unsaved(Box<Unsaved>),
+    /// The lock, with a refreshed login that is still to be written.
+    WithPendingWrite(Box<PendingWrite>),
 }
 
 /// What is in the store once the lock is held, and what is to be done about it.
@@ -49,30 +51,30 @@ enum Ready {
     /// It is settled without a renewal, or cannot be renewed.
     Done(Outcome),
     /// Its refresh token is to be spent.
-    Spend { lock: Box<HeldRefreshLock>, stored: Box<StoredLogin>, pending: Box<dyn PendingWrite> },
+    Spend { lock: Box<HeldRefreshLock>, stored: Box<StoredLogin>, pending: Box<dyn PreparedWrite> },
 }
 
 /// What became of a renewed login.
-enum Kept {
+enum SaveOutcome {
     /// It was put into the store, or found another one there.
-    Put(Put, StoredLogin),
+    InStore(WriteOutcome, StoredLogin),
     /// It is in memory only.
-    Unsaved(StoreError),
+    InMemory(StoreError),
 }
 
-impl Renewal {
+impl Refresh {
     /// One that begins by writing what could not be written before, if that is what is held.
-    pub(super) fn new(chain: Chain, wish: Wish, held: Held) -> Self {
-        Self { chain, wish, held }
+    pub(super) fn new(managed: ManagedLogin, request: TokenRequest, held: HeldLock) -> Self {
+        Self { managed, request, held }
     }
 
     /// Runs it to its end. It has to be on a task that nobody drops: between the request and the write, dropping is
     /// losing the login.
     pub(super) async fn run(self) -> Outcome {
-        let Self { chain, wish, held } = self;
+        let Self { managed, request, held } = self;
         let prepared = {
-            let (chain, wish) = (chain.clone(), wish.clone());
-            off_the_runtime(chain.place(), move || Ok(prepare(&chain, &wish, held))).await
+            let (managed, request) = (managed.clone(), request.clone());
+            on_blocking_thread(managed.place(), move || Ok(prepare(&managed, &request, held))).await
         };
         let (lock, stored, pending) = match prepared {
             Ok(Ready::Spend { lock, stored, pending }) => (*lock, *stored, pending),
@@ -81,21 +83,25 @@ impl Renewal {
         };
         let span = tracing::info_span!(
             "login.refresh",
-            login = chain.sign_in.name(),
+            login = managed.sign_in.name(),
             generation = stored.generation
         );
-        match refresh(&chain, &stored.login).instrument(span).await.map_err(desk::sorted) {
-            Ok(login) => Some(keep(chain, wish, lock, stored, pending, login).await),
-            Err(Err(reason)) => Some(note_refusal(chain, wish, lock, stored, pending, reason).await),
+        match request_refresh(&managed, &stored.login)
+            .instrument(span)
+            .await
+            .map_err(shared::failure_or_refusal)
+        {
+            Ok(login) => Some(keep(managed, request, lock, stored, pending, login).await),
+            Err(Err(reason)) => Some(note_refusal(managed, request, lock, stored, pending, reason).await),
             Err(Ok(failure)) => {
-                chain.desk.begin_pause(&failure);
-                let error = failure.at(chain.place());
-                let outcome = chain.without_renewal(&wish, &stored, error);
+                managed.shared.begin_pause(&failure);
+                let error = failure.at(managed.place());
+                let outcome = managed.without_refresh(&request, &stored, error);
                 let given_up = move || {
                     drop((pending, lock));
                     Ok(())
                 };
-                let _ = off_the_runtime(chain.place(), given_up).await;
+                let _ = on_blocking_thread(managed.place(), given_up).await;
                 Some(outcome)
             }
         }
@@ -103,31 +109,31 @@ impl Renewal {
 }
 
 /// Reads the store again and gets everything ready, so that the one thing left to go wrong is the issuer.
-fn prepare(chain: &Chain, wish: &Wish, held: Held) -> Ready {
-    let store = &*chain.store;
+fn prepare(managed: &ManagedLogin, request: &TokenRequest, held: HeldLock) -> Ready {
+    let store = &*managed.store;
     let lock = match held {
-        Held::Lock(lock) => lock,
-        Held::Unsaved(unsaved) => match unsaved.save() {
+        HeldLock::Lock(lock) => lock,
+        HeldLock::WithPendingWrite(pending_write) => match pending_write.save() {
             Ok(lock) => lock,
             Err(failed) => {
-                let (unsaved, error) = *failed;
-                chain.desk.keep(unsaved);
-                return Ready::Done(Some(still_unsaved(chain, wish, error)));
+                let (pending_write, error) = *failed;
+                managed.shared.keep(pending_write);
+                return Ready::Done(Some(still_pending(managed, request, error)));
             }
         },
     };
     let recovered = recover(store);
     let stored = match read(store) {
-        Ok(Some(stored)) => chain.desk.complete(stored),
-        Ok(None) => return Ready::Done(Some(Err(chain.missing()))),
+        Ok(Some(stored)) => managed.shared.with_known_refusal(stored),
+        Ok(None) => return Ready::Done(Some(Err(managed.missing()))),
         Err(error) => return Ready::Done(Some(Err(unusable(error)))),
     };
-    if let Some(settled) = chain.settle(wish, &stored) {
+    if let Some(settled) = managed.settle(request, &stored) {
         return Ready::Done(Some(settled));
     }
-    let pending = match recovered.and_then(|()| calmly(store, TokenStore::prepare)) {
+    let pending = match recovered.and_then(|()| catching_panics(store, TokenStore::prepare)) {
         Ok(pending) => pending,
-        Err(error) => return Ready::Done(Some(chain.without_renewal(wish, &stored, unusable(error)))),
+        Err(error) => return Ready::Done(Some(managed.without_refresh(request, &stored, unusable(error)))),
     };
     if !lock.is_held() {
         return Ready::Done(None);
@@ -136,24 +142,24 @@ fn prepare(chain: &Chain, wish: &Wish, held: Held) -> Ready {
 }
 
 /// What is lent while a renewed login can still not be written.
-fn still_unsaved(
-    chain: &Chain,
-    wish: &Wish,
+fn still_pending(
+    managed: &ManagedLogin,
+    request: &TokenRequest,
     error: StoreError,
 ) -> Result<Option<Credential>, CredentialError> {
-    match read(&*chain.store) {
-        Ok(Some(stored)) => chain.without_renewal(wish, &stored, not_kept(error)),
+    match read(&*managed.store) {
+        Ok(Some(stored)) => managed.without_refresh(request, &stored, not_kept(error)),
         Ok(None) | Err(_) => Err(not_kept(error)),
     }
 }
 
 /// Spends the refresh token, once. Whatever the strategy does, it ends and does not unwind.
-async fn refresh(chain: &Chain, login: &Login) -> Result<Login, RefreshError> {
-    let attempt = AssertUnwindSafe(chain.sign_in.refresh(login)).catch_unwind();
+async fn request_refresh(managed: &ManagedLogin, login: &Login) -> Result<Login, RefreshError> {
+    let attempt = AssertUnwindSafe(managed.sign_in.refresh(login)).catch_unwind();
     match tokio::time::timeout(LONGEST_REFRESH, attempt).await {
         Ok(Ok(outcome)) => outcome.map(|renewed| completed(renewed, login)),
         Ok(Err(_panic)) => {
-            let reason = format!("the strategy of {} panicked", chain.sign_in.name());
+            let reason = format!("the strategy of {} panicked", managed.sign_in.name());
             Err(RefreshError::Malformed { reason })
         }
         Err(_elapsed) => {
@@ -176,117 +182,120 @@ fn completed(mut renewed: Login, old: &Login) -> Login {
 
 /// Writes the new login, and lends of it what is in the store then.
 async fn keep(
-    chain: Chain,
-    wish: Wish,
+    managed: ManagedLogin,
+    request: TokenRequest,
     lock: HeldRefreshLock,
     spent: StoredLogin,
-    pending: Box<dyn PendingWrite>,
+    pending: Box<dyn PreparedWrite>,
     login: Login,
 ) -> Result<Option<Credential>, CredentialError> {
     let renewed = StoredLogin::new(login);
     // Once it is written others go on with it, and by then they have to know.
-    let shortcoming = shortcoming(&spent.login, &renewed.login, chain.now());
+    let shortcoming = shortcoming(&spent.login, &renewed.login, managed.now());
     if let Some(failure) = &shortcoming {
-        chain.desk.begin_pause(failure);
+        managed.shared.begin_pause(failure);
     }
     let kept = {
-        let (chain, token) = (chain.clone(), spent.login.refresh_token.clone());
-        off_the_runtime(chain.place(), move || Ok(put_or_keep(&chain, lock, token, pending, renewed))).await
+        let (managed, token) = (managed.clone(), spent.login.refresh_token.clone());
+        on_blocking_thread(managed.place(), move || Ok(save_or_keep(&managed, lock, token, pending, renewed)))
+            .await
     };
     match kept.map_err(unusable)? {
-        Kept::Put(Put::Written, stored) => match shortcoming {
+        SaveOutcome::InStore(WriteOutcome::Written, stored) => match shortcoming {
             None => {
-                chain.desk.end_pause();
-                Ok(wish.lend(&stored.login))
+                managed.shared.end_pause();
+                Ok(request.lend(&stored.login))
             }
-            Some(failure) => chain.without_renewal(&wish, &stored, failure.at(chain.place())),
+            Some(failure) => managed.without_refresh(&request, &stored, failure.at(managed.place())),
         },
-        Kept::Put(Put::Overtaken(stored), _) => match chain.settle(&wish, &stored) {
-            Some(settled) => settled,
-            None => Ok(wish.lend(&stored.login)),
-        },
-        Kept::Put(Put::Removed, _) => Err(chain.missing()),
-        Kept::Unsaved(error) => chain.without_renewal(&wish, &spent, not_kept(error)),
+        SaveOutcome::InStore(WriteOutcome::Superseded(stored), _) => {
+            match managed.settle(&request, &stored) {
+                Some(settled) => settled,
+                None => Ok(request.lend(&stored.login)),
+            }
+        }
+        SaveOutcome::InStore(WriteOutcome::Removed, _) => Err(managed.missing()),
+        SaveOutcome::InMemory(error) => managed.without_refresh(&request, &spent, not_kept(error)),
     }
 }
 
 /// Why a new login is of no use for now, although its refresh token had to be kept. One that brings nothing new would be
 /// renewed again at once, and one renewal after the other would follow.
-fn shortcoming(spent: &Login, renewed: &Login, now: SystemTime) -> Option<Failure> {
+fn shortcoming(spent: &Login, renewed: &Login, now: SystemTime) -> Option<TransientFailure> {
     let is_the_old_one = renewed.access_token == spent.access_token && renewed.expires_at <= spent.expires_at;
-    let what = if !judgement::is_alive(renewed, now) {
+    let what = if !decision::is_alive(renewed, now) {
         "the new token has expired already"
     } else if is_the_old_one {
         "no fresher token came of a renewal"
     } else {
         return None;
     };
-    Some(Failure::Malformed(what.to_owned()))
+    Some(TransientFailure::Malformed(what.to_owned()))
 }
 
-/// Puts the new login into the store, or else keeps it at the desk, together with the lock.
-fn put_or_keep(
-    chain: &Chain,
+/// Puts the new login into the store, or else keeps it at the shared, together with the lock.
+fn save_or_keep(
+    managed: &ManagedLogin,
     lock: HeldRefreshLock,
     spent: Option<Secret>,
-    pending: Box<dyn PendingWrite>,
+    pending: Box<dyn PreparedWrite>,
     mut stored: StoredLogin,
-) -> Kept {
-    let name = chain.sign_in.name().to_owned();
-    match put(&*chain.store, Some(pending), spent.as_ref(), &mut stored) {
+) -> SaveOutcome {
+    let name = managed.sign_in.name().to_owned();
+    match replace_spent(&*managed.store, Some(pending), spent.as_ref(), &mut stored) {
         Ok(put) => {
-            if !matches!(put, Put::Written) {
+            if !matches!(put, WriteOutcome::Written) {
                 tracing::warn!(login = name, "somebody changed a login without its lock");
             }
-            Kept::Put(put, stored)
+            SaveOutcome::InStore(put, stored)
         }
         Err(error) => {
             tracing::error!(login = name, %error, "a renewed login could not be written");
-            let store = Arc::clone(&chain.store);
-            chain.desk.keep(Unsaved { lock, stored, spent, store, name });
-            Kept::Unsaved(error)
+            let store = Arc::clone(&managed.store);
+            managed.shared.keep(PendingWrite { lock, stored, spent, store, name });
+            SaveOutcome::InMemory(error)
         }
     }
 }
 
 /// Notes in the store that the issuer refused, so that nobody spends this token again.
 async fn note_refusal(
-    chain: Chain,
-    wish: Wish,
+    managed: ManagedLogin,
+    request: TokenRequest,
     lock: HeldRefreshLock,
     spent: StoredLogin,
-    pending: Box<dyn PendingWrite>,
+    pending: Box<dyn PreparedWrite>,
     reason: String,
 ) -> Result<Option<Credential>, CredentialError> {
-    let (store, token, why) = (Arc::clone(&chain.store), spent.login.refresh_token.clone(), reason.clone());
-    let found = off_the_runtime(chain.place(), move || {
+    let (store, token, why) = (Arc::clone(&managed.store), spent.login.refresh_token.clone(), reason.clone());
+    let found = on_blocking_thread(managed.place(), move || {
         let _held_until_it_is_written = lock;
         let there = read(&*store)?;
         if let Some(there) = there.as_ref().filter(|there| there.login.refresh_token == token) {
             let mut noted = there.clone();
             noted.generation = there.generation.saturating_add(1);
             noted.refused = Some(why);
-            write(&*store, Some(pending), &noted)?;
+            overwrite(&*store, Some(pending), &noted)?;
         }
         Ok(there)
     })
     .await;
-    let error = chain.over(reason.clone());
+    let error = managed.over(reason.clone());
     match found {
-        Ok(None) => Err(chain.missing()),
+        Ok(None) => Err(managed.missing()),
         Ok(Some(there)) if there.login.refresh_token != spent.login.refresh_token => {
-            match chain.settle(&wish, &there) {
+            match managed.settle(&request, &there) {
                 Some(settled) => settled,
-                None => chain.without_renewal(&wish, &there, error),
+                None => managed.without_refresh(&request, &there, error),
             }
         }
-        Ok(Some(_)) => chain.without_renewal(&wish, &spent, error),
+        Ok(Some(_)) => managed.without_refresh(&request, &spent, error),
         Err(unnoted) => {
-            tracing::warn!(login = chain.sign_in.name(), error = %unnoted, "a refusal could not be noted");
+            tracing::warn!(login = managed.sign_in.name(), error = %unnoted, "a refusal could not be noted");
             if let Some(token) = spent.login.refresh_token.clone() {
-                chain.desk.remember_refusal(token, reason);
+                managed.shared.remember_refusal(token, reason);
             }
-            chain.without_renewal(&wish, &spent, error)
+            managed.without_refresh(&request, &spent, error)
         }
     }
 }

@@ -17,25 +17,25 @@ const A_WHILE: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn a_login_begins_is_lent_and_ends() {
     let stage = Stage::with_login(FRESH);
-    let keeper = stage.keeper_with(Arc::new(MemoryStore::new()));
-    assert!(keeper.look().await.unwrap().is_none());
-    assert!(matches!(keeper.standing().await, Err(CredentialError::Missing { .. })));
-    let error = keeper.credential(A_WHILE).await.unwrap_err();
+    let manager = stage.manager_with(Arc::new(MemoryStore::new()));
+    assert!(manager.look().await.unwrap().is_none());
+    assert!(matches!(manager.standing().await, Err(CredentialError::Missing { .. })));
+    let error = manager.credential(A_WHILE).await.unwrap_err();
     assert!(matches!(&error, CredentialError::Missing { remedy, .. } if remedy == "log in at the test"));
 
     let mut notes = 0;
-    let login = keeper.sign_in(&mut |_: &_| notes += 1).await.unwrap();
+    let login = manager.sign_in(&mut |_: &_| notes += 1).await.unwrap();
     assert_eq!(notes, 1);
-    let found = keeper.look().await.unwrap().unwrap();
+    let found = manager.look().await.unwrap().unwrap();
     assert_eq!((found.login.access_token, found.generation), (login.access_token.clone(), 1));
-    assert!(keeper.standing().await.unwrap().is_renewable);
-    assert_eq!(keeper.credential(A_WHILE).await.unwrap().token, login.access_token);
+    assert!(manager.standing().await.unwrap().is_renewable);
+    assert_eq!(manager.credential(A_WHILE).await.unwrap().token, login.access_token);
 
-    let gone = keeper.log_out().await.unwrap();
+    let gone = manager.log_out().await.unwrap();
     assert!(gone.was_logged_in);
     assert!(matches!(gone.revocation, Some(Ok(Revocation::Revoked))));
     assert_eq!(stage.issuer.ledger().revoked, ["refresh-2"]);
-    let gone = keeper.log_out().await.unwrap();
+    let gone = manager.log_out().await.unwrap();
     assert!(!gone.was_logged_in && gone.revocation.is_none());
 }
 
@@ -44,10 +44,10 @@ async fn what_the_issuer_is_not_told_is_removed_all_the_same_and_said() {
     for mood in [Mood::Unreachable, Mood::Panics] {
         let stage = Stage::with_login(FRESH);
         stage.issuer.change(|ledger| ledger.mood = mood);
-        let gone = stage.keeper().log_out().await.unwrap();
+        let gone = stage.manager().log_out().await.unwrap();
         assert!(gone.was_logged_in, "{mood:?}");
         assert!(matches!(gone.revocation, Some(Err(_))), "{mood:?}: {gone:?}");
-        assert!(stage.keeper().look().await.unwrap().is_none(), "{mood:?}");
+        assert!(stage.manager().look().await.unwrap().is_none(), "{mood:?}");
     }
 }
 
@@ -58,10 +58,10 @@ async fn a_login_that_cannot_be_read_is_lent_to_nobody_and_written_over_by_nobod
     for (mode, text) in [(0o600, "{ torn"), (0o600, ""), (0o644, stage.stored().to_text().expose())] {
         std::fs::write(&file, text).unwrap();
         std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
-        let error = stage.keeper().credential(A_WHILE).await.unwrap_err();
+        let error = stage.manager().credential(A_WHILE).await.unwrap_err();
         assert!(matches!(error, CredentialError::Unreadable { .. }), "{error:?}");
         let mut was_bothered = false;
-        let error = stage.keeper().sign_in(&mut |_: &_| was_bothered = true).await.unwrap_err();
+        let error = stage.manager().sign_in(&mut |_: &_| was_bothered = true).await.unwrap_err();
         assert!(matches!(error, LoginError::Store(_)) && !was_bothered, "{error:?}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     }
@@ -73,7 +73,7 @@ async fn a_login_that_makes_no_sense_can_be_removed_and_the_issuer_is_said_not_t
     let stage = Stage::with_login(FRESH);
     let file = stage.auth().join("test-login.json");
     std::fs::write(&file, "{ torn").unwrap();
-    let gone = stage.keeper().log_out().await.unwrap();
+    let gone = stage.manager().log_out().await.unwrap();
     assert!(gone.was_logged_in);
     assert!(matches!(gone.revocation, Some(Err(RefreshError::Unasked { .. }))), "{gone:?}");
     assert!(!file.exists());
@@ -84,9 +84,9 @@ async fn a_store_that_cannot_be_written_is_found_before_a_person_is_bothered() {
     let stage = Stage::with_login(FRESH);
     let store = FailingStore::new(MemoryStore::new());
     store.fail(Step::Prepare, 1);
-    let keeper = stage.keeper_with(Arc::new(store));
+    let manager = stage.manager_with(Arc::new(store));
     let mut was_bothered = false;
-    let error = keeper.sign_in(&mut |_: &_| was_bothered = true).await.unwrap_err();
+    let error = manager.sign_in(&mut |_: &_| was_bothered = true).await.unwrap_err();
     assert!(matches!(error, LoginError::Store(_)), "{error:?}");
     assert!(!was_bothered);
 }
@@ -95,22 +95,22 @@ async fn a_store_that_cannot_be_written_is_found_before_a_person_is_bothered() {
 async fn logging_out_waits_for_a_renewal_which_does_not_write_it_back() {
     let stage = Stage::with_login(EXPIRED);
     stage.issuer.change(|ledger| ledger.delay_ms = 300);
-    let keeper = stage.keeper();
-    let renewal = tokio::spawn(async move { keeper.credential(A_WHILE).await });
+    let manager = stage.manager();
+    let renewal = tokio::spawn(async move { manager.credential(A_WHILE).await });
     while stage.issuer.ledger().spent.is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let gone = stage.keeper().log_out().await.unwrap();
+    let gone = stage.manager().log_out().await.unwrap();
     assert!(gone.was_logged_in);
     renewal.await.unwrap().unwrap();
     assert_eq!(stage.issuer.ledger().revoked, ["refresh-2"], "the newest is what is revoked");
-    assert!(stage.keeper().look().await.unwrap().is_none());
+    assert!(stage.manager().look().await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn a_new_login_counts_on_from_the_one_before() {
     let stage = Stage::with_login(FRESH);
-    stage.keeper().sign_in(&mut |_: &_| {}).await.unwrap();
+    stage.manager().sign_in(&mut |_: &_| {}).await.unwrap();
     assert_eq!(stage.stored().generation, 2);
     assert_eq!(stage.stored().login.access_token.expose(), "access-2");
 }

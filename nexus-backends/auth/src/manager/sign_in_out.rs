@@ -6,11 +6,14 @@ use futures::FutureExt as _;
 use tokio::time::Instant;
 
 use super::{
-    LoginKeeper,
-    chain::{Chain, LONGEST_WAIT, a_moment, calmly, named, off_the_runtime, read, recover},
-    put::write,
-    renewal::Held,
-    under_way::UnderWay,
+    CredentialManager,
+    in_flight::InFlight,
+    managed_login::{
+        LONGEST_WAIT, ManagedLogin, catching_panics, holder_name, on_blocking_thread, poll_interval, read,
+        recover,
+    },
+    refresh::HeldLock,
+    write::overwrite,
 };
 use crate::{
     Login, LoginScreen, RefreshError, Revocation, SignInError,
@@ -53,7 +56,7 @@ pub enum LoginError {
     },
 }
 
-impl LoginKeeper {
+impl CredentialManager {
     /// Signs a person in. Whether the login can be kept is found out before the person is bothered, and a login from
     /// before stays in force until the new one is there. A future that is dropped when the person is done leaves the
     /// login to be written all the same.
@@ -62,11 +65,11 @@ impl LoginKeeper {
     ///
     /// Any [`LoginError`].
     pub async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, LoginError> {
-        let chain = &self.chain;
-        chain.under_lock(|chain, held| chain.check_before_sign_in(held)).await?;
-        let login = chain.sign_in.sign_in(screen).await?;
+        let managed = &self.managed;
+        managed.under_lock(|managed, held| managed.check_before_sign_in(held)).await?;
+        let login = managed.sign_in.sign_in(screen).await?;
         let new = login.clone();
-        chain.under_lock(move |chain, held| chain.put_new(held, new)).await?;
+        managed.under_lock(move |managed, held| managed.write_new(held, new)).await?;
         Ok(login)
     }
 
@@ -77,24 +80,24 @@ impl LoginKeeper {
     ///
     /// [`LoginError::Store`] if it could not be removed, and [`LoginError::Busy`].
     pub async fn log_out(&self) -> Result<LogOut, LoginError> {
-        let end = |chain: Chain| async move {
-            let held = chain.wait_for_lock().await?;
-            chain.end(held).await
+        let end = |managed: ManagedLogin| async move {
+            let held = managed.wait_for_lock().await?;
+            managed.end(held).await
         };
-        self.chain.on_a_task(end).await
+        self.managed.on_a_task(end).await
     }
 }
 
-impl Chain {
+impl ManagedLogin {
     /// Does what is not to be broken off, and is waited for by a program that is about to end.
     async fn on_a_task<T, F>(&self, work: impl FnOnce(Self) -> F) -> Result<T, LoginError>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, LoginError>> + Send + 'static,
     {
-        let (work, under_way) = (work(self.clone()), UnderWay::begin());
+        let (work, in_flight) = (work(self.clone()), InFlight::begin());
         let task = tokio::spawn(async move {
-            let _until_it_is_over = under_way;
+            let _in_flight = in_flight;
             work.await
         });
         task.await.unwrap_or_else(|stopped| {
@@ -106,77 +109,77 @@ impl Chain {
     /// Waits for the lock, and works under it on a thread that may block.
     async fn under_lock(
         &self,
-        work: impl FnOnce(&Self, Held) -> Result<(), StoreError> + Send + 'static,
+        work: impl FnOnce(&Self, HeldLock) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), LoginError> {
-        let wait_and_work = |chain: Self| async move {
-            let held = chain.wait_for_lock().await?;
-            Ok(off_the_runtime(chain.place(), move || work(&chain, held)).await?)
+        let wait_and_work = |managed: Self| async move {
+            let held = managed.wait_for_lock().await?;
+            Ok(on_blocking_thread(managed.place(), move || work(&managed, held)).await?)
         };
         self.on_a_task(wait_and_work).await
     }
 
     /// Waits for the lock, as long as makes sense. It has to be on a task: whoever gets it has to be polled.
-    async fn wait_for_lock(&self) -> Result<Held, LoginError> {
+    async fn wait_for_lock(&self) -> Result<HeldLock, LoginError> {
         let began = Instant::now();
         loop {
-            if let Some(unsaved) = self.desk.take_unsaved() {
-                return Ok(Held::Unsaved(Box::new(unsaved)));
+            if let Some(pending_write) = self.shared.take_pending_write() {
+                return Ok(HeldLock::WithPendingWrite(Box::new(pending_write)));
             }
             match self.try_lock().await? {
-                LockAttempt::Acquired(lock) => return Ok(Held::Lock(lock)),
+                LockAttempt::Acquired(lock) => return Ok(HeldLock::Lock(lock)),
                 LockAttempt::Busy(holder) if began.elapsed() >= LONGEST_WAIT => {
-                    let holder = named(holder.as_ref());
+                    let holder = holder_name(holder.as_ref());
                     return Err(LoginError::Busy { place: self.place(), holder, waited: began.elapsed() });
                 }
-                LockAttempt::Busy(_) => tokio::time::sleep(a_moment()).await,
+                LockAttempt::Busy(_) => tokio::time::sleep(poll_interval()).await,
             }
         }
     }
 
     /// Makes sure that a new login can be kept, and that what is there is none that cannot be read.
-    fn check_before_sign_in(&self, held: Held) -> Result<(), StoreError> {
+    fn check_before_sign_in(&self, held: HeldLock) -> Result<(), StoreError> {
         let _lock = match held {
-            Held::Lock(lock) => lock,
-            Held::Unsaved(unsaved) => unsaved.save().map_err(|failed| {
-                let (unsaved, error) = *failed;
-                self.desk.keep(unsaved);
+            HeldLock::Lock(lock) => lock,
+            HeldLock::WithPendingWrite(pending_write) => pending_write.save().map_err(|failed| {
+                let (pending_write, error) = *failed;
+                self.shared.keep(pending_write);
                 error
             })?,
         };
         let store = &*self.store_of_new;
         recover(store)?;
         read(store)?;
-        calmly(store, TokenStore::prepare).map(drop)
+        catching_panics(store, TokenStore::prepare).map(drop)
     }
 
     /// Writes a new login over whatever there was, also over what could not be written.
-    fn put_new(&self, held: Held, login: Login) -> Result<(), StoreError> {
+    fn write_new(&self, held: HeldLock, login: Login) -> Result<(), StoreError> {
         let store = &*self.store_of_new;
         let write_over = || {
             recover(store)?;
-            let unsaved = match &held {
-                Held::Lock(_) => 0,
-                Held::Unsaved(unsaved) => unsaved.stored.generation,
+            let pending_write = match &held {
+                HeldLock::Lock(_) => 0,
+                HeldLock::WithPendingWrite(pending_write) => pending_write.stored.generation,
             };
-            let before = read(store)?.map_or(0, |stored| stored.generation).max(unsaved);
+            let before = read(store)?.map_or(0, |stored| stored.generation).max(pending_write);
             let mut stored = StoredLogin::new(login);
             stored.generation = before.saturating_add(1);
-            write(store, None, &stored)
+            overwrite(store, None, &stored)
         };
         let outcome = write_over();
         match (&outcome, held) {
-            (Err(_), Held::Unsaved(unsaved)) => self.desk.keep(*unsaved),
-            (Err(_), Held::Lock(_)) => {}
-            (Ok(()), _) => self.desk.begin_anew(),
+            (Err(_), HeldLock::WithPendingWrite(pending_write)) => self.shared.keep(*pending_write),
+            (Err(_), HeldLock::Lock(_)) => {}
+            (Ok(()), _) => self.shared.forget_previous_login(),
         }
         outcome
     }
 
     /// Tells the issuer, then removes what is here, all under the lock: no renewal writes it back.
-    async fn end(self, held: Held) -> Result<LogOut, LoginError> {
+    async fn end(self, held: HeldLock) -> Result<LogOut, LoginError> {
         let found = {
             let store = Arc::clone(&self.store);
-            off_the_runtime(self.place(), move || {
+            on_blocking_thread(self.place(), move || {
                 // Where the newest text cannot be put in its place, the one in place is told of.
                 let _ = recover(&*store);
                 read(&*store)
@@ -184,8 +187,8 @@ impl Chain {
             .await
         };
         let found = match &held {
-            Held::Lock(_) => found,
-            Held::Unsaved(unsaved) => Ok(Some(unsaved.stored.clone())),
+            HeldLock::Lock(_) => found,
+            HeldLock::WithPendingWrite(pending_write) => Ok(Some(pending_write.stored.clone())),
         };
         let revocation = match found {
             Ok(None) => None,
@@ -195,18 +198,20 @@ impl Chain {
                 Some(Err(RefreshError::Unasked { reason }))
             }
         };
-        let (chain, is_revoked) = (self.clone(), matches!(revocation, Some(Ok(_))));
-        let was_logged_in = off_the_runtime(self.place(), move || {
-            let removed = calmly(&*chain.store, TokenStore::remove);
+        let (managed, is_revoked) = (self.clone(), matches!(revocation, Some(Ok(_))));
+        let was_logged_in = on_blocking_thread(self.place(), move || {
+            let removed = catching_panics(&*managed.store, TokenStore::remove);
             match (&removed, held) {
                 // It is still the login, for the next try.
-                (Err(_), Held::Unsaved(unsaved)) if !is_revoked => chain.desk.keep(*unsaved),
+                (Err(_), HeldLock::WithPendingWrite(pending_write)) if !is_revoked => {
+                    managed.shared.keep(*pending_write)
+                }
                 _ => {}
             }
             removed
         })
         .await?;
-        self.desk.begin_anew();
+        self.shared.forget_previous_login();
         Ok(LogOut { was_logged_in, revocation })
     }
 

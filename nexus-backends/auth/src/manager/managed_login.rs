@@ -1,4 +1,4 @@
-//! One login with all that belongs to it: what a task needs to work for a keeper.
+//! One login with all that belongs to it: what a task needs to work for a manager.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -10,8 +10,8 @@ use std::{
 use nexus_core::{Credential, CredentialError, Secret};
 
 use super::{
-    desk::Desk,
-    judgement::{self, Verdict, Wish},
+    decision::{self, RefreshDecision, TokenRequest},
+    shared::SharedState,
 };
 use crate::{
     Clock, SignIn,
@@ -29,9 +29,9 @@ const LOOK_AGAIN_MS: std::ops::Range<u64> = 10..50;
 /// What is said of a store that panicked.
 const PANICKED: &str = "the store panicked";
 
-/// What a task needs to work for a keeper. Clones are the same keeper.
+/// What a task needs to work for a manager. Clones are the same manager.
 #[derive(Clone, Debug)]
-pub(super) struct Chain {
+pub(super) struct ManagedLogin {
     pub(super) sign_in: Arc<dyn SignIn>,
     /// Where the login is, and stays when it is renewed.
     pub(super) store: Arc<dyn TokenStore>,
@@ -39,10 +39,10 @@ pub(super) struct Chain {
     pub(super) store_of_new: Arc<dyn TokenStore>,
     pub(super) lock: Arc<RefreshLock>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) desk: Arc<Desk>,
+    pub(super) shared: Arc<SharedState>,
 }
 
-impl Chain {
+impl ManagedLogin {
     pub(super) fn place(&self) -> String {
         place_of(&*self.store)
     }
@@ -53,42 +53,42 @@ impl Chain {
 
     pub(super) async fn look(&self) -> Result<Option<StoredLogin>, CredentialError> {
         let store = Arc::clone(&self.store);
-        let found = off_the_runtime(self.place(), move || read(&*store)).await.map_err(unusable)?;
-        Ok(found.map(|stored| self.desk.complete(stored)))
+        let found = on_blocking_thread(self.place(), move || read(&*store)).await.map_err(unusable)?;
+        Ok(found.map(|stored| self.shared.with_known_refusal(stored)))
     }
 
     /// What is lent of a login as it is; `None` if there should be a fresher one.
     pub(super) fn settle(
         &self,
-        wish: &Wish,
+        request: &TokenRequest,
         stored: &StoredLogin,
     ) -> Option<Result<Option<Credential>, CredentialError>> {
-        match wish.judge(stored, self.now()) {
-            Verdict::Lend => Some(Ok(Some(judgement::credential(&stored.login)))),
-            Verdict::Renew => None,
-            Verdict::NoOther => Some(Ok(None)),
-            Verdict::Over(reason) => Some(Err(self.over(reason))),
+        match request.decide(stored, self.now()) {
+            RefreshDecision::UseCurrent => Some(Ok(Some(decision::credential(&stored.login)))),
+            RefreshDecision::Refresh => None,
+            RefreshDecision::NoAlternative => Some(Ok(None)),
+            RefreshDecision::Ended(reason) => Some(Err(self.over(reason))),
         }
     }
 
     /// What is lent when there is no fresher one to be had: the one at hand while it is alive, or the error.
-    pub(super) fn without_renewal(
+    pub(super) fn without_refresh(
         &self,
-        wish: &Wish,
+        request: &TokenRequest,
         stored: &StoredLogin,
         error: CredentialError,
     ) -> Result<Option<Credential>, CredentialError> {
-        if !wish.will_do(&stored.login, self.now()) {
+        if !request.is_usable(&stored.login, self.now()) {
             return Err(error);
         }
         tracing::warn!(login = self.sign_in.name(), %error, "a login was not renewed; its token is alive and goes on");
-        Ok(Some(judgement::credential(&stored.login)))
+        Ok(Some(decision::credential(&stored.login)))
     }
 
     /// Tries for the refresh lock once.
     pub(super) async fn try_lock(&self) -> Result<LockAttempt, StoreError> {
         let lock = Arc::clone(&self.lock);
-        off_the_runtime(self.place(), move || lock.attempt()).await
+        on_blocking_thread(self.place(), move || lock.attempt()).await
     }
 
     pub(super) fn missing(&self) -> CredentialError {
@@ -101,7 +101,7 @@ impl Chain {
 }
 
 /// Asks a store. One of somebody else's may panic, and what it is asked for may be the only copy of a login.
-pub(super) fn calmly<T>(
+pub(super) fn catching_panics<T>(
     store: &dyn TokenStore,
     ask: impl FnOnce(&dyn TokenStore) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
@@ -116,7 +116,7 @@ pub(super) fn place_of(store: &dyn TokenStore) -> String {
 
 /// Reads the login of a store.
 pub(super) fn read(store: &dyn TokenStore) -> Result<Option<StoredLogin>, StoreError> {
-    let Some(text) = calmly(store, TokenStore::read)? else { return Ok(None) };
+    let Some(text) = catching_panics(store, TokenStore::read)? else { return Ok(None) };
     StoredLogin::from_text(&text).map(Some).map_err(|reason| StoreError::new(place_of(store), reason))
 }
 
@@ -132,7 +132,7 @@ pub(super) fn recover(store: &dyn TokenStore) -> Result<(), StoreError> {
         // What cannot be read is not replaced: it may be somebody's only login.
         (_, Some(Err(_))) | (Err(_), _) => false,
     };
-    if calmly(store, |store| store.recover(&is_newer))? {
+    if catching_panics(store, |store| store.recover(&is_newer))? {
         tracing::info!(
             place = place_of(store),
             "a login that was written and not yet in its place was put there"
@@ -142,7 +142,7 @@ pub(super) fn recover(store: &dyn TokenStore) -> Result<(), StoreError> {
 }
 
 /// Runs what may block on a thread that may.
-pub(super) async fn off_the_runtime<T: Send + 'static>(
+pub(super) async fn on_blocking_thread<T: Send + 'static>(
     place: String,
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -154,12 +154,12 @@ pub(super) async fn off_the_runtime<T: Send + 'static>(
 }
 
 /// Until the next look at a lock: never the same for all who wait.
-pub(super) fn a_moment() -> Duration {
+pub(super) fn poll_interval() -> Duration {
     let spread = LOOK_AGAIN_MS.end - LOOK_AGAIN_MS.start;
     Duration::from_millis(LOOK_AGAIN_MS.start + RandomState::new().hash_one(0_u8) % spread)
 }
 
-pub(super) fn named(holder: Option<&LockHolder>) -> String {
+pub(super) fn holder_name(holder: Option<&LockHolder>) -> String {
     holder.map_or_else(|| "another process".to_owned(), ToString::to_string)
 }
 

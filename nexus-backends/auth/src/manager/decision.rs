@@ -7,35 +7,35 @@ use nexus_core::{Credential, Secret};
 use crate::{Login, store::StoredLogin};
 
 /// The least that a token is lent with, where a fresher one can be had.
-const LEAST_LIFE: Duration = Duration::from_secs(5 * 60);
+const MIN_REMAINING_LIFE: Duration = Duration::from_secs(5 * 60);
 
 /// What a token has to live for nobody to wait while another one renews it.
-const LIFE_TO_GO_ON_WITH: Duration = Duration::from_secs(60);
+const MIN_LIFE_WITHOUT_WAITING: Duration = Duration::from_secs(60);
 
 /// A token that is younger than this and was refused is not refused for its age: another one would be, too.
-const YOUNGEST_TO_REPLACE: Duration = Duration::from_secs(30);
+const MIN_AGE_TO_REPLACE: Duration = Duration::from_secs(30);
 
 /// What somebody asks for.
 #[derive(Clone, Debug)]
-pub(super) struct Wish {
+pub(super) struct TokenRequest {
     life: Duration,
     instead_of: Option<Secret>,
 }
 
 /// What follows for a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RefreshDecision {
     /// It is good as it is.
-    Lend,
+    UseCurrent,
     /// There should be a fresher one.
-    Renew,
+    Refresh,
     /// There is no other than the one that was refused, and asking for one would not help.
-    NoOther,
+    NoAlternative,
     /// It is over, for this reason.
-    Over(String),
+    Ended(String),
 }
 
-impl Wish {
+impl TokenRequest {
     /// A token that lives this much longer.
     pub(super) fn of_life(life: Duration) -> Self {
         Self { life, instead_of: None }
@@ -47,38 +47,38 @@ impl Wish {
     }
 
     /// Judges a login.
-    pub(super) fn judge(&self, stored: &StoredLogin, now: SystemTime) -> Verdict {
+    pub(super) fn decide(&self, stored: &StoredLogin, now: SystemTime) -> RefreshDecision {
         let login = &stored.login;
         let is_renewable = login.refresh_token.is_some();
         if self.refused(login) {
             return match &stored.refused {
-                Some(reason) => Verdict::Over(reason.clone()),
-                None if !is_renewable => Verdict::NoOther,
-                None if is_young(login, now) => Verdict::NoOther,
-                None => Verdict::Renew,
+                Some(reason) => RefreshDecision::Ended(reason.clone()),
+                None if !is_renewable => RefreshDecision::NoAlternative,
+                None if is_young(login, now) => RefreshDecision::NoAlternative,
+                None => RefreshDecision::Refresh,
             };
         }
         let left = life_left(login, now);
-        if left.is_none_or(|left| left >= self.life.max(LEAST_LIFE) || is_mostly_ahead(login, left)) {
-            return Verdict::Lend;
+        if left.is_none_or(|left| left >= self.life.max(MIN_REMAINING_LIFE) || is_mostly_ahead(login, left)) {
+            return RefreshDecision::UseCurrent;
         }
         match &stored.refused {
-            None if is_renewable => Verdict::Renew,
-            _ if is_alive(login, now) => Verdict::Lend,
-            None => Verdict::Over("it has expired and has no refresh token".to_owned()),
-            Some(reason) => Verdict::Over(reason.clone()),
+            None if is_renewable => RefreshDecision::Refresh,
+            _ if is_alive(login, now) => RefreshDecision::UseCurrent,
+            None => RefreshDecision::Ended("it has expired and has no refresh token".to_owned()),
+            Some(reason) => RefreshDecision::Ended(reason.clone()),
         }
     }
 
     /// Whether it may be lent after all, if there is no fresher one to be had.
-    pub(super) fn will_do(&self, login: &Login, now: SystemTime) -> bool {
+    pub(super) fn is_usable(&self, login: &Login, now: SystemTime) -> bool {
         !self.refused(login) && is_alive(login, now)
     }
 
     /// Whether it is not worth waiting for a fresher one.
-    pub(super) fn will_do_for_now(&self, login: &Login, now: SystemTime) -> bool {
+    pub(super) fn is_usable_without_waiting(&self, login: &Login, now: SystemTime) -> bool {
         let left = life_left(login, now);
-        !self.refused(login) && left.is_none_or(|left| left >= self.life.max(LIFE_TO_GO_ON_WITH))
+        !self.refused(login) && left.is_none_or(|left| left >= self.life.max(MIN_LIFE_WITHOUT_WAITING))
     }
 
     /// What is lent of a login that was renewed just now; `None` if that came to nothing.
@@ -120,7 +120,7 @@ fn is_mostly_ahead(login: &Login, left: Duration) -> bool {
 
 /// Whether it was obtained a moment ago. One from the future is not: the clock has stepped.
 fn is_young(login: &Login, now: SystemTime) -> bool {
-    now.duration_since(login.obtained_at).is_ok_and(|age| age < YOUNGEST_TO_REPLACE)
+    now.duration_since(login.obtained_at).is_ok_and(|age| age < MIN_AGE_TO_REPLACE)
 }
 
 #[cfg(test)]
@@ -143,40 +143,40 @@ mod tests {
         StoredLogin::new(login)
     }
 
-    fn judged(stored: &StoredLogin, life: Duration, age: Duration) -> Verdict {
-        Wish::of_life(life).judge(stored, obtained() + age)
+    fn judged(stored: &StoredLogin, life: Duration, age: Duration) -> RefreshDecision {
+        TokenRequest::of_life(life).decide(stored, obtained() + age)
     }
 
     #[test]
     fn a_token_is_renewed_five_minutes_before_it_ends_and_earlier_for_a_longer_turn() {
         let stored = stored(Some(HOUR));
-        assert_eq!(judged(&stored, Duration::ZERO, 54 * MINUTE), Verdict::Lend);
-        assert_eq!(judged(&stored, Duration::ZERO, 56 * MINUTE), Verdict::Renew);
-        assert_eq!(judged(&stored, 30 * MINUTE, 29 * MINUTE), Verdict::Lend);
-        assert_eq!(judged(&stored, 30 * MINUTE, 31 * MINUTE), Verdict::Renew);
+        assert_eq!(judged(&stored, Duration::ZERO, 54 * MINUTE), RefreshDecision::UseCurrent);
+        assert_eq!(judged(&stored, Duration::ZERO, 56 * MINUTE), RefreshDecision::Refresh);
+        assert_eq!(judged(&stored, 30 * MINUTE, 29 * MINUTE), RefreshDecision::UseCurrent);
+        assert_eq!(judged(&stored, 30 * MINUTE, 31 * MINUTE), RefreshDecision::Refresh);
     }
 
     #[test]
     fn a_token_with_three_quarters_before_it_is_never_renewed_however_long_the_turn() {
         let stored = stored(Some(HOUR));
-        assert_eq!(judged(&stored, 10 * HOUR, 15 * MINUTE), Verdict::Lend);
-        assert_eq!(judged(&stored, 10 * HOUR, 16 * MINUTE), Verdict::Renew);
+        assert_eq!(judged(&stored, 10 * HOUR, 15 * MINUTE), RefreshDecision::UseCurrent);
+        assert_eq!(judged(&stored, 10 * HOUR, 16 * MINUTE), RefreshDecision::Refresh);
     }
 
     #[test]
     fn a_token_that_lives_for_a_minute_is_not_renewed_at_once() {
         let stored = stored(Some(MINUTE));
-        assert_eq!(judged(&stored, Duration::ZERO, Duration::from_secs(15)), Verdict::Lend);
-        assert_eq!(judged(&stored, Duration::ZERO, Duration::from_secs(16)), Verdict::Renew);
+        assert_eq!(judged(&stored, Duration::ZERO, Duration::from_secs(15)), RefreshDecision::UseCurrent);
+        assert_eq!(judged(&stored, Duration::ZERO, Duration::from_secs(16)), RefreshDecision::Refresh);
     }
 
     #[test]
     fn a_token_of_unknown_life_is_lent_until_it_is_refused() {
         let stored = stored(None);
-        assert_eq!(judged(&stored, HOUR, 1000 * HOUR), Verdict::Lend);
-        let wish = Wish::instead_of(Secret::new("access"), HOUR);
-        assert_eq!(wish.judge(&stored, obtained() + HOUR), Verdict::Renew);
-        assert!(!wish.will_do(&stored.login, obtained()));
+        assert_eq!(judged(&stored, HOUR, 1000 * HOUR), RefreshDecision::UseCurrent);
+        let request = TokenRequest::instead_of(Secret::new("access"), HOUR);
+        assert_eq!(request.decide(&stored, obtained() + HOUR), RefreshDecision::Refresh);
+        assert!(!request.is_usable(&stored.login, obtained()));
     }
 
     #[test]
@@ -190,8 +190,14 @@ mod tests {
         ] {
             assert_eq!(life_left(&stored.login, at), Some(left));
         }
-        assert_eq!(Wish::of_life(HOUR).judge(&stored, obtained() - 1000 * HOUR), Verdict::Lend);
-        assert_eq!(Wish::of_life(HOUR).judge(&stored, obtained() + 1000 * HOUR), Verdict::Renew);
+        assert_eq!(
+            TokenRequest::of_life(HOUR).decide(&stored, obtained() - 1000 * HOUR),
+            RefreshDecision::UseCurrent
+        );
+        assert_eq!(
+            TokenRequest::of_life(HOUR).decide(&stored, obtained() + 1000 * HOUR),
+            RefreshDecision::Refresh
+        );
     }
 
     #[test]
@@ -199,37 +205,43 @@ mod tests {
         let mut stored = stored(None);
         stored.login.expires_at = Some(obtained() - MINUTE);
         assert!(!is_alive(&stored.login, obtained() - HOUR));
-        assert_eq!(judged(&stored, Duration::ZERO, Duration::ZERO), Verdict::Renew);
+        assert_eq!(judged(&stored, Duration::ZERO, Duration::ZERO), RefreshDecision::Refresh);
     }
 
     #[test]
     fn a_refused_login_is_lent_while_its_token_is_alive_and_is_over_then() {
         let mut stored = stored(Some(HOUR));
         stored.refused = Some("invalid_grant".into());
-        assert_eq!(judged(&stored, Duration::ZERO, 59 * MINUTE), Verdict::Lend);
-        assert_eq!(judged(&stored, Duration::ZERO, HOUR), Verdict::Over("invalid_grant".into()));
-        let wish = Wish::instead_of(Secret::new("access"), Duration::ZERO);
-        assert_eq!(wish.judge(&stored, obtained() + MINUTE), Verdict::Over("invalid_grant".into()));
+        assert_eq!(judged(&stored, Duration::ZERO, 59 * MINUTE), RefreshDecision::UseCurrent);
+        assert_eq!(judged(&stored, Duration::ZERO, HOUR), RefreshDecision::Ended("invalid_grant".into()));
+        let request = TokenRequest::instead_of(Secret::new("access"), Duration::ZERO);
+        assert_eq!(
+            request.decide(&stored, obtained() + MINUTE),
+            RefreshDecision::Ended("invalid_grant".into())
+        );
     }
 
     #[test]
     fn without_a_refresh_token_a_login_is_lent_until_it_ends() {
         let mut stored = stored(Some(HOUR));
         stored.login.refresh_token = None;
-        assert_eq!(judged(&stored, HOUR, 59 * MINUTE), Verdict::Lend);
-        assert!(matches!(judged(&stored, HOUR, HOUR), Verdict::Over(_)));
-        let wish = Wish::instead_of(Secret::new("access"), Duration::ZERO);
-        assert_eq!(wish.judge(&stored, obtained() + MINUTE), Verdict::NoOther);
+        assert_eq!(judged(&stored, HOUR, 59 * MINUTE), RefreshDecision::UseCurrent);
+        assert!(matches!(judged(&stored, HOUR, HOUR), RefreshDecision::Ended(_)));
+        let request = TokenRequest::instead_of(Secret::new("access"), Duration::ZERO);
+        assert_eq!(request.decide(&stored, obtained() + MINUTE), RefreshDecision::NoAlternative);
     }
 
     #[test]
     fn a_token_refused_within_half_a_minute_has_no_other_unless_the_clock_stepped() {
         let stored = stored(Some(HOUR));
-        let wish = Wish::instead_of(Secret::new("access"), Duration::ZERO);
-        assert_eq!(wish.judge(&stored, obtained() + Duration::from_secs(29)), Verdict::NoOther);
-        assert_eq!(wish.judge(&stored, obtained() + Duration::from_secs(30)), Verdict::Renew);
-        assert_eq!(wish.judge(&stored, obtained() - HOUR), Verdict::Renew);
-        let another = Wish::instead_of(Secret::new("older"), Duration::ZERO);
-        assert_eq!(another.judge(&stored, obtained()), Verdict::Lend);
+        let request = TokenRequest::instead_of(Secret::new("access"), Duration::ZERO);
+        assert_eq!(
+            request.decide(&stored, obtained() + Duration::from_secs(29)),
+            RefreshDecision::NoAlternative
+        );
+        assert_eq!(request.decide(&stored, obtained() + Duration::from_secs(30)), RefreshDecision::Refresh);
+        assert_eq!(request.decide(&stored, obtained() - HOUR), RefreshDecision::Refresh);
+        let another = TokenRequest::instead_of(Secret::new("older"), Duration::ZERO);
+        assert_eq!(another.decide(&stored, obtained()), RefreshDecision::UseCurrent);
     }
 }

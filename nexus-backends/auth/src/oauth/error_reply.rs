@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::{
     issuer::{Issuer, PlainUnauthorized},
-    words,
+    sanitize,
 };
 use crate::{RefreshError, SignInError};
 
@@ -30,14 +30,14 @@ const OF_DEVICES: [&str; 3] = ["authorization_pending", "access_denied", "expire
 
 /// What an issuer says when it does not give what was asked for.
 #[derive(Debug, Default)]
-pub(super) struct ErrorReply {
+pub(super) struct IssuerError {
     /// Its code, such as `invalid_grant`.
     pub(super) code: Option<String>,
     /// Whether it is a JSON object at all.
     is_object: bool,
 }
 
-impl ErrorReply {
+impl IssuerError {
     /// Reads the body of an error, in the standard's form or in the nested one of OpenAI. None of `sent` gets out,
     /// should the issuer repeat what it was sent.
     pub(super) fn read(body: &[u8], issuer: &Issuer, sent: &[&str]) -> Self {
@@ -52,7 +52,7 @@ impl ErrorReply {
         let said = || said.into_iter().flatten().filter_map(Value::as_str);
         // A code that is known is our own word, and tells nothing of what was sent.
         let known = said().find(|code| is_known(code, issuer)).map(str::to_owned);
-        let code = known.or_else(|| said().find_map(|code| words::code(code, sent)));
+        let code = known.or_else(|| said().find_map(|code| sanitize::code(code, sent)));
         Self { code, is_object: true }
     }
 
@@ -71,7 +71,7 @@ fn is_known(code: &str, issuer: &Issuer) -> bool {
 }
 
 /// What an answer that is no success means.
-pub(super) fn of_error(status: StatusCode, reply: &ErrorReply, issuer: &Issuer) -> RefreshError {
+pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) -> RefreshError {
     let code = reply.code.as_deref();
     let reason = match code {
         Some(code) => format!("{code} (HTTP {})", status.as_u16()),
@@ -114,13 +114,13 @@ mod tests {
         issuer().with_final_codes(["token_spent"]).with_plain_unauthorized(PlainUnauthorized::Final)
     }
 
-    fn verdict_of(issuer: &Issuer, status: u16, body: &str) -> RefreshError {
-        let reply = ErrorReply::read(body.as_bytes(), issuer, &["canary-token"]);
-        of_error(StatusCode::from_u16(status).unwrap(), &reply, issuer)
+    fn error_of(issuer: &Issuer, status: u16, body: &str) -> RefreshError {
+        let reply = IssuerError::read(body.as_bytes(), issuer, &["canary-token"]);
+        meaning(StatusCode::from_u16(status).unwrap(), &reply, issuer)
     }
 
-    fn verdict(status: u16, body: &str) -> RefreshError {
-        verdict_of(&strict(), status, body)
+    fn error(status: u16, body: &str) -> RefreshError {
+        error_of(&strict(), status, body)
     }
 
     #[test]
@@ -135,18 +135,18 @@ mod tests {
                         r#"{{"error":{{"message":"x","type":"invalid_request_error","code":"{code}"}}}}"#
                     ),
                 ] {
-                    let error = verdict(status, &body);
+                    let error = error(status, &body);
                     assert!(matches!(error, RefreshError::Refused { .. }), "{status} {body}: {error}");
                     assert!(error.to_string().contains(code), "{error}");
                 }
                 // In anything but an object it is a word among others.
                 for body in [code.to_owned(), format!("[\"{code}\"]"), format!("<p>{code}</p>")] {
-                    let error = verdict(status, &body);
+                    let error = error(status, &body);
                     assert!(matches!(error, RefreshError::Malformed { .. }), "{status} {body}: {error}");
                 }
             }
         }
-        let elsewhere = verdict_of(&issuer(), 400, r#"{"error":"token_spent"}"#);
+        let elsewhere = error_of(&issuer(), 400, r#"{"error":"token_spent"}"#);
         assert!(matches!(elsewhere, RefreshError::Malformed { .. }), "not a code of that one: {elsewhere}");
     }
 
@@ -154,15 +154,15 @@ mod tests {
     fn a_plain_401_ends_a_login_only_as_an_object_and_where_the_issuer_means_it() {
         for body in ["{}", r#"{"error":"canary-token"}"#, r#"{"detail":"x"}"#, r#"{"error":{"code":"odd"}}"#]
         {
-            let (meant, not_meant) = (verdict(401, body), verdict_of(&issuer(), 401, body));
+            let (meant, not_meant) = (error(401, body), error_of(&issuer(), 401, body));
             assert!(matches!(meant, RefreshError::Refused { .. }), "{body}: {meant}");
             assert!(matches!(not_meant, RefreshError::Malformed { .. }), "{body}: {not_meant}");
         }
         for body in ["", "<html>sign in to this network</html>", "[1]", "null", "\"x\"", "{\"error\":"] {
-            let error = verdict(401, body);
+            let error = error(401, body);
             assert!(matches!(error, RefreshError::Malformed { .. }), "{body}: {error}");
         }
-        let later = verdict(401, r#"{"error":"temporarily_unavailable"}"#);
+        let later = error(401, r#"{"error":"temporarily_unavailable"}"#);
         assert!(matches!(later, RefreshError::Unreachable { .. }), "{later}");
     }
 
@@ -171,7 +171,7 @@ mod tests {
         let sent = ["token_spent_1", "invalid_grant_2"];
         for code in ["token_spent", "invalid_grant"] {
             let body = format!(r#"{{"error":"{code}"}}"#);
-            assert!(ErrorReply::read(body.as_bytes(), &strict(), &sent).is(code));
+            assert!(IssuerError::read(body.as_bytes(), &strict(), &sent).is(code));
         }
     }
 
@@ -179,12 +179,12 @@ mod tests {
     fn what_passes_does_not_end_it() {
         for status in [408, 425, 429, 500, 502, 503, 504, 520, 599] {
             for body in ["", "<html>", r#"{"error":"invalid_grant"}"#] {
-                let error = verdict(status, body);
+                let error = error(status, body);
                 assert!(matches!(error, RefreshError::Unreachable { .. }), "{status} {body}: {error}");
             }
         }
         for code in PASSING {
-            let error = verdict(400, &format!(r#"{{"error":"{code}"}}"#));
+            let error = error(400, &format!(r#"{{"error":"{code}"}}"#));
             assert!(matches!(error, RefreshError::Unreachable { .. }), "{error}");
         }
     }
@@ -200,7 +200,7 @@ mod tests {
             (302, ""),
             (307, r#"{"error":"invalid_grant"}"#),
         ] {
-            let error = verdict(status, body);
+            let error = error(status, body);
             assert!(matches!(error, RefreshError::Malformed { .. }), "{status} {body}: {error}");
         }
     }
@@ -209,7 +209,7 @@ mod tests {
     fn nothing_that_was_sent_comes_back_out() {
         for body in [r#"{"error":"canary-token"}"#, r#"{"error":{"code":"canary-token"}}"#] {
             for status in [400, 401, 500, 302] {
-                assert!(!verdict(status, body).to_string().contains("canary"), "{status} {body}");
+                assert!(!error(status, body).to_string().contains("canary"), "{status} {body}");
             }
         }
     }

@@ -4,16 +4,16 @@ use std::sync::LazyLock;
 
 use tokio::sync::watch;
 
-use super::desk::Desk;
+use super::shared::SharedState;
 
 /// How many there are.
 static COUNT: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
 /// One of them, as long as it lives.
 #[derive(Debug)]
-pub(super) struct UnderWay(());
+pub(super) struct InFlight(());
 
-impl UnderWay {
+impl InFlight {
     /// One more begins.
     pub(super) fn begin() -> Self {
         COUNT.send_modify(|count| *count += 1);
@@ -21,13 +21,13 @@ impl UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
         COUNT.send_modify(|count| *count -= 1);
     }
 }
 
-/// Waits until no renewal of this process is under way, by whichever keeper, and tries a last time to write what could
+/// Waits until no renewal of this process is under way, by whichever credential manager, and tries a last time to write what could
 /// not be written before: for programs that are about to end.
 ///
 /// A renewal goes on when whoever wanted it is gone, and ends with its runtime. One that is cut off between the
@@ -36,14 +36,14 @@ impl Drop for UnderWay {
 /// for a login that another process has for 100 seconds. Whoever cannot wait so long sets a limit.
 ///
 /// A renewed login that still cannot be written is lost with the process, which is logged as an error.
-pub async fn finish_renewals() {
-    none_is_under_way().await;
-    for desk in Desk::all() {
-        desk.save().await;
+pub async fn finish_refreshes() {
+    none_in_flight().await;
+    for shared in SharedState::all() {
+        shared.save().await;
     }
     // Somebody else may have been at work on one of them.
-    none_is_under_way().await;
-    for (login, place) in Desk::all().iter().filter_map(|desk| desk.unsaved()) {
+    none_in_flight().await;
+    for (login, place) in SharedState::all().iter().filter_map(|shared| shared.pending_write()) {
         tracing::error!(
             login,
             place,
@@ -52,7 +52,7 @@ pub async fn finish_renewals() {
     }
 }
 
-async fn none_is_under_way() {
+async fn none_in_flight() {
     // It fails only without a sender, and that one is never dropped.
     let _ = COUNT.subscribe().wait_for(|count| *count == 0).await;
 }
@@ -63,8 +63,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_end_waits_for_the_last_of_them() {
-        let (first, second) = (UnderWay::begin(), UnderWay::begin());
-        let waiting = tokio::spawn(finish_renewals());
+        let (first, second) = (InFlight::begin(), InFlight::begin());
+        let waiting = tokio::spawn(finish_refreshes());
         drop(first);
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());

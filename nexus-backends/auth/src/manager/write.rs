@@ -7,8 +7,8 @@ use std::{
 
 use nexus_core::Secret;
 
-use super::chain::{calmly, read};
-use crate::store::{PendingWrite, StoreError, StoredLogin, TokenStore};
+use super::managed_login::{catching_panics, read};
+use crate::store::{PreparedWrite, StoreError, StoredLogin, TokenStore};
 
 /// How often it is tried at once, how long after a failure, and after which time no more.
 const TRIES: usize = 3;
@@ -17,41 +17,41 @@ const LAST_TRY_AFTER: Duration = Duration::from_secs(5);
 
 /// How a renewed login was put into the store.
 #[derive(Debug)]
-pub(super) enum Put {
+pub(super) enum WriteOutcome {
     /// It is there.
     Written,
     /// Somebody who does not heed the lock was there first.
-    Overtaken(Box<StoredLogin>),
+    Superseded(Box<StoredLogin>),
     /// The login was removed by somebody who does not heed the lock.
     Removed,
 }
 
 /// Puts a renewed login in the place of the one whose refresh token was `spent` for it, and of no other. What was noted
 /// of that one meanwhile, such as a refusal, counts for nothing against a new pair.
-pub(super) fn put(
+pub(super) fn replace_spent(
     store: &dyn TokenStore,
-    mut pending: Option<Box<dyn PendingWrite>>,
+    mut pending: Option<Box<dyn PreparedWrite>>,
     spent: Option<&Secret>,
     renewed: &mut StoredLogin,
-) -> Result<Put, StoreError> {
+) -> Result<WriteOutcome, StoreError> {
     again_and_again(|| {
-        let Some(there) = read(store)? else { return Ok(Put::Removed) };
+        let Some(there) = read(store)? else { return Ok(WriteOutcome::Removed) };
         let found = there.login.refresh_token.as_ref();
         // Ours may be there already, and only its being on the disk have failed.
         let is_ours = found == renewed.login.refresh_token.as_ref()
             && there.login.access_token == renewed.login.access_token;
         if found != spent && !is_ours {
-            return Ok(Put::Overtaken(Box::new(there)));
+            return Ok(WriteOutcome::Superseded(Box::new(there)));
         }
         renewed.generation = there.generation.saturating_add(1);
-        commit(store, &mut pending, renewed).map(|()| Put::Written)
+        commit(store, &mut pending, renewed).map(|()| WriteOutcome::Written)
     })
 }
 
 /// Writes a login over whatever is there.
-pub(super) fn write(
+pub(super) fn overwrite(
     store: &dyn TokenStore,
-    mut pending: Option<Box<dyn PendingWrite>>,
+    mut pending: Option<Box<dyn PreparedWrite>>,
     stored: &StoredLogin,
 ) -> Result<(), StoreError> {
     again_and_again(|| commit(store, &mut pending, stored))
@@ -59,11 +59,11 @@ pub(super) fn write(
 
 fn commit(
     store: &dyn TokenStore,
-    pending: &mut Option<Box<dyn PendingWrite>>,
+    pending: &mut Option<Box<dyn PreparedWrite>>,
     stored: &StoredLogin,
 ) -> Result<(), StoreError> {
     let text = stored.to_text();
-    calmly(store, |store| match pending.take() {
+    catching_panics(store, |store| match pending.take() {
         Some(pending) => pending.commit(&text),
         None => store.prepare()?.commit(&text),
     })

@@ -1,18 +1,18 @@
 //! The one owner of a login: lends its access token, and sees to it that no refresh token is ever spent twice.
 //!
-//! `chain` is the login with its store, lock and clock. What is found there is judged in `judgement`, waited for in
-//! `line`, renewed under the lock in `renewal`, written by `put` and else kept in `unsaved`, begun and ended by a person in
-//! `door`; `desk` is what the keepers of one process know together.
+//! `managed` is the login with its store, lock and clock. What is found there is judged in `decision`, waited for in
+//! `line`, renewed under the lock in `renewal`, written by `put` and else kept in `pending_write`, begun and ended by a person in
+//! `door`; `shared` is what the credential managers of one process know together.
 
-mod chain;
-mod desk;
-mod door;
-mod judgement;
-mod line;
-mod put;
-mod renewal;
-mod under_way;
-mod unsaved;
+mod decision;
+mod in_flight;
+mod managed_login;
+mod pending_write;
+mod refresh;
+mod shared;
+mod sign_in_out;
+mod wait;
+mod write;
 
 use std::{
     path::{Path, PathBuf},
@@ -23,31 +23,31 @@ use std::{
 use async_trait::async_trait;
 use nexus_core::{Credential, CredentialError, CredentialSource, Standing};
 
-pub use door::{LogOut, LoginError};
-pub use under_way::finish_renewals;
+pub use in_flight::finish_refreshes;
+pub use sign_in_out::{LogOut, LoginError};
 
-use self::chain::Chain;
-use self::desk::Desk;
-use self::judgement::{Verdict, Wish};
+use self::decision::{RefreshDecision, TokenRequest};
+use self::managed_login::ManagedLogin;
+use self::shared::SharedState;
 use super::lock::RefreshLock;
 use super::store::{LoginStore, StorePlace, StoredLogin, TokenStore};
 use super::{Clock, SignIn, SystemClock};
 
 /// The one owner of a login.
 ///
-/// Any number of keepers may own the same login, in any number of tasks, threads and processes: they agree by its
+/// Any number of credential managers may own the same login, in any number of tasks, threads and processes: they agree by its
 /// lock and its store. Whoever needs a fresher token takes the lock, reads the store again, makes sure that a new
 /// login can be written, spends the refresh token once, and writes the new login so that it survives a loss of power;
 /// only then is it lent. Whoever waited takes what was written.
 ///
 /// - A token that is alive keeps working whatever a renewal does.
 /// - A renewal that the issuer refused is noted in the store. Nobody spends that token again; a person has to sign in.
-/// - After a renewal that failed otherwise, or that brought no fresher token, all keepers of this process leave the issuer
+/// - After a renewal that failed otherwise, or that brought no fresher token, all credential managers of this process leave the issuer
 ///   alone for 5 seconds.
 /// - A new login that cannot be written is lent to nobody. It stays in memory, with its lock, and is tried again until it
 ///   can be written.
 /// - A renewal that has begun is finished, also if the future that began it is dropped: it runs on a task of its own,
-///   which ends early only with its runtime. A program that is about to end waits for it: [`finish_renewals`].
+///   which ends early only with its runtime. A program that is about to end waits for it: [`finish_refreshes`].
 ///
 /// All of it needs a [Tokio](tokio) runtime with time enabled. Nothing here blocks it.
 ///
@@ -63,7 +63,7 @@ use super::{Clock, SignIn, SystemClock};
 /// use std::{sync::Arc, time::{Duration, SystemTime}};
 ///
 /// use nexus_auth::{
-///     CredentialSource, Login, LoginKeeper, LoginScreen, LoginStep, RefreshError, Revocation, SignIn, SignInError,
+///     CredentialSource, Login, CredentialManager, LoginScreen, LoginStep, RefreshError, Revocation, SignIn, SignInError,
 ///     store::MemoryStore,
 /// };
 /// use nexus_core::Secret;
@@ -75,11 +75,11 @@ use super::{Clock, SignIn, SystemClock};
 /// #[async_trait::async_trait]
 /// impl SignIn for FrontDesk {
 ///     fn name(&self) -> &str {
-///         "front-desk"
+///         "front-shared"
 ///     }
 ///
 ///     fn remedy(&self) -> String {
-///         "ask at the front desk".into()
+///         "ask at the front shared".into()
 ///     }
 ///
 ///     async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, SignInError> {
@@ -104,20 +104,20 @@ use super::{Clock, SignIn, SystemClock};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let scratch = tempfile::tempdir()?;
 /// # let lock_folder = scratch.path();
-/// let keeper = LoginKeeper::new(Arc::new(FrontDesk), Arc::new(MemoryStore::new()), lock_folder);
-/// keeper.sign_in(&mut |step: &LoginStep| println!("{step:?}")).await?;
+/// let manager = CredentialManager::new(Arc::new(FrontDesk), Arc::new(MemoryStore::new()), lock_folder);
+/// manager.sign_in(&mut |step: &LoginStep| println!("{step:?}")).await?;
 ///
-/// let lent = keeper.credential(Duration::from_secs(600)).await?;
+/// let lent = manager.credential(Duration::from_secs(600)).await?;
 /// assert_eq!(lent.token.expose(), "pass-1");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct LoginKeeper {
-    chain: Chain,
+pub struct CredentialManager {
+    managed: ManagedLogin,
 }
 
-impl LoginKeeper {
+impl CredentialManager {
     /// The owner of the login that `sign_in` makes and `store` keeps. Everybody who can see the store has to name the
     /// same `lock_folder`; it is made when it is needed.
     pub fn new(
@@ -126,16 +126,16 @@ impl LoginKeeper {
         lock_folder: impl Into<PathBuf>,
     ) -> Self {
         let lock = RefreshLock::new(lock_folder, sign_in.name());
-        let desk = Desk::of((lock.path(), store.identity()));
-        let chain = Chain {
+        let shared = SharedState::of((lock.path(), store.identity()));
+        let managed = ManagedLogin {
             sign_in,
             store_of_new: Arc::clone(&store),
             store,
             lock: Arc::new(lock),
             clock: Arc::new(SystemClock),
-            desk,
+            shared,
         };
-        Self { chain }
+        Self { managed }
     }
 
     /// The owner of the login that is kept below `nexus_home`, in `auth/`. It stays in the place where it is, and a
@@ -145,31 +145,31 @@ impl LoginKeeper {
         Self::new(sign_in, Arc::new(store), nexus_home.join("auth"))
     }
 
-    /// As [`LoginKeeper::at_home`], with the place where [`LoginKeeper::sign_in`] puts a new login, wherever the one
+    /// As [`CredentialManager::at_home`], with the place where [`CredentialManager::sign_in`] puts a new login, wherever the one
     /// before it was.
     pub fn at_home_in(sign_in: Arc<dyn SignIn>, nexus_home: &Path, place: StorePlace) -> Self {
         let store = LoginStore::at(nexus_home, sign_in.name());
         let store_of_new = store.clone().moving_to(place);
-        let mut keeper = Self::new(sign_in, Arc::new(store), nexus_home.join("auth"));
-        keeper.chain.store_of_new = Arc::new(store_of_new);
-        keeper
+        let mut manager = Self::new(sign_in, Arc::new(store), nexus_home.join("auth"));
+        manager.managed.store_of_new = Arc::new(store_of_new);
+        manager
     }
 
     /// Tells the time by another clock than the machine's. The strategy has to go by the same one.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.chain.clock = clock;
+        self.managed.clock = clock;
         self
     }
 
     /// Where the login is, for messages.
     pub fn place(&self) -> String {
-        self.chain.place()
+        self.managed.place()
     }
 
     /// The strategy that makes and renews it.
     pub fn sign_in_strategy(&self) -> &dyn SignIn {
-        &*self.chain.sign_in
+        &*self.managed.sign_in
     }
 
     /// Reads the login as it rests, with what could not be noted there of a refusal: no lock, no network, no change.
@@ -178,32 +178,32 @@ impl LoginKeeper {
     ///
     /// [`CredentialError::Unreadable`].
     pub async fn look(&self) -> Result<Option<StoredLogin>, CredentialError> {
-        self.chain.look().await
+        self.managed.look().await
     }
 
-    /// Lends what the wish asks for; `None`: there is no other than the one that was refused.
-    async fn lend(&self, wish: Wish) -> Result<Option<Credential>, CredentialError> {
-        let chain = &self.chain;
-        let stored = chain.look().await?.ok_or_else(|| chain.missing())?;
-        match chain.settle(&wish, &stored) {
+    /// Lends what the request asks for; `None`: there is no other than the one that was refused.
+    async fn lend(&self, request: TokenRequest) -> Result<Option<Credential>, CredentialError> {
+        let managed = &self.managed;
+        let stored = managed.look().await?.ok_or_else(|| managed.missing())?;
+        match managed.settle(&request, &stored) {
             Some(settled) => settled,
-            None => chain.wait_in_line(&wish, stored).await,
+            None => managed.wait_for_refresh(&request, stored).await,
         }
     }
 }
 
 #[async_trait]
-impl CredentialSource for LoginKeeper {
+impl CredentialSource for CredentialManager {
     fn describe(&self) -> String {
-        format!("the login {} in {}", self.chain.sign_in.name(), self.place())
+        format!("the login {} in {}", self.managed.sign_in.name(), self.place())
     }
 
     async fn standing(&self) -> Result<Standing, CredentialError> {
-        let stored = self.look().await?.ok_or_else(|| self.chain.missing())?;
+        let stored = self.look().await?.ok_or_else(|| self.managed.missing())?;
         let is_renewable = stored.refused.is_none() && stored.login.refresh_token.is_some();
-        let wish = Wish::of_life(Duration::ZERO);
-        if let Verdict::Over(reason) = wish.judge(&stored, self.chain.now()) {
-            return Err(self.chain.over(reason));
+        let request = TokenRequest::of_life(Duration::ZERO);
+        if let RefreshDecision::Ended(reason) = request.decide(&stored, self.managed.now()) {
+            return Err(self.managed.over(reason));
         }
         let mut standing = Standing::default();
         standing.expires_at = stored.login.expires_at;
@@ -213,7 +213,7 @@ impl CredentialSource for LoginKeeper {
 
     async fn credential(&self, life: Duration) -> Result<Credential, CredentialError> {
         // Whoever refuses no token is told of no lack of others.
-        self.lend(Wish::of_life(life)).await?.ok_or_else(|| self.chain.missing())
+        self.lend(TokenRequest::of_life(life)).await?.ok_or_else(|| self.managed.missing())
     }
 
     async fn renewed(
@@ -221,6 +221,6 @@ impl CredentialSource for LoginKeeper {
         refused: &Credential,
         life: Duration,
     ) -> Result<Option<Credential>, CredentialError> {
-        self.lend(Wish::instead_of(refused.token.clone(), life)).await
+        self.lend(TokenRequest::instead_of(refused.token.clone(), life)).await
     }
 }

@@ -12,12 +12,12 @@ use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
 
 use super::{
+    error_reply::{self, IssuerError},
     issuer::Issuer,
-    verdict::{self, ErrorReply},
 };
 use crate::{
     RefreshError,
-    http::{ClientPlan, Network, Problem, ReadError, read_whole},
+    http::{ClientPlan, HttpProblem, Network, ReadError, read_whole},
 };
 
 /// How long a connection may take to be made. Source: our own choice.
@@ -29,7 +29,7 @@ const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Sends requests to issuers: once each, over a connection of its own, within time and size.
 #[derive(Debug)]
-pub(super) struct Caller {
+pub(super) struct IssuerClient {
     plan: ClientPlan,
     /// Made at the first request: it reads the certificates of the platform.
     tls: OnceCell<Client>,
@@ -38,12 +38,12 @@ pub(super) struct Caller {
 }
 
 /// The whole answer of an issuer.
-pub(super) struct Reply {
+pub(super) struct IssuerReply {
     pub(super) status: StatusCode,
     pub(super) body: Zeroizing<Vec<u8>>,
 }
 
-impl Reply {
+impl IssuerReply {
     /// The body of a success, if it is an object: a list of the same values would be read like one.
     pub(super) fn into_object(self) -> Result<Self, RefreshError> {
         match self.body.trim_ascii_start().first() {
@@ -54,19 +54,19 @@ impl Reply {
     }
 
     /// What it means, if it is no success. None of `sent` gets out.
-    pub(super) fn verdict(&self, issuer: &Issuer, sent: &[&str]) -> RefreshError {
-        verdict::of_error(self.status, &ErrorReply::read(&self.body, issuer, sent), issuer)
+    pub(super) fn error(&self, issuer: &Issuer, sent: &[&str]) -> RefreshError {
+        error_reply::meaning(self.status, &IssuerError::read(&self.body, issuer, sent), issuer)
     }
 }
 
-impl Caller {
+impl IssuerClient {
     pub(super) fn new(context: &BuildContext, network: &Network) -> Result<Self, SettingsError> {
         let plan = ClientPlan::new(network, context, CONNECT_TIMEOUT)?.without_kept_connections();
         Ok(Self { plan, tls: OnceCell::new(), plain: OnceCell::new() })
     }
 
     /// Sends a request and reads the whole answer, whatever its status. There is no second try.
-    pub(super) async fn send(&self, request: HttpRequest) -> Result<Reply, RefreshError> {
+    pub(super) async fn send(&self, request: HttpRequest) -> Result<IssuerReply, RefreshError> {
         match tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(request)).await {
             Ok(reply) => reply,
             Err(_) => Err(RefreshError::Unreachable {
@@ -75,21 +75,22 @@ impl Caller {
         }
     }
 
-    async fn exchange(&self, request: HttpRequest) -> Result<Reply, RefreshError> {
-        let on_the_way = |problem: Problem| RefreshError::Unreachable { reason: problem.to_string() };
-        let request = Request::try_from(request).map_err(|_| on_the_way(Problem::Client))?;
+    async fn exchange(&self, request: HttpRequest) -> Result<IssuerReply, RefreshError> {
+        let on_the_way = |problem: HttpProblem| RefreshError::Unreachable { reason: problem.to_string() };
+        let request = Request::try_from(request).map_err(|_| on_the_way(HttpProblem::Client))?;
         let is_tls = request.url().scheme() == "https";
         let client = self.client(is_tls).await.map_err(on_the_way)?;
         let is_proxied = is_tls && self.plan.is_proxied(request.url());
         let response = client.execute(request).await;
-        let response = response.map_err(|error| on_the_way(Problem::before_answer(&error, is_proxied)))?;
+        let response =
+            response.map_err(|error| on_the_way(HttpProblem::before_answer(&error, is_proxied)))?;
         let status = response.status();
         match read_whole(response, MAX_ANSWER_BYTES).await {
-            Ok(body) => Ok(Reply { status, body }),
+            Ok(body) => Ok(IssuerReply { status, body }),
             Err(ReadError::Broken(problem)) => Err(on_the_way(problem)),
             // The beginning of an error would tell no more than its status does.
             Err(ReadError::TooLarge) if !status.is_success() => {
-                Ok(Reply { status, body: Zeroizing::default() })
+                Ok(IssuerReply { status, body: Zeroizing::default() })
             }
             Err(ReadError::TooLarge) => {
                 Err(RefreshError::Malformed { reason: format!("it is larger than {MAX_ANSWER_BYTES} bytes") })
@@ -97,14 +98,14 @@ impl Caller {
         }
     }
 
-    async fn client(&self, is_tls: bool) -> Result<&Client, Problem> {
+    async fn client(&self, is_tls: bool) -> Result<&Client, HttpProblem> {
         let (kept, plan) = match is_tls {
             true => (&self.tls, self.plan.clone()),
             false => (&self.plain, self.plan.clone().without_proxies()),
         };
         let made = || async {
             let made = tokio::task::spawn_blocking(move || plan.build(is_tls)).await;
-            made.map_err(|_| Problem::Client)?.map_err(|error| error.problem)
+            made.map_err(|_| HttpProblem::Client)?.map_err(|error| error.problem)
         };
         kept.get_or_try_init(made).await
     }
@@ -117,7 +118,7 @@ type Answer<'c> = Pin<Box<dyn Future<Output = Result<HttpResponse, RefreshError>
 /// `oauth2` does not tell the status on.
 #[derive(Debug)]
 pub(super) struct SuccessOnly<'a> {
-    pub(super) caller: &'a Caller,
+    pub(super) issuer_client: &'a IssuerClient,
     pub(super) issuer: &'a Issuer,
     /// What the request holds that must not come back in an error.
     pub(super) sent: &'a [&'a str],
@@ -129,10 +130,10 @@ impl<'c> AsyncHttpClient<'c> for SuccessOnly<'_> {
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
         Box::pin(async move {
-            let reply = self.caller.send(request).await?;
+            let reply = self.issuer_client.send(request).await?;
             match reply.status.is_success() {
                 true => reply.into_object().map(handed_on),
-                false => Err(reply.verdict(self.issuer, self.sent)),
+                false => Err(reply.error(self.issuer, self.sent)),
             }
         })
     }
@@ -140,7 +141,7 @@ impl<'c> AsyncHttpClient<'c> for SuccessOnly<'_> {
 
 /// A reply as `oauth2` wants it. A success counts as 200, and its content type is not told: what was spent for an
 /// answer is not to be lost for its label.
-pub(super) fn handed_on(mut reply: Reply) -> HttpResponse {
+pub(super) fn handed_on(mut reply: IssuerReply) -> HttpResponse {
     let mut response = Response::new(std::mem::take(&mut *reply.body));
     if !reply.status.is_success() {
         *response.status_mut() = reply.status;

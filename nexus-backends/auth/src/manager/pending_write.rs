@@ -9,10 +9,10 @@ use nexus_core::Secret;
 use tokio::runtime::Handle;
 
 use super::{
-    chain::place_of,
-    desk::Desk,
-    put::{Put, put},
-    under_way::UnderWay,
+    in_flight::InFlight,
+    managed_login::place_of,
+    shared::SharedState,
+    write::{WriteOutcome, replace_spent},
 };
 use crate::{
     lock::HeldRefreshLock,
@@ -25,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// A login that was renewed and could not be written, with all that is needed to do so.
 #[derive(Debug)]
-pub(super) struct Unsaved {
+pub(super) struct PendingWrite {
     pub(super) lock: HeldRefreshLock,
     pub(super) stored: StoredLogin,
     /// The refresh token that was spent for it.
@@ -35,15 +35,15 @@ pub(super) struct Unsaved {
     pub(super) name: String,
 }
 
-impl Unsaved {
+impl PendingWrite {
     /// Writes it, if the store still holds what was spent for it; whatever else is there stays. Returns the lock.
     /// Blocks.
     pub(super) fn save(mut self) -> Result<HeldRefreshLock, Box<(Self, StoreError)>> {
-        match put(&*self.store, None, self.spent.as_ref(), &mut self.stored) {
-            Ok(Put::Written) => {
+        match replace_spent(&*self.store, None, self.spent.as_ref(), &mut self.stored) {
+            Ok(WriteOutcome::Written) => {
                 tracing::info!(login = self.name, "a renewed login could be written after all");
             }
-            Ok(Put::Overtaken(_) | Put::Removed) => {
+            Ok(WriteOutcome::Superseded(_) | WriteOutcome::Removed) => {
                 tracing::warn!(
                     login = self.name,
                     "a renewed login was not written: another one, or none, has taken the place of the one before it"
@@ -55,34 +55,34 @@ impl Unsaved {
     }
 }
 
-impl Desk {
+impl SharedState {
     /// Keeps what could not be written, and sees to it that it is tried again.
-    pub(super) fn keep(self: &Arc<Self>, unsaved: Unsaved) {
+    pub(super) fn keep(self: &Arc<Self>, pending_write: PendingWrite) {
         let mut known = self.known();
-        known.unsaved = Some(unsaved);
-        if known.saver.as_ref().is_none_or(tokio::task::JoinHandle::is_finished)
+        known.pending_write = Some(pending_write);
+        if known.retry_task.as_ref().is_none_or(tokio::task::JoinHandle::is_finished)
             && let Ok(runtime) = Handle::try_current()
         {
-            known.saver = Some(runtime.spawn(save_later(Arc::clone(self))));
+            known.retry_task = Some(runtime.spawn(retry_until_written(Arc::clone(self))));
         }
     }
 
     /// Hands out what could not be written.
-    pub(super) fn take_unsaved(&self) -> Option<Unsaved> {
-        self.known().unsaved.take()
+    pub(super) fn take_pending_write(&self) -> Option<PendingWrite> {
+        self.known().pending_write.take()
     }
 
     /// Tries once to write what could not be written. It stays here until somebody is at work on it.
     pub(super) async fn save(self: &Arc<Self>) {
-        let (desk, under_way) = (Arc::clone(self), UnderWay::begin());
+        let (shared, in_flight) = (Arc::clone(self), InFlight::begin());
         let try_once = move || {
-            let _until_it_is_over = under_way;
-            match desk.take_unsaved().map(Unsaved::save) {
-                Some(Ok(_lock)) => desk.end_pause(),
+            let _in_flight = in_flight;
+            match shared.take_pending_write().map(PendingWrite::save) {
+                Some(Ok(_lock)) => shared.end_pause(),
                 Some(Err(failed)) => {
-                    let (unsaved, error) = *failed;
-                    tracing::warn!(login = unsaved.name, %error, "a renewed login can still not be written");
-                    desk.keep(unsaved);
+                    let (pending_write, error) = *failed;
+                    tracing::warn!(login = pending_write.name, %error, "a renewed login can still not be written");
+                    shared.keep(pending_write);
                 }
                 None => {}
             }
@@ -92,27 +92,30 @@ impl Desk {
     }
 
     /// The name and the place of what could not be written.
-    pub(super) fn unsaved(&self) -> Option<(String, String)> {
-        self.known().unsaved.as_ref().map(|unsaved| (unsaved.name.clone(), place_of(&*unsaved.store)))
+    pub(super) fn pending_write(&self) -> Option<(String, String)> {
+        self.known()
+            .pending_write
+            .as_ref()
+            .map(|pending_write| (pending_write.name.clone(), place_of(&*pending_write.store)))
     }
 
     /// Lets the task end that tries again, if there is nothing left to try.
-    fn dismiss_saver(&self) -> bool {
+    fn end_retries_if_written(&self) -> bool {
         let mut known = self.known();
-        let is_done = known.unsaved.is_none();
+        let is_done = known.pending_write.is_none();
         if is_done {
-            known.saver = None;
+            known.retry_task = None;
         }
         is_done
     }
 }
 
 /// Tries again until nothing is left. What somebody else has taken out comes back here, or is written.
-async fn save_later(desk: Arc<Desk>) {
+async fn retry_until_written(shared: Arc<SharedState>) {
     let mut pause = FIRST_PAUSE;
-    while !desk.dismiss_saver() {
+    while !shared.end_retries_if_written() {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
-        desk.save().await;
+        shared.save().await;
     }
 }

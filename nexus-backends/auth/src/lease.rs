@@ -22,7 +22,7 @@ use super::{Credential, CredentialError, CredentialSource};
 
 /// How long a child may need its credential.
 #[derive(Clone, Copy, Debug)]
-pub struct Term {
+pub struct LeaseTerms {
     /// How long the child may run.
     pub run: Duration,
     /// How long before its end the vendor's program no longer takes a token.
@@ -36,12 +36,12 @@ pub struct Term {
 pub struct Lease {
     source: Arc<dyn CredentialSource>,
     credential: Credential,
-    written: Vec<Written>,
+    written: Vec<LeasedFile>,
 }
 
 /// A file that holds the credential.
 #[derive(Debug)]
-struct Written {
+struct LeasedFile {
     path: PathBuf,
     /// Reaches what was written whatever it is called by now.
     file: fs::File,
@@ -49,9 +49,12 @@ struct Written {
 }
 
 impl Lease {
-    /// Borrows a credential for `term`. The vendor may grant less; see [`Lease::shortfall`].
-    pub async fn borrow(source: &Arc<dyn CredentialSource>, term: Term) -> Result<Self, CredentialError> {
-        let credential = source.credential(term.run.saturating_add(term.margin)).await?;
+    /// Borrows a credential for `terms`. The vendor may grant less; see [`Lease::shortfall`].
+    pub async fn borrow(
+        source: &Arc<dyn CredentialSource>,
+        terms: LeaseTerms,
+    ) -> Result<Self, CredentialError> {
+        let credential = source.credential(terms.run.saturating_add(terms.margin)).await?;
         Ok(Self { source: Arc::clone(source), credential, written: Vec::new() })
     }
 
@@ -72,21 +75,21 @@ impl Lease {
     }
 
     /// What to tell the caller if the credential ends before the child may.
-    pub fn shortfall(&self, term: Term) -> Option<String> {
-        let left = self.life_left(term.margin, SystemTime::now())?;
-        (left < term.run).then(|| {
-            let (left, run) = (minutes(left), minutes(term.run));
+    pub fn shortfall(&self, terms: LeaseTerms) -> Option<String> {
+        let left = self.life_left(terms.margin, SystemTime::now())?;
+        (left < terms.run).then(|| {
+            let (left, run) = (minutes(left), minutes(terms.run));
             format!("the credential in {} is good for {left} more, and the turn may last {run}", self.place())
         })
     }
 
-    /// Borrows a credential for `term` in place of the one at hand. Says whether it is another one.
+    /// Borrows a credential for `terms` in place of the one at hand. Says whether it is another one.
     ///
     /// # Errors
     ///
     /// As [`CredentialSource::credential`]; the one at hand stays.
-    pub async fn renew(&mut self, term: Term) -> Result<bool, CredentialError> {
-        let credential = self.source.credential(term.run.saturating_add(term.margin)).await?;
+    pub async fn renew(&mut self, terms: LeaseTerms) -> Result<bool, CredentialError> {
+        let credential = self.source.credential(terms.run.saturating_add(terms.margin)).await?;
         let is_another = credential.token != self.credential.token;
         self.credential = credential;
         Ok(is_another)
@@ -103,7 +106,7 @@ impl Lease {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let unfinished = path.with_file_name(format!(".lent-{}-{count}", std::process::id()));
         let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-        let mut written = Written { path: unfinished, file, length: text.expose().len() };
+        let mut written = LeasedFile { path: unfinished, file, length: text.expose().len() };
         let finished = written
             .file
             .write_all_at(text.expose().as_bytes(), 0)
@@ -135,7 +138,7 @@ impl Lease {
     }
 }
 
-impl Written {
+impl LeasedFile {
     /// Empties the file, under whatever name a child may have linked it, and removes its name if it is still there.
     fn erase(&self) -> io::Result<()> {
         // No more than is there: a full disk has no room for more, and may hold only the beginning.
@@ -232,22 +235,22 @@ mod tests {
         }
     }
 
-    fn term(minutes: u64) -> Term {
-        Term { run: Duration::from_secs(60 * minutes), margin: MARGIN }
+    fn terms(minutes: u64) -> LeaseTerms {
+        LeaseTerms { run: Duration::from_secs(60 * minutes), margin: MARGIN }
     }
 
-    async fn lease(source: &Arc<Scripted>, term: Term) -> Lease {
+    async fn lease(source: &Arc<Scripted>, terms: LeaseTerms) -> Lease {
         let source: Arc<dyn CredentialSource> = source.clone();
-        Lease::borrow(&source, term).await.unwrap()
+        Lease::borrow(&source, terms).await.unwrap()
     }
 
     #[tokio::test]
     async fn it_asks_for_the_run_and_the_vendors_margin_and_tells_what_is_missing() {
         let source = Scripted::new(&[("long", 3_600), ("short", 900)]);
-        let long = lease(&source, term(30)).await;
-        assert_eq!(long.shortfall(term(30)), None);
-        let short = lease(&source, term(30)).await;
-        let told = short.shortfall(term(30)).unwrap();
+        let long = lease(&source, terms(30)).await;
+        assert_eq!(long.shortfall(terms(30)), None);
+        let short = lease(&source, terms(30)).await;
+        let told = short.shortfall(terms(30)).unwrap();
         assert_eq!(told, "the credential in the script is good for 9 min more, and the turn may last 30 min");
         assert_eq!(*source.asked.lock().unwrap(), [Duration::from_secs(2_100); 2]);
     }
@@ -256,7 +259,7 @@ mod tests {
     async fn what_was_written_is_gone_with_it_by_every_name() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("auth.json"), folder.path().join("link"));
-        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), term(1)).await;
+        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), terms(1)).await;
         for text in ["first canary", "second canary"] {
             lease.put(&path, &Secret::new(text)).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
@@ -274,7 +277,7 @@ mod tests {
     async fn what_cannot_be_put_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("auth.json");
-        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), term(1)).await;
+        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), terms(1)).await;
         // No file takes the place of a folder.
         fs::create_dir(&path).unwrap();
         for _ in 0..3 {
@@ -290,7 +293,7 @@ mod tests {
     async fn what_another_put_in_its_place_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("auth.json");
-        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), term(1)).await;
+        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), terms(1)).await;
         lease.put(&path, &Secret::new("canary")).unwrap();
         fs::remove_file(&path).unwrap();
         fs::write(&path, "another's").unwrap();
@@ -301,10 +304,10 @@ mod tests {
     #[tokio::test]
     async fn a_renewal_that_fails_leaves_the_credential_at_hand() {
         let source = Scripted::new(&[("first", 60), ("first", 60), ("second", 3_600)]);
-        let mut lease = lease(&source, term(1)).await;
-        assert!(!lease.renew(term(1)).await.unwrap());
-        assert!(lease.renew(term(1)).await.unwrap());
-        assert!(lease.renew(term(1)).await.is_err());
+        let mut lease = lease(&source, terms(1)).await;
+        assert!(!lease.renew(terms(1)).await.unwrap());
+        assert!(lease.renew(terms(1)).await.unwrap());
+        assert!(lease.renew(terms(1)).await.is_err());
         assert_eq!(lease.credential().token.expose(), "second");
     }
 }

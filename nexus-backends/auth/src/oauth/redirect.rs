@@ -17,20 +17,20 @@ use oauth2::url::form_urlencoded;
 use tokio::sync::{mpsc, oneshot};
 
 use super::page::Page;
-use super::words;
+use super::sanitize;
 
 /// What comes through the gate.
-pub(super) enum Passed {
+pub(super) enum RedirectEvent {
     /// The answer that is waited for.
-    Arrival(Arrival),
+    Response(AuthorizationResponse),
     /// Somebody called with an answer to another question. Told once.
     Stranger,
 }
 
 /// The answer of the issuer, and where the browser waits for a page.
-pub(super) struct Arrival {
+pub(super) struct AuthorizationResponse {
     /// What the issuer says.
-    pub(super) answer: Answer,
+    pub(super) answer: AuthorizationAnswer,
     /// On which connection it came.
     pub(super) connection: u64,
     /// Where the page goes.
@@ -38,7 +38,7 @@ pub(super) struct Arrival {
 }
 
 /// What the issuer says.
-pub(super) enum Answer {
+pub(super) enum AuthorizationAnswer {
     /// Yes: what is exchanged for tokens.
     Code(Secret),
     /// No: its code and its words, made fit to be shown.
@@ -46,19 +46,19 @@ pub(super) enum Answer {
 }
 
 /// Lets one request through.
-pub(super) struct Gate {
+pub(super) struct RedirectValidator {
     /// How this machine is called by those who mean us.
     hosts: [String; 2],
     path: String,
     state: Secret,
     /// What waits, until the answer is there.
-    waiting: Mutex<Option<mpsc::Sender<Passed>>>,
+    waiting: Mutex<Option<mpsc::Sender<RedirectEvent>>>,
     was_called_by_stranger: AtomicBool,
 }
 
-impl Gate {
+impl RedirectValidator {
     /// Waits for the answer with this state at this port and path.
-    pub(super) fn new(port: u16, path: String, state: Secret, waiting: mpsc::Sender<Passed>) -> Self {
+    pub(super) fn new(port: u16, path: String, state: Secret, waiting: mpsc::Sender<RedirectEvent>) -> Self {
         Self {
             hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")],
             path,
@@ -84,7 +84,7 @@ impl Gate {
         Ok(page.response())
     }
 
-    fn judge(&self, request: &Request<Incoming>) -> Result<Answer, Page> {
+    fn judge(&self, request: &Request<Incoming>) -> Result<AuthorizationAnswer, Page> {
         // A page of a stranger whose name leads to this machine calls us by that name.
         let named = request.headers().get_all(HOST).iter().map(|host| host.to_str().ok());
         let named: Vec<_> = named.chain(request.uri().authority().map(|name| Some(name.as_str()))).collect();
@@ -104,7 +104,7 @@ impl Gate {
     }
 
     /// The answer in the query, if it is to our question. What stands in it twice is in doubt, and refused.
-    fn read(&self, uri: &Uri) -> Result<Answer, Page> {
+    fn read(&self, uri: &Uri) -> Result<AuthorizationAnswer, Page> {
         let query = uri.query().unwrap_or_default();
         let only = |wanted: &str| {
             let mut found = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == wanted);
@@ -120,11 +120,11 @@ impl Gate {
             return Err(Page::WrongState);
         }
         match (only("code"), only("error")) {
-            (Ok(Some(code)), Ok(None)) if !code.expose().is_empty() => Ok(Answer::Code(code)),
+            (Ok(Some(code)), Ok(None)) if !code.expose().is_empty() => Ok(AuthorizationAnswer::Code(code)),
             (Ok(None), Ok(Some(error))) => {
                 let said = only("error_description").ok().flatten();
                 let said = said.as_ref().map(Secret::expose).unwrap_or_default();
-                Ok(Answer::Declined(self.reason(error.expose(), said)))
+                Ok(AuthorizationAnswer::Declined(self.reason(error.expose(), said)))
             }
             _ => Err(Page::Incomplete),
         }
@@ -132,20 +132,24 @@ impl Gate {
 
     fn reason(&self, error: &str, said: &str) -> String {
         let sent = [self.state.expose()];
-        let code = words::code(error, &sent).unwrap_or_else(|| "an error without a code".into());
-        match words::shown(said, &sent) {
+        let code = sanitize::code(error, &sent).unwrap_or_else(|| "an error without a code".into());
+        match sanitize::shown(said, &sent) {
             said if said.is_empty() => code,
             said => format!("{code}: {said}"),
         }
     }
 
-    async fn hand_over(&self, answer: Answer, connection: u64) -> Page {
+    async fn hand_over(&self, answer: AuthorizationAnswer, connection: u64) -> Page {
         // Whoever is first takes the place; there is none for a second.
         let Some(waiting) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return Page::AlreadyAnswered;
         };
         let (page, told) = oneshot::channel();
-        if waiting.send(Passed::Arrival(Arrival { answer, connection, page })).await.is_err() {
+        if waiting
+            .send(RedirectEvent::Response(AuthorizationResponse { answer, connection, page }))
+            .await
+            .is_err()
+        {
             return Page::AlreadyAnswered;
         }
         told.await.unwrap_or_else(|_| Page::Failed("the sign-in was given up".into()))
@@ -158,7 +162,7 @@ impl Gate {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiting) = &*waiting {
             // There is room for it, and it is news only to those who still wait.
-            let _ = waiting.try_send(Passed::Stranger);
+            let _ = waiting.try_send(RedirectEvent::Stranger);
         }
     }
 }
@@ -177,11 +181,11 @@ mod tests {
 
     const STATE: &str = "the-state";
 
-    fn gate() -> Gate {
-        Gate::new(1, "/callback".into(), Secret::new(STATE), mpsc::channel(2).0)
+    fn gate() -> RedirectValidator {
+        RedirectValidator::new(1, "/callback".into(), Secret::new(STATE), mpsc::channel(2).0)
     }
 
-    fn read(query: &str) -> Option<Result<Answer, Page>> {
+    fn read(query: &str) -> Option<Result<AuthorizationAnswer, Page>> {
         let uri: Uri = format!("/callback?{query}").parse().ok()?;
         Some(gate().read(&uri))
     }
@@ -189,7 +193,7 @@ mod tests {
     #[test]
     fn an_encoded_answer_is_the_same_answer() {
         let answer = read("%63ode=a%2Bb+c&stat%65=the%2Dstate&scope=x&iss=https://issuer.test").unwrap();
-        assert!(matches!(answer, Ok(Answer::Code(code)) if code.expose() == "a+b c"));
+        assert!(matches!(answer, Ok(AuthorizationAnswer::Code(code)) if code.expose() == "a+b c"));
     }
 
     proptest! {
@@ -214,7 +218,7 @@ mod tests {
             let mut pairs = others;
             pairs.insert(place.min(pairs.len()), format!("code={encoded}"));
             pairs.push(format!("state={STATE}"));
-            let passed = matches!(read(&pairs.join("&")), Some(Ok(Answer::Code(found))) if found.expose() == code);
+            let passed = matches!(read(&pairs.join("&")), Some(Ok(AuthorizationAnswer::Code(found))) if found.expose() == code);
             prop_assert!(passed);
         }
     }

@@ -1,0 +1,116 @@
+//! The line in which a fresher token is waited for.
+//!
+//! The tasks of one process stand behind each other, and the first of them looks at the lock often, the others seldom:
+//! with 16 processes of 20 tasks, 16 look often. Whoever's turn it is looks at the store first, and most of the time
+//! that is all.
+//!
+//! A future that waits may not be polled for long, without being dropped. So none of them ever holds the lock: that
+//! is taken by a task, which is always polled, and goes on to renew the login.
+
+use std::time::Duration;
+
+use nexus_core::{Credential, CredentialError};
+use tokio::time::{Instant, timeout};
+
+use super::{
+    decision::{self, TokenRequest},
+    in_flight::InFlight,
+    managed_login::{LONGEST_WAIT, ManagedLogin, holder_name, poll_interval, unusable},
+    refresh::{HeldLock, Refresh},
+};
+use crate::{
+    lock::{LockAttempt, LockHolder},
+    store::StoredLogin,
+};
+
+/// How long somebody stands in line before looking at the lock in spite of not being the first.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What came of one try.
+enum RefreshAttempt {
+    /// The login was renewed, or could not be.
+    Over(Result<Option<Credential>, CredentialError>),
+    /// Somebody else has the lock, or has taken it away before anything was spent.
+    Busy(Option<LockHolder>),
+    /// Nobody could try.
+    Failed(CredentialError),
+}
+
+impl ManagedLogin {
+    /// Waits for whoever renews the login, or does it.
+    pub(super) async fn wait_for_refresh(
+        &self,
+        request: &TokenRequest,
+        mut at_hand: StoredLogin,
+    ) -> Result<Option<Credential>, CredentialError> {
+        let deadline = Instant::now() + LONGEST_WAIT;
+        let mut first = self.shared.refresh_queue().try_lock().ok();
+        let mut others = first.is_none().then_some(None);
+        loop {
+            if let Some(holder) = others.take() {
+                if let Some(settled) = self.settle_for_now(request, &at_hand) {
+                    return settled;
+                }
+                if Instant::now() >= deadline {
+                    let error = self.lock_timeout(holder.as_ref());
+                    return self.without_refresh(request, &at_hand, error);
+                }
+                match &first {
+                    Some(_) => tokio::time::sleep(poll_interval()).await,
+                    None => first = timeout(PATIENCE, self.shared.refresh_queue().lock()).await.ok(),
+                }
+                at_hand = self.look().await?.ok_or_else(|| self.missing())?;
+                if let Some(settled) = self.settle(request, &at_hand) {
+                    return settled;
+                }
+            }
+            if let Some(failure) = self.shared.pause() {
+                return self.without_refresh(request, &at_hand, failure.at(self.place()));
+            }
+            match self.try_to_refresh(request).await {
+                RefreshAttempt::Over(outcome) => return outcome,
+                RefreshAttempt::Busy(holder) => others = Some(holder),
+                RefreshAttempt::Failed(error) => return self.without_refresh(request, &at_hand, error),
+            }
+        }
+    }
+
+    /// Takes the lock, if it is free, and renews the login: on a task that goes on when this future does not.
+    async fn try_to_refresh(&self, request: &TokenRequest) -> RefreshAttempt {
+        let (managed, request, in_flight) = (self.clone(), request.clone(), InFlight::begin());
+        let task = tokio::spawn(async move {
+            let _in_flight = in_flight;
+            let held = match managed.shared.take_pending_write() {
+                Some(pending_write) => HeldLock::WithPendingWrite(Box::new(pending_write)),
+                None => match managed.try_lock().await {
+                    Ok(LockAttempt::Acquired(lock)) => HeldLock::Lock(lock),
+                    Ok(LockAttempt::Busy(holder)) => return RefreshAttempt::Busy(holder),
+                    Err(error) => return RefreshAttempt::Failed(unusable(error)),
+                },
+            };
+            let outcome = Refresh::new(managed, request, held).run().await;
+            outcome.map_or(RefreshAttempt::Busy(None), RefreshAttempt::Over)
+        });
+        task.await.unwrap_or_else(|stopped| {
+            let why = if stopped.is_panic() { "it panicked" } else { "the runtime is shutting down" };
+            let reason = format!("the renewal was stopped: {why}");
+            RefreshAttempt::Failed(CredentialError::Unreachable { place: self.place(), reason })
+        })
+    }
+
+    /// Settles the request with the token at hand, if it is good enough not to wait while somebody else renews it.
+    fn settle_for_now(
+        &self,
+        request: &TokenRequest,
+        at_hand: &StoredLogin,
+    ) -> Option<Result<Option<Credential>, CredentialError>> {
+        request
+            .is_usable_without_waiting(&at_hand.login, self.now())
+            .then(|| Ok(Some(decision::credential(&at_hand.login))))
+    }
+
+    fn lock_timeout(&self, holder: Option<&LockHolder>) -> CredentialError {
+        let reason = format!("{} has been renewing it, and does not end", holder_name(holder));
+        CredentialError::Unreachable { place: self.place(), reason }
+    }
+}
