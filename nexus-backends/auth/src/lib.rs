@@ -22,6 +22,7 @@ mod oauth;
 mod sign_in;
 mod static_token;
 pub mod store;
+mod token_text;
 
 pub use nexus_core::{Clock, Credential, CredentialError, CredentialSource, Standing, SystemClock};
 

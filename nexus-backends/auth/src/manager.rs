@@ -5,12 +5,14 @@
 //! `door`; `shared` is what the credential managers of one process know together.
 
 mod decision;
+mod finish;
 mod in_flight;
 mod managed_login;
 mod pending_write;
 mod refresh;
 mod shared;
 mod sign_in_out;
+mod store_access;
 mod wait;
 mod write;
 
@@ -23,7 +25,7 @@ use std::{
 use async_trait::async_trait;
 use nexus_core::{Credential, CredentialError, CredentialSource, Standing};
 
-pub use in_flight::finish_refreshes;
+pub use finish::finish_refreshes;
 pub use sign_in_out::{LogOut, LoginError};
 
 use self::decision::{RefreshDecision, TokenRequest};

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 #[cfg(feature = "keyring")]
 use super::store::KeyringKey;
+use super::token_text::{unusable, usable};
 use super::{Credential, CredentialError, CredentialSource, Standing};
 
 /// Largest credential file that is read, in bytes.
@@ -168,21 +169,6 @@ fn read_private_file(path: &std::path::Path) -> Result<Secret, TokenFileProblem>
         return Err(TokenFileProblem::Missing);
     }
     usable(text).map_err(|reason| TokenFileProblem::Unreadable(reason.into()))
-}
-
-/// The token in a text, or why there is none.
-fn usable(text: &str) -> Result<Secret, &'static str> {
-    let token = text.trim();
-    unusable(token).map_or_else(|| Ok(Secret::new(token)), Err)
-}
-
-/// Why a text is no token: no header could carry it.
-pub(super) fn unusable(token: &str) -> Option<&'static str> {
-    if token.contains(char::is_whitespace) {
-        return Some("it holds more than one word");
-    }
-    let is_visible = token.bytes().all(|byte| byte.is_ascii_graphic());
-    (!is_visible).then_some("it holds characters that no token has")
 }
 
 impl fmt::Debug for StaticToken {

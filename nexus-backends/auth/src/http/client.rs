@@ -21,7 +21,7 @@ use rustls::{
 use rustls_platform_verifier::Verifier;
 
 use super::proxy::Proxies;
-use super::{HttpProblem, Network};
+use super::{Network, problem::ClientError};
 
 /// How long a connection that is not used is kept. Source: our own choice, below the minute after which common
 /// servers and balancers close theirs.
@@ -34,27 +34,6 @@ pub struct ClientPlan {
     proxies: Proxies,
     authorities: Vec<CertificateDer<'static>>,
     keeps_connections: bool,
-}
-
-/// Why a client cannot be made.
-#[derive(Debug, thiserror::Error)]
-#[error("{problem}")]
-pub struct ClientError {
-    /// What it comes down to.
-    pub problem: HttpProblem,
-    /// The cause.
-    #[source]
-    pub source: Box<dyn std::error::Error + Send + Sync>,
-}
-
-impl ClientError {
-    pub(super) fn client(error: reqwest::Error) -> Self {
-        Self { problem: HttpProblem::Client, source: error.without_url().into() }
-    }
-
-    fn tls(error: rustls::Error) -> Self {
-        Self { problem: HttpProblem::Tls, source: error.into() }
-    }
 }
 
 impl ClientPlan {

@@ -10,8 +10,8 @@ mod network;
 mod problem;
 mod proxy;
 
-pub use self::client::ClientError;
 pub use self::fetch::{ReadError, read_whole};
 pub use self::loopback::is_loopback;
 pub use self::network::Network;
+pub use self::problem::ClientError;
 pub use self::{client::ClientPlan, problem::HttpProblem};

@@ -67,6 +67,27 @@ pub enum HttpProblem {
     Undecodable,
 }
 
+/// Why a client cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}")]
+pub struct ClientError {
+    /// What it comes down to.
+    pub problem: HttpProblem,
+    /// The cause.
+    #[source]
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl ClientError {
+    pub(super) fn client(error: reqwest::Error) -> Self {
+        Self { problem: HttpProblem::Client, source: error.without_url().into() }
+    }
+
+    pub(super) fn tls(error: rustls::Error) -> Self {
+        Self { problem: HttpProblem::Tls, source: error.into() }
+    }
+}
+
 impl HttpProblem {
     /// Of a request that failed before an answer began.
     pub fn before_answer(error: &reqwest::Error, is_proxied: bool) -> Self {

@@ -6,7 +6,7 @@ use nexus_core::{BuildContext, SettingsError};
 use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
 
 use super::Network;
-use super::client::ClientError;
+use super::problem::ClientError;
 
 /// The proxies of a client. `Debug` shows their hosts, and no name or password.
 #[derive(Clone, Default)]

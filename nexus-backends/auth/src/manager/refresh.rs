@@ -12,9 +12,10 @@ use tracing::Instrument as _;
 
 use super::{
     decision::{self, TokenRequest},
-    managed_login::{ManagedLogin, catching_panics, on_blocking_thread, read, recover, unusable},
+    managed_login::ManagedLogin,
     pending_write::PendingWrite,
     shared::{self, TransientFailure},
+    store_access::{catching_panics, on_blocking_thread, read, recover, unusable},
     write::{WriteOutcome, overwrite, replace_spent},
 };
 use crate::{

@@ -1,4 +1,5 @@
-//! What all credential managers of one login in this process know together.
+//! What all credential managers of one login in this process share: the queue for a refresh, the pause after a failure, a
+//! refusal that could not be noted, and a refreshed login that could not be written, which is retried here.
 
 use std::{
     collections::BTreeMap,
@@ -8,20 +9,24 @@ use std::{
 };
 
 use nexus_core::{CredentialError, Secret};
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::{runtime::Handle, task::JoinHandle, time::Instant};
 
-use super::pending_write::PendingWrite;
+use super::{in_flight::InFlight, pending_write::PendingWrite, store_access::place_of};
 use crate::{RefreshError, store::StoredLogin};
 
-/// For how long an issuer that failed is left alone.
+/// How long no refresh is attempted after one that failed. Source: our own choice.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Which login: its lock, and the identity of its store.
+/// Time from a failed write to the next try: the first one, and the upper bound of the doubling.
+const FIRST_RETRY_AFTER: Duration = Duration::from_secs(1);
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Identifies a login: the path of its lock, and the identity of its store.
 type LoginKey = (PathBuf, String);
 
 static SHARED_STATES: Mutex<BTreeMap<LoginKey, Arc<SharedState>>> = Mutex::new(BTreeMap::new());
 
-/// What all credential managers of one login in this process know together.
+/// Shared by all credential managers of one login in this process.
 #[derive(Debug, Default)]
 pub(super) struct SharedState {
     refresh_queue: tokio::sync::Mutex<()>,
@@ -29,16 +34,16 @@ pub(super) struct SharedState {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct SharedFields {
+struct SharedFields {
     pause: Option<(Instant, TransientFailure)>,
-    /// The refresh token that was refused, and why, where the store could not be told.
+    /// A refresh token that was refused, and why, where the refusal could not be noted in the store.
     refused: Option<(Secret, String)>,
-    pub(super) pending_write: Option<PendingWrite>,
-    /// The task that tries to write what could not be written.
-    pub(super) retry_task: Option<JoinHandle<()>>,
+    pending_write: Option<PendingWrite>,
+    /// The task that retries the pending write.
+    retry_task: Option<JoinHandle<()>>,
 }
 
-/// A renewal that failed, and may do better later.
+/// A failed refresh that may succeed later.
 #[derive(Clone, Debug)]
 pub(super) enum TransientFailure {
     Unreachable(String),
@@ -46,34 +51,35 @@ pub(super) enum TransientFailure {
 }
 
 impl SharedState {
-    /// The one shared of a login. It outlives its credential managers for as long as it knows something.
+    /// The one state of a login. It outlives its credential managers for as long as it holds a pause, a refusal or a
+    /// pending write.
     pub(super) fn of(key: LoginKey) -> Arc<Self> {
         let mut states = SHARED_STATES.lock().unwrap_or_else(PoisonError::into_inner);
         states.retain(|_, shared| Arc::strong_count(shared) > 1 || shared.known().is_worth_keeping());
         Arc::clone(states.entry(key).or_default())
     }
 
-    /// Those of all logins.
+    /// The states of all logins.
     pub(super) fn all() -> Vec<Arc<Self>> {
         SHARED_STATES.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
     }
 
-    /// The line of those who wait for a fresher token: the first has it locked.
+    /// The queue of tasks that wait for a fresher token. The task at its head holds the mutex.
     pub(super) fn refresh_queue(&self) -> &tokio::sync::Mutex<()> {
         &self.refresh_queue
     }
 
-    /// The failure after which the issuer is left alone, while it is.
+    /// The failure that began the current pause, if there is one.
     pub(super) fn pause(&self) -> Option<TransientFailure> {
         self.known().pause().cloned()
     }
 
-    /// Leaves the issuer alone for a while.
+    /// Starts a pause in which no refresh is attempted.
     pub(super) fn begin_pause(&self, failure: &TransientFailure) {
         self.known().pause = Some((Instant::now() + PAUSE, failure.clone()));
     }
 
-    /// The issuer has answered, or there is a new login.
+    /// Ends the pause after a refresh that succeeded.
     pub(super) fn end_pause(&self) {
         self.known().pause = None;
     }
@@ -83,13 +89,13 @@ impl SharedState {
         self.known().refused = Some((token, reason));
     }
 
-    /// There is a new login, or none: what was known of the one before is of no use.
+    /// Forgets what belongs to the previous login, after a sign-in or a log-out.
     pub(super) fn forget_previous_login(&self) {
         let mut known = self.known();
         (known.pause, known.refused) = (None, None);
     }
 
-    /// Adds to what the store says of a login what it could not be told.
+    /// Adds a refusal that could not be noted in the store.
     pub(super) fn with_known_refusal(&self, mut stored: StoredLogin) -> StoredLogin {
         if let (None, Some((token, reason))) = (&stored.refused, &self.known().refused)
             && stored.login.refresh_token.as_ref() == Some(token)
@@ -99,7 +105,60 @@ impl SharedState {
         stored
     }
 
-    pub(super) fn known(&self) -> MutexGuard<'_, SharedFields> {
+    /// Keeps a login that could not be written, and starts the task that retries it.
+    pub(super) fn keep(self: &Arc<Self>, pending_write: PendingWrite) {
+        let mut known = self.known();
+        known.pending_write = Some(pending_write);
+        if known.retry_task.as_ref().is_none_or(tokio::task::JoinHandle::is_finished)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            known.retry_task = Some(runtime.spawn(retry_until_written(Arc::clone(self))));
+        }
+    }
+
+    /// Takes the pending write out: the caller writes it or gives it back to [`Self::keep`].
+    pub(super) fn take_pending_write(&self) -> Option<PendingWrite> {
+        self.known().pending_write.take()
+    }
+
+    /// Tries the pending write once.
+    pub(super) async fn save(self: &Arc<Self>) {
+        let (shared, in_flight) = (Arc::clone(self), InFlight::begin());
+        let try_once = move || {
+            let _in_flight = in_flight;
+            match shared.take_pending_write().map(PendingWrite::save) {
+                Some(Ok(_lock)) => shared.end_pause(),
+                Some(Err(failed)) => {
+                    let (pending_write, error) = *failed;
+                    tracing::warn!(login = pending_write.name, %error, "a renewed login can still not be written");
+                    shared.keep(pending_write);
+                }
+                None => {}
+            }
+        };
+        // Fails only with the runtime.
+        let _ = tokio::task::spawn_blocking(try_once).await;
+    }
+
+    /// The login's name and the place of the pending write, for messages.
+    pub(super) fn pending_write(&self) -> Option<(String, String)> {
+        self.known()
+            .pending_write
+            .as_ref()
+            .map(|pending_write| (pending_write.name.clone(), place_of(&*pending_write.store)))
+    }
+
+    /// Ends the retries if nothing is pending. Returns whether they ended.
+    fn end_retries_if_written(&self) -> bool {
+        let mut known = self.known();
+        let is_done = known.pending_write.is_none();
+        if is_done {
+            known.retry_task = None;
+        }
+        is_done
+    }
+
+    fn known(&self) -> MutexGuard<'_, SharedFields> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,7 +174,7 @@ impl SharedFields {
 }
 
 impl TransientFailure {
-    /// As an error about the login in `place`.
+    /// The error about the login in `place`.
     pub(super) fn at(self, place: String) -> CredentialError {
         match self {
             Self::Unreachable(reason) => CredentialError::Unreachable { place, reason },
@@ -124,7 +183,7 @@ impl TransientFailure {
     }
 }
 
-/// What the strategy said, or the issuer's refusal.
+/// Sorts the error of a strategy: a transient failure, or the reason of the issuer's refusal.
 pub(super) fn failure_or_refusal(error: RefreshError) -> Result<TransientFailure, String> {
     match error {
         RefreshError::Refused { reason } => Err(reason),
@@ -132,5 +191,15 @@ pub(super) fn failure_or_refusal(error: RefreshError) -> Result<TransientFailure
             Ok(TransientFailure::Unreachable(reason))
         }
         RefreshError::Malformed { reason } => Ok(TransientFailure::Malformed(reason)),
+    }
+}
+
+/// Retries until nothing is pending. A pending write that another task has taken out comes back here, or is written.
+async fn retry_until_written(shared: Arc<SharedState>) {
+    let mut pause = FIRST_RETRY_AFTER;
+    while !shared.end_retries_if_written() {
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_RETRY_AFTER);
+        shared.save().await;
     }
 }

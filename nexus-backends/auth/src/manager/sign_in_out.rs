@@ -8,11 +8,9 @@ use tokio::time::Instant;
 use super::{
     CredentialManager,
     in_flight::InFlight,
-    managed_login::{
-        LONGEST_WAIT, ManagedLogin, catching_panics, holder_name, on_blocking_thread, poll_interval, read,
-        recover,
-    },
+    managed_login::{LONGEST_WAIT, ManagedLogin, holder_name, poll_interval},
     refresh::HeldLock,
+    store_access::{catching_panics, on_blocking_thread, read, recover},
     write::overwrite,
 };
 use crate::{
@@ -204,7 +202,7 @@ impl ManagedLogin {
             match (&removed, held) {
                 // It is still the login, for the next try.
                 (Err(_), HeldLock::WithPendingWrite(pending_write)) if !is_revoked => {
-                    managed.shared.keep(*pending_write)
+                    managed.shared.keep(*pending_write);
                 }
                 _ => {}
             }

@@ -15,8 +15,9 @@ use tokio::time::{Instant, timeout};
 use super::{
     decision::{self, TokenRequest},
     in_flight::InFlight,
-    managed_login::{LONGEST_WAIT, ManagedLogin, holder_name, poll_interval, unusable},
+    managed_login::{LONGEST_WAIT, ManagedLogin, holder_name, poll_interval},
     refresh::{HeldLock, Refresh},
+    store_access::unusable,
 };
 use crate::{
     lock::{LockAttempt, LockHolder},

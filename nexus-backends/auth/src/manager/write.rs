@@ -7,7 +7,7 @@ use std::{
 
 use nexus_core::Secret;
 
-use super::managed_login::{catching_panics, read};
+use super::store_access::{catching_panics, read};
 use crate::store::{PreparedWrite, StoreError, StoredLogin, TokenStore};
 
 /// How often it is tried at once, how long after a failure, and after which time no more.

@@ -29,10 +29,7 @@ use zeroize::Zeroizing;
 
 use super::folder::{PrivateFolder, explained, refuse_others, refuse_strangers, shell_word};
 use super::pending::{PendingFile, is_pending};
-use super::{PreparedWrite, StoreError, TokenStore};
-
-/// Largest text that is read, in bytes.
-pub(super) const MAX_TEXT_BYTES: u64 = 1 << 20;
+use super::{MAX_TEXT_BYTES, PreparedWrite, StoreError, TokenStore};
 
 /// Space that is taken before a text is known, in bytes. Logins have 2 to 8 KiB.
 const RESERVED_BYTES: u64 = 64 << 10;

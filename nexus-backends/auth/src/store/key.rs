@@ -6,7 +6,7 @@ use super::{
     StoreError, TokenStore,
     keyring::{KeyringStore, SERVICE},
 };
-use crate::static_token::unusable;
+use crate::token_text::unusable;
 
 /// Longest name of a key, in bytes.
 const MAX_NAME_BYTES: usize = 64;

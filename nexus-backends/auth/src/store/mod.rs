@@ -37,6 +37,9 @@ pub use keyring::KeyringStore;
 pub use login_store::{LoginStore, StorePlace};
 pub use memory::MemoryStore;
 
+/// Largest text of a login that is read or written, in bytes.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
+
 /// Keeps the text of one login.
 ///
 /// Whoever writes holds the login's lock; whoever reads need not.

@@ -17,7 +17,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::file::MAX_TEXT_BYTES;
+use super::MAX_TEXT_BYTES;
 use super::folder::{PrivateFolder, explained, refuse_others};
 
 /// How many names are tried, of which each is taken by somebody who died.

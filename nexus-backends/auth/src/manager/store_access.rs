@@ -1,0 +1,69 @@
+//! Access to a [`TokenStore`] that may block or panic. Depends on stores alone.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use nexus_core::{CredentialError, Secret};
+
+use crate::store::{StoreError, StoredLogin, TokenStore};
+
+/// The reason of the error after a panic in a store.
+const PANICKED: &str = "the store panicked";
+
+/// Calls a store and turns a panic into an error: a host may bring its own store, and the only copy of a login may be at
+/// stake in the call.
+pub(super) fn catching_panics<T>(
+    store: &dyn TokenStore,
+    ask: impl FnOnce(&dyn TokenStore) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(|| ask(store)))
+        .unwrap_or_else(|_panic| Err(StoreError::new(place_of(store), PANICKED)))
+}
+
+/// Where a store keeps its text, for messages; never panics.
+pub(super) fn place_of(store: &dyn TokenStore) -> String {
+    catch_unwind(AssertUnwindSafe(|| store.place())).unwrap_or_else(|_panic| "its store".to_owned())
+}
+
+/// Reads the login of a store.
+pub(super) fn read(store: &dyn TokenStore) -> Result<Option<StoredLogin>, StoreError> {
+    let Some(text) = catching_panics(store, TokenStore::read)? else { return Ok(None) };
+    StoredLogin::from_text(&text).map(Some).map_err(|reason| StoreError::new(place_of(store), reason))
+}
+
+/// Finishes an interrupted write if its text is newer than the one in place. Of two texts of the same generation, a new
+/// token pair counts as newer than a note that the old pair was refused.
+pub(super) fn recover(store: &dyn TokenStore) -> Result<(), StoreError> {
+    let age = |text: &Secret| {
+        StoredLogin::from_text(text).map(|stored| (stored.generation, stored.refused.is_none()))
+    };
+    let is_newer = |found: &Secret, there: Option<&Secret>| match (age(found), there.map(age)) {
+        (Ok(found), Some(Ok(there))) => found > there,
+        (Ok(_), None) => true,
+        // An unreadable text is never replaced: it may be the only copy of a login.
+        (_, Some(Err(_))) | (Err(_), _) => false,
+    };
+    if catching_panics(store, |store| store.recover(&is_newer))? {
+        tracing::info!(
+            place = place_of(store),
+            "a login that was written and not yet in its place was put there"
+        );
+    }
+    Ok(())
+}
+
+/// Runs blocking work on a thread of the runtime's blocking pool.
+pub(super) async fn on_blocking_thread<T: Send + 'static>(
+    place: String,
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(stopped) if stopped.is_panic() => Err(StoreError::new(place, PANICKED)),
+        Err(_) => Err(StoreError::new(place, "the runtime is shutting down")),
+    }
+}
+
+/// A store's error as the error of a credential.
+pub(super) fn unusable(error: StoreError) -> CredentialError {
+    CredentialError::Unreadable { place: error.place, reason: error.reason }
+}

@@ -1,0 +1,18 @@
+//! What a text has to be to serve as a token in an HTTP header.
+
+use nexus_core::Secret;
+
+/// The token in a text, without the white space around it, or why there is none.
+pub(crate) fn usable(text: &str) -> Result<Secret, &'static str> {
+    let token = text.trim();
+    unusable(token).map_or_else(|| Ok(Secret::new(token)), Err)
+}
+
+/// Why a text cannot be a token: no header could carry it. `None` if it can be one.
+pub(crate) fn unusable(token: &str) -> Option<&'static str> {
+    if token.contains(char::is_whitespace) {
+        return Some("it holds more than one word");
+    }
+    let is_visible = token.bytes().all(|byte| byte.is_ascii_graphic());
+    (!is_visible).then_some("it holds characters that no token has")
+}
