@@ -1,4 +1,4 @@
-//! A credential lent to one child process, then taken back.
+//! A credential lent to one child process. Dropping the lease erases the files that hold it.
 //!
 //! One type for every vendor. What differs stays with the vendor's folder: how long before its end the vendor's
 //! program takes a token for dead, whether the token goes into a variable or a file, and what such a file says.
@@ -20,12 +20,12 @@ use nexus_core::Secret;
 
 use super::{Credential, CredentialError, CredentialSource};
 
-/// How long a child may need its credential.
+/// For how long a child needs its credential.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseTerms {
-    /// How long the child may run.
+    /// The longest run of the child.
     pub run: Duration,
-    /// How long before its end the vendor's program no longer takes a token.
+    /// Time before a token's expiry from which the vendor's program refuses it.
     pub margin: Duration,
 }
 

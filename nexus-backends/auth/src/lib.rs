@@ -1,15 +1,15 @@
-//! Credentials: who lends them, and the only code that opens a secret. What a turn is lent is
+//! Credentials: sign-in, refresh, stores and locks; the only code that opens a secret. What a turn is lent is
 //! [`nexus_core::Credential`], and where it asks for one [`nexus_core::CredentialSource`].
 //!
-//! | room | holds |
+//! | module | holds |
 //! | --- | --- |
-//! | `static_token` | a token that somebody else keeps fresh |
-//! | `login`, `sign_in` | a login of our own, and the strategy that makes and refreshes it |
-//! | `manager`, `lock` | its one owner: across tasks, threads and processes |
-//! | `store` | where it rests: a file, or the keyring of the system |
+//! | `static_token` | a token from a variable, a file or the keyring, which its owner replaces |
+//! | `login`, `sign_in` | an owned login, and the strategy that makes, refreshes and revokes it |
+//! | `manager`, `lock` | the credential manager of a login, and its refresh lock: across tasks, threads and processes |
+//! | `store` | where a login is kept: a file, or the keyring of the system |
 //! | `oauth` | the strategies that come along: authorization code with PKCE, device code |
 //! | `http` | the HTTP client of Nexus, for sign-in and for those who ask a model |
-//! //! | `lease` | a credential lent to one child process, then taken back |
+//! //! | `lease` | a credential lent to one child process, and erased when the lease is dropped |
 
 #[cfg(feature = "http")]
 pub mod http;

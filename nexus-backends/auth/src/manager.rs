@@ -1,8 +1,16 @@
-//! The one owner of a login: lends its access token, and sees to it that no refresh token is ever spent twice.
+//! The credential manager: lends the access token of an owned login, and never presents a refresh token twice.
 //!
-//! `managed` is the login with its store, lock and clock. What is found there is judged in `decision`, waited for in
-//! `line`, renewed under the lock in `renewal`, written by `put` and else kept in `pending_write`, begun and ended by a person in
-//! `door`; `shared` is what the credential managers of one process know together.
+//! | module | holds |
+//! | --- | --- |
+//! | `managed_login` | the login with its strategy, stores, lock, clock and shared state |
+//! | `decision` | whether a request needs a refresh |
+//! | `wait` | waiting for a refresh elsewhere, or starting one |
+//! | `refresh` | one refresh under the lock |
+//! | `write`, `pending_write` | writing the refreshed login; one that could not be written |
+//! | `sign_in_out` | sign-in and log-out |
+//! | `shared` | what the managers of one login in this process share |
+//! | `in_flight`, `finish` | what must not be cut off, and waiting for it |
+//! | `store_access` | calls of a store that may block or panic |
 
 mod decision;
 mod finish;
@@ -35,10 +43,10 @@ use super::lock::RefreshLock;
 use super::store::{LoginStore, StorePlace, StoredLogin, TokenStore};
 use super::{Clock, SignIn, SystemClock};
 
-/// The one owner of a login.
+/// Owns one login: lends its access token, and refreshes it when a caller needs a fresher one.
 ///
 /// Any number of credential managers may own the same login, in any number of tasks, threads and processes: they agree by its
-/// lock and its store. Whoever needs a fresher token takes the lock, reads the store again, makes sure that a new
+/// lock and its store. A manager that needs a fresher token takes the refresh lock, reads the store again, makes sure that a new
 /// login can be written, spends the refresh token once, and writes the new login so that it survives a loss of power;
 /// only then is it lent. Whoever waited takes what was written.
 ///
@@ -183,7 +191,7 @@ impl CredentialManager {
         self.managed.look().await
     }
 
-    /// Lends what the request asks for; `None`: there is no other than the one that was refused.
+    /// Answers a request; `None` if there is no other token than the refused one.
     async fn lend(&self, request: TokenRequest) -> Result<Option<Credential>, CredentialError> {
         let managed = &self.managed;
         let stored = managed.look().await?.ok_or_else(|| managed.missing())?;
@@ -214,7 +222,7 @@ impl CredentialSource for CredentialManager {
     }
 
     async fn credential(&self, life: Duration) -> Result<Credential, CredentialError> {
-        // Whoever refuses no token is told of no lack of others.
+        // `lend` returns `None` only to a request that names a refused token.
         self.lend(TokenRequest::of_life(life)).await?.ok_or_else(|| self.managed.missing())
     }
 

@@ -1,4 +1,4 @@
-//! A token that somebody else keeps fresh.
+//! A token that its owner replaces, in a variable, a file or the keyring; it is never refreshed here.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 

@@ -1,4 +1,4 @@
-//! An answer that is small, and read whole within a bound.
+//! Reads a small response whole, within a bound.
 
 use reqwest::Response;
 use zeroize::Zeroizing;

@@ -1,7 +1,7 @@
-//! How Nexus itself speaks HTTP: what a client is made from, and what the errors of sockets, TLS and HTTP come down to.
+//! The HTTP client of Nexus: proxies, certificate authorities, timeouts, and one error for each cause of a failure.
 //!
-//! Shared by the native backends, which ask for a model's answer, and by sign-in and renewal, which ask an issuer.
-//! What is asked, and what an error means for it, is theirs.
+//! Shared by the native backends and by sign-in and refresh. Requests, and what an error means for them, are left to the
+//! callers.
 
 mod client;
 mod fetch;

@@ -1,4 +1,5 @@
-//! Whether a login is good enough for who asks, by its times alone: no store, no network.
+//! Decides whether a login answers a request as it is or has to be refreshed first, by its times and its noted refusal
+//! alone: no store, no network, no clock of its own.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,47 +7,48 @@ use nexus_core::{Credential, Secret};
 
 use crate::{Login, store::StoredLogin};
 
-/// The least that a token is lent with, where a fresher one can be had.
+/// Minimum remaining lifetime of a token that is lent without a refresh. Source: our own choice.
 const MIN_REMAINING_LIFE: Duration = Duration::from_secs(5 * 60);
 
-/// What a token has to live for nobody to wait while another one renews it.
+/// Minimum remaining lifetime at which callers get the current token instead of waiting for a refresh.
 const MIN_LIFE_WITHOUT_WAITING: Duration = Duration::from_secs(60);
 
-/// A token that is younger than this and was refused is not refused for its age: another one would be, too.
+/// Minimum age at which a refused token is replaced. A younger one was not refused for its age, so a new one would be
+/// refused, too.
 const MIN_AGE_TO_REPLACE: Duration = Duration::from_secs(30);
 
-/// What somebody asks for.
+/// What a caller asks for.
 #[derive(Clone, Debug)]
 pub(super) struct TokenRequest {
     life: Duration,
     instead_of: Option<Secret>,
 }
 
-/// What follows for a login.
+/// What to do with a login for one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RefreshDecision {
-    /// It is good as it is.
+    /// Lend the current token.
     UseCurrent,
-    /// There should be a fresher one.
+    /// Refresh it first.
     Refresh,
-    /// There is no other than the one that was refused, and asking for one would not help.
+    /// Tell the caller that there is no other token: a refresh is impossible, or would not help.
     NoAlternative,
-    /// It is over, for this reason.
+    /// Fail: the login has ended, for this reason.
     Ended(String),
 }
 
 impl TokenRequest {
-    /// A token that lives this much longer.
+    /// Asks for a token with this much remaining lifetime.
     pub(super) fn of_life(life: Duration) -> Self {
         Self { life, instead_of: None }
     }
 
-    /// The same, and not the one that was refused.
+    /// Asks for the same, and for another token than `refused`.
     pub(super) fn instead_of(refused: Secret, life: Duration) -> Self {
         Self { life, instead_of: Some(refused) }
     }
 
-    /// Judges a login.
+    /// Decides what to do with `stored` at the time `now`.
     pub(super) fn decide(&self, stored: &StoredLogin, now: SystemTime) -> RefreshDecision {
         let login = &stored.login;
         let is_renewable = login.refresh_token.is_some();
@@ -70,18 +72,18 @@ impl TokenRequest {
         }
     }
 
-    /// Whether it may be lent after all, if there is no fresher one to be had.
+    /// Whether the token may be lent when a refresh failed.
     pub(super) fn is_usable(&self, login: &Login, now: SystemTime) -> bool {
         !self.refused(login) && is_alive(login, now)
     }
 
-    /// Whether it is not worth waiting for a fresher one.
+    /// Whether the token is lent at once while another task or process refreshes it.
     pub(super) fn is_usable_without_waiting(&self, login: &Login, now: SystemTime) -> bool {
         let left = life_left(login, now);
         !self.refused(login) && left.is_none_or(|left| left >= self.life.max(MIN_LIFE_WITHOUT_WAITING))
     }
 
-    /// What is lent of a login that was renewed just now; `None` if that came to nothing.
+    /// The credential of a login that was just refreshed; `None` if it still has the refused token.
     pub(super) fn lend(&self, login: &Login) -> Option<Credential> {
         (!self.refused(login)).then(|| credential(login))
     }
@@ -96,7 +98,7 @@ pub(super) fn is_alive(login: &Login, now: SystemTime) -> bool {
     life_left(login, now) != Some(Duration::ZERO)
 }
 
-/// What is lent of a login.
+/// The part of a login that is lent: never its refresh token.
 pub(super) fn credential(login: &Login) -> Credential {
     let mut credential = Credential::new(login.access_token.clone());
     credential.expires_at = login.expires_at;
@@ -104,7 +106,7 @@ pub(super) fn credential(login: &Login) -> Credential {
     credential
 }
 
-/// How much longer the access token lives: never longer than from its beginning, wherever the clock has stepped to.
+/// Remaining lifetime of the access token, at most its whole lifetime: the clock may have stepped back.
 fn life_left(login: &Login, now: SystemTime) -> Option<Duration> {
     Some(login.life_left(now)?.min(whole_life(login)?))
 }
@@ -113,12 +115,12 @@ fn whole_life(login: &Login) -> Option<Duration> {
     login.expires_at.map(|end| end.duration_since(login.obtained_at).unwrap_or_default())
 }
 
-/// Whether three quarters of its life lie before it: then a new one would hardly live longer.
+/// Whether three quarters of its lifetime remain: then a new token would hardly last longer.
 fn is_mostly_ahead(login: &Login, left: Duration) -> bool {
     whole_life(login).is_some_and(|whole| !whole.is_zero() && left >= whole - whole / 4)
 }
 
-/// Whether it was obtained a moment ago. One from the future is not: the clock has stepped.
+/// Whether it was obtained a moment ago. A token from the future was not: the clock has stepped.
 fn is_young(login: &Login, now: SystemTime) -> bool {
     now.duration_since(login.obtained_at).is_ok_and(|age| age < MIN_AGE_TO_REPLACE)
 }

@@ -1,4 +1,4 @@
-//! One renewal, by whoever holds the lock: the only place where a refresh token is spent.
+//! One refresh, under the refresh lock: the only place where a refresh token is spent.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -24,13 +24,13 @@ use crate::{
     store::{PreparedWrite, StoreError, StoredLogin, TokenStore},
 };
 
-/// How long a strategy may take.
+/// How long the strategy may take for one refresh. Source: our own choice.
 const LONGEST_REFRESH: Duration = Duration::from_secs(45);
 
-/// What a caller gets of a renewal; `None`: the lock was lost, and nothing was spent.
+/// The answer to the request; `None` if the lock was lost before anything was spent.
 type Outcome = Option<Result<Option<Credential>, CredentialError>>;
 
-/// One renewal, under the lock.
+/// One refresh, under the lock.
 #[derive(Debug)]
 pub(super) struct Refresh {
     managed: ManagedLogin,
@@ -38,7 +38,7 @@ pub(super) struct Refresh {
     held: HeldLock,
 }
 
-/// The lock, or what could not be written the last time, together with its lock.
+/// The refresh lock, held.
 #[derive(Debug)]
 pub(super) enum HeldLock {
     /// The lock alone.
@@ -47,30 +47,29 @@ pub(super) enum HeldLock {
     WithPendingWrite(Box<PendingWrite>),
 }
 
-/// What is in the store once the lock is held, and what is to be done about it.
+/// What to do after the store was read again under the lock.
 enum Ready {
-    /// It is settled without a renewal, or cannot be renewed.
+    /// The request is answered without a refresh, or none is possible.
     Done(Outcome),
-    /// Its refresh token is to be spent.
+    /// Spend the refresh token.
     Spend { lock: Box<HeldRefreshLock>, stored: Box<StoredLogin>, pending: Box<dyn PreparedWrite> },
 }
 
-/// What became of a renewed login.
+/// Where a refreshed login is now.
 enum SaveOutcome {
-    /// It was put into the store, or found another one there.
+    /// In the store, or the store holds another login, or none.
     InStore(WriteOutcome, StoredLogin),
-    /// It is in memory only.
+    /// In memory only.
     InMemory(StoreError),
 }
 
 impl Refresh {
-    /// One that begins by writing what could not be written before, if that is what is held.
+    /// A refresh that first writes the pending write, if `held` has one.
     pub(super) fn new(managed: ManagedLogin, request: TokenRequest, held: HeldLock) -> Self {
         Self { managed, request, held }
     }
 
-    /// Runs it to its end. It has to be on a task that nobody drops: between the request and the write, dropping is
-    /// losing the login.
+    /// Runs it to its end. It has to run on a spawned task: a drop between the request and the write loses the login.
     pub(super) async fn run(self) -> Outcome {
         let Self { managed, request, held } = self;
         let prepared = {
@@ -109,7 +108,7 @@ impl Refresh {
     }
 }
 
-/// Reads the store again and gets everything ready, so that the one thing left to go wrong is the issuer.
+/// Reads the store again and prepares the write, so that only the issuer can fail afterwards.
 fn prepare(managed: &ManagedLogin, request: &TokenRequest, held: HeldLock) -> Ready {
     let store = &*managed.store;
     let lock = match held {
@@ -142,7 +141,7 @@ fn prepare(managed: &ManagedLogin, request: &TokenRequest, held: HeldLock) -> Re
     Ready::Spend { lock: Box::new(lock), stored: Box::new(stored), pending }
 }
 
-/// What is lent while a renewed login can still not be written.
+/// The answer while a refreshed login still cannot be written.
 fn still_pending(
     managed: &ManagedLogin,
     request: &TokenRequest,
@@ -154,7 +153,7 @@ fn still_pending(
     }
 }
 
-/// Spends the refresh token, once. Whatever the strategy does, it ends and does not unwind.
+/// Spends the refresh token, once. A strategy that hangs or panics becomes an error.
 async fn request_refresh(managed: &ManagedLogin, login: &Login) -> Result<Login, RefreshError> {
     let attempt = AssertUnwindSafe(managed.sign_in.refresh(login)).catch_unwind();
     match tokio::time::timeout(LONGEST_REFRESH, attempt).await {
@@ -170,7 +169,7 @@ async fn request_refresh(managed: &ManagedLogin, login: &Login) -> Result<Login,
     }
 }
 
-/// Carries over what an issuer does not say again. An answer without a refresh token leaves the old one in force.
+/// Adds what the issuer does not repeat. An answer without a refresh token leaves the old one in force.
 /// Source: RFC 6749 section 6.
 fn completed(mut renewed: Login, old: &Login) -> Login {
     renewed.refresh_token = renewed.refresh_token.or_else(|| old.refresh_token.clone());
@@ -181,7 +180,7 @@ fn completed(mut renewed: Login, old: &Login) -> Login {
     renewed
 }
 
-/// Writes the new login, and lends of it what is in the store then.
+/// Writes the refreshed login, and answers the request with what is in the store then.
 async fn keep(
     managed: ManagedLogin,
     request: TokenRequest,
@@ -191,7 +190,7 @@ async fn keep(
     login: Login,
 ) -> Result<Option<Credential>, CredentialError> {
     let renewed = StoredLogin::new(login);
-    // Once it is written others go on with it, and by then they have to know.
+    // The pause starts before the write: other tasks read the new login as soon as it is in the store.
     let shortcoming = shortcoming(&spent.login, &renewed.login, managed.now());
     if let Some(failure) = &shortcoming {
         managed.shared.begin_pause(failure);
@@ -220,8 +219,8 @@ async fn keep(
     }
 }
 
-/// Why a new login is of no use for now, although its refresh token had to be kept. One that brings nothing new would be
-/// renewed again at once, and one renewal after the other would follow.
+/// Why a refreshed login cannot be used for now, although its refresh token has to be kept. Without the pause that follows,
+/// a login that brings no fresher token would be refreshed again at once, without end.
 fn shortcoming(spent: &Login, renewed: &Login, now: SystemTime) -> Option<TransientFailure> {
     let is_the_old_one = renewed.access_token == spent.access_token && renewed.expires_at <= spent.expires_at;
     let what = if !decision::is_alive(renewed, now) {
@@ -234,7 +233,7 @@ fn shortcoming(spent: &Login, renewed: &Login, now: SystemTime) -> Option<Transi
     Some(TransientFailure::Malformed(what.to_owned()))
 }
 
-/// Puts the new login into the store, or else keeps it at the shared, together with the lock.
+/// Writes the refreshed login into the store, or keeps it in memory together with the lock.
 fn save_or_keep(
     managed: &ManagedLogin,
     lock: HeldRefreshLock,
@@ -259,7 +258,7 @@ fn save_or_keep(
     }
 }
 
-/// Notes in the store that the issuer refused, so that nobody spends this token again.
+/// Notes in the store that the issuer refused, so that no process presents this token again.
 async fn note_refusal(
     managed: ManagedLogin,
     request: TokenRequest,

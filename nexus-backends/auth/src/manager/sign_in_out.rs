@@ -1,4 +1,4 @@
-//! How a login comes and goes: what a person asks for.
+//! Sign-in and log-out, which a person asks for.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{
     store::{StoreError, StoredLogin, TokenStore},
 };
 
-/// How long the issuer may take to hear that a login is over, before it is removed here all the same.
+/// How long a revocation may take before the login is removed here all the same. Source: our own choice.
 const LONGEST_REVOCATION: Duration = Duration::from_secs(10);
 
-/// What became of a login that was to end.
+/// The result of a log-out.
 #[derive(Debug)]
 pub struct LogOut {
     /// Whether there was one.
@@ -32,7 +32,7 @@ pub struct LogOut {
     pub revocation: Option<Result<Revocation, RefreshError>>,
 }
 
-/// Why a login did not begin or end.
+/// Why a sign-in or a log-out failed.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
@@ -42,7 +42,7 @@ pub enum LoginError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Somebody else has the login and does not let go of it.
+    /// Another process holds the refresh lock and does not release it.
     #[error("the login in {place} is in use by {holder}, for {} s at least", .waited.as_secs())]
     Busy {
         /// Where it is.
@@ -87,7 +87,7 @@ impl CredentialManager {
 }
 
 impl ManagedLogin {
-    /// Does what is not to be broken off, and is waited for by a program that is about to end.
+    /// Runs work that must not be cut off on a task that [`finish_refreshes`](super::finish_refreshes) awaits.
     async fn on_a_task<T, F>(&self, work: impl FnOnce(Self) -> F) -> Result<T, LoginError>
     where
         T: Send + 'static,
@@ -104,7 +104,7 @@ impl ManagedLogin {
         })
     }
 
-    /// Waits for the lock, and works under it on a thread that may block.
+    /// Waits for the refresh lock, and runs blocking work under it.
     async fn under_lock(
         &self,
         work: impl FnOnce(&Self, HeldLock) -> Result<(), StoreError> + Send + 'static,
@@ -116,7 +116,7 @@ impl ManagedLogin {
         self.on_a_task(wait_and_work).await
     }
 
-    /// Waits for the lock, as long as makes sense. It has to be on a task: whoever gets it has to be polled.
+    /// Waits for the refresh lock, for [`LONGEST_WAIT`] at most. Has to run on a spawned task: a holder has to be polled.
     async fn wait_for_lock(&self) -> Result<HeldLock, LoginError> {
         let began = Instant::now();
         loop {
@@ -134,7 +134,7 @@ impl ManagedLogin {
         }
     }
 
-    /// Makes sure that a new login can be kept, and that what is there is none that cannot be read.
+    /// Makes sure that a new login can be written, and that no unreadable one is in its place.
     fn check_before_sign_in(&self, held: HeldLock) -> Result<(), StoreError> {
         let _lock = match held {
             HeldLock::Lock(lock) => lock,
@@ -150,7 +150,7 @@ impl ManagedLogin {
         catching_panics(store, TokenStore::prepare).map(drop)
     }
 
-    /// Writes a new login over whatever there was, also over what could not be written.
+    /// Writes a new login over the previous one, and drops a pending write of that one.
     fn write_new(&self, held: HeldLock, login: Login) -> Result<(), StoreError> {
         let store = &*self.store_of_new;
         let write_over = || {
@@ -173,7 +173,7 @@ impl ManagedLogin {
         outcome
     }
 
-    /// Tells the issuer, then removes what is here, all under the lock: no renewal writes it back.
+    /// Revokes and removes the login, all under the lock: no refresh writes it back.
     async fn end(self, held: HeldLock) -> Result<LogOut, LoginError> {
         let found = {
             let store = Arc::clone(&self.store);

@@ -1,11 +1,10 @@
-//! The line in which a fresher token is waited for.
+//! Waiting for a fresher token: for the refresh of another task or process, or for a refresh of our own.
 //!
-//! The tasks of one process stand behind each other, and the first of them looks at the lock often, the others seldom:
-//! with 16 processes of 20 tasks, 16 look often. Whoever's turn it is looks at the store first, and most of the time
-//! that is all.
+//! The tasks of one process queue up. The head of the queue polls the lock often, the others seldom: with 16 processes of
+//! 20 tasks, 16 poll often. A task reads the store before it tries the lock, and mostly finds the refreshed login there.
 //!
-//! A future that waits may not be polled for long, without being dropped. So none of them ever holds the lock: that
-//! is taken by a task, which is always polled, and goes on to renew the login.
+//! A waiting future may go unpolled for long without being dropped, so it never holds the lock. A spawned task, which the
+//! runtime always polls, takes the lock and refreshes the login.
 
 use std::time::Duration;
 
@@ -24,21 +23,21 @@ use crate::{
     store::StoredLogin,
 };
 
-/// How long somebody stands in line before looking at the lock in spite of not being the first.
+/// How long a task waits for the head of the queue before it tries the lock all the same.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What came of one try.
+/// The result of one attempt to refresh.
 enum RefreshAttempt {
-    /// The login was renewed, or could not be.
+    /// The login was refreshed, or could not be.
     Over(Result<Option<Credential>, CredentialError>),
-    /// Somebody else has the lock, or has taken it away before anything was spent.
+    /// Another holder has the lock, or the lock file was removed before anything was spent.
     Busy(Option<LockHolder>),
-    /// Nobody could try.
+    /// The lock cannot be used, or the task was stopped.
     Failed(CredentialError),
 }
 
 impl ManagedLogin {
-    /// Waits for whoever renews the login, or does it.
+    /// Waits for a refresh elsewhere, or refreshes the login.
     pub(super) async fn wait_for_refresh(
         &self,
         request: &TokenRequest,
@@ -76,7 +75,7 @@ impl ManagedLogin {
         }
     }
 
-    /// Takes the lock, if it is free, and renews the login: on a task that goes on when this future does not.
+    /// Takes the lock if it is free, and refreshes the login on a task that goes on when this future is dropped.
     async fn try_to_refresh(&self, request: &TokenRequest) -> RefreshAttempt {
         let (managed, request, in_flight) = (self.clone(), request.clone(), InFlight::begin());
         let task = tokio::spawn(async move {
@@ -99,7 +98,7 @@ impl ManagedLogin {
         })
     }
 
-    /// Settles the request with the token at hand, if it is good enough not to wait while somebody else renews it.
+    /// The current token, if its remaining lifetime makes waiting unnecessary.
     fn settle_for_now(
         &self,
         request: &TokenRequest,

@@ -1,4 +1,4 @@
-//! How a login gets into its store, where there may be no other copy of it.
+//! Writing a login whose only other copy may be in memory: with retries, and never over a login that it does not replace.
 
 use std::{
     thread,
@@ -10,24 +10,24 @@ use nexus_core::Secret;
 use super::store_access::{catching_panics, read};
 use crate::store::{PreparedWrite, StoreError, StoredLogin, TokenStore};
 
-/// How often it is tried at once, how long after a failure, and after which time no more.
+/// Number of tries, the time between them, and the time after which no further try begins.
 const TRIES: usize = 3;
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 const LAST_TRY_AFTER: Duration = Duration::from_secs(5);
 
-/// How a renewed login was put into the store.
+/// The result of writing a refreshed login.
 #[derive(Debug)]
 pub(super) enum WriteOutcome {
     /// It is there.
     Written,
-    /// Somebody who does not heed the lock was there first.
+    /// A program that does not take the lock wrote another login first.
     Superseded(Box<StoredLogin>),
-    /// The login was removed by somebody who does not heed the lock.
+    /// A program that does not take the lock removed the login.
     Removed,
 }
 
-/// Puts a renewed login in the place of the one whose refresh token was `spent` for it, and of no other. What was noted
-/// of that one meanwhile, such as a refusal, counts for nothing against a new pair.
+/// Replaces the login whose refresh token was `spent`, and no other, by the refreshed one. A refusal that was noted of the
+/// old login meanwhile does not hold against the new pair.
 pub(super) fn replace_spent(
     store: &dyn TokenStore,
     mut pending: Option<Box<dyn PreparedWrite>>,
@@ -37,7 +37,7 @@ pub(super) fn replace_spent(
     again_and_again(|| {
         let Some(there) = read(store)? else { return Ok(WriteOutcome::Removed) };
         let found = there.login.refresh_token.as_ref();
-        // Ours may be there already, and only its being on the disk have failed.
+        // Ours may be in place already, if only the flush to disk failed.
         let is_ours = found == renewed.login.refresh_token.as_ref()
             && there.login.access_token == renewed.login.access_token;
         if found != spent && !is_ours {
@@ -48,7 +48,7 @@ pub(super) fn replace_spent(
     })
 }
 
-/// Writes a login over whatever is there.
+/// Writes a login over whatever is in the store.
 pub(super) fn overwrite(
     store: &dyn TokenStore,
     mut pending: Option<Box<dyn PreparedWrite>>,

@@ -1,4 +1,4 @@
-//! What an issuer's answer means for a login.
+//! Reads an issuer's error response, and decides what it means for a login.
 //!
 //! | answer | means |
 //! | --- | --- |
@@ -28,7 +28,7 @@ const PASSING: [&str; 3] = ["temporarily_unavailable", "server_error", "slow_dow
 /// Codes that answer the question whether a person said yes. Source: RFC 8628 section 3.5.
 const OF_DEVICES: [&str; 3] = ["authorization_pending", "access_denied", "expired_token"];
 
-/// What an issuer says when it does not give what was asked for.
+/// The error in an issuer's response.
 #[derive(Debug, Default)]
 pub(super) struct IssuerError {
     /// Its code, such as `invalid_grant`.
@@ -70,7 +70,7 @@ fn is_known(code: &str, issuer: &Issuer) -> bool {
     is_final(code, issuer) || PASSING.contains(&code) || OF_DEVICES.contains(&code)
 }
 
-/// What an answer that is no success means.
+/// What a response without success means for the login.
 pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) -> RefreshError {
     let code = reply.code.as_deref();
     let reason = match code {

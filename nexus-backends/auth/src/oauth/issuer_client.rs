@@ -1,4 +1,4 @@
-//! One request to an issuer, by our own HTTP client.
+//! The HTTP client for an issuer: one request at a time, small answers, secrets overwritten.
 
 use std::{future::Future, pin::Pin, time::Duration};
 

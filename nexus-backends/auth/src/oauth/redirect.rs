@@ -1,5 +1,5 @@
-//! Which request is the answer that is waited for: judged by method, host, path and state, before anything else of it
-//! is looked at. One passes, once.
+//! Redirect validation: which request to the callback server is the issuer's redirect, by host, path, method and state,
+//! before anything else of it is read. One request is accepted, once.
 
 use std::{
     convert::Infallible,
@@ -19,15 +19,15 @@ use tokio::sync::{mpsc, oneshot};
 use super::page::Page;
 use super::sanitize;
 
-/// What comes through the gate.
+/// What the sign-in learns of requests to the callback server.
 pub(super) enum RedirectEvent {
-    /// The answer that is waited for.
+    /// The issuer's redirect.
     Response(AuthorizationResponse),
-    /// Somebody called with an answer to another question. Told once.
+    /// A redirect with another state arrived: of another sign-in, or forged. Reported once.
     Stranger,
 }
 
-/// The answer of the issuer, and where the browser waits for a page.
+/// The issuer's response, and the channel of the page that the browser waits for.
 pub(super) struct AuthorizationResponse {
     /// What the issuer says.
     pub(super) answer: AuthorizationAnswer,
@@ -45,7 +45,7 @@ pub(super) enum AuthorizationAnswer {
     Declined(String),
 }
 
-/// Lets one request through.
+/// Accepts one redirect and answers every other request with an error page.
 pub(super) struct RedirectValidator {
     /// How this machine is called by those who mean us.
     hosts: [String; 2],

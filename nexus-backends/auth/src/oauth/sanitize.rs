@@ -1,4 +1,4 @@
-//! Words of a stranger, made fit to be shown to a person.
+//! Makes text from an issuer fit for messages: one line, bounded, without control characters or secrets.
 
 use nexus_core::redact::Redactor;
 
