@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus::{
-    AccessSupport, Availability, BackendId, Capabilities, ErrorKind, EventSink, ExecutionBackend, Fence,
-    FinishReason, LoopMode, Outbox, Provenance, Recorder, TextGranularity, TurnError, TurnEvent, TurnHost,
-    TurnRequest, TurnResult,
+    AccessSupport, Availability, BackendId, Capabilities, ErrorKind, EventSink, ExecutionBackend,
+    FinishReason, LoopMode, Outbox, Provenance, Recorder, Sandbox, TextGranularity, TurnError, TurnEvent,
+    TurnHost, TurnRequest, TurnResult,
     turn::{MessageEnded, Started, TextDelta},
 };
 use nexus_testkit::sim::Scenario;
@@ -38,7 +38,7 @@ impl ExecutionBackend for WordCounter {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new(LoopMode::Native);
         capabilities.text = TextGranularity::Deltas;
-        capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
         capabilities
     }
 

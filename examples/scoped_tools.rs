@@ -10,7 +10,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use nexus::{
     Brief, Decision, Effects, Limits, ParticipantScope, ScopedFiles, Session, Tool, ToolFault, Toolbox,
-    TurnHost, TurnRequest, scope::Verdict,
+    TurnHost, TurnRequest, scope::GateOutcome,
 };
 use nexus_testkit::sim::{Reply, Scenario, ToolCall};
 use schemars::JsonSchema;
@@ -144,9 +144,9 @@ fn toolbox(files: ScopedFiles) -> Toolbox {
 }
 
 fn show(decision: &Decision) {
-    let (mark, reason) = match &decision.verdict {
-        Verdict::Allowed => ("allowed", String::new()),
-        Verdict::Denied(denial) => ("DENIED ", format!("\n           {denial}")),
+    let (mark, reason) = match &decision.outcome {
+        GateOutcome::Allowed => ("allowed", String::new()),
+        GateOutcome::Denied(denial) => ("DENIED ", format!("\n           {denial}")),
     };
     println!("  {mark}  {} {}{reason}", decision.tool, decision.arguments);
 }

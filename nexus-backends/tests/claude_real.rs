@@ -19,12 +19,12 @@ mod support;
 mod account;
 #[path = "claude_real/answer.rs"]
 mod answer;
-#[path = "claude_real/fence.rs"]
-mod fence;
 #[path = "claude_real/first_party.rs"]
 mod first_party;
 #[path = "claude_real/request.rs"]
 mod request;
+#[path = "claude_real/sandbox.rs"]
+mod sandbox;
 #[path = "claude_real/session.rs"]
 mod session;
 #[path = "claude_real/shelf.rs"]

@@ -13,7 +13,7 @@
 use std::{fs, path::Path};
 
 use nexus_backends::claude::cli::ClaudeCli;
-use nexus_core::{OutputSchema, SessionMode, ToolAccess, TurnRequest};
+use nexus_core::{ConversationMode, OutputSchema, ToolAccess, TurnRequest};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -68,7 +68,7 @@ fn request(name: &str) -> TurnRequest {
         "schema_ok" | "schema_bad_then_ok" | "schema_always_bad" => {
             request.with_output(OutputSchema::new(json!({ "type": "object" })).unwrap().with_repairs(0))
         }
-        "session_first" => request.with_session(SessionMode::Keep),
+        "session_first" => request.with_conversation(ConversationMode::Keep),
         _ => request,
     }
 }

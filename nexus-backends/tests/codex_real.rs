@@ -16,9 +16,9 @@ mod support;
 
 #[path = "codex_real/account.rs"]
 mod account;
-#[path = "codex_real/fence.rs"]
-mod fence;
 #[path = "codex_real/record.rs"]
 mod record;
+#[path = "codex_real/sandbox.rs"]
+mod sandbox;
 #[path = "codex_real/tools.rs"]
 mod tools;

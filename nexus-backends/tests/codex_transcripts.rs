@@ -20,7 +20,8 @@ use std::{
 
 use nexus_backends::codex::cli::CodexCli;
 use nexus_core::{
-    Limits, OutputSchema, ResumeHandle, Retry, SessionMode, ToolAccess, TurnError, TurnEvent, TurnRequest,
+    ConversationMode, Limits, OutputSchema, ResumeHandle, Retry, ToolAccess, TurnError, TurnEvent,
+    TurnRequest,
 };
 use serde_json::{Value, json};
 
@@ -64,7 +65,7 @@ cat > /dev/null"#
     Player::new(&CodexCli, "codex-cli 0.169.0", settings, &script)
 }
 
-/// The request that fits a recording: the fence that was recorded, and what else the recording is about.
+/// The request that fits a recording: the sandbox that was recorded, and what else the recording is about.
 fn request(name: &str, nexus_home: &Path) -> TurnRequest {
     let recording = fs::read_to_string(format!("{FOLDER}/{name}.jsonl")).unwrap();
     let access = if recording.contains(r#""sandbox":{"type":"workspaceWrite""#) {
@@ -83,7 +84,7 @@ fn request(name: &str, nexus_home: &Path) -> TurnRequest {
         fs::write(kept, "{}\n").unwrap();
         let handle =
             ResumeHandle::new("codex-cli".into(), json!({ "thread": thread, "rollout": "2026/r.jsonl" }));
-        return request.with_session(SessionMode::resume(handle));
+        return request.with_conversation(ConversationMode::resume(handle));
     }
     match name {
         "two-turns" => {

@@ -21,8 +21,8 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use libtest_mimic::{Arguments, Failed, Trial};
 use nexus_core::{
-    Effects, EventEnvelope, ParticipantScope, Session, ToolAccess, ToolCall, ToolDefinition, ToolResult,
-    ToolRouter, TurnHost, TurnRequest, Verdict,
+    Effects, EventEnvelope, GateOutcome, ParticipantScope, Session, ToolAccess, ToolCall, ToolDefinition,
+    ToolResult, ToolRouter, TurnHost, TurnRequest,
 };
 use nexus_testkit::{
     conformance::{Setting, TOKEN_VARIABLE},
@@ -155,7 +155,7 @@ async fn run(party: &Party, number: usize, meeting: &Arc<Meeting>, folder: &Path
     let decisions = session.decisions();
     let [decision] = decisions.as_slice() else { return Err(fail(format!("decided: {decisions:?}"))) };
     let is_own = decision.participant.as_str() == clerk && decision.arguments == arguments;
-    if !is_own || decision.tool != "ring" || decision.verdict != Verdict::Allowed {
+    if !is_own || decision.tool != "ring" || decision.outcome != GateOutcome::Allowed {
         return Err(fail(format!("decided: {decision:?}")));
     }
     Ok(())

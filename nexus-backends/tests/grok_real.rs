@@ -20,10 +20,10 @@ mod support;
 mod account;
 #[path = "grok_real/answer.rs"]
 mod answer;
-#[path = "grok_real/fence.rs"]
-mod fence;
 #[path = "grok_real/renewal.rs"]
 mod renewal;
+#[path = "grok_real/sandbox.rs"]
+mod sandbox;
 #[path = "grok_real/session.rs"]
 mod session;
 #[path = "grok_real/tools.rs"]

@@ -13,7 +13,7 @@ mod server;
 use std::{sync::Arc, time::Duration};
 
 use nexus_core::{
-    CancelToken, ErrorKind, FinishReason, Limits, OutputSchema, PromptBlock, Retry, SessionMode,
+    CancelToken, ConversationMode, ErrorKind, FinishReason, Limits, OutputSchema, PromptBlock, Retry,
     ToolCallStatus, TurnEvent, TurnHost, TurnRequest,
 };
 use serde_json::{Value, json};
@@ -133,11 +133,12 @@ async fn a_picture_goes_along() {
 #[ignore = "needs a server of somebody else's; run by .ci/run"]
 async fn a_kept_conversation_is_taken_up_again() {
     let server = Server::start();
-    let first = run(&server, request("Say hello.").with_session(SessionMode::Keep)).await.outcome.unwrap();
+    let first =
+        run(&server, request("Say hello.").with_conversation(ConversationMode::Keep)).await.outcome.unwrap();
     let handle = serde_json::to_string(&first.resume.unwrap()).unwrap();
 
-    let session = SessionMode::resume(serde_json::from_str(&handle).unwrap());
-    let second = request("And what did you say?").with_system("You are terse.").with_session(session);
+    let session = ConversationMode::resume(serde_json::from_str(&handle).unwrap());
+    let second = request("And what did you say?").with_system("You are terse.").with_conversation(session);
     assert_eq!(run(&server, second).await.outcome.unwrap().text, "I said hello.");
     let said = server.last_messages();
     assert_eq!(roles(&said), ["system", "user", "assistant", "user"]);

@@ -153,7 +153,7 @@ fn sorted(decisions: &[Decision]) -> Vec<String> {
 }
 
 fn is_allowed(decision: &Decision) -> bool {
-    matches!(decision.verdict, nexus_core::Verdict::Allowed)
+    matches!(decision.outcome, nexus_core::GateOutcome::Allowed)
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, saw: &T, wanted: &T) -> Result<(), String> {

@@ -145,7 +145,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
     fn accept(&mut self, event: EventEnvelope) {
         match event.event {
             TurnEvent::Queued(queued) => {
-                self.note("~", &format!("{} runs {} turns at once; waiting", queued.backend, queued.places));
+                self.note("~", &format!("{} runs {} turns at once; waiting", queued.backend, queued.limit));
             }
             TurnEvent::Started(started) => {
                 let mut parts = vec![started.backend.to_string()];

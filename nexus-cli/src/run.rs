@@ -9,8 +9,8 @@ use std::{
 };
 
 use nexus::{
-    CancelToken, ErrorKind, EventEnvelope, EventSink, KindError, Limits, OutputSchema, PromptBlock,
-    ResumeHandle, Router, SeatEvent, SessionMode, TurnError, TurnHost, TurnRequest, TurnResult, Vote,
+    CancelToken, ConversationMode, ErrorKind, EventEnvelope, EventSink, KindError, Limits, OutputSchema,
+    PromptBlock, ResumeHandle, Router, SeatEvent, TurnError, TurnHost, TurnRequest, TurnResult, Vote,
 };
 use serde_json::{Value, json};
 
@@ -216,9 +216,9 @@ fn request(args: &RunArgs) -> Result<TurnRequest, String> {
     }
     if let Some(path) = &args.resume {
         let handle: ResumeHandle = read_json(path)?;
-        request = request.with_session(SessionMode::resume(handle));
+        request = request.with_conversation(ConversationMode::resume(handle));
     } else if args.keep.is_some() {
-        request = request.with_session(SessionMode::Keep);
+        request = request.with_conversation(ConversationMode::Keep);
     }
     Ok(request)
 }

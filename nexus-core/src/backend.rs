@@ -88,7 +88,7 @@ pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
 /// assert_eq!(host.session().definitions().len(), 1);
 /// // Run any number of turns with the host. Then see what was called:
 /// for decision in session.decisions() {
-///     println!("{} {} {:?}", decision.tool, decision.arguments, decision.verdict);
+///     println!("{} {} {:?}", decision.tool, decision.arguments, decision.outcome);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

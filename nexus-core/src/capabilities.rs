@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::turn::{Effort, Limits, PromptBlock, SessionMode, ToolAccess, TurnRequest};
+use crate::turn::{ConversationMode, Effort, Limits, PromptBlock, ToolAccess, TurnRequest};
 
 /// What a backend supports. The answer never changes for a given value of a backend.
 ///
@@ -33,7 +33,7 @@ pub struct Capabilities {
     pub extra_roots: Support,
     /// The steps of effort that some model of the vendor's takes. Empty: effort is not supported.
     pub efforts: Vec<Effort>,
-    /// Who keeps the fence of each access level.
+    /// Who keeps the sandbox of each access level.
     pub access: AccessTable,
     /// Who keeps each limit.
     pub limits: LimitSupport,
@@ -41,7 +41,7 @@ pub struct Capabilities {
     pub cost: CostReport,
 }
 
-/// Who keeps the fence of each access level.
+/// Who keeps the sandbox of each access level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessTable {
     /// [`ToolAccess::ScopedOnly`].
@@ -99,12 +99,12 @@ impl Capabilities {
     /// Backends ask this before anything is spent, and routers before they choose.
     pub fn unmet(&self, request: &TurnRequest, offers_tools: bool) -> Option<String> {
         let has_image = request.prompt.iter().any(|block| matches!(block, PromptBlock::Image { .. }));
-        let keeps_session = !matches!(request.session, SessionMode::Ephemeral);
+        let keeps_conversation = !matches!(request.conversation, ConversationMode::Ephemeral);
         let needs = [
             (has_image, self.images.is_yes(), "pictures in the prompt"),
             (request.system.is_some(), self.system.is_yes(), "system instructions"),
             (request.output.is_some(), self.output != OutputSupport::Unsupported, "an output schema"),
-            (keeps_session, self.resume.is_yes(), "keeping the conversation"),
+            (keeps_conversation, self.resume.is_yes(), "keeping the conversation"),
             (offers_tools, self.caller_tools.is_yes(), "tools of the caller's own"),
             (!request.extra_roots.is_empty(), self.extra_roots.is_yes(), "extra roots"),
         ];
@@ -170,7 +170,7 @@ pub enum OutputSupport {
 /// Who keeps the agent inside its access level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fence {
+pub enum Sandbox {
     /// The operating system.
     Os,
     /// The vendor's program, by its own rules.
@@ -183,8 +183,8 @@ pub enum Fence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessSupport {
-    /// It is kept by this fence.
-    Kept(Fence),
+    /// It is kept by this sandbox.
+    Kept(Sandbox),
     /// It cannot be kept; a request for it is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
     Unsupported,
 }
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_limit_that_nobody_keeps_is_unmet() {
         let mut some = Capabilities::new(LoopMode::Native);
-        some.access.scoped_only = AccessSupport::Kept(Fence::None);
+        some.access.scoped_only = AccessSupport::Kept(Sandbox::None);
         let request = TurnRequest::new("x");
         assert_eq!(some.unmet(&request, false), None);
         let limited = request.with_limits(Limits::new().with_tool_calls(3));

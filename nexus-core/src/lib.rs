@@ -7,7 +7,7 @@
 //! | to | see |
 //! | --- | --- |
 //! | run a turn | [`ExecutionBackend`], [`ExecutionBackendExt`] |
-//! | say what the turn is | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`SessionMode`] |
+//! | say what the turn is | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`] |
 //! | watch it | [`TurnEvent`], [`EventSink`] |
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
 //! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
@@ -40,8 +40,8 @@ pub use backend::{ExecutionBackend, TurnHost};
 pub use backend_ext::{ExecutionBackendExt, StreamItem, TurnStream};
 pub use cancel::CancelToken;
 pub use capabilities::{
-    AccessSupport, AccessTable, Capabilities, CostReport, Enforcement, Fence, LimitSupport, LoopMode,
-    OutputSupport, Support, TextGranularity,
+    AccessSupport, AccessTable, Capabilities, CostReport, Enforcement, LimitSupport, LoopMode, OutputSupport,
+    Sandbox, Support, TextGranularity,
 };
 pub use clock::{Clock, SystemClock};
 pub use credential::Credential;
@@ -54,8 +54,8 @@ pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
 pub use scope::{
-    Brief, Decision, Denial, Overlay, ParticipantScope, PathAccess, PathArgument, PathDenial, PathRule,
-    Permit, ScopeError, ScopedFiles, Session, SessionToken, ToolPattern, TurnOverride, TurnSession, Verdict,
+    Brief, Decision, Denial, GateOutcome, Overlay, ParticipantScope, PathAccess, PathArgument, PathDenial,
+    PathRule, Permit, ScopeError, ScopedFiles, Session, SessionToken, ToolPattern, TurnOverride, TurnSession,
     WriteSlice,
 };
 pub use secret::Secret;
@@ -64,7 +64,8 @@ pub use tool::{
     ToolDefinition, ToolFault, ToolResult, ToolRouter, Toolbox,
 };
 pub use turn::{
-    AppliedEffort, Cost, CostSource, Effects, Effort, EventEnvelope, EventSink, EventSinkExt, FinishReason,
-    IdleLimits, Limits, Message, OnLost, OutputProblem, OutputSchema, PromptBlock, Provenance, ResumeHandle,
-    SessionMode, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent, TurnRequest, TurnResult, Usage, Usd,
+    AppliedEffort, ConversationMode, Cost, CostSource, Effects, Effort, EventEnvelope, EventSink,
+    EventSinkExt, FinishReason, IdleLimits, Limits, Message, OnLost, OutputProblem, OutputSchema,
+    PromptBlock, Provenance, ResumeHandle, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
+    TurnRequest, TurnResult, Usage, Usd,
 };

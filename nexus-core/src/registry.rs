@@ -41,7 +41,7 @@ pub trait BackendKind: fmt::Debug + Send + Sync + 'static {
 #[non_exhaustive]
 #[derive(Clone)]
 pub struct BuildContext {
-    /// Where Nexus keeps what outlives a turn: sessions, the run ledger.
+    /// Where Nexus keeps what outlives a turn: kept conversations, the run registry.
     pub home: PathBuf,
     /// What relative paths in settings are relative to: the folder of the configuration file.
     pub base_directory: PathBuf,

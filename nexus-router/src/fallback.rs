@@ -13,7 +13,7 @@
 //! | `Exhausted` | yes: a router inside a chain ran out |
 //! | `Starved` by a tool | no: the tool would be as slow elsewhere |
 //! | `Refused`, `Incomplete`, `OutputInvalid`, `ApprovalRequired` | no: that was an answer |
-//! | `InvalidRequest`, `ContextExceeded`, `SessionLost` | no: the request is what must change |
+//! | `InvalidRequest`, `ContextExceeded`, `ConversationLost` | no: the request is what must change |
 //! | `LimitReached`, `Cancelled` | no: the caller's own word |
 
 use std::time::SystemTime;

@@ -1,7 +1,8 @@
 //! What a request needs that a backend may not have.
 
 use nexus_core::{
-    AccessSupport, Capabilities, Enforcement, OutputSupport, PromptBlock, SessionMode, TurnHost, TurnRequest,
+    AccessSupport, Capabilities, ConversationMode, Enforcement, OutputSupport, PromptBlock, TurnHost,
+    TurnRequest,
 };
 
 /// The first need of the request that the backend does not meet, as a phrase after "does not support".
@@ -13,7 +14,10 @@ pub(crate) fn unmet(request: &TurnRequest, host: &TurnHost, offered: &Capabiliti
         (needs_images && !offered.images.is_yes(), "pictures"),
         (request.system.is_some() && !offered.system.is_yes(), "system text"),
         (request.output.is_some() && offered.output == OutputSupport::Unsupported, "an output schema"),
-        (request.session != SessionMode::Ephemeral && !offered.resume.is_yes(), "keeping a conversation"),
+        (
+            request.conversation != ConversationMode::Ephemeral && !offered.resume.is_yes(),
+            "keeping a conversation",
+        ),
         (!host.session().definitions().is_empty() && !offered.caller_tools.is_yes(), "the caller's tools"),
         (!request.extra_roots.is_empty() && !offered.extra_roots.is_yes(), "extra roots"),
         (unkept(limits.tool_calls.is_some(), offered.limits.tool_calls), "a limit of tool calls"),
@@ -30,13 +34,13 @@ pub(crate) fn unmet(request: &TurnRequest, host: &TurnHost, offered: &Capabiliti
 
 #[cfg(test)]
 mod tests {
-    use nexus_core::{Fence, Limits, LoopMode, Support, ToolAccess};
+    use nexus_core::{Limits, LoopMode, Sandbox, Support, ToolAccess};
 
     use super::*;
 
     fn offered() -> Capabilities {
         let mut offered = Capabilities::new(LoopMode::Native);
-        offered.access.scoped_only = AccessSupport::Kept(Fence::None);
+        offered.access.scoped_only = AccessSupport::Kept(Sandbox::None);
         offered
     }
 
@@ -51,7 +55,10 @@ mod tests {
         let need = |request: TurnRequest| unmet(&request, &host, &offered());
         let request = || TurnRequest::new("x");
         assert_eq!(need(request().with_system("s")).unwrap(), "system text");
-        assert_eq!(need(request().with_session(SessionMode::Keep)).unwrap(), "keeping a conversation");
+        assert_eq!(
+            need(request().with_conversation(ConversationMode::Keep)).unwrap(),
+            "keeping a conversation"
+        );
         assert_eq!(need(request().with_tool_access(ToolAccess::ReadOnly)).unwrap(), "read-only access");
         let limited = request().with_limits(Limits::new().with_tool_calls(3));
         assert_eq!(need(limited).unwrap(), "a limit of tool calls");

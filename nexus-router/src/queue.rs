@@ -1,4 +1,4 @@
-//! Who may run on a backend now, and who waits for a place: first come, first served.
+//! The concurrency limit of a backend: permits for turns, first come, first served.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,19 +9,19 @@ use std::{
 use nexus_core::BackendId;
 use tokio::sync::oneshot;
 
-/// The queues of one router, by backend. They outlive a reload, which may change the number of places.
+/// The queues of one router, by backend. They outlive a reload, which may change the limit.
 #[derive(Debug, Default)]
 pub(crate) struct Queues(Mutex<BTreeMap<BackendId, Arc<Queue>>>);
 
 impl Queues {
-    /// Sets how many places each backend has from now on. One that is not named has no bound.
-    pub(crate) fn arrange(&self, places: &BTreeMap<BackendId, NonZeroUsize>) {
+    /// Sets how many turns each backend runs at once from now on. One that is not named has no bound.
+    pub(crate) fn arrange(&self, limits: &BTreeMap<BackendId, NonZeroUsize>) {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for backend in places.keys() {
+        for backend in limits.keys() {
             queues.entry(backend.clone()).or_default();
         }
         for (backend, queue) in queues.iter() {
-            queue.set_places(places.get(backend).map_or(usize::MAX, |places| places.get()));
+            queue.set_limit(limits.get(backend).map_or(usize::MAX, |limit| limit.get()));
         }
     }
 
@@ -37,54 +37,54 @@ pub(crate) struct Queue(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    places: usize,
+    limit: usize,
     running: usize,
-    waiting: VecDeque<oneshot::Sender<Place>>,
+    waiting: VecDeque<oneshot::Sender<TurnPermit>>,
 }
 
-/// A place, given back when it is dropped.
+/// A permit for one turn, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Option<Arc<Queue>>);
+pub(crate) struct TurnPermit(Option<Arc<Queue>>);
 
-/// What a turn that asks for a place gets.
+/// What a turn that asks for a permit gets.
 #[derive(Debug)]
-pub(crate) enum Turnstile {
-    /// A place.
-    Free(Place),
-    /// A number: the place comes through the channel. Dropping it gives the wait up.
-    Wait(oneshot::Receiver<Place>),
+pub(crate) enum Entered {
+    /// A permit.
+    Now(TurnPermit),
+    /// A place in the queue: the permit comes through the channel. Dropping it gives the wait up.
+    Wait(oneshot::Receiver<TurnPermit>),
 }
 
 impl Queue {
-    /// Takes a place, or the last number of the queue.
-    pub(crate) fn enter(self: &Arc<Self>) -> Turnstile {
+    /// Takes a permit, or the last place in the queue.
+    pub(crate) fn enter(self: &Arc<Self>) -> Entered {
         let mut state = self.lock();
         state.waiting.retain(|waiting| !waiting.is_closed());
-        if state.running < state.places && state.waiting.is_empty() {
+        if state.running < state.limit && state.waiting.is_empty() {
             state.running += 1;
-            return Turnstile::Free(Place(Some(Arc::clone(self))));
+            return Entered::Now(TurnPermit(Some(Arc::clone(self))));
         }
         let (sender, receiver) = oneshot::channel();
         state.waiting.push_back(sender);
-        Turnstile::Wait(receiver)
+        Entered::Wait(receiver)
     }
 
     /// Turns that may run at once.
-    pub(crate) fn places(&self) -> usize {
-        self.lock().places
+    pub(crate) fn limit(&self) -> usize {
+        self.lock().limit
     }
 
-    fn set_places(self: &Arc<Self>, places: usize) {
-        self.lock().places = places;
+    fn set_limit(self: &Arc<Self>, limit: usize) {
+        self.lock().limit = limit;
         self.admit();
     }
 
-    /// Gives free places to whoever waits longest and still does.
+    /// Gives free permits to the turns that wait longest.
     fn admit(self: &Arc<Self>) {
         loop {
             let next = {
                 let mut state = self.lock();
-                if state.running >= state.places {
+                if state.running >= state.limit {
                     return;
                 }
                 let Some(next) = state.waiting.pop_front() else {
@@ -93,8 +93,8 @@ impl Queue {
                 state.running += 1;
                 next
             };
-            // Outside the lock, since a place that nobody takes is given back by its drop.
-            if let Err(mut untaken) = next.send(Place(Some(Arc::clone(self)))) {
+            // Outside the lock, since a permit that nobody takes is given back by its drop.
+            if let Err(mut untaken) = next.send(TurnPermit(Some(Arc::clone(self)))) {
                 untaken.0 = None;
                 self.lock().running -= 1;
             }
@@ -106,7 +106,7 @@ impl Queue {
     }
 }
 
-impl Drop for Place {
+impl Drop for TurnPermit {
     fn drop(&mut self) {
         if let Some(queue) = self.0.take() {
             queue.lock().running -= 1;
@@ -121,28 +121,28 @@ mod tests {
 
     use super::*;
 
-    fn queue(places: usize) -> (Queues, Arc<Queue>) {
+    fn queue(limit: usize) -> (Queues, Arc<Queue>) {
         let queues = Queues::default();
-        arrange(&queues, places);
+        arrange(&queues, limit);
         let queue = queues.of(&"alpha".into()).unwrap();
         (queues, queue)
     }
 
-    fn arrange(queues: &Queues, places: usize) {
-        queues.arrange(&BTreeMap::from([("alpha".into(), NonZeroUsize::new(places).unwrap())]));
+    fn arrange(queues: &Queues, limit: usize) {
+        queues.arrange(&BTreeMap::from([("alpha".into(), NonZeroUsize::new(limit).unwrap())]));
     }
 
-    fn free(turnstile: Turnstile) -> Place {
-        match turnstile {
-            Turnstile::Free(place) => place,
-            Turnstile::Wait(_) => panic!("there was no place"),
+    fn free(entered: Entered) -> TurnPermit {
+        match entered {
+            Entered::Now(permit) => permit,
+            Entered::Wait(_) => panic!("there was no permit"),
         }
     }
 
-    fn waits(turnstile: Turnstile) -> oneshot::Receiver<Place> {
-        match turnstile {
-            Turnstile::Wait(receiver) => receiver,
-            Turnstile::Free(_) => panic!("there was a place"),
+    fn waits(entered: Entered) -> oneshot::Receiver<TurnPermit> {
+        match entered {
+            Entered::Wait(receiver) => receiver,
+            Entered::Now(_) => panic!("there was a permit"),
         }
     }
 
@@ -212,12 +212,12 @@ mod tests {
         #[test]
         fn no_place_is_lost_and_none_is_given_twice(steps in proptest::collection::vec(step(), 1..60)) {
             let (queues, queue) = queue(2);
-            let (mut inside, mut waiting, mut places) = (Vec::new(), VecDeque::new(), 2);
+            let (mut inside, mut waiting, mut limit) = (Vec::new(), VecDeque::new(), 2);
             for step in steps {
                 match step {
                     Step::Enter => match queue.enter() {
-                        Turnstile::Free(place) => inside.push(place),
-                        Turnstile::Wait(number) => waiting.push_back(number),
+                        Entered::Now(permit) => inside.push(permit),
+                        Entered::Wait(number) => waiting.push_back(number),
                     },
                     Step::Leave(which) if !inside.is_empty() => {
                         inside.swap_remove(which % inside.len());
@@ -227,16 +227,16 @@ mod tests {
                     }
                     Step::Resize(size) => {
                         arrange(&queues, size);
-                        places = size;
+                        limit = size;
                     }
                     Step::Leave(_) | Step::GiveUp(_) => {}
                 }
-                // The places that were handed over, in the order of the line.
+                // The permits that were handed over, in the order of the queue.
                 let mut before_refused = true;
                 waiting.retain_mut(|number| match number.try_recv() {
-                    Ok(place) => {
+                    Ok(permit) => {
                         assert!(before_refused, "somebody was passed by");
-                        inside.push(place);
+                        inside.push(permit);
                         false
                     }
                     Err(_) => {
@@ -244,7 +244,7 @@ mod tests {
                         true
                     }
                 });
-                prop_assert!(waiting.is_empty() || inside.len() >= places, "a place is free, and somebody waits");
+                prop_assert!(waiting.is_empty() || inside.len() >= limit, "a permit is free, and a turn waits");
                 prop_assert_eq!(queue.lock().running, inside.len());
             }
         }

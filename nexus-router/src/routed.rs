@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, Capabilities, EventSink, ExecutionBackend, LoopMode, ResumeHandle, SessionMode,
-    TurnError, TurnHost, TurnRequest, TurnResult,
+    Availability, BackendId, Capabilities, ConversationMode, EventSink, ExecutionBackend, LoopMode,
+    ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 
 use crate::{
@@ -46,7 +46,7 @@ impl RoutedBackend {
 
     /// The request with the handle that the chain's own backend made.
     fn unwrap(&self, mut request: TurnRequest) -> TurnRequest {
-        if let SessionMode::Resume { handle, .. } = &mut request.session
+        if let ConversationMode::Resume { handle, .. } = &mut request.conversation
             && *handle.backend() == self.id
             && let Ok(inner) = serde_json::from_value(handle.state().clone())
         {

@@ -21,7 +21,7 @@ use crate::{
     fallback::{Spent, may_go_on},
     hold::{Admission, Hold, Holds},
     needs,
-    queue::{Place, Queues, Turnstile},
+    queue::{Entered, Queues, TurnPermit},
 };
 
 /// Where a turn goes.
@@ -140,7 +140,7 @@ impl Run<'_> {
     /// The backends that may run the turn: the whole chain, or the one that holds its conversation.
     fn candidates(&self) -> Result<Vec<&Arc<Entry>>, TurnError> {
         let chain = self.route.configuration.chain(self.route.binding);
-        let Some(handle) = self.request.session.handle() else {
+        let Some(handle) = self.request.conversation.handle() else {
             return Ok(chain.collect());
         };
         let own: Vec<_> = chain.filter(|entry| entry.id == *handle.backend()).collect();
@@ -191,15 +191,15 @@ impl Run<'_> {
         entry: &Entry,
         events: &mut TurnEvents<'_>,
         deadline: Option<Instant>,
-    ) -> Result<Option<Place>, ErrorKind> {
+    ) -> Result<Option<TurnPermit>, ErrorKind> {
         let Some(queue) = self.queues.of(&entry.id) else {
             return Ok(None);
         };
         let mut waiting = match queue.enter() {
-            Turnstile::Free(place) => return Ok(Some(place)),
-            Turnstile::Wait(waiting) => waiting,
+            Entered::Now(permit) => return Ok(Some(permit)),
+            Entered::Wait(waiting) => waiting,
         };
-        events.push(Queued::new(entry.id.clone(), queue.places()));
+        events.push(Queued::new(entry.id.clone(), queue.limit()));
         let mut cancelled = pin!(self.host.cancel.cancelled());
         let mut late = pin!(until(deadline));
         poll_fn(|context| {

@@ -18,7 +18,7 @@ use std::{
 
 use nexus_core::{
     BackendId, BuildContext, CancelToken, Effort, EventEnvelope, EventSink, ExecutionBackend, Limits,
-    Registry, SessionMode, TurnError, TurnHost, TurnRequest, TurnResult,
+    Registry, ConversationMode, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime, time::Instant};
@@ -184,7 +184,7 @@ fn request(ask: &Ask) -> TurnRequest {
         request = request.with_output(tools::schema());
     }
     if ask.keep {
-        request = request.with_session(SessionMode::Keep);
+        request = request.with_conversation(ConversationMode::Keep);
     }
     request
 }

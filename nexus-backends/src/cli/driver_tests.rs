@@ -10,10 +10,10 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, CancelToken, Capabilities, Effort, Enforcement, ErrorKind, EventEnvelope,
-    EventSink, ExecutionBackend, ExecutionBackendExt, Fence, FinishReason, IdleLimits, Limit, LimitSupport,
-    Limits, LoopMode, OnLost, OutputSchema, OutputSupport, Phase, ResumeHandle, SessionMode, Support,
-    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
+    AccessSupport, Availability, CancelToken, Capabilities, ConversationMode, Effort, Enforcement, ErrorKind,
+    EventEnvelope, EventSink, ExecutionBackend, ExecutionBackendExt, FinishReason, IdleLimits, Limit,
+    LimitSupport, Limits, LoopMode, OnLost, OutputSchema, OutputSupport, Phase, ResumeHandle, Sandbox,
+    Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
     harness::Failure,
     turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
@@ -56,7 +56,7 @@ impl Cli for Script {
 
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new(LoopMode::Delegated);
-        capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
         capabilities.output = OutputSupport::Instructed;
         capabilities.resume = Support::Yes;
         capabilities.caller_tools = Support::Yes;
@@ -76,7 +76,7 @@ impl Cli for Script {
 
     async fn prepare(&self, plan: &TurnPlan, attempt: Attempt) -> Result<Prepared<Reader>, Failure> {
         if self.lost_first && matches!(attempt, Attempt::First) {
-            return Err(Failure::new(ErrorKind::SessionLost, "no such conversation"));
+            return Err(Failure::new(ErrorKind::ConversationLost, "no such conversation"));
         }
         self.tools.lock().unwrap().clone_from(&plan.tools);
         let mut spawned = self.spawned.lock().unwrap();
@@ -441,7 +441,7 @@ async fn repair_is_bounded_and_the_last_answer_is_kept() {
 
 fn resume(on_lost: OnLost) -> TurnRequest {
     let handle = ResumeHandle::new("script".into(), json!("gone"));
-    request().with_session(SessionMode::Resume { handle, on_lost })
+    request().with_conversation(ConversationMode::Resume { handle, on_lost })
 }
 
 #[tokio::test]
@@ -451,7 +451,7 @@ async fn a_lost_conversation_fails_or_begins_afresh_as_the_request_says() {
         script.lost_first = true;
         Bench::new(script)
     };
-    assert_eq!(lost().run(resume(OnLost::Fail)).await.unwrap_err().kind(), ErrorKind::SessionLost);
+    assert_eq!(lost().run(resume(OnLost::Fail)).await.unwrap_err().kind(), ErrorKind::ConversationLost);
     let result = lost().run(resume(OnLost::Fresh)).await.unwrap();
     assert_eq!(result.text, "fresh");
     assert!(result.resume.is_some());
@@ -469,7 +469,8 @@ async fn what_cannot_be_run_is_refused_before_anything_is_spent() {
         (request().with_system("x"), ErrorKind::Unsupported),
         (request().with_extra_root("/"), ErrorKind::Unsupported),
         (
-            request().with_session(SessionMode::resume(ResumeHandle::new("other".into(), json!("s")))),
+            request()
+                .with_conversation(ConversationMode::resume(ResumeHandle::new("other".into(), json!("s")))),
             ErrorKind::InvalidRequest,
         ),
     ];

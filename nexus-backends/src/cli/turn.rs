@@ -3,8 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use nexus_core::{
-    AppliedEffort, BackendId, CancelToken, Effects, ErrorKind, EventSink, FinishReason, Limit, OnLost,
-    SessionMode, TurnError, TurnEvent, TurnRequest, TurnResult, TurnSession,
+    AppliedEffort, BackendId, CancelToken, ConversationMode, Effects, ErrorKind, EventSink, FinishReason,
+    Limit, OnLost, TurnError, TurnEvent, TurnRequest, TurnResult, TurnSession,
     harness::{Failure, sleep_until},
     turn::{MessageVoided, VoidCause},
 };
@@ -74,7 +74,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         self.state.log.recorder.add_effects(self.session.effects());
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         self.state.log.flush(events, &self.state.cancel, &self.state.watch, is_cancelled).await;
-        let keeps = !matches!(self.request.session, SessionMode::Ephemeral);
+        let keeps = !matches!(self.request.conversation, ConversationMode::Ephemeral);
         match outcome {
             Ok((finish, output)) => Ok(self.state.log.into_result(finish, output, keeps)),
             Err(failure) => Err(self.state.log.into_error(failure, keeps)),
@@ -177,8 +177,9 @@ impl<'a, C: Cli> Turn<'a, C> {
     }
 
     fn may_start_afresh(&self, failure: &Failure) -> bool {
-        let wants_fresh = matches!(self.request.session, SessionMode::Resume { on_lost: OnLost::Fresh, .. });
-        failure.kind == ErrorKind::SessionLost && wants_fresh
+        let wants_fresh =
+            matches!(self.request.conversation, ConversationMode::Resume { on_lost: OnLost::Fresh, .. });
+        failure.kind == ErrorKind::ConversationLost && wants_fresh
     }
 
     /// Whether a process did nothing but miss the caller's tools.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nexus_core::{
     AccessSupport, BackendId, BuildContext, Capabilities, CostReport, CredentialSource, Effort, Enforcement,
-    ErrorKind, ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, SettingsError, Support,
+    ErrorKind, ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Sandbox, SettingsError, Support,
     TextGranularity, harness::Failure,
 };
 
@@ -26,7 +26,7 @@ pub(crate) fn capabilities(efforts: &[Effort], cost: CostReport) -> Capabilities
     capabilities.caller_tools = Support::Yes;
     capabilities.efforts = efforts.to_vec();
     // There is no tool but the caller's, and so nothing to keep in; the other levels open tools of a harness.
-    capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
+    capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
     let ours = Enforcement::Ours;
     let of_cost = match cost {
         CostReport::Never => Enforcement::Unsupported,

@@ -6,8 +6,8 @@ use std::{
 };
 
 use nexus_core::{
-    Effort, ErrorKind, EventSink, OnLost, OutputSupport, PromptBlock, SessionMode, ToolDefinition, TurnEvent,
-    TurnRequest, harness::Failure,
+    ConversationMode, Effort, ErrorKind, EventSink, OnLost, OutputSupport, PromptBlock, ToolDefinition,
+    TurnEvent, TurnRequest, harness::Failure,
 };
 use serde_json::Value;
 
@@ -117,13 +117,13 @@ impl TurnLoop<'_> {
     /// Begins the conversation, or takes up the one that the request names, with what is asked now.
     pub(super) fn open(&mut self, setup: &Setup) -> Result<Conversation, Failure> {
         let opening = setup.opening(&self.request);
-        let mut conversation = match &self.request.session {
-            SessionMode::Resume { handle, on_lost } => match Conversation::resume(&opening, handle) {
+        let mut conversation = match &self.request.conversation {
+            ConversationMode::Resume { handle, on_lost } => match Conversation::resume(&opening, handle) {
                 Some(conversation) => conversation,
                 None => {
                     let lost = "the handle holds no conversation of this version";
                     if *on_lost == OnLost::Fail {
-                        return Err(Failure::new(ErrorKind::SessionLost, lost));
+                        return Err(Failure::new(ErrorKind::ConversationLost, lost));
                     }
                     self.course.log.event(TurnEvent::warning(format!("{lost}; a new one begins")));
                     Conversation::new(&opening)

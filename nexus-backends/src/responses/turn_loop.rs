@@ -2,8 +2,8 @@
 
 use futures::StreamExt as _;
 use nexus_core::{
-    ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase, ResumeHandle, SessionMode, ToolResult,
-    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    ConversationMode, ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase, ResumeHandle,
+    ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     harness::{AnswerCheck, Checked, Failure, Overrun, TurnLog, Watch, over_limit},
     turn::{RateLimitNews, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
@@ -78,7 +78,7 @@ impl<'a> TurnLoop<'a> {
     ) -> Result<TurnResult, TurnError> {
         let mut conversation = None;
         let outcome = self.iterate(&mut conversation, events).await;
-        let keeps = !matches!(self.request.session, SessionMode::Ephemeral);
+        let keeps = !matches!(self.request.conversation, ConversationMode::Ephemeral);
         if let Some(conversation) = conversation.filter(|_| keeps) {
             self.course.log.resume = Some(ResumeHandle::new(self.backend.id.clone(), conversation.keep()));
         }

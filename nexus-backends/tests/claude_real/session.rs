@@ -1,18 +1,19 @@
 //! What is kept, what is found again, and what is left behind.
 
-use nexus_core::{ErrorKind, OnLost, ResumeHandle, SessionMode, TurnRequest};
+use nexus_core::{ConversationMode, ErrorKind, OnLost, ResumeHandle, TurnRequest};
 use nexus_testkit::sim::{Reply, Scenario};
 
 use super::support::Stage;
 
 async fn a_kept_conversation_goes_on_and_is_counted_once(variable: &str) {
     let stage = Stage::metered(variable, [Reply::text("First."), Reply::text("Second.")]);
-    let first = stage.run(TurnRequest::new("One.").with_session(SessionMode::Keep)).await;
+    let first = stage.run(TurnRequest::new("One.").with_conversation(ConversationMode::Keep)).await;
     let handle = first.result().resume.clone().expect("a handle");
     assert!(!serde_json::to_string(&handle).unwrap().contains("canary"));
     let kept = stage.files("nexus/sessions");
     assert!(kept.iter().any(|file| file.ends_with(".jsonl")), "{kept:?}");
-    let second = stage.run(TurnRequest::new("Two.").with_session(SessionMode::resume(handle))).await;
+    let second =
+        stage.run(TurnRequest::new("Two.").with_conversation(ConversationMode::resume(handle))).await;
     assert_eq!(second.result().text, "Second.");
     let call = &stage.calls()[1].conversation;
     assert_eq!(call.assistant_texts(), ["First."]);
@@ -29,11 +30,12 @@ async fn a_kept_conversation_goes_on_and_is_counted_once(variable: &str) {
 async fn a_conversation_belongs_to_its_folder(variable: &str) {
     let stage = Stage::metered(variable, Scenario::text("Hello."));
     std::fs::create_dir(stage.path("other")).unwrap();
-    let keep = TurnRequest::new("One.").with_session(SessionMode::Keep).in_directory(stage.path("work"));
+    let keep =
+        TurnRequest::new("One.").with_conversation(ConversationMode::Keep).in_directory(stage.path("work"));
     let handle = stage.run(keep).await.result().resume.clone().expect("a handle");
     let resume = |handle: &ResumeHandle, folder: &str| {
-        let session = SessionMode::resume(handle.clone());
-        TurnRequest::new("Two.").with_session(session).in_directory(stage.path(folder))
+        let session = ConversationMode::resume(handle.clone());
+        TurnRequest::new("Two.").with_conversation(session).in_directory(stage.path(folder))
     };
     stage.run(resume(&handle, "work")).await.result();
     assert_eq!(stage.run(resume(&handle, "other")).await.error().kind(), ErrorKind::InvalidRequest);
@@ -41,16 +43,17 @@ async fn a_conversation_belongs_to_its_folder(variable: &str) {
 
 async fn a_lost_conversation_is_lost_or_begins_afresh(variable: &str) {
     let stage = Stage::metered(variable, Scenario::text("Hello."));
-    let kept = stage.run(TurnRequest::new("One.").with_session(SessionMode::Keep)).await;
+    let kept = stage.run(TurnRequest::new("One.").with_conversation(ConversationMode::Keep)).await;
     let handle = kept.result().resume.clone().expect("a handle");
     let transcripts = stage.files("nexus/sessions");
     for file in transcripts.iter().filter(|file| file.ends_with(".jsonl")) {
         std::fs::remove_file(stage.path("nexus/sessions").join(file)).unwrap();
     }
     let resume = |on_lost| {
-        TurnRequest::new("Two.").with_session(SessionMode::Resume { handle: handle.clone(), on_lost })
+        TurnRequest::new("Two.")
+            .with_conversation(ConversationMode::Resume { handle: handle.clone(), on_lost })
     };
-    assert_eq!(stage.run(resume(OnLost::Fail)).await.error().kind(), ErrorKind::SessionLost);
+    assert_eq!(stage.run(resume(OnLost::Fail)).await.error().kind(), ErrorKind::ConversationLost);
     let fresh = stage.run(resume(OnLost::Fresh)).await;
     assert_eq!(fresh.result().text, "Hello.");
     assert!(fresh.result().resume.is_some());

@@ -7,8 +7,8 @@ use std::{
 };
 
 use nexus_core::{
-    Effects, ErrorKind, OutputSchema, ParticipantScope, Session, SessionMode, ToolAccess, ToolCallStatus,
-    ToolDefinition, ToolResult, TurnHost, TurnRequest, Verdict, scope::Brief, turn::ToolOrigin,
+    ConversationMode, Effects, ErrorKind, GateOutcome, OutputSchema, ParticipantScope, Session, ToolAccess,
+    ToolCallStatus, ToolDefinition, ToolResult, TurnHost, TurnRequest, scope::Brief, turn::ToolOrigin,
 };
 use nexus_testkit::sim::{Reply, Scenario, ToolCall, long_text};
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ async fn a_call_beyond_the_scope_reaches_no_tool(variable: &str) {
 
     assert_eq!(shelf.asked(), ["add"]);
     let decisions = session.decisions();
-    let allowed = decisions.iter().filter(|decision| decision.verdict == Verdict::Allowed).count();
+    let allowed = decisions.iter().filter(|decision| decision.outcome == GateOutcome::Allowed).count();
     assert_eq!((decisions.len(), allowed), (1, 1), "what the CLI refuses does not come to the session");
     let model_calls = stage.calls();
     let told = model_calls[1].conversation.tool_results();
@@ -190,11 +190,12 @@ async fn a_conversation_that_goes_on_has_the_tools_of_its_turn(variable: &str) {
     let stage = Stage::metered(variable, scenario);
     let shelf = Shelf::adding().shared();
     let host = || TurnHost::new().with_tools(shelf.clone());
-    let first = stage.run_with(TurnRequest::new("One.").with_session(SessionMode::Keep), host()).await;
-    let resume = |ran: &Ran| SessionMode::resume(ran.result().resume.clone().expect("a handle"));
-    let second = stage.run_with(TurnRequest::new("Two.").with_session(resume(&first)), host()).await;
+    let first =
+        stage.run_with(TurnRequest::new("One.").with_conversation(ConversationMode::Keep), host()).await;
+    let resume = |ran: &Ran| ConversationMode::resume(ran.result().resume.clone().expect("a handle"));
+    let second = stage.run_with(TurnRequest::new("Two.").with_conversation(resume(&first)), host()).await;
     assert_eq!(second.result().tool_calls[0].output, [nexus_core::ToolContent::text("4")]);
-    let third = TurnRequest::new("Three.").with_session(resume(&second));
+    let third = TurnRequest::new("Three.").with_conversation(resume(&second));
     stage.run_with(third, TurnHost::new()).await.result();
     let calls = stage.calls();
     assert_eq!(calls[2].conversation.tool_names(), ["mcp__nexus__add"]);

@@ -1,6 +1,6 @@
 //! Conversations that go on, and what a turn leaves behind.
 
-use nexus_core::{Effort, SessionMode, ToolAccess, TurnEvent, TurnRequest};
+use nexus_core::{ConversationMode, Effort, ToolAccess, TurnEvent, TurnRequest};
 use nexus_testkit::sim::{Reply, Scenario};
 
 use crate::support::Stage;
@@ -9,10 +9,14 @@ use crate::support::Stage;
 #[ignore = "needs the real CLI; run by .ci/run"]
 async fn a_resumed_turn_counts_its_own_tokens_alone() {
     let stage = Stage::new(Scenario::new([Reply::text("One."), Reply::text("Two."), Reply::text("Three.")]));
-    let first = stage.run(TurnRequest::new("First.").with_session(SessionMode::Keep)).await.outcome.unwrap();
+    let first = stage
+        .run(TurnRequest::new("First.").with_conversation(ConversationMode::Keep))
+        .await
+        .outcome
+        .unwrap();
     let mut handle = first.resume.clone().unwrap();
     for text in ["Two.", "Three."] {
-        let request = TurnRequest::new("Go on.").with_session(SessionMode::resume(handle));
+        let request = TurnRequest::new("Go on.").with_conversation(ConversationMode::resume(handle));
         let next = stage.run(request).await.outcome.unwrap();
         assert_eq!((next.text.as_str(), next.usage), (text, first.usage));
         handle = next.resume.unwrap();
@@ -43,7 +47,7 @@ async fn nothing_is_left_but_what_was_to_be_kept() {
     let request = TurnRequest::new("Hello.").with_tool_access(ToolAccess::WorkspaceWrite);
     stage.run(request.clone()).await.result();
     assert_eq!(stage.files("nexus"), Vec::<String>::new());
-    stage.run(request.with_session(SessionMode::Keep)).await.result();
+    stage.run(request.with_conversation(ConversationMode::Keep)).await.result();
     let kept = stage.files("nexus");
     assert_eq!(kept.len(), 1, "{kept:?}");
     assert!(kept[0].starts_with("sessions/codex/"), "{kept:?}");

@@ -4,8 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use nexus_core::{
-    Effects, Json, OutputSchema, ParticipantScope, Session, SessionMode, Tool, ToolAccess, ToolCallStatus,
-    Toolbox, TurnEvent, TurnHost, TurnRequest, TurnResult, Verdict, scope::Brief, turn::ToolOrigin,
+    ConversationMode, Effects, GateOutcome, Json, OutputSchema, ParticipantScope, Session, Tool, ToolAccess,
+    ToolCallStatus, Toolbox, TurnEvent, TurnHost, TurnRequest, TurnResult, scope::Brief, turn::ToolOrigin,
 };
 use nexus_testkit::sim::{Reply, Scenario, ToolCall};
 use serde_json::{Value, json};
@@ -118,8 +118,8 @@ async fn the_scope_is_all_that_there_is_and_what_else_is_called_reaches_nobody()
             "{model}"
         );
         assert_eq!(deeds.all(), [("add".to_owned(), json!({ "a": 2, "b": 3 }))], "{model}");
-        let decided: Vec<_> = session.decisions().into_iter().map(|one| (one.tool, one.verdict)).collect();
-        assert_eq!(decided, [("add".to_owned(), Verdict::Allowed)], "{model}");
+        let decided: Vec<_> = session.decisions().into_iter().map(|one| (one.tool, one.outcome)).collect();
+        assert_eq!(decided, [("add".to_owned(), GateOutcome::Allowed)], "{model}");
         assert_eq!(stage.files("work"), Vec::<String>::new(), "{model}");
 
         let (fine, denied, failed) =
@@ -289,9 +289,10 @@ async fn a_conversation_that_goes_on_has_the_tools_of_its_new_turn() {
     ]));
     let deeds = Deeds::default();
     let host = || TurnHost::new().with_session(adder(&deeds, &stage));
-    let first = stage.run_in(TurnRequest::new("Add.").with_session(SessionMode::Keep), host()).await;
+    let first =
+        stage.run_in(TurnRequest::new("Add.").with_conversation(ConversationMode::Keep), host()).await;
     let handle = first.result().resume.clone().unwrap();
-    let request = TurnRequest::new("Go on.").with_session(SessionMode::resume(handle));
+    let request = TurnRequest::new("Go on.").with_conversation(ConversationMode::resume(handle));
     let second = stage.run_in(request, host()).await;
     assert_eq!(second.result().text, "Four.");
     assert_eq!(statuses(second.result()), [("add", ToolCallStatus::Succeeded)]);

@@ -1,6 +1,6 @@
 //! Conversations that go on.
 
-use nexus_core::{OutputSchema, SessionMode, ToolAccess, TurnRequest};
+use nexus_core::{ConversationMode, OutputSchema, ToolAccess, TurnRequest};
 use nexus_testkit::sim::{Reply, Scenario, ToolCall};
 use serde_json::json;
 
@@ -13,7 +13,7 @@ async fn a_conversation_goes_on_in_another_directory() {
     let first = TurnRequest::new("Remember heron.")
         .with_tool_access(ToolAccess::Unrestricted)
         .in_directory(stage.path("work"))
-        .with_session(SessionMode::Keep);
+        .with_conversation(ConversationMode::Keep);
     let handle = stage.run_as_asked(first).await.result().resume.clone().unwrap();
 
     let elsewhere = stage.path("another place, with blanks and ü");
@@ -22,7 +22,7 @@ async fn a_conversation_goes_on_in_another_directory() {
     let second = TurnRequest::new("What was it?")
         .with_tool_access(ToolAccess::Unrestricted)
         .in_directory(&elsewhere)
-        .with_session(SessionMode::resume(handle));
+        .with_conversation(ConversationMode::resume(handle));
     let ran = stage.run_as_asked(second).await;
     assert_eq!(ran.result().text, "Heron.");
     assert!(ran.tool_text().contains("another place, with blanks and ü"), "{}", ran.tool_text());
@@ -39,7 +39,7 @@ async fn only_a_conversation_that_is_kept_is_left_on_disk() {
     let left = stage.files("nexus");
     assert!(left.is_empty(), "{left:?}");
 
-    stage.run_as_asked(TurnRequest::new("Hello.").with_session(SessionMode::Keep)).await.result();
+    stage.run_as_asked(TurnRequest::new("Hello.").with_conversation(ConversationMode::Keep)).await.result();
     let left = stage.files("nexus");
     assert!(!left.is_empty());
     assert!(left.iter().all(|path| path.starts_with("sessions/grok/")), "{left:?}");
@@ -71,10 +71,12 @@ async fn a_repair_goes_on_in_the_same_conversation_with_its_system_text() {
 #[ignore = "needs the real CLI; run by .ci/run"]
 async fn a_conversation_goes_on_under_the_system_text_of_each_turn() {
     let stage = Stage::new(Reply::text("I shall."));
-    let first = TurnRequest::new("Remember heron.").with_system("FIRST-TEXT").with_session(SessionMode::Keep);
+    let first = TurnRequest::new("Remember heron.")
+        .with_system("FIRST-TEXT")
+        .with_conversation(ConversationMode::Keep);
     let mut handle = stage.run_as_asked(first).await.result().resume.clone().unwrap();
     for system in [Some("SECOND-TEXT"), None] {
-        let mut next = TurnRequest::new("Go on.").with_session(SessionMode::resume(handle));
+        let mut next = TurnRequest::new("Go on.").with_conversation(ConversationMode::resume(handle));
         next.system = system.map(str::to_owned);
         handle = stage.run_as_asked(next).await.result().resume.clone().unwrap();
         let sent = stage.calls().last().unwrap().json.to_string();

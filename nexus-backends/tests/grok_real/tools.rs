@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    Brief, Effects, ErrorKind, OutputSchema, ParticipantScope, Session, SessionMode, ToolAccess,
+    Brief, ConversationMode, Effects, ErrorKind, OutputSchema, ParticipantScope, Session, ToolAccess,
     ToolCall as Asked, ToolCallStatus, ToolContent, ToolDefinition, ToolResult, ToolRouter, TurnEvent,
     TurnHost, TurnRequest, TurnResult, turn::ToolOrigin,
 };
@@ -367,7 +367,7 @@ async fn a_repair_and_a_later_turn_have_their_tools() {
     let schema =
         json!({ "type": "object", "required": ["moons"], "properties": { "moons": { "type": "integer" } } });
     let request = TurnRequest::new("How many moons?")
-        .with_session(SessionMode::Keep)
+        .with_conversation(ConversationMode::Keep)
         .with_output(OutputSchema::new(schema).unwrap());
     let ran = stage.run_for(request, tools.host()).await;
     assert_eq!(ran.result().output, Some(json!({ "moons": 146 })));
@@ -375,7 +375,7 @@ async fn a_repair_and_a_later_turn_have_their_tools() {
 
     let handle = ran.result().resume.clone().unwrap();
     stage.sim.set_scenario([Reply::call(nexus("look_up", "third")), Reply::text("Still 146.")]);
-    let request = TurnRequest::new("Sure?").with_session(SessionMode::resume(handle));
+    let request = TurnRequest::new("Sure?").with_conversation(ConversationMode::resume(handle));
     let ran = stage.run_for(request, tools.host()).await;
     assert_eq!(ran.result().text, "Still 146.");
     let words: Vec<_> = tools.asked().into_iter().map(|(_, arguments)| arguments["word"].clone()).collect();

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use nexus_core::{
-    Decision, Denial, Effects, ErrorKind, Limit, Limits, ParticipantScope, Session, Tool, ToolCallStatus,
-    Toolbox, TurnHost, TurnRequest, Verdict, scope::Brief,
+    Decision, Denial, Effects, ErrorKind, GateOutcome, Limit, Limits, ParticipantScope, Session, Tool,
+    ToolCallStatus, Toolbox, TurnHost, TurnRequest, scope::Brief,
 };
 use serde_json::{Value, json};
 
@@ -48,9 +48,9 @@ async fn ask(session: &Arc<Session>, answers: Vec<Vec<u8>>, limits: Limits) -> (
 
 /// Tool, arguments, and a word for the verdict.
 fn log(session: &Session) -> Vec<(String, Value, String)> {
-    let word = |decision: &Decision| match &decision.verdict {
-        Verdict::Allowed => "allowed".to_owned(),
-        Verdict::Denied(denial) => json!(denial)["reason"].as_str().unwrap().to_owned(),
+    let word = |decision: &Decision| match &decision.outcome {
+        GateOutcome::Allowed => "allowed".to_owned(),
+        GateOutcome::Denied(denial) => json!(denial)["reason"].as_str().unwrap().to_owned(),
     };
     let decisions = session.decisions();
     decisions.iter().map(|one| (one.tool.clone(), one.arguments.clone(), word(one))).collect()
@@ -93,9 +93,9 @@ async fn every_call_is_decided_on_in_the_order_in_which_the_model_made_it() {
     );
     assert_eq!(*asked.lock().unwrap(), ["look {\"n\":1}", "look {}", "submit {\"n\":3}"]);
 
-    // The ledger of the turn says the same.
+    // The tool calls of the result say the same.
     let denied = |index: usize| ran.result().tool_calls[index].status == ToolCallStatus::Denied;
-    let verdicts = session.decisions().into_iter().map(|decision| decision.verdict != Verdict::Allowed);
+    let verdicts = session.decisions().into_iter().map(|decision| decision.outcome != GateOutcome::Allowed);
     assert_eq!((0..10).map(denied).collect::<Vec<_>>(), verdicts.collect::<Vec<_>>());
     // And the model was told each time.
     let told: Vec<&str> =
@@ -173,7 +173,7 @@ async fn a_turn_that_is_over_leaves_the_session_open_and_its_own_closed() {
     session.close();
     let (ran, _) = ask(&session, answers(), Limits::new()).await;
     assert_eq!(ran.result().tool_calls[0].status, ToolCallStatus::Denied);
-    assert_eq!(session.decisions().last().unwrap().verdict, Verdict::Denied(Denial::Closed));
+    assert_eq!(session.decisions().last().unwrap().outcome, GateOutcome::Denied(Denial::Closed));
     assert_eq!(asked.lock().unwrap().len(), 1);
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-use nexus_core::{ErrorKind, SessionMode, TurnHost};
+use nexus_core::{ConversationMode, ErrorKind, TurnHost};
 use serde_json::{Value, json};
 
 use super::{
@@ -71,13 +71,14 @@ async fn reasoning_that_cannot_be_read_is_left_out() {
         json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "of-another" });
     let first = Canned::new([reply(&[reasoning, message("I shall.")])]);
     let one = backend("responses", &first.base_url(), json!({}));
-    let ran = run(&*one, request().with_session(SessionMode::Keep), TurnHost::new()).await;
+    let ran = run(&*one, request().with_conversation(ConversationMode::Keep), TurnHost::new()).await;
     let handle = ran.result().resume.clone().unwrap();
 
     let words = "The encrypted_content of item rs_1 could not be decrypted.";
     let second = Canned::new([refusal(words, &Value::Null), reply(&[message("Heron.")])]);
     let another = backend("responses", &second.base_url(), json!({}));
-    let ran = run(&*another, request().with_session(SessionMode::resume(handle)), TurnHost::new()).await;
+    let ran =
+        run(&*another, request().with_conversation(ConversationMode::resume(handle)), TurnHost::new()).await;
     assert_eq!(ran.result().text, "Heron.");
     assert!(ran.warnings().iter().any(|text| text.contains("reasoning")), "{:?}", ran.warnings());
     let asked = second.asked();

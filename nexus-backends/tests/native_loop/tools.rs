@@ -9,7 +9,7 @@ use std::{
 };
 
 use nexus_core::{
-    ErrorKind, IdleLimits, Limit, Limits, Phase, SessionMode, Tool, ToolCallStatus, Toolbox, TurnHost,
+    ConversationMode, ErrorKind, IdleLimits, Limit, Limits, Phase, Tool, ToolCallStatus, Toolbox, TurnHost,
     TurnRequest,
 };
 use serde_json::{Value, json};
@@ -156,7 +156,7 @@ async fn a_tool_that_hangs_is_ended_by_its_limit() {
     let limits = Limits::new().with_idle(IdleLimits::none().with(Phase::Tool, Duration::from_millis(500)));
     let began = Instant::now();
     let host = TurnHost::new().with_tools(Arc::new(tools));
-    let ran = run(&*backend, limited(limits).with_session(SessionMode::Keep), host).await;
+    let ran = run(&*backend, limited(limits).with_conversation(ConversationMode::Keep), host).await;
     assert_eq!(ran.error().kind(), ErrorKind::Starved(Phase::Tool));
     assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!(statuses(&ran)[0].1, ToolCallStatus::Unfinished);
@@ -165,7 +165,8 @@ async fn a_tool_that_hangs_is_ended_by_its_limit() {
     let handle = ran.error().partial().resume.clone().unwrap();
     let later = Canned::new([reply(&[message("Again.")])]);
     let backend = super::stage::backend("responses", &later.base_url(), json!({}));
-    let ran = run(&*backend, request().with_session(SessionMode::resume(handle)), TurnHost::new()).await;
+    let ran =
+        run(&*backend, request().with_conversation(ConversationMode::resume(handle)), TurnHost::new()).await;
     assert_eq!(ran.result().text, "Again.");
     let input = later.asked()[0].body["input"].as_array().unwrap().clone();
     assert!(input.iter().all(|item| item["type"] != "function_call"), "{input:?}");
@@ -242,11 +243,11 @@ async fn an_answer_that_is_handed_in_beside_one_call_too_many_is_an_answer() {
 async fn a_resumed_turn_tells_its_calls_apart_from_those_before() {
     let first = Canned::new([reply(&[call("call_0", "echo", "{}")]), reply(&[message("Once.")])]);
     let one = backend("responses", &first.base_url(), json!({}));
-    let ran = run(&*one, request().with_session(SessionMode::Keep), host()).await;
+    let ran = run(&*one, request().with_conversation(ConversationMode::Keep), host()).await;
     let handle = ran.result().resume.clone().unwrap();
     let second = Canned::new([reply(&[call("call_0", "echo", "{}")]), reply(&[message("Twice.")])]);
     let another = backend("responses", &second.base_url(), json!({}));
-    let ran = run(&*another, request().with_session(SessionMode::resume(handle)), host()).await;
+    let ran = run(&*another, request().with_conversation(ConversationMode::resume(handle)), host()).await;
     assert_eq!(ran.result().text, "Twice.");
     let ids: Vec<_> = outputs(&second.asked()[1].body).into_iter().map(|(id, _)| id).collect();
     assert_eq!(ids.len(), 2);

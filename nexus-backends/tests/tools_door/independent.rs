@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use nexus_backends::mcp_server::McpServer;
-use nexus_core::{Decision, Denial, Session, ToolCall, Verdict};
+use nexus_core::{Decision, Denial, GateOutcome, Session, ToolCall};
 use rmcp::{
     ServiceError,
     model::{CallToolRequestParams, CallToolResult, ClientRequest, ErrorCode, Request, RequestId},
@@ -169,15 +169,15 @@ async fn both_doors_decide_alike_and_answer_alike() {
 }
 
 fn verdict(decision: &Decision) -> &'static str {
-    match &decision.verdict {
-        Verdict::Allowed => "allowed",
-        Verdict::Denied(Denial::UnknownTool { .. }) => "unknown tool",
-        Verdict::Denied(Denial::NotAnObject { .. }) => "not an object",
-        Verdict::Denied(Denial::NotAPath { .. }) => "not a path",
-        Verdict::Denied(Denial::Path { .. }) => "path",
-        Verdict::Denied(Denial::Unfit { .. }) => "unfit",
-        Verdict::Denied(Denial::OverBudget { .. }) => "over budget",
-        Verdict::Denied(_) => "something else",
+    match &decision.outcome {
+        GateOutcome::Allowed => "allowed",
+        GateOutcome::Denied(Denial::UnknownTool { .. }) => "unknown tool",
+        GateOutcome::Denied(Denial::NotAnObject { .. }) => "not an object",
+        GateOutcome::Denied(Denial::NotAPath { .. }) => "not a path",
+        GateOutcome::Denied(Denial::Path { .. }) => "path",
+        GateOutcome::Denied(Denial::Unfit { .. }) => "unfit",
+        GateOutcome::Denied(Denial::OverBudget { .. }) => "over budget",
+        GateOutcome::Denied(_) => "something else",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
 use nexus_backends::mcp_server::McpServer;
-use nexus_core::{Denial, Verdict};
+use nexus_core::{Denial, GateOutcome};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -49,7 +49,7 @@ async fn the_python_client_lists_and_calls() {
     assert_eq!(deeds.most_running(), 8);
     let decisions = session.decisions();
     assert_eq!(decisions.len(), 13);
-    assert!(matches!(&decisions[4].verdict, Verdict::Denied(Denial::UnknownTool { .. })));
+    assert!(matches!(&decisions[4].outcome, GateOutcome::Denied(Denial::UnknownTool { .. })));
 }
 
 #[tokio::test]

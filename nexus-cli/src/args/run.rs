@@ -59,7 +59,7 @@ pub(crate) enum Access {
     ReadOnly,
     /// The vendor's own tools, writing inside the folder
     WorkspaceWrite,
-    /// The vendor's own tools without a fence
+    /// The vendor's own tools without a sandbox
     Unrestricted,
 }
 

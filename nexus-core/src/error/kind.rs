@@ -34,7 +34,7 @@ pub enum ErrorKind {
     /// The answer does not have the shape asked for, after every repair.
     OutputInvalid,
     /// The conversation to resume is not there any more.
-    SessionLost,
+    ConversationLost,
     /// The caller's tools did not reach the agent.
     ToolsUnavailable,
     /// The agent asked for an approval that nobody can give.
@@ -76,7 +76,7 @@ impl ErrorKind {
             Self::Refused => "declined to answer",
             Self::Incomplete => "gave no complete answer",
             Self::OutputInvalid => "did not answer in the shape asked for",
-            Self::SessionLost => "no longer has the conversation",
+            Self::ConversationLost => "no longer has the conversation",
             Self::ToolsUnavailable => "did not get the caller's tools",
             Self::ApprovalRequired => "asked for an approval that nobody can give",
             Self::BillingMismatch => "would be billed otherwise than configured",

@@ -32,7 +32,7 @@ pub fn admit(
     if request.is_empty() {
         return Err(Failure::new(ErrorKind::InvalidRequest, "the prompt is empty"));
     }
-    if let Some(handle) = request.session.handle()
+    if let Some(handle) = request.conversation.handle()
         && handle.backend() != id
     {
         let reason = format!("the conversation to resume belongs to {}", handle.backend());

@@ -23,7 +23,7 @@
 //! use async_trait::async_trait;
 //! use nexus_core::{
 //!     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ExecutionBackendExt as _,
-//!     Fence, FinishReason, LoopMode, OutputSupport, Phase, TurnError, TurnHost, TurnRequest, TurnResult,
+//!     Sandbox, FinishReason, LoopMode, OutputSupport, Phase, TurnError, TurnHost, TurnRequest, TurnResult,
 //!     harness::{AnswerCheck, Checked, Failure, TurnLog, TurnSpan, Watch, admit, over_limit},
 //!     turn::MessageEnded,
 //! };
@@ -97,7 +97,7 @@
 //!     fn capabilities(&self) -> Capabilities {
 //!         let mut capabilities = Capabilities::new(LoopMode::Native);
 //!         capabilities.output = OutputSupport::Instructed;
-//!         capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
+//!         capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
 //!         capabilities
 //!     }
 //!

@@ -145,14 +145,14 @@ impl TurnLog {
     }
 
     /// The result of a turn that ended well, with the checked `output`, if a schema was set. The resume handle is in it if
-    /// `keeps_session`.
+    /// `keeps_conversation`.
     pub fn into_result(
         mut self,
         finish: FinishReason,
         output: Option<Value>,
-        keeps_session: bool,
+        keeps_conversation: bool,
     ) -> TurnResult {
-        self.recorder.resume = self.resume.filter(|_| keeps_session);
+        self.recorder.resume = self.resume.filter(|_| keeps_conversation);
         let mut result = self.recorder.into_result(finish, self.provenance);
         result.output = output;
         let span = tracing::Span::current();
@@ -169,10 +169,10 @@ impl TurnLog {
     }
 
     /// The error of a turn that failed, with everything produced so far. The resume handle is in its partial if
-    /// `keeps_session`.
-    pub fn into_error(mut self, failure: Failure, keeps_session: bool) -> TurnError {
+    /// `keeps_conversation`.
+    pub fn into_error(mut self, failure: Failure, keeps_conversation: bool) -> TurnError {
         tracing::Span::current().record("error.type", tracing::field::debug(failure.kind));
-        self.recorder.resume = self.resume.filter(|_| keeps_session);
+        self.recorder.resume = self.resume.filter(|_| keeps_conversation);
         let backend = self.provenance.backend.clone();
         self.recorder.provenance = Some(self.provenance);
         let error = failure.into_error(backend).with_partial(self.recorder.into_partial());

@@ -33,7 +33,7 @@ pub struct Decision {
     /// showed a wrong token it is `null`.
     pub arguments: Value,
     /// Whether the tool was asked.
-    pub verdict: Verdict,
+    pub outcome: GateOutcome,
 }
 
 impl Decision {
@@ -43,7 +43,7 @@ impl Decision {
             participant,
             tool: kept_name(tool).to_owned(),
             arguments: kept_arguments(arguments),
-            verdict: Verdict::Allowed,
+            outcome: GateOutcome::Allowed,
         }
     }
 }
@@ -105,7 +105,7 @@ impl io::Write for Head {
 /// Whether a call was let through.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum GateOutcome {
     /// The tool was asked.
     Allowed,
     /// It was not.

@@ -11,9 +11,9 @@ use std::{
 use super::files_by_handle::ByHandle;
 use super::{
     PathAccess, PathDenial,
-    fence::{Fence, denial},
     file_opener::{FolderEntry, Opener, Trouble, WriteMode},
     files_by_name::ByName,
+    path_policy::{PathPolicy, denial},
 };
 
 /// How often a file is tried that is changed while it is opened. Source: our own bound.
@@ -52,7 +52,7 @@ const MAX_TRIES: usize = 16;
 /// [`check_path`]: super::ParticipantScope::check_path
 #[derive(Clone, Debug)]
 pub struct ScopedFiles {
-    fence: Option<Arc<Fence>>,
+    policy: Option<Arc<PathPolicy>>,
 }
 
 /// Why a file could not be used.
@@ -76,8 +76,8 @@ pub enum FileError {
 }
 
 impl ScopedFiles {
-    pub(super) fn new(fence: Option<Arc<Fence>>) -> Self {
-        Self { fence }
+    pub(super) fn new(policy: Option<Arc<PathPolicy>>) -> Self {
+        Self { policy }
     }
 
     /// Opens a file for reading.
@@ -145,11 +145,11 @@ impl ScopedFiles {
         act: impl Fn(&dyn Opener, &Path) -> Result<T, Trouble>,
     ) -> Result<T, FileError> {
         for _ in 0..MAX_TRIES {
-            let done = match self.fence.as_deref() {
+            let done = match self.policy.as_deref() {
                 #[cfg(unix)]
-                Some(fence) => act(&ByHandle(fence), &fence.check(path, access)?),
+                Some(policy) => act(&ByHandle(policy), &policy.check(path, access)?),
                 #[cfg(not(unix))]
-                Some(fence) => act(&ByName(Some(fence)), &fence.check(path, access)?),
+                Some(policy) => act(&ByName(Some(policy)), &policy.check(path, access)?),
                 None => act(&ByName(None), Path::new(path)),
             };
             match done {

@@ -15,11 +15,11 @@ use rustix::{
 
 use super::{
     PathAccess,
-    fence::Fence,
     file_id::FileId,
     file_opener::{EntryKind, FolderEntry, Opener, Trouble, WriteMode},
     files_by_name::part_name,
     files_folder::{folder_of, make_folder, open_folder, parts_of, place_of},
+    path_policy::PathPolicy,
     path_walk::Kind,
 };
 
@@ -34,7 +34,7 @@ const PART_FILE: Mode = Mode::from_raw_mode(0o600);
 
 /// Opens from handles.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ByHandle<'f>(pub(super) &'f Fence);
+pub(super) struct ByHandle<'f>(pub(super) &'f PathPolicy);
 
 impl From<Errno> for Trouble {
     fn from(error: Errno) -> Self {

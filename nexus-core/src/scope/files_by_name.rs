@@ -8,14 +8,14 @@ use std::{
 
 use super::{
     PathAccess,
-    fence::Fence,
     file_opener::{EntryKind, FolderEntry, Opener, Trouble, WriteMode},
+    path_policy::PathPolicy,
     path_walk::{Kind, walk},
 };
 
-/// Opens by name. Without a fence nothing is checked.
+/// Opens by name. Without a policy nothing is checked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ByName<'f>(pub(super) Option<&'f Fence>);
+pub(super) struct ByName<'f>(pub(super) Option<&'f PathPolicy>);
 
 impl Opener for ByName<'_> {
     fn open(&self, real: &Path) -> Result<File, Trouble> {
@@ -43,7 +43,7 @@ impl Opener for ByName<'_> {
     fn replace(&self, real: &Path, content: &[u8]) -> Result<(), Trouble> {
         self.create_parents(real)?;
         let part = real.with_file_name(part_name());
-        if self.0.is_some_and(|fence| !fence.may_make(&part)) {
+        if self.0.is_some_and(|policy| !policy.may_make(&part)) {
             let mut file = self.open_for_writing(real, WriteMode::Empty)?;
             file.write_all(content)?;
             return Ok(file.sync_data()?);
@@ -60,7 +60,7 @@ impl Opener for ByName<'_> {
         let mut found = Vec::new();
         for entry in fs::read_dir(real)? {
             let entry = entry?;
-            if self.0.is_some_and(|fence| fence.rules.rule_against(&entry.path()).is_some()) {
+            if self.0.is_some_and(|policy| policy.rules.rule_against(&entry.path()).is_some()) {
                 continue;
             }
             let kind = match entry.file_type()? {
@@ -98,10 +98,10 @@ impl ByName<'_> {
 
     /// Makes a folder with all that is above it. None is made that is out of scope.
     fn create_folders(&self, real: &Path) -> Result<(), Trouble> {
-        if let Some(fence) = self.0 {
-            let missing = |folder: &&Path| !folder.exists() && !fence.may_make(folder);
+        if let Some(policy) = self.0 {
+            let missing = |folder: &&Path| !folder.exists() && !policy.may_make(folder);
             if let Some(folder) = real.ancestors().find(missing) {
-                return Err(Trouble::Denied(fence.not_made(folder)));
+                return Err(Trouble::Denied(policy.not_made(folder)));
             }
         }
         Ok(fs::create_dir_all(real)?)
@@ -112,20 +112,20 @@ impl ByName<'_> {
         if metadata.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
         }
-        if let Some(fence) = self.0 {
-            fence.judge_kind(Kind::of(&metadata), access).map_err(Trouble::Denied)?;
+        if let Some(policy) = self.0 {
+            policy.judge_kind(Kind::of(&metadata), access).map_err(Trouble::Denied)?;
         }
         self.judge_place(real, access)
     }
 
     /// Whether the path still leads where it led.
     fn judge_place(&self, real: &Path, access: PathAccess) -> Result<(), Trouble> {
-        let Some(fence) = self.0 else { return Ok(()) };
+        let Some(policy) = self.0 else { return Ok(()) };
         let walked = walk(real).map_err(|_| Trouble::Changed)?;
         if walked.path != real {
             return Err(Trouble::Changed);
         }
-        fence.judge_opened(real, walked.identity(), access).map_err(Trouble::Denied)
+        policy.judge_opened(real, walked.identity(), access).map_err(Trouble::Denied)
     }
 }
 

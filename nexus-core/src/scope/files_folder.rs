@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{fence::Fence, file_opener::Trouble, path_key::key_of};
+use super::{file_opener::Trouble, path_key::key_of, path_policy::PathPolicy};
 
 /// A handle of a folder that serves for names in it, and for nothing else.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -35,16 +35,16 @@ pub(super) fn parts_of(real: &Path) -> io::Result<(&Path, &OsStr)> {
 }
 
 /// A handle of a folder, made with all that is above it if it does not exist. None is made that is out of scope.
-pub(super) fn make_folder(fence: &Fence, real: &Path) -> Result<OwnedFd, Trouble> {
+pub(super) fn make_folder(policy: &PathPolicy, real: &Path) -> Result<OwnedFd, Trouble> {
     match open_folder(real) {
         Err(Errno::NOENT) => {}
         opened => return Ok(opened?),
     }
-    if !fence.may_make(real) {
-        return Err(Trouble::Denied(fence.not_made(real)));
+    if !policy.may_make(real) {
+        return Err(Trouble::Denied(policy.not_made(real)));
     }
     let (parent, name) = parts_of(real)?;
-    let parent = make_folder(fence, parent)?;
+    let parent = make_folder(policy, parent)?;
     match rustix::fs::mkdirat(&parent, name, NEW_FOLDER) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error.into()),

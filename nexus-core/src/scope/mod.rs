@@ -11,11 +11,11 @@
 //! that reached a door, in order, and say the same whichever door that was.
 
 mod arguments;
+mod audit_log;
 mod brief;
 mod decision;
 mod denial;
 mod error;
-mod fence;
 mod file_id;
 mod file_opener;
 mod files;
@@ -24,11 +24,11 @@ mod files_by_handle;
 mod files_by_name;
 #[cfg(unix)]
 mod files_folder;
-mod ledger;
 mod participant;
 mod path_argument;
 mod path_identity;
 mod path_key;
+mod path_policy;
 mod path_rule;
 mod path_spelling;
 mod path_walk;
@@ -41,7 +41,7 @@ mod tool_pattern;
 mod turn_session;
 
 pub use brief::{Brief, Overlay, TurnOverride};
-pub use decision::{Decision, Verdict};
+pub use decision::{Decision, GateOutcome};
 pub use denial::Denial;
 pub use error::ScopeError;
 pub use file_opener::{EntryKind, FolderEntry, WriteMode};

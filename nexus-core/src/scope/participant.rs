@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Brief, Overlay, PathAccess, PathDenial, PathRule, ScopeError, ScopedFiles, ToolPattern, TurnOverride,
-    WriteSlice, fence::Fence, rule_set::RuleSet,
+    WriteSlice, path_policy::PathPolicy, rule_set::RuleSet,
 };
 
 /// What one participant may use and touch: tools by name, paths for reading and for writing, and what must not be
@@ -47,15 +47,15 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct ParticipantScope {
     tools: Vec<ToolPattern>,
-    /// `None` is no fence at all.
-    fence: Option<Arc<Fence>>,
+    /// `None` is no policy at all.
+    policy: Option<Arc<PathPolicy>>,
 }
 
 impl ParticipantScope {
     /// Every tool, on every path: paths are not looked at and are handed on as they are. It is what a host gets that
     /// offers tools without a session of its own.
     pub fn unrestricted() -> Self {
-        Self { tools: vec![ToolPattern::every()], fence: None }
+        Self { tools: vec![ToolPattern::every()], policy: None }
     }
 
     /// What a brief allows, with what the overlay adds, and with what the turn puts in its place.
@@ -92,8 +92,8 @@ impl ParticipantScope {
             [brief.do_not_touch.clone(), added.do_not_touch, turn.do_not_touch].concat();
         let rules = RuleSet::new(&root, &rules)?;
         let allow_hard_links_for_reading = brief.allow_hard_links_for_reading;
-        let fence = Fence { root, read, write, rules, allow_hard_links_for_reading };
-        Ok(Self { tools, fence: Some(Arc::new(fence)) })
+        let policy = PathPolicy { root, read, write, rules, allow_hard_links_for_reading };
+        Ok(Self { tools, policy: Some(Arc::new(policy)) })
     }
 
     /// Whether the tool of this name may be used.
@@ -103,7 +103,7 @@ impl ParticipantScope {
 
     /// The folder that relative paths are relative to, with symbolic links resolved. `None` if unrestricted.
     pub fn root(&self) -> Option<&Path> {
-        self.fence.as_ref().map(|fence| fence.root.as_path())
+        self.policy.as_ref().map(|policy| policy.root.as_path())
     }
 
     /// The path to use for `path`, if the participant may do this there: absolute, and with symbolic links resolved.
@@ -119,15 +119,15 @@ impl ParticipantScope {
     ///
     /// [`PathDenial`] if the participant may not do this there, or if it cannot be said where the path leads.
     pub fn check_path(&self, path: &str, access: PathAccess) -> Result<PathBuf, PathDenial> {
-        match &self.fence {
-            Some(fence) => fence.check(path, access),
+        match &self.policy {
+            Some(policy) => policy.check(path, access),
             None => Ok(PathBuf::from(path)),
         }
     }
 
     /// Files as the participant may use them, for tools: checked and opened in one.
     pub fn files(&self) -> ScopedFiles {
-        ScopedFiles::new(self.fence.clone())
+        ScopedFiles::new(self.policy.clone())
     }
 
     /// The same scope with these write paths in place of its own, and not beside them. What may be read only because
@@ -140,10 +140,10 @@ impl ParticipantScope {
         &self,
         paths: impl IntoIterator<Item = P>,
     ) -> Result<Self, ScopeError> {
-        let fence = self.fence.as_deref().ok_or(ScopeError::Unrestricted)?;
+        let policy = self.policy.as_deref().ok_or(ScopeError::Unrestricted)?;
         let paths: Vec<PathBuf> = paths.into_iter().map(Into::into).collect();
-        let write = fence.slice(&paths, None)?;
-        Ok(Self { tools: self.tools.clone(), fence: Some(Arc::new(Fence { write, ..fence.clone() })) })
+        let write = policy.slice(&paths, None)?;
+        Ok(Self { tools: self.tools.clone(), policy: Some(Arc::new(PathPolicy { write, ..policy.clone() })) })
     }
 
     /// Checks that each slice is inside of the scope's write paths and that no two have a place in common. Names that
@@ -153,7 +153,7 @@ impl ParticipantScope {
     ///
     /// [`ScopeError`] naming the path that is outside, or the two slices and what both have.
     pub fn check_slices(&self, slices: &[WriteSlice]) -> Result<(), ScopeError> {
-        self.fence.as_deref().ok_or(ScopeError::Unrestricted)?.check_slices(slices)
+        self.policy.as_deref().ok_or(ScopeError::Unrestricted)?.check_slices(slices)
     }
 }
 
@@ -190,7 +190,7 @@ fn grants(
             Ok(below) => root.join(below),
             Err(_) => path.clone(),
         };
-        Fence::grant(root, &path, || format!("{kind} path {} of {whose}", index + 1))
+        PathPolicy::grant(root, &path, || format!("{kind} path {} of {whose}", index + 1))
     });
     real.collect()
 }

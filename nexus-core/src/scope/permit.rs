@@ -5,7 +5,7 @@ use std::{fmt, panic::AssertUnwindSafe};
 use futures::FutureExt as _;
 use serde_json::Value;
 
-use super::ledger::Outcome;
+use super::audit_log::ToolOutcome;
 use crate::{
     id::CallId,
     tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter},
@@ -17,16 +17,16 @@ pub struct Permit<'s> {
     tools: &'s dyn ToolRouter,
     definition: &'s ToolDefinition,
     arguments: Value,
-    outcome: Outcome,
+    outcome: ToolOutcome,
 }
 
 impl<'s> Permit<'s> {
     pub(super) fn new(tools: &'s dyn ToolRouter, definition: &'s ToolDefinition, arguments: Value) -> Self {
-        Self { tools, definition, arguments, outcome: Outcome::default() }
+        Self { tools, definition, arguments, outcome: ToolOutcome::default() }
     }
 
     /// What becomes of the call is told to `outcome`.
-    pub(super) fn telling(self, outcome: Outcome) -> Self {
+    pub(super) fn telling(self, outcome: ToolOutcome) -> Self {
         Self { outcome, ..self }
     }
 

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 use super::{
     Decision, Denial, ParticipantScope, PathDenial, Permit, SessionToken,
     arguments::{Obstacle, replace_paths},
+    audit_log::{Asked, AuditLog, Counts, Standing},
     decision::Fingerprint,
-    ledger::{Asked, Counts, Ledger, Standing},
 };
 use crate::id::{CallId, ParticipantId};
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
@@ -30,13 +30,13 @@ const MAX_PROBLEM_BYTES: usize = 4 << 10;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use nexus_core::{ParticipantScope, Session, Tool, ToolCall, Toolbox, TurnHost, Verdict};
+/// use nexus_core::{ParticipantScope, Session, Tool, ToolCall, Toolbox, TurnHost, GateOutcome};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let tools = Toolbox::new().with(Tool::without_arguments("noon", "Says when.", || async { "12:00" }));
 /// let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
 /// let answer = session.call(session.token(), ToolCall::new("1", "midnight", ().into())).await;
 /// assert!(answer.is_error);
-/// assert!(matches!(session.decisions()[0].verdict, Verdict::Denied(_)));
+/// assert!(matches!(session.decisions()[0].outcome, GateOutcome::Denied(_)));
 /// let host = TurnHost::new().with_session(session);
 /// # let _ = host; }
 /// ```
@@ -60,7 +60,7 @@ pub struct Session {
     catalogue: Arc<Catalogue>,
     /// Names of tools that cannot be offered in this session.
     withdrawn: Mutex<BTreeSet<String>>,
-    ledger: Arc<Ledger>,
+    audit_log: Arc<AuditLog>,
 }
 
 /// The tools of a scope.
@@ -95,7 +95,7 @@ impl Session {
             token: SessionToken::random(),
             catalogue: Arc::new(Catalogue { tools, definitions }),
             withdrawn: Mutex::default(),
-            ledger: Arc::new(Ledger::of(tool_calls.into())),
+            audit_log: Arc::new(AuditLog::of(tool_calls.into())),
         })
     }
 
@@ -108,7 +108,7 @@ impl Session {
             token: SessionToken::random(),
             catalogue: Arc::clone(&self.catalogue),
             withdrawn: Mutex::new(self.withdrawn().clone()),
-            ledger: Arc::new(Ledger::below(&self.ledger, tool_calls)),
+            audit_log: Arc::new(AuditLog::below(&self.audit_log, tool_calls)),
         })
     }
 
@@ -136,12 +136,12 @@ impl Session {
     /// Every decision so far, in order; those of the turns below are among them. Of very many (65,536, or 64 MiB) the
     /// oldest are forgotten: [`Session::forgotten_decisions`].
     pub fn decisions(&self) -> Vec<Decision> {
-        self.ledger.decisions()
+        self.audit_log.decisions()
     }
 
     /// How many decisions there were that [`Session::decisions`] does not list any more.
     pub fn forgotten_decisions(&self) -> u64 {
-        self.ledger.forgotten()
+        self.audit_log.forgotten()
     }
 
     /// Whether a call of this session that came back as an error was denied, where all that is known of it is what it
@@ -152,24 +152,24 @@ impl Session {
     /// [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied): whoever learns of calls from a vendor's program asks
     /// here, and never reads it out of the answer's words.
     pub fn was_denied(&self, tool: &str, arguments: &Value) -> bool {
-        self.ledger.was_denied(Fingerprint::of(tool, arguments))
+        self.audit_log.was_denied(Fingerprint::of(tool, arguments))
     }
 
     /// What the calls that were let through may have changed, those of the turns below among them; also where their
     /// decisions are forgotten, and whether or not anybody heard how they ended.
     pub fn effects(&self) -> Effects {
-        self.ledger.effects()
+        self.audit_log.effects()
     }
 
     /// Calls that counted so far, those of the turns below among them.
     pub fn calls_made(&self) -> u32 {
-        self.ledger.spent()
+        self.audit_log.spent()
     }
 
     /// Calls that were denied because the budget was used up, those of the turns below among them. Where there is a
     /// [terminal tool](Session::has_terminal_tools) the first such denial tells the model to hand its answer in.
     pub fn over_budget_calls(&self) -> u32 {
-        self.ledger.over_budget()
+        self.audit_log.over_budget()
     }
 
     /// Whether there is a tool that may be called beyond the budget.
@@ -185,12 +185,12 @@ impl Session {
 
     /// Ends the session and those below it: every later call is denied. Calls under way go on.
     pub fn close(&self) {
-        self.ledger.close();
+        self.audit_log.close();
     }
 
     /// Whether the session, or the one it was minted from, has ended.
     pub fn is_closed(&self) -> bool {
-        self.ledger.is_closed()
+        self.audit_log.is_closed()
     }
 
     /// Decides on one call, and writes the decision down.
@@ -209,7 +209,7 @@ impl Session {
         if !self.token.is(token) {
             let call = (tool, &Value::Null);
             let asked = Asked::new(self.participant.clone(), call, Counts::Stranger, Effects::None);
-            return self.ledger.settle(asked, |_| Err(Denial::WrongToken));
+            return self.audit_log.settle(asked, |_| Err(Denial::WrongToken));
         }
         let empty = Value::Object(Map::new());
         // No arguments at all are what some models write for a tool that takes none.
@@ -226,7 +226,7 @@ impl Session {
         let effects = definition.map_or(Effects::None, |definition| definition.effects);
         let asked = Asked::new(self.participant.clone(), (tool, arguments), counts, effects);
         let outcome = asked.outcome();
-        self.ledger.settle(asked, |standing| match standing {
+        self.audit_log.settle(asked, |standing| match standing {
             Standing::Open => judged.map(|permit| permit.telling(outcome)),
             Standing::Closed => Err(Denial::Closed),
             Standing::OverBudget(budget) => {

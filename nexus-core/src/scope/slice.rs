@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ScopeError, fence::Fence, path_identity::PathIdentity, path_walk::walk};
+use super::{ScopeError, path_identity::PathIdentity, path_policy::PathPolicy, path_walk::walk};
 
 /// What one of several participants may write: paths, under a name for errors.
 #[non_exhaustive]
@@ -31,7 +31,7 @@ struct Piece<'s> {
     spot: PathIdentity,
 }
 
-impl Fence {
+impl PathPolicy {
     /// The paths of a slice, made real. Each is inside of what may be written.
     pub(super) fn slice(&self, slice: &[PathBuf], name: Option<&str>) -> Result<Vec<PathBuf>, ScopeError> {
         let mut found = Vec::new();

@@ -106,16 +106,16 @@ into_event! {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {
-    /// The backend whose place it waits for.
+    /// The backend that it waits for.
     pub backend: BackendId,
     /// Turns the backend runs at once.
-    pub places: usize,
+    pub limit: usize,
 }
 
 impl Queued {
-    /// A turn that waits for one of `places`.
-    pub fn new(backend: BackendId, places: usize) -> Self {
-        Self { backend, places }
+    /// A turn that waits, as `limit` turns run on the backend.
+    pub fn new(backend: BackendId, limit: usize) -> Self {
+        Self { backend, limit }
     }
 }
 

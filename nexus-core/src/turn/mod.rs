@@ -1,5 +1,6 @@
 //! One turn: the request, what happens in it, and how it ends.
 
+mod conversation;
 mod cost;
 mod effects;
 mod effort;
@@ -8,11 +9,11 @@ mod limits;
 mod output;
 mod request;
 mod result;
-mod session;
 mod sink;
 mod tool_call;
 mod usage;
 
+pub use conversation::{ConversationMode, OnLost, ResumeHandle};
 pub use cost::{Cost, CostSource, Usd};
 pub use effects::Effects;
 pub use effort::{AppliedEffort, Effort, UnknownEffort};
@@ -25,7 +26,6 @@ pub use limits::{IdleLimits, Limits};
 pub use output::{InvalidSchema, OutputProblem, OutputSchema};
 pub use request::{PromptBlock, ToolAccess, TurnRequest};
 pub use result::{FinishReason, Message, Provenance, TurnResult};
-pub use session::{OnLost, ResumeHandle, SessionMode};
 pub use sink::{EventSink, EventSinkExt};
 pub use tool_call::{ToolCallRecord, ToolCallStatus, ToolOrigin};
 pub use usage::Usage;

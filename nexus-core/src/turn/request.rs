@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effort, Limits, OutputSchema, SessionMode};
+use super::{ConversationMode, Effort, Limits, OutputSchema};
 use crate::{id::ModelId, picture};
 
 /// A piece of the prompt.
@@ -54,7 +54,7 @@ pub enum ToolAccess {
     ReadOnly,
     /// The harness's own tools, writing inside the working directory and the extra roots, and the caller's.
     WorkspaceWrite,
-    /// The harness's own tools without a fence, and the caller's.
+    /// The harness's own tools without a sandbox, and the caller's.
     Unrestricted,
 }
 
@@ -100,7 +100,7 @@ pub struct TurnRequest {
     pub effort: Option<Effort>,
     /// Where the turn works. It must exist. `None`: an empty private folder, gone afterwards.
     pub working_directory: Option<PathBuf>,
-    /// Further folders that the working directory's fence includes.
+    /// Further folders that the working directory's sandbox includes.
     pub extra_roots: Vec<PathBuf>,
     /// Names of environment variables of the host's that the agent's tools may see. Nothing else of the
     /// host's environment reaches them, but what a shell cannot do without.
@@ -112,7 +112,7 @@ pub struct TurnRequest {
     /// The shape the answer must have.
     pub output: Option<OutputSchema>,
     /// Whether the conversation is kept.
-    pub session: SessionMode,
+    pub conversation: ConversationMode,
     /// Labels of the caller's, for logs. No agent sees them.
     pub labels: BTreeMap<String, String>,
 }
@@ -158,7 +158,7 @@ impl TurnRequest {
         self
     }
 
-    /// Adds a folder to the working directory's fence.
+    /// Adds a folder to the working directory's sandbox.
     #[must_use]
     pub fn with_extra_root(mut self, root: impl Into<PathBuf>) -> Self {
         self.extra_roots.push(root.into());
@@ -195,8 +195,8 @@ impl TurnRequest {
 
     /// Sets whether the conversation is kept.
     #[must_use]
-    pub fn with_session(mut self, session: SessionMode) -> Self {
-        self.session = session;
+    pub fn with_conversation(mut self, conversation: ConversationMode) -> Self {
+        self.conversation = conversation;
         self
     }
 
@@ -242,7 +242,7 @@ mod tests {
         let request = TurnRequest::new("hello")
             .with_model("m")
             .with_limits(Limits::new().with_deadline(Duration::from_millis(1500)))
-            .with_session(SessionMode::Keep)
+            .with_conversation(ConversationMode::Keep)
             .with_label("run", "7");
         let stored = serde_json::to_string(&request).unwrap();
         assert_eq!(serde_json::from_str::<TurnRequest>(&stored).unwrap(), request);

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use nexus_core::{
-    Decision, Denial, ParticipantScope, Session, Tool, ToolCall, ToolContent, ToolResult, Toolbox, Verdict,
+    Decision, Denial, GateOutcome, ParticipantScope, Session, Tool, ToolCall, ToolContent, ToolResult,
+    Toolbox,
 };
 use serde_json::{Value, json};
 
@@ -55,9 +56,9 @@ pub(crate) fn verdicts(session: &Session) -> Vec<(String, Result<(), Denial>)> {
     let decisions = session.decisions().into_iter();
     decisions
         .map(|decision| {
-            let verdict = match decision.verdict {
-                Verdict::Allowed => Ok(()),
-                Verdict::Denied(denial) => Err(denial),
+            let verdict = match decision.outcome {
+                GateOutcome::Allowed => Ok(()),
+                GateOutcome::Denied(denial) => Err(denial),
             };
             (decision.tool, verdict)
         })
@@ -65,8 +66,8 @@ pub(crate) fn verdicts(session: &Session) -> Vec<(String, Result<(), Denial>)> {
 }
 
 /// What was decided last about such a call, if there was one.
-pub(crate) fn verdict(session: &Session, tool: &str, arguments: &Value) -> Option<Verdict> {
+pub(crate) fn verdict(session: &Session, tool: &str, arguments: &Value) -> Option<GateOutcome> {
     let decisions = session.decisions();
     let alike = |decision: &Decision| decision.tool == tool && decision.arguments == *arguments;
-    decisions.into_iter().rfind(alike).map(|decision| decision.verdict)
+    decisions.into_iter().rfind(alike).map(|decision| decision.outcome)
 }

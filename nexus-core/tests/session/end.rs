@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, thread};
 
-use nexus_core::{Denial, SessionToken, Tool, ToolCall, Toolbox, TurnHost, Verdict};
+use nexus_core::{Denial, GateOutcome, SessionToken, Tool, ToolCall, Toolbox, TurnHost};
 use serde_json::json;
 
 use super::asked::{Asked, call, mint, text, verdicts};
@@ -22,7 +22,7 @@ async fn a_call_without_the_token_reaches_no_tool_and_leaves_no_arguments() {
     let decisions = session.decisions();
     assert_eq!(decisions.len(), 3);
     assert!(decisions.iter().all(|decision| decision.arguments.is_null()));
-    assert!(decisions.iter().all(|decision| decision.verdict == Verdict::Denied(Denial::WrongToken)));
+    assert!(decisions.iter().all(|decision| decision.outcome == GateOutcome::Denied(Denial::WrongToken)));
 }
 
 #[tokio::test]
@@ -98,14 +98,14 @@ fn nothing_is_let_through_after_a_session_was_closed() {
         thread::yield_now();
         drop(turn);
         let before =
-            session.decisions().iter().filter(|decision| decision.verdict == Verdict::Allowed).count();
+            session.decisions().iter().filter(|decision| decision.outcome == GateOutcome::Allowed).count();
         callers.into_iter().for_each(|caller| caller.join().unwrap());
         let after =
-            session.decisions().iter().filter(|decision| decision.verdict == Verdict::Allowed).count();
+            session.decisions().iter().filter(|decision| decision.outcome == GateOutcome::Allowed).count();
         if session.forgotten_decisions() == 0 {
             assert_eq!(before, after);
         }
-        assert_eq!(session.decisions().last().unwrap().verdict, Verdict::Denied(Denial::Closed));
+        assert_eq!(session.decisions().last().unwrap().outcome, GateOutcome::Denied(Denial::Closed));
     }
 }
 

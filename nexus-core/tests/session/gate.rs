@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus_core::{
-    Decision, Denial, Limits, ParticipantScope, Session, Tool, ToolCall, ToolDefinition, ToolResult,
-    ToolRouter, Toolbox, TurnHost, TurnRequest, Verdict,
+    Decision, Denial, GateOutcome, Limits, ParticipantScope, Session, Tool, ToolCall, ToolDefinition,
+    ToolResult, ToolRouter, Toolbox, TurnHost, TurnRequest,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -76,9 +76,9 @@ async fn what_does_not_fit_the_tool_is_denied_and_counts() {
     assert_eq!(denied, 3);
     assert!(matches!(
         verdict(&session, "page", &json!({ "number": "one" })),
-        Some(Verdict::Denied(Denial::Unfit { .. }))
+        Some(GateOutcome::Denied(Denial::Unfit { .. }))
     ));
-    assert_eq!(verdict(&session, "page", &json!({ "number": 1 })), Some(Verdict::Allowed));
+    assert_eq!(verdict(&session, "page", &json!({ "number": 1 })), Some(GateOutcome::Allowed));
     assert_eq!(verdict(&session, "page", &json!({ "number": 2 })), None);
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_core::{
-    Denial, ParticipantScope, PathAccess, PathDenial, Session, Tool, ToolPattern, Toolbox, Verdict,
+    Denial, GateOutcome, ParticipantScope, PathAccess, PathDenial, Session, Tool, ToolPattern, Toolbox,
     scope::Brief,
 };
 use schemars::JsonSchema;
@@ -87,7 +87,7 @@ async fn a_tool_outside_of_the_scope_is_asked_nothing_and_cannot_be_told_from_on
         assert!(["shell", "write_file", "move_files"].iter().all(|name| !rest.contains(name)), "{told:?}");
     }
     assert_eq!(place.asked.names(), [""; 0]);
-    assert!(session.decisions().iter().all(|decision| decision.verdict != Verdict::Allowed));
+    assert!(session.decisions().iter().all(|decision| decision.outcome != GateOutcome::Allowed));
 }
 
 #[test]
@@ -172,7 +172,7 @@ async fn one_path_out_of_scope_is_enough_to_refuse_the_call() {
         let told = call(&session, name, arguments.clone()).await;
         assert!(text(&told).starts_with(&format!("{name:?} was not called: ")), "{arguments}: {told:?}");
         let decided = verdict(&session, name, &arguments);
-        assert!(matches!(decided, Some(Verdict::Denied(Denial::Path { .. }))), "{decided:?}");
+        assert!(matches!(decided, Some(GateOutcome::Denied(Denial::Path { .. }))), "{decided:?}");
     }
     assert_eq!(place.asked.names(), [""; 0]);
     let files =
@@ -252,7 +252,7 @@ async fn a_path_by_another_name_reaches_no_tool() {
         assert!(text(&told).contains(words), "{told:?}");
         assert!(matches!(
             verdict(&session, "write", &arguments),
-            Some(Verdict::Denied(Denial::Unfit { .. }))
+            Some(GateOutcome::Denied(Denial::Unfit { .. }))
         ));
     }
     assert!(asked.lock().unwrap().is_empty());

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use nexus_core::{
-    Effects, Effort, ErrorKind, Limit, Limits, PromptBlock, Recorder, ResumeHandle, Retry, SessionMode,
+    ConversationMode, Effects, Effort, ErrorKind, Limit, Limits, PromptBlock, Recorder, ResumeHandle, Retry,
     TurnEvent, TurnHost, TurnRequest, Usd, turn::VoidCause,
 };
 
@@ -125,7 +125,7 @@ async fn an_answer_is_an_answer_even_if_it_is_a_bad_one() {
         ErrorKind::OutputInvalid,
         ErrorKind::ContextExceeded,
         ErrorKind::ApprovalRequired,
-        ErrorKind::SessionLost,
+        ErrorKind::ConversationLost,
         ErrorKind::LimitReached(Limit::Cost),
         ErrorKind::Starved(nexus_core::Phase::Tool),
     ];
@@ -282,7 +282,8 @@ async fn a_conversation_goes_to_its_own_backend_alone() {
     let (alpha, beta) = (Fake::answering("alpha"), Fake::answering("beta"));
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let handle = |backend: &str| ResumeHandle::new(backend.into(), serde_json::json!("here"));
-    let resume = |backend: &str| TurnRequest::new("x").with_session(SessionMode::resume(handle(backend)));
+    let resume =
+        |backend: &str| TurnRequest::new("x").with_conversation(ConversationMode::resume(handle(backend)));
     let (events, outcome) = run(&router, resume("beta")).await;
     assert_eq!(outcome.unwrap().text, "from beta");
     assert!(!events.iter().any(|envelope| matches!(envelope.event, TurnEvent::Fallback(_))));
@@ -299,7 +300,7 @@ async fn a_conversation_whose_backend_cannot_run_ends_with_that_backends_error()
     let beta = Fake::new("beta", [Act::Fail(ErrorKind::Transport, Retry::Never, "no route")]);
     let router = router(&chain("beta, alpha"), &[&alpha, &beta]);
     let handle = ResumeHandle::new("beta".into(), serde_json::json!("here"));
-    let request = TurnRequest::new("x").with_session(SessionMode::resume(handle));
+    let request = TurnRequest::new("x").with_conversation(ConversationMode::resume(handle));
     let error = run(&router, request).await.1.unwrap_err();
     assert_eq!((error.kind(), error.backend().as_str()), (ErrorKind::Transport, "beta"));
     assert_eq!(alpha.turns(), 0);

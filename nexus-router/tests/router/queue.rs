@@ -57,7 +57,7 @@ async fn the_queued_event_is_seen_while_the_turn_waits() {
         }
     });
     sleep(Duration::from_secs(1)).await;
-    assert!(matches!(receiver.try_recv().unwrap().event, TurnEvent::Queued(queued) if queued.places == 1));
+    assert!(matches!(receiver.try_recv().unwrap().event, TurnEvent::Queued(queued) if queued.limit == 1));
     first.await.unwrap().unwrap();
     second.await.unwrap().unwrap();
 }

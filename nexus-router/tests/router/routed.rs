@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use nexus_core::{
-    Availability, ErrorKind, ExecutionBackend, ExecutionBackendExt, Retry, SessionMode, StreamItem, TurnHost,
-    TurnRequest,
+    Availability, ConversationMode, ErrorKind, ExecutionBackend, ExecutionBackendExt, Retry, StreamItem,
+    TurnHost, TurnRequest,
 };
 
 use crate::support::{Act, Fake, builder, chain, router};
@@ -39,17 +39,17 @@ async fn a_router_inside_a_router_runs_and_resumes() {
     let outer = builder(&[&other]).backend(Arc::new(inner)).from_str(text).unwrap();
 
     let mut nobody = |_| {};
-    let keep = TurnRequest::new("x").with_session(SessionMode::Keep);
+    let keep = TurnRequest::new("x").with_conversation(ConversationMode::Keep);
     let first = outer.run_turn("outer", keep, TurnHost::new(), &mut nobody).await.unwrap();
     assert_eq!(first.text, "from beta");
     let handle = first.resume.unwrap();
     assert_eq!(handle.backend().as_str(), "work");
 
-    let resume = TurnRequest::new("y").with_session(SessionMode::resume(handle));
+    let resume = TurnRequest::new("y").with_conversation(ConversationMode::resume(handle));
     let second = outer.run_turn("outer", resume, TurnHost::new(), &mut nobody).await.unwrap();
     assert_eq!(second.text, "from beta");
     assert_eq!(alpha.turns(), 1, "the conversation was offered to a backend that does not have it");
-    assert_eq!(beta.last().session.handle().unwrap().backend().as_str(), "beta");
+    assert_eq!(beta.last().conversation.handle().unwrap().backend().as_str(), "beta");
 }
 
 #[tokio::test]

@@ -9,9 +9,9 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, BackendId, BackendKind, BuildContext, Capabilities, Clock, Effects, Effort,
-    ErrorKind, EventEnvelope, EventSink, ExecutionBackend, Fence, FinishReason, LoopMode, Outbox,
-    OutputSupport, Provenance, Recorder, Registry, ResumeHandle, Retry, SessionMode, SettingsError, Support,
+    AccessSupport, Availability, BackendId, BackendKind, BuildContext, Capabilities, Clock, ConversationMode,
+    Effects, Effort, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, FinishReason, LoopMode, Outbox,
+    OutputSupport, Provenance, Recorder, Registry, ResumeHandle, Retry, Sandbox, SettingsError, Support,
     TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, VendorId,
     turn::{MessageEnded, Started, TextDelta, ToolCallStarted, ToolOrigin},
 };
@@ -109,8 +109,8 @@ pub(crate) fn capabilities() -> Capabilities {
     capabilities.caller_tools = Support::Yes;
     capabilities.output = OutputSupport::Instructed;
     capabilities.efforts = Effort::ALL.to_vec();
-    capabilities.access.scoped_only = AccessSupport::Kept(Fence::None);
-    capabilities.access.workspace_write = AccessSupport::Kept(Fence::Os);
+    capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+    capabilities.access.workspace_write = AccessSupport::Kept(Sandbox::Os);
     let ours = nexus_core::Enforcement::Ours;
     capabilities.limits = nexus_core::LimitSupport::new(ours, ours, ours, ours);
     capabilities
@@ -203,7 +203,7 @@ impl ExecutionBackend for Fake {
             Ok(text) => {
                 turn.say(TextDelta::new("m1".into(), text.clone()));
                 turn.say(MessageEnded::new("m1".into(), text));
-                if request.session != SessionMode::Ephemeral {
+                if request.conversation != ConversationMode::Ephemeral {
                     turn.recorder.resume = Some(ResumeHandle::new(self.id.clone(), json!("here")));
                 }
                 turn.outbox.flush(events).await;

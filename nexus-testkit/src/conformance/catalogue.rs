@@ -77,7 +77,7 @@ catalogue! { $
         a_file_that_is_written_lands [AnyWriter]
         read_only_cannot_write [HarnessTools, ReadOnly]
         workspace_write_cannot_write_outside [HarnessTools, WorkspaceWrite]
-        an_extra_root_is_inside_the_fence [HarnessTools, WorkspaceWrite, ExtraRoots]
+        an_extra_root_is_inside_the_sandbox [HarnessTools, WorkspaceWrite, ExtraRoots]
         scoped_only_offers_no_tool [ScopedOnly]
         a_tool_that_fails_is_told_to_the_model [AnyShell]
         tools_called_together_are_all_answered [AnyShell]

@@ -17,12 +17,12 @@ use super::{
 /// Holds a turn against the contract of events and outcome.
 pub(super) fn check(observed: &Observed, capabilities: &Capabilities) -> Verdict {
     order(&observed.events)?;
-    let ledger = calls(&observed.events)?;
+    let tool_calls = calls(&observed.events)?;
     let messages = messages(&observed.events, observed.is_whole)?;
     honesty(observed, capabilities)?;
     secrecy(observed)?;
     match &observed.outcome {
-        Ok(result) => outcome_of_result(observed, result, &messages, &ledger),
+        Ok(result) => outcome_of_result(observed, result, &messages, &tool_calls),
         Err(error) => {
             same("error names its backend", error.backend(), &observed.backend)?;
             ensure(error.kind() != ErrorKind::Exhausted, "error kind", || {
@@ -33,7 +33,7 @@ pub(super) fn check(observed: &Observed, capabilities: &Capabilities) -> Verdict
             }
             let partial = error.partial();
             same_text("partial text", &partial.text, &joined(&messages))?;
-            same_ledger("partial ledger", &partial.tool_calls, &ledger)?;
+            same_tool_calls("partial tool calls", &partial.tool_calls, &tool_calls)?;
             effects("partial effects", partial.effects, &partial.tool_calls)
         }
     }
@@ -43,7 +43,7 @@ fn outcome_of_result(
     observed: &Observed,
     result: &TurnResult,
     messages: &[Message],
-    ledger: &BTreeMap<CallId, Call>,
+    tool_calls: &BTreeMap<CallId, Call>,
 ) -> Verdict {
     ensure(
         observed.events.iter().any(|envelope| matches!(envelope.event, TurnEvent::Started(_)))
@@ -53,7 +53,7 @@ fn outcome_of_result(
     )?;
     same("provenance names the backend", &result.provenance.backend, &observed.backend)?;
     ensure(result.provenance.attempts >= 1, "provenance counts attempts", || "zero attempts".into())?;
-    effects("effects are those of the ledger", result.effects, &result.tool_calls)?;
+    effects("effects are those of the tool calls", result.effects, &result.tool_calls)?;
     let last = result.messages.iter().rev().find(|message| message.parent.is_none());
     let last = last.map(|message| message.text.as_str()).unwrap_or_default();
     if result.output.is_none() {
@@ -62,7 +62,7 @@ fn outcome_of_result(
     if !observed.is_whole {
         return Ok(());
     }
-    same_ledger("ledger is what was seen", &result.tool_calls, ledger)?;
+    same_tool_calls("tool calls are what was seen", &result.tool_calls, tool_calls)?;
     let ids = |list: &[Message]| list.iter().map(|message| message.id.clone()).collect::<Vec<_>>();
     same("messages are what was seen", &ids(&result.messages), &ids(messages))?;
     for (kept, seen) in result.messages.iter().zip(messages) {
@@ -134,7 +134,7 @@ fn calls(events: &[EventEnvelope]) -> Result<BTreeMap<CallId, Call>, Finding> {
     Ok(calls)
 }
 
-fn same_ledger(check: &'static str, kept: &[ToolCallRecord], seen: &BTreeMap<CallId, Call>) -> Verdict {
+fn same_tool_calls(check: &'static str, kept: &[ToolCallRecord], seen: &BTreeMap<CallId, Call>) -> Verdict {
     let kept: BTreeMap<_, _> = kept.iter().map(|record| (record.call.clone(), record.status)).collect();
     let seen: BTreeMap<_, _> = seen.iter().map(|(id, call)| (id.clone(), call.status)).collect();
     same(check, &kept, &seen)
@@ -202,10 +202,10 @@ fn joined(messages: &[Message]) -> String {
 }
 
 /// A call that was not let through may count or not; every other one counts.
-fn effects(check: &'static str, stated: Effects, ledger: &[ToolCallRecord]) -> Verdict {
-    let let_through = ledger.iter().filter(|record| record.status != ToolCallStatus::Denied);
+fn effects(check: &'static str, stated: Effects, tool_calls: &[ToolCallRecord]) -> Verdict {
+    let let_through = tool_calls.iter().filter(|record| record.status != ToolCallStatus::Denied);
     let least = let_through.map(|record| record.effects).fold(Effects::None, Effects::and);
-    ensure(stated >= least, check, || format!("stated {stated:?}, the ledger has {least:?}"))
+    ensure(stated >= least, check, || format!("stated {stated:?}, the tool calls have {least:?}"))
 }
 
 /// What is shown was declared.

@@ -5,9 +5,9 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Capabilities, CostReport, Enforcement, Limits, LoopMode, OutputSchema, OutputSupport,
-    PromptBlock, SessionMode, TextGranularity, ToolAccess, ToolCall, ToolDefinition, ToolResult, ToolRouter,
-    TurnHost, TurnRequest, Usd,
+    AccessSupport, Capabilities, ConversationMode, CostReport, Enforcement, Limits, LoopMode, OutputSchema,
+    OutputSupport, PromptBlock, TextGranularity, ToolAccess, ToolCall, ToolDefinition, ToolResult,
+    ToolRouter, TurnHost, TurnRequest, Usd,
 };
 use serde_json::json;
 
@@ -147,7 +147,7 @@ impl Feature {
             }),
             Self::System => request.with_system("Be brief."),
             Self::Output => request.with_output(OutputSchema::new(json!({ "type": "object" })).ok()?),
-            Self::Resume => request.with_session(SessionMode::Keep),
+            Self::Resume => request.with_conversation(ConversationMode::Keep),
             Self::ExtraRoots => request.with_extra_root(std::env::temp_dir()),
             Self::ScopedOnly => request.with_tool_access(ToolAccess::ScopedOnly),
             Self::ReadOnly => request.with_tool_access(ToolAccess::ReadOnly),

@@ -11,7 +11,7 @@
 //!
 //! or calls [`run`] for a [`Report`]. Each case has a neutral script for the model, a request, and checks; on
 //! top, every turn of every case is held against what is true of all turns: sequence and time of events,
-//! deltas that add up to their message, the order of tool events, a ledger and effects that agree, nothing
+//! deltas that add up to their message, the order of tool events, tool calls and effects that agree, nothing
 //! shown that was not declared, no credential in anything that comes back.
 //!
 //! Cases that work with tools use those of the backend's harness. Where it brings none, the same cases run with

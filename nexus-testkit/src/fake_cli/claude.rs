@@ -283,7 +283,7 @@ impl Imitation for Claude {
     }
 
     fn objection(&self, call: &ToolCall) -> Option<String> {
-        self.session.fence().objection(call, &self.servers)
+        self.session.sandbox().objection(call, &self.servers)
     }
 
     fn call_server(&mut self, call: &ToolCall) -> Option<ServerCall> {
@@ -337,7 +337,7 @@ impl Imitation for Claude {
             Moment::ToolBegins { .. } => self.is_tool_running = true,
             Moment::ToolEnds { id, call, answer, is_denied } => {
                 self.is_tool_running = false;
-                if *is_denied && !self.session.fence().is_missing(call, &self.servers) {
+                if *is_denied && !self.session.sandbox().is_missing(call, &self.servers) {
                     self.record.deny(id, &tool_name(call), &tool_input(call));
                 }
                 let told = servers::told(call, answer, &self.servers);

@@ -1,7 +1,7 @@
 //! An imitation of `codex app-server` 0.169.0, as `codex-cli` drives it.
 //!
 //! It knows `initialize`, `config/read`, `thread/start`, `thread/resume`, `mcpServerStatus/list`, `turn/start` and
-//! `turn/interrupt`, the fences by their names, MCP servers, the record of a conversation, and the bundled list of
+//! `turn/interrupt`, the sandboxes by their names, MCP servers, the record of a conversation, and the bundled list of
 //! models. Source: its recordings, and experiments.
 
 mod servers;

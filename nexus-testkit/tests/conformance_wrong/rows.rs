@@ -7,8 +7,8 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, CancelToken, CostReport, Effects, ErrorKind, FinishReason, Limits, LoopMode, NoTools, OnLost,
-    PromptBlock, Retry, SessionMode, Support, ToolAccess, TurnError, TurnEvent, TurnRequest, TurnResult,
+    BackendId, CancelToken, ConversationMode, CostReport, Effects, ErrorKind, FinishReason, Limits, LoopMode,
+    NoTools, OnLost, PromptBlock, Retry, Support, ToolAccess, TurnError, TurnEvent, TurnRequest, TurnResult,
 };
 use nexus_testkit::{
     conformance::{MARK_VARIABLE, Setting, TOKEN_VARIABLE},
@@ -223,9 +223,9 @@ fn tools() -> Vec<Row> {
                 well(it, |result| result.tool_calls.iter_mut().for_each(|call| call.arguments = None));
             }),
         ),
-        row("read_only_cannot_write", "the fence holds", unrestricted()),
-        row("workspace_write_cannot_write_outside", "the fence holds", unrestricted()),
-        row("an_extra_root_is_inside_the_fence", "the file", request(|it| it.extra_roots.clear())),
+        row("read_only_cannot_write", "the sandbox holds", unrestricted()),
+        row("workspace_write_cannot_write_outside", "the sandbox holds", unrestricted()),
+        row("an_extra_root_is_inside_the_sandbox", "the file", request(|it| it.extra_roots.clear())),
         row("scoped_only_offers_no_tool", "no tool is offered", unrestricted()),
         row(
             "a_tool_that_fails_is_told_to_the_model",
@@ -236,7 +236,7 @@ fn tools() -> Vec<Row> {
         ),
         row(
             "tools_called_together_are_all_answered",
-            "calls in the ledger",
+            "calls of the result",
             setting(|it| {
                 if let Some(first) = it.script.replies.first_mut() {
                     first.parts.truncate(1);
@@ -253,7 +253,7 @@ fn tools() -> Vec<Row> {
 
 fn session() -> Vec<Row> {
     vec![
-        row("a_kept_conversation_goes_on", "history", request(|it| it.session = SessionMode::Keep)),
+        row("a_kept_conversation_goes_on", "history", request(|it| it.conversation = ConversationMode::Keep)),
         row("a_lost_conversation_is_an_error", "the turn fails", request(|it| if_lost(it, OnLost::Fresh))),
         row(
             "a_lost_conversation_begins_afresh_if_allowed",
@@ -266,10 +266,14 @@ fn session() -> Vec<Row> {
             "a_handle_of_another_backend_is_refused",
             "the turn fails",
             request(|it| {
-                it.session = SessionMode::Ephemeral;
+                it.conversation = ConversationMode::Ephemeral;
             }),
         ),
-        row("a_turn_that_is_not_kept_has_no_handle", "handle", request(|it| it.session = SessionMode::Keep)),
+        row(
+            "a_turn_that_is_not_kept_has_no_handle",
+            "handle",
+            request(|it| it.conversation = ConversationMode::Keep),
+        ),
     ]
 }
 
@@ -385,7 +389,7 @@ fn failure() -> Vec<Row> {
         row("an_answer_cut_by_its_bound_is_incomplete", "error kind", failing()),
         row(
             "a_failure_after_a_tool_keeps_what_was_done",
-            "partial ledger",
+            "partial tool calls",
             outcome(|it, _| {
                 if let Err(error) = it {
                     error.partial_mut().tool_calls.clear();
@@ -567,10 +571,14 @@ pub(crate) fn contract() -> Vec<Row> {
                 it => vec![it],
             }),
         ),
-        row(SHELL, "ledger is what was seen", outcome(|it, _| well(it, |result| result.tool_calls.clear()))),
         row(
             SHELL,
-            "effects are those of the ledger",
+            "tool calls are what was seen",
+            outcome(|it, _| well(it, |result| result.tool_calls.clear())),
+        ),
+        row(
+            SHELL,
+            "effects are those of the tool calls",
             outcome(|it, _| {
                 well(it, |result| {
                     result.effects = Effects::None;
@@ -688,7 +696,7 @@ fn kind(outcome: &mut Outcome, kind: ErrorKind) {
 }
 
 fn if_lost(request: &mut TurnRequest, what: OnLost) {
-    if let SessionMode::Resume { on_lost, .. } = &mut request.session {
+    if let ConversationMode::Resume { on_lost, .. } = &mut request.conversation {
         *on_lost = what;
     }
 }

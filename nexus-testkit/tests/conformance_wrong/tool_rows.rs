@@ -129,7 +129,7 @@ pub(crate) fn scope() -> Vec<Row> {
         ),
         row(
             "a_big_answer_arrives_whole",
-            "the answer in the ledger",
+            "the answer in the tool calls",
             host(|it| Meddling::host(it, |tools| tools.answers = |_, answer| cut(answer, 64 << 10))),
         ),
         row("tools_and_an_output_schema_go_together", "value", request(|it| it.output = None)),
@@ -151,7 +151,7 @@ pub(crate) fn own_loop() -> Vec<Row> {
         row("arguments_that_are_not_json_are_answered", "status", known()),
         row(
             "an_answer_of_ten_megabytes_arrives_whole",
-            "the answer in the ledger",
+            "the answer in the tool calls",
             host(|it| Meddling::host(it, |tools| tools.answers = |_, answer| cut(answer, 1 << 20))),
         ),
         row(
@@ -165,7 +165,7 @@ pub(crate) fn own_loop() -> Vec<Row> {
         ),
         row(
             "calls_of_one_id_are_both_answered_and_told_apart",
-            "calls in the ledger",
+            "calls of the result",
             setting(|it| {
                 if let Some(first) = it.script.replies.first_mut() {
                     first.parts.truncate(1);

@@ -22,7 +22,7 @@ use super::tools::{EVERYTHING, READERS};
 pub(super) fn arguments(
     request: &TurnRequest,
     effort: Option<AppliedEffort>,
-    keeps_session: bool,
+    keeps_conversation: bool,
     resume: Option<&str>,
     closed: &[PathBuf],
     has_caller_tools: bool,
@@ -83,7 +83,7 @@ pub(super) fn arguments(
     }
     match resume {
         Some(session) => option("--resume", OsStr::new(session)),
-        None if !keeps_session => arguments.push("--no-session-persistence".into()),
+        None if !keeps_conversation => arguments.push("--no-session-persistence".into()),
         None => {}
     }
     arguments
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn each_level_has_its_own_fence() {
+    fn each_level_has_its_own_sandbox() {
         let at = |access| words(&TurnRequest::new("x").with_tool_access(access));
         let has = |words: &[String], word: &str| words.iter().any(|one| one == word);
         assert!(has(&at(ToolAccess::ReadOnly), "--tools=Read,Glob,Grep"));
@@ -166,9 +166,9 @@ mod tests {
         for access in ToolAccess::ALL {
             assert_eq!(has(&at(access), closing), access != ToolAccess::ScopedOnly, "{access:?}");
         }
-        let fenced = at(ToolAccess::WorkspaceWrite);
-        assert!(has(&fenced, "--permission-mode=acceptEdits"));
-        assert!(!fenced.iter().any(|word| word.starts_with("--allowedTools")));
+        let sandboxed = at(ToolAccess::WorkspaceWrite);
+        assert!(has(&sandboxed, "--permission-mode=acceptEdits"));
+        assert!(!sandboxed.iter().any(|word| word.starts_with("--allowedTools")));
         assert!(at(ToolAccess::Unrestricted).iter().any(|word| word.starts_with("--allowedTools=")));
     }
 

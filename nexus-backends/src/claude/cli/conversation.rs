@@ -42,9 +42,9 @@ impl Kept {
 
 /// The conversation of one process.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct ConversationState {
     backend: BackendId,
-    place: Option<Place>,
+    place: Option<ConversationFolder>,
     before: Option<Kept>,
     id: Option<String>,
     usage: Usage,
@@ -52,12 +52,12 @@ pub(super) struct Session {
 }
 
 #[derive(Debug)]
-struct Place {
+struct ConversationFolder {
     directory: PathBuf,
     folder: Option<String>,
 }
 
-impl Session {
+impl ConversationState {
     /// One that is forgotten.
     pub(super) fn forgotten(backend: BackendId) -> Self {
         Self { backend, place: None, before: None, id: None, usage: Usage::new(), cost: 0.0 }
@@ -70,7 +70,7 @@ impl Session {
         folder: Option<String>,
         before: Option<Kept>,
     ) -> Self {
-        let place = Some(Place { directory: directory.to_owned(), folder });
+        let place = Some(ConversationFolder { directory: directory.to_owned(), folder });
         Self { place, before, ..Self::forgotten(backend) }
     }
 
@@ -172,12 +172,12 @@ mod tests {
     }
 
     /// The second turn of a conversation whose first used 25 and 17 tokens.
-    fn second() -> Session {
-        let mut first = Session::kept("claude-cli".into(), Path::new("/work"), None, None);
+    fn second() -> ConversationState {
+        let mut first = ConversationState::kept("claude-cli".into(), Path::new("/work"), None, None);
         first.is_at("a-b".into());
         first.account(&result(25, 17, 0.5), &own(25, 17)).unwrap();
         let before = Kept::read(first.handle().unwrap().state()).unwrap();
-        Session::kept("claude-cli".into(), Path::new("/work"), None, Some(before))
+        ConversationState::kept("claude-cli".into(), Path::new("/work"), None, Some(before))
     }
 
     #[test]

@@ -16,9 +16,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_core::{BuildContext, ErrorKind, OnLost, Secret, SessionMode, ToolAccess, harness::Failure};
+use nexus_core::{BuildContext, ConversationMode, ErrorKind, OnLost, Secret, ToolAccess, harness::Failure};
 
-use super::conversation::{Kept, Session};
+use super::conversation::{ConversationState, Kept};
 use crate::cli::caller_tools;
 use crate::cli::settings::{Billing, Settings};
 use crate::cli::{Attempt, TurnPlan};
@@ -59,11 +59,11 @@ const SWITCHES: [(&str, &str); 13] = [
 
 /// A place to live.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct PreparedHome {
     pub(super) home: PrivateHome,
     pub(super) environment: Environment,
     pub(super) working_directory: PathBuf,
-    pub(super) session: Session,
+    pub(super) session: ConversationState,
     /// The conversation to go on from, as the CLI names it.
     pub(super) resume: Option<String>,
 }
@@ -72,7 +72,7 @@ pub(super) struct Place {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::SessionLost`] if the kept conversation is not there, [`ErrorKind::InvalidRequest`] for a
+/// [`ErrorKind::ConversationLost`] if the kept conversation is not there, [`ErrorKind::InvalidRequest`] for a
 /// request that cannot be run here.
 pub(super) fn settle(
     plan: &TurnPlan,
@@ -80,7 +80,7 @@ pub(super) fn settle(
     settings: &Settings,
     context: &BuildContext,
     credential: Option<&Secret>,
-) -> Result<Place, Failure> {
+) -> Result<PreparedHome, Failure> {
     let home = plan.run.home().map_err(unwritable)?;
     let lodging = lodge(plan, attempt, credential.is_some())?;
     let config = match (credential, &lodging.folder) {
@@ -93,10 +93,10 @@ pub(super) fn settle(
     let backend = plan.backend.clone();
     let resume = before.as_ref().map(|kept| kept.session.clone());
     let session = match is_kept {
-        true => Session::kept(backend, &working_directory, folder, before),
-        false => Session::forgotten(backend),
+        true => ConversationState::kept(backend, &working_directory, folder, before),
+        false => ConversationState::forgotten(backend),
     };
-    Ok(Place { home, environment, working_directory, session, resume })
+    Ok(PreparedHome { home, environment, working_directory, session, resume })
 }
 
 /// Where the process works and where its conversation is.
@@ -115,10 +115,12 @@ fn lodge(plan: &TurnPlan, attempt: &Attempt, has_credential: bool) -> Result<Lod
         before: None,
         is_kept: false,
     };
-    match (&plan.request.session, attempt) {
-        (SessionMode::Ephemeral, _) => Ok(forgotten),
-        (SessionMode::Resume { handle, .. }, Attempt::First) => resume(plan, handle.state(), has_credential),
-        (SessionMode::Keep | SessionMode::Resume { on_lost: OnLost::Fresh, .. }, _) => {
+    match (&plan.request.conversation, attempt) {
+        (ConversationMode::Ephemeral, _) => Ok(forgotten),
+        (ConversationMode::Resume { handle, .. }, Attempt::First) => {
+            resume(plan, handle.state(), has_credential)
+        }
+        (ConversationMode::Keep | ConversationMode::Resume { on_lost: OnLost::Fresh, .. }, _) => {
             keep(plan, has_credential)
         }
         _ => Err(Failure::new(ErrorKind::Unsupported, "this way of keeping a conversation is not known")),
@@ -158,7 +160,7 @@ fn resume(plan: &TurnPlan, state: &serde_json::Value, has_credential: bool) -> R
     let config = kept.folder.as_ref().map(|folder| sessions(plan).join(folder).join("config"));
     let is_there = kept.directory.is_dir() && config.as_ref().is_none_or(|config| config.is_dir());
     if !is_there || (has_credential && config.is_none()) {
-        return Err(Failure::new(ErrorKind::SessionLost, "what was kept of the conversation is gone"));
+        return Err(Failure::new(ErrorKind::ConversationLost, "what was kept of the conversation is gone"));
     }
     Ok(Lodging {
         working_directory: kept.directory.clone(),
@@ -300,7 +302,7 @@ mod tests {
             request: TurnRequest,
             settings: &Settings,
             token: Option<&str>,
-        ) -> Result<Place, Failure> {
+        ) -> Result<PreparedHome, Failure> {
             let token = token.map(Secret::new);
             settle(&self.plan(request), &Attempt::First, settings, &self.context, token.as_ref())
         }
@@ -310,7 +312,7 @@ mod tests {
         Settings { billing: Some(billing), ..Settings::default() }
     }
 
-    fn value(place: &Place, name: &str) -> Option<String> {
+    fn value(place: &PreparedHome, name: &str) -> Option<String> {
         Some(place.environment.value(name)?.to_str().unwrap().to_owned())
     }
 
@@ -411,11 +413,12 @@ mod tests {
     fn a_kept_conversation_is_found_again_and_nowhere_else() {
         let bench = Bench::new();
         let settings = billed(Billing::Metered);
-        let keep = TurnRequest::new("x").with_session(SessionMode::Keep);
+        let keep = TurnRequest::new("x").with_conversation(ConversationMode::Keep);
         let mut place = bench.settle(keep, &settings, Some("canary")).unwrap();
         place.session.is_at("a-1".to_owned());
         let handle = place.session.handle().unwrap();
-        let resume = |handle: ResumeHandle| TurnRequest::new("x").with_session(SessionMode::resume(handle));
+        let resume =
+            |handle: ResumeHandle| TurnRequest::new("x").with_conversation(ConversationMode::resume(handle));
         let again = bench.settle(resume(handle.clone()), &settings, Some("canary")).unwrap();
         assert_eq!(again.resume.as_deref(), Some("a-1"));
         assert_eq!(again.working_directory, place.working_directory);
@@ -429,6 +432,6 @@ mod tests {
         assert_eq!(failure.kind, ErrorKind::InvalidRequest);
         std::fs::remove_dir_all(&place.working_directory).unwrap();
         let failure = bench.settle(resume(handle), &settings, Some("canary")).unwrap_err();
-        assert_eq!(failure.kind, ErrorKind::SessionLost);
+        assert_eq!(failure.kind, ErrorKind::ConversationLost);
     }
 }

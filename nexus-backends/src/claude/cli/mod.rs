@@ -64,7 +64,7 @@ use std::{ffi::OsStr, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, AccessTable, Availability, BackendId, BackendKind, BuildContext, Capabilities, CostReport,
-    Enforcement, ErrorKind, ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, Secret,
+    Enforcement, ErrorKind, ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Sandbox, Secret,
     SettingsError, Support, TextGranularity, VendorId, harness::Failure,
 };
 use serde_json::{Map, Value};
@@ -200,10 +200,10 @@ impl Cli for Claude {
         capabilities.extra_roots = Support::Yes;
         capabilities.efforts = args::EFFORTS.to_vec();
         capabilities.access = AccessTable {
-            scoped_only: AccessSupport::Kept(Fence::Vendor),
-            read_only: AccessSupport::Kept(Fence::Vendor),
-            workspace_write: AccessSupport::Kept(Fence::Vendor),
-            unrestricted: AccessSupport::Kept(Fence::None),
+            scoped_only: AccessSupport::Kept(Sandbox::Vendor),
+            read_only: AccessSupport::Kept(Sandbox::Vendor),
+            workspace_write: AccessSupport::Kept(Sandbox::Vendor),
+            unrestricted: AccessSupport::Kept(Sandbox::None),
         };
         capabilities.limits =
             LimitSupport::new(Enforcement::Ours, Enforcement::Vendor, Enforcement::Ours, Enforcement::Vendor);
@@ -275,11 +275,11 @@ impl Cli for Claude {
         warnings.extend(lease.as_ref().and_then(|lease| lease.shortfall(term)));
         let token = lease.as_ref().map(|lease| &lease.credential().token);
         let place = home::settle(plan, &attempt, &self.settings, &self.context, token)?;
-        let keeps_session = place.session.is_kept();
+        let keeps_conversation = place.session.is_kept();
         let closed = plan.login_folders();
         let resume = place.resume.as_deref();
         let has_tools = plan.tools.is_some();
-        let arguments = args::arguments(request, plan.effort, keeps_session, resume, &closed, has_tools);
+        let arguments = args::arguments(request, plan.effort, keeps_conversation, resume, &closed, has_tools);
         let model_and_effort = request.model.as_ref().zip(plan.effort);
         let first_turn = lease.is_none().then(FirstTurn::default);
         let startup =

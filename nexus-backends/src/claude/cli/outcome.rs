@@ -177,8 +177,8 @@ fn broken_off(result: &ResultLine, witness: &Witness) -> Failure {
     let kind = match result.terminal_reason.as_deref() {
         Some("aborted_streaming" | "aborted_tools") => ErrorKind::Cancelled,
         // Transcripts session_resume_unknown, session_resume_otherdir.
-        None if witness.resumes && result.num_turns == Some(0) => ErrorKind::SessionLost,
-        _ if words(result).starts_with("No conversation found") => ErrorKind::SessionLost,
+        None if witness.resumes && result.num_turns == Some(0) => ErrorKind::ConversationLost,
+        _ if words(result).starts_with("No conversation found") => ErrorKind::ConversationLost,
         _ => ErrorKind::VendorFailure,
     };
     Failure::new(kind, words(result))

@@ -11,7 +11,7 @@ use nexus_core::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::conversation::Session;
+use super::conversation::ConversationState;
 use super::translate::{ClaudeTranslator, Opening};
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::settings::Billing;
@@ -60,7 +60,7 @@ fn conversation_with(
         access,
         billing,
         model_and_effort: None,
-        session: Session::forgotten("claude-cli".into()),
+        session: ConversationState::forgotten("claude-cli".into()),
         first_turn: None,
     })
 }

@@ -17,7 +17,7 @@ pub(super) const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 pub(super) const READERS: [&str; 3] = ["Read", "Glob", "Grep"];
 
 /// The tools that an `Unrestricted` turn may call anywhere. A name that a version does not have is ignored by
-/// it; one that is missing here is fenced as in `WorkspaceWrite`.
+/// it; one that is missing here is sandboxed as in `WorkspaceWrite`.
 ///
 /// Bare names, because `bypassPermissions` is refused to root. Source: observed with claude 2.1.197 and
 /// 2.1.329.

@@ -12,7 +12,7 @@ use nexus_core::{
 };
 use serde_json::Value;
 
-use super::conversation::Session;
+use super::conversation::ConversationState;
 use super::messages::{BlockKind, Messages};
 use super::models::takes_effort;
 use super::outcome::Witness;
@@ -61,7 +61,7 @@ pub(super) struct Opening {
     /// The model and the effort that stand on the command line.
     pub(super) model_and_effort: Option<(String, String)>,
     /// Where the conversation is kept.
-    pub(super) session: Session,
+    pub(super) session: ConversationState,
     /// Held until the model answers, if others wait for that.
     pub(super) first_turn: Option<FirstTurn>,
 }

@@ -4,7 +4,7 @@ use nexus_core::{AppliedEffort, ErrorKind, PromptBlock, ToolAccess, TurnRequest,
 use serde_json::{Value, json};
 
 use super::conversation::KeptSession;
-use super::sandbox::Fence;
+use super::sandbox::SandboxPolicy;
 use super::translate::Script;
 use crate::cli::TurnPlan;
 
@@ -31,13 +31,13 @@ const CALLERS_TOOLS: &str = "Answer the user. You have the tools that are listed
 /// cannot prepare.
 pub(super) fn script(
     plan: &TurnPlan,
-    fence: &Fence,
+    policy: &SandboxPolicy,
     resumed: Option<&KeptSession>,
     effort: Option<AppliedEffort>,
 ) -> Result<Script, Failure> {
     let request = &*plan.request;
     let mut thread = json!({ "cwd": plan.working_directory, "approvalPolicy": "never" });
-    if let Some(sandbox) = fence.mode() {
+    if let Some(sandbox) = policy.mode() {
         thread["sandbox"] = json!(sandbox);
     }
     if let Some(model) = &request.model {
@@ -73,7 +73,7 @@ pub(super) fn script(
     if let Some(effort) = effort {
         turn["effort"] = json!(effort.applied.as_str());
     }
-    Ok(Script { thread_method, thread, turn, fence: fence.words() })
+    Ok(Script { thread_method, thread, turn, policy: policy.words() })
 }
 
 fn input(request: &TurnRequest) -> Result<Vec<Value>, Failure> {

@@ -1,8 +1,8 @@
 //! What the program can do, and who keeps it inside.
 
 use nexus_core::{
-    AccessSupport, Capabilities, Effort, Enforcement, Fence, LimitSupport, LoopMode, OutputSupport, Support,
-    TextGranularity,
+    AccessSupport, Capabilities, Effort, Enforcement, LimitSupport, LoopMode, OutputSupport, Sandbox,
+    Support, TextGranularity,
 };
 
 /// The steps of effort that some listed model takes. Source: `codex debug models --bundled` of 0.169.0; its
@@ -23,10 +23,10 @@ pub(super) fn capabilities() -> Capabilities {
     capabilities.extra_roots = Support::Yes;
     capabilities.efforts = EFFORTS.to_vec();
     // The program offers the model none of its own tools, and refuses the calls it makes all the same.
-    capabilities.access.scoped_only = AccessSupport::Kept(Fence::Vendor);
-    capabilities.access.read_only = AccessSupport::Kept(Fence::Os);
-    capabilities.access.workspace_write = AccessSupport::Kept(Fence::Os);
-    capabilities.access.unrestricted = AccessSupport::Kept(Fence::None);
+    capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::Vendor);
+    capabilities.access.read_only = AccessSupport::Kept(Sandbox::Os);
+    capabilities.access.workspace_write = AccessSupport::Kept(Sandbox::Os);
+    capabilities.access.unrestricted = AccessSupport::Kept(Sandbox::None);
     // The program reports no cost, so nobody can keep a limit on it.
     let (ours, nobody) = (Enforcement::Ours, Enforcement::Unsupported);
     capabilities.limits = LimitSupport::new(ours, ours, ours, nobody);

@@ -12,7 +12,7 @@ use nexus_core::{ToolAccess, TurnRequest};
 use serde_json::{Map, Value, json};
 
 use super::mcp_config;
-use super::sandbox::Fence;
+use super::sandbox::SandboxPolicy;
 use crate::cli::caller_tools;
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::settings::{Billing, Settings};
@@ -57,7 +57,7 @@ impl Folders {
     }
 
     /// `TMPDIR`. The program makes the helpers of its sandbox in `CODEX_HOME`, and refuses to if that lies
-    /// in the folder for temporary files; without them every fenced command fails. So it gets such a folder
+    /// in the folder for temporary files; without them every sandboxed command fails. So it gets such a folder
     /// of its own, beside it.
     pub(super) fn temporary(&self) -> PathBuf {
         self.root.join("tmp")
@@ -119,7 +119,7 @@ impl Provider<'_> {
 /// If it cannot be written as TOML, which no value of ours causes.
 pub(super) fn configuration(
     request: &TurnRequest,
-    fence: &Fence,
+    policy: &SandboxPolicy,
     tools: Option<&CallerTools>,
     provider: &Provider<'_>,
     folders: &Folders,
@@ -151,7 +151,7 @@ pub(super) fn configuration(
     if request.tool_access == ToolAccess::ScopedOnly {
         merge(&mut config, without_own_tools(folders));
     }
-    merge(&mut config, fence.configuration());
+    merge(&mut config, policy.configuration());
     if let Some(tools) = tools {
         merge(&mut config, mcp_config::configuration(tools));
     }

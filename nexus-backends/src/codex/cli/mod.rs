@@ -5,7 +5,7 @@
 //! | `args` | the arguments, and the requests on standard input |
 //! | `home` | the private home of a run: configuration and environment |
 //! | `capabilities` | what the program can do, and who keeps it inside |
-//! | `fence` | the program's sandbox at each access level |
+//! | `sandbox` | the program's sandbox at each access level |
 //! | `program`, `catalog` | where the program is, its version, its models |
 //! | `wire` | what the program writes, in its words |
 //! | `door` | the caller's tools: as the program is told about them, and as it names them |
@@ -36,13 +36,13 @@
 //! trusted working directory `.codex/config.toml`. Servers of tools that these name are switched off when the
 //! conversation opens, at every level; one that is there all the same ends the turn before the prompt is sent, and is
 //! named. Nothing else of such a configuration is undone: an administrator may, for one, send what the program says to a
-//! provider of their own by the name of ours, have a program notified of the turn's end, or require a narrower fence,
+//! provider of their own by the name of ours, have a program notified of the turn's end, or require a narrower sandbox,
 //! which the turn ends at.
 //!
-//! The program's own sandbox, as the levels ask for it, fences writing and the network, not reading. Logins of Nexus's
+//! The program's own sandbox, as the levels ask for it, sandboxs writing and the network, not reading. Logins of Nexus's
 //! own that lie in files (`$NEXUS_HOME/auth`) when the turn begins are denied to commands, patches and pictures in
 //! `ReadOnly` and `WorkspaceWrite`, by a permission profile that is the same sandbox but for that folder. There is no
-//! such fence in `Unrestricted`; and a command that may write where the folder lies can move a folder above it, which a
+//! such sandbox in `Unrestricted`; and a command that may write where the folder lies can move a folder above it, which a
 //! later command reads. A keyring keeps them from that folder.
 
 mod args;
@@ -68,15 +68,15 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AppliedEffort, Availability, BackendId, BackendKind, BuildContext, Capabilities, ErrorKind,
-    ExecutionBackend, Secret, SessionMode, SettingsError, ToolAccess, VendorId, harness::Failure,
+    AppliedEffort, Availability, BackendId, BackendKind, BuildContext, Capabilities, ConversationMode,
+    ErrorKind, ExecutionBackend, Secret, SettingsError, ToolAccess, VendorId, harness::Failure,
 };
 use serde_json::{Map, Value};
 
 use self::conversation::{KeptSession, SessionKeeper};
 use self::home::{Folders, Provider, TOKEN_VARIABLE};
 use self::models::Catalog;
-use self::sandbox::Fence;
+use self::sandbox::SandboxPolicy;
 use self::translate::{AppServer, EffortChoice, Setting};
 use crate::auth::{Lease, LeaseTerms};
 use crate::cli::CliBackend;
@@ -182,7 +182,7 @@ impl Codex {
     fn write_home(
         &self,
         plan: &TurnPlan,
-        fence: &Fence,
+        policy: &SandboxPolicy,
         home: &PrivateHome,
         provider: &Provider<'_>,
         catalog: Option<&Catalog>,
@@ -206,7 +206,7 @@ impl Codex {
             _ => self.environment.0.get("HOME").map(String::as_str).filter(|home| !home.is_empty()),
         };
         let configuration =
-            home::configuration(request, fence, plan.tools.as_ref(), provider, &folders, host_home)
+            home::configuration(request, policy, plan.tools.as_ref(), provider, &folders, host_home)
                 .map_err(invalid)?;
         home.write("codex/config.toml", configuration).map_err(unwritable)?;
         Ok(())
@@ -264,12 +264,12 @@ impl Cli for Codex {
             .chain(renamed)
             .collect();
 
-        let keeper = match &request.session {
-            SessionMode::Ephemeral => None,
+        let keeper = match &request.conversation {
+            ConversationMode::Ephemeral => None,
             _ => Some(SessionKeeper::new(&plan.nexus_home)),
         };
         let resumed = match (&attempt, &keeper) {
-            (Attempt::First, Some(keeper)) => restore(request.session.handle(), keeper, home.path())?,
+            (Attempt::First, Some(keeper)) => restore(request.conversation.handle(), keeper, home.path())?,
             _ => None,
         };
         let needs_catalog = request.tool_access == ToolAccess::ScopedOnly || plan.effort.is_some();
@@ -278,11 +278,11 @@ impl Cli for Codex {
             false => None,
         };
         let effort = Self::effort(plan, catalog.as_deref());
-        let fence = Fence::new(request, plan.login_folders())?;
-        let script = args::script(plan, &fence, resumed.as_ref(), effort.effort)?;
+        let policy = SandboxPolicy::new(request, plan.login_folders())?;
+        let script = args::script(plan, &policy, resumed.as_ref(), effort.effort)?;
         let account = lease.credential().account.as_deref();
         let provider = Provider { settings: &self.settings, account, version: Some(&version) };
-        self.write_home(plan, &fence, &home, &provider, catalog.as_deref())?;
+        self.write_home(plan, &policy, &home, &provider, catalog.as_deref())?;
 
         let mut environment = home::environment(&self.environment.0, &self.settings, Some(request), &folders)
             .map_err(invalid)?;
@@ -325,7 +325,7 @@ fn restore(
     home: &Path,
 ) -> Result<Option<KeptSession>, Failure> {
     let Some(handle) = handle else { return Ok(None) };
-    let lost = |reason: &str| Failure::new(ErrorKind::SessionLost, reason);
+    let lost = |reason: &str| Failure::new(ErrorKind::ConversationLost, reason);
     let session = KeptSession::from_handle(handle).ok_or_else(|| lost("the handle names no conversation"))?;
     match session.restore(keeper, &home::sessions(home)) {
         Ok(()) => Ok(Some(session)),

@@ -1,4 +1,4 @@
-//! The fence of an access level, in the program's words: one of its own sandboxes, or where there are logins to hide, a
+//! The sandbox of an access level, in the program's words: one of its own sandboxes, or where there are logins to hide, a
 //! permission profile of ours that is the same sandbox but for that folder.
 //!
 //! Source: what commands, patches and pictures could reach under codex 0.169.0 with each of them.
@@ -15,25 +15,25 @@ const PROFILE: &str = "nexus";
 
 /// What a turn's tools may touch.
 #[derive(Debug)]
-pub(super) struct Fence {
+pub(super) struct SandboxPolicy {
     access: ToolAccess,
-    /// What no tool may read, where the level has a fence.
+    /// What no tool may read, where the level has a sandbox.
     hidden: Vec<String>,
     /// What may be written beside the working directory.
     roots: Vec<String>,
 }
 
-/// What the program must answer when it has understood a fence.
+/// What the program must answer when it has understood a sandbox.
 #[derive(Debug)]
-pub(super) struct FenceWords {
+pub(super) struct SandboxWords {
     /// The kind of its sandbox.
     pub(super) sandbox: &'static str,
     /// The profile it was made from, if it is ours.
     pub(super) profile: Option<&'static str>,
 }
 
-impl Fence {
-    /// The fence that `request` asks for, which hides those of `logins` that exist. The program denies a folder by its
+impl SandboxPolicy {
+    /// The sandbox that `request` asks for, which hides those of `logins` that exist. The program denies a folder by its
     /// real name alone, and makes one that is missing.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Fence {
         logins: impl IntoIterator<Item = PathBuf>,
     ) -> Result<Self, Failure> {
         let access = request.tool_access;
-        // Without tools of the program's own there is nobody to hide from, and without a fence no hiding.
+        // Without tools of the program's own there is nobody to hide from, and without a sandbox no hiding.
         let hides = matches!(access, ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite);
         let real = logins.into_iter().filter(|_| hides).filter_map(|folder| folder.canonicalize().ok());
         let mut hidden = real.map(|folder| written(&folder)).collect::<Result<Vec<_>, _>>()?;
@@ -64,13 +64,13 @@ impl Fence {
     }
 
     /// How the answer names it.
-    pub(super) fn words(&self) -> FenceWords {
+    pub(super) fn words(&self) -> SandboxWords {
         let sandbox = match self.access {
             ToolAccess::ScopedOnly | ToolAccess::ReadOnly => "readOnly",
             ToolAccess::WorkspaceWrite => "workspaceWrite",
             ToolAccess::Unrestricted => "dangerFullAccess",
         };
-        FenceWords { sandbox, profile: (!self.hidden.is_empty()).then_some(PROFILE) }
+        SandboxWords { sandbox, profile: (!self.hidden.is_empty()).then_some(PROFILE) }
     }
 
     /// What the configuration says about it. Beside the working directory and the folder for temporary files of the
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logins_that_lie_in_files_are_hidden_by_their_real_name_where_there_is_a_fence() {
+    fn logins_that_lie_in_files_are_hidden_by_their_real_name_where_there_is_a_sandbox() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap().join("real");
         let link = folder.path().join("link");
@@ -119,15 +119,16 @@ mod tests {
         std::os::unix::fs::symlink(&real, &link).unwrap();
         for access in ToolAccess::ALL {
             let request = TurnRequest::new("x").with_tool_access(access).with_extra_root("/data");
-            let fence =
-                Fence::new(&request, [link.clone(), real.clone(), folder.path().join("missing")]).unwrap();
+            let policy =
+                SandboxPolicy::new(&request, [link.clone(), real.clone(), folder.path().join("missing")])
+                    .unwrap();
             let hides = matches!(access, ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite);
             assert_eq!(
-                (fence.mode().is_none(), fence.words().profile.is_some()),
+                (policy.mode().is_none(), policy.words().profile.is_some()),
                 (hides, hides),
                 "{access:?}"
             );
-            let files = &fence.configuration()["permissions"]["nexus"]["filesystem"];
+            let files = &policy.configuration()["permissions"]["nexus"]["filesystem"];
             assert_eq!(files[real.to_str().unwrap()] == "deny", hides, "{access:?}");
             let writes = access == ToolAccess::WorkspaceWrite;
             assert_eq!(
@@ -135,7 +136,10 @@ mod tests {
                 (writes, writes),
                 "{access:?}"
             );
-            assert_eq!(Fence::new(&request, [folder.path().join("missing")]).unwrap().words().profile, None);
+            assert_eq!(
+                SandboxPolicy::new(&request, [folder.path().join("missing")]).unwrap().words().profile,
+                None
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The record that the program keeps of a conversation: a file of lines in its home.
 //!
-//! It tells what the live protocol leaves out. Calls that the program refused, and commands that the fence
+//! It tells what the live protocol leaves out. Calls that the program refused, and commands that the sandbox
 //! ended at once, have no item (source: recordings unknown-tool, escalation, sandbox-denied-write); and if the
 //! program dies after the turn has ended but before it said so, the end is still here.
 

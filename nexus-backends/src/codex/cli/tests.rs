@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::home;
 use super::home::{Folders, Provider, TOKEN_VARIABLE};
-use super::sandbox::{Fence, FenceWords};
+use super::sandbox::{SandboxPolicy, SandboxWords};
 use super::translate::{AppServer, EffortChoice, Script, Setting};
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::settings::Settings;
@@ -18,8 +18,8 @@ const THREAD: &str = "01a1fc19-aba2-7352-853f-2aa20452b5bd";
 const RECORDING: &str = include_str!("../../../tests/transcripts/codex/app-server/fail-cut-once.jsonl");
 
 fn script() -> Script {
-    let fence = FenceWords { sandbox: "readOnly", profile: None };
-    Script { thread_method: "thread/start", thread: json!({}), turn: json!({}), fence }
+    let policy = SandboxWords { sandbox: "readOnly", profile: None };
+    Script { thread_method: "thread/start", thread: json!({}), turn: json!({}), policy }
 }
 
 /// A setting with nothing special.
@@ -61,7 +61,7 @@ fn written(step: &Step) -> Vec<Value> {
 }
 
 #[test]
-fn a_wider_fence_than_asked_for_ends_the_turn_before_the_prompt_is_sent() {
+fn a_wider_sandbox_than_asked_for_ends_the_turn_before_the_prompt_is_sent() {
     let mut server = server();
     let mut step = Step::default();
     server.open(&mut step);
@@ -193,8 +193,8 @@ fn configuration(request: &TurnRequest, settings: &Settings) -> String {
 fn configuration_with(request: &TurnRequest, tools: Option<&CallerTools>, settings: &Settings) -> String {
     let provider = Provider { settings, account: Some("the-account"), version: Some("0.169.0") };
     let folders = Folders::below(std::path::Path::new("/run"));
-    let fence = Fence::new(request, []).unwrap();
-    home::configuration(request, &fence, tools, &provider, &folders, Some("/home/user")).unwrap()
+    let policy = SandboxPolicy::new(request, []).unwrap();
+    home::configuration(request, &policy, tools, &provider, &folders, Some("/home/user")).unwrap()
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn billing_chooses_the_endpoint_and_who_is_named() {
 }
 
 #[test]
-fn extra_roots_are_written_where_the_fence_lets_the_agent_write() {
+fn extra_roots_are_written_where_the_sandbox_lets_the_agent_write() {
     let request = TurnRequest::new("x").with_extra_root("/data");
     let writes =
         configuration(&request.clone().with_tool_access(ToolAccess::WorkspaceWrite), &settings(json!({})));

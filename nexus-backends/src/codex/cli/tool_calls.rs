@@ -148,7 +148,7 @@ impl ItemCall {
     }
 }
 
-/// What a tool of the program's own may change, given the fence it runs in.
+/// What a tool of the program's own may change, given the sandbox it runs in.
 pub(super) fn harness_effects(name: &str, access: ToolAccess) -> Effects {
     match (name, access) {
         ("view_image", _) => Effects::Read,
@@ -193,7 +193,7 @@ mod tests {
     use crate::codex::cli::tests::setting;
 
     #[test]
-    fn a_command_in_a_read_only_fence_only_reads() {
+    fn a_command_in_a_read_only_sandbox_only_reads() {
         assert_eq!(harness_effects("exec_command", ToolAccess::ReadOnly), Effects::Read);
         assert_eq!(harness_effects("exec_command", ToolAccess::WorkspaceWrite), Effects::Wrote);
     }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::conversation::{KeptSession, SessionKeeper};
 use super::messages::{Messages, Names};
-use super::sandbox::FenceWords;
+use super::sandbox::SandboxWords;
 use super::session_log::{Record, RecordedEnd};
 use super::usage::UsageTotals;
 use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNews};
@@ -34,8 +34,8 @@ pub(crate) struct Script {
     pub(super) thread: Value,
     /// The parameters of `turn/start`, but for the name of the conversation.
     pub(super) turn: Value,
-    /// The fence that the answer to the first must name.
-    pub(super) fence: FenceWords,
+    /// The sandbox that the answer to the first must name.
+    pub(super) policy: SandboxWords,
 }
 
 /// How hard the model is asked to think, and what the caller should know about it.
@@ -225,10 +225,10 @@ impl AppServer {
         };
         let sandbox = opened.sandbox.map(|sandbox| sandbox.kind).unwrap_or_default();
         let profile = opened.active_permission_profile.map(|profile| profile.id);
-        let FenceWords { sandbox: asked, profile: asked_profile } = self.script.fence;
+        let SandboxWords { sandbox: asked, profile: asked_profile } = self.script.policy;
         if sandbox != asked || asked_profile.is_some_and(|asked| profile.as_deref() != Some(asked)) {
             let message = format!(
-                "the fence is {sandbox:?} of profile {profile:?} where {asked:?} of profile {asked_profile:?} was asked \
+                "the policy is {sandbox:?} of profile {profile:?} where {asked:?} of profile {asked_profile:?} was asked \
                  for; nothing was sent"
             );
             return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, message));
@@ -395,7 +395,7 @@ fn refused(asked: Asked, thread_method: &str, error: &RpcError) -> Failure {
     let reason = error.data.get("input_error_code").and_then(Value::as_str);
     let kind = match asked {
         // Source: recordings resume-missing, resume-corrupt.
-        Asked::Thread if thread_method == "thread/resume" => ErrorKind::SessionLost,
+        Asked::Thread if thread_method == "thread/resume" => ErrorKind::ConversationLost,
         // Source: recording prompt-too-long.
         Asked::Turn if reason == Some("input_too_large") => ErrorKind::InvalidRequest,
         Asked::Thread | Asked::Turn => ErrorKind::InvalidRequest,

@@ -98,14 +98,14 @@ pub(super) struct Thread {
     pub(super) cli_version: Option<String>,
 }
 
-/// The fence of a conversation, as the program understood it.
+/// The sandbox of a conversation, as the program understood it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Sandbox {
     #[serde(rename = "type")]
     pub(super) kind: String,
 }
 
-/// What a fence was made from.
+/// What a sandbox was made from.
 #[derive(Debug, Deserialize)]
 pub(super) struct PermissionProfile {
     pub(super) id: String,

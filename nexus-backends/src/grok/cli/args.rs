@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     pub(super) access: ToolAccess,
     /// Whether there are tools of the caller's.
     pub(super) has_callers: bool,
-    pub(super) session: Session,
+    pub(super) session: ConversationId,
     pub(super) model: Option<String>,
     pub(super) effort: Option<Effort>,
     pub(super) model_calls: Option<u32>,
@@ -38,14 +38,14 @@ pub(super) struct Arguments {
 
 /// Which conversation it is.
 #[derive(Clone, Debug)]
-pub(super) enum Session {
+pub(super) enum ConversationId {
     /// A new one with this id.
     New(String),
     /// One that the home holds.
     Resume(String),
 }
 
-impl Session {
+impl ConversationId {
     pub(super) fn id(&self) -> &str {
         match self {
             Self::New(id) | Self::Resume(id) => id,
@@ -62,8 +62,8 @@ impl Arguments {
         option("--output-format", "streaming-json".into());
         option("--cwd", self.directory.clone().into());
         match &self.session {
-            Session::New(id) => option("--session-id", id.into()),
-            Session::Resume(id) => option("--resume", id.into()),
+            ConversationId::New(id) => option("--session-id", id.into()),
+            ConversationId::Resume(id) => option("--resume", id.into()),
         }
         if let Some(model) = &self.model {
             option("--model", model.into());
@@ -116,7 +116,7 @@ mod tests {
             directory: "/w".into(),
             access,
             has_callers: false,
-            session: Session::New("s".into()),
+            session: ConversationId::New("s".into()),
             model: Some("grok-4.6".into()),
             effort: Some(Effort::XHigh),
             model_calls: Some(7),

@@ -27,7 +27,7 @@ const SENTENCES: &[(&str, ErrorKind)] = &[
     ("Couldn't set model", ErrorKind::ModelUnavailable),                        // opt-model-unknown
     ("--effort/--reasoning-effort:", ErrorKind::InvalidRequest),                // opt-effort-none
     ("Couldn't create session:", ErrorKind::InvalidRequest),                    // home-readonly
-    ("Couldn't load session", ErrorKind::SessionLost), // session-resume of an unknown id
+    ("Couldn't load session", ErrorKind::ConversationLost), // session-resume of an unknown id
 ];
 
 /// What stands quoted, or as the message inside the JSON, behind [`INTERNAL`].

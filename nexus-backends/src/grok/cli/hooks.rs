@@ -6,7 +6,7 @@
 //! it is there; after the last tool it comes. A turn whose token outlives it has no such hooks. A tool of the caller's
 //! does not count: it runs with the caller, not with the CLI, and reads what the caller lets it.
 //!
-//! What this does not fence: a program that a tool left running in the background, or one that imitates the hook,
+//! What this does not sandbox: a program that a tool left running in the background, or one that imitates the hook,
 //! runs as the same user as the CLI and can find the file while the CLI is yet to read it.
 //!
 //! Source: observed with grok 1.0.41.

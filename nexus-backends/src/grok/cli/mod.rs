@@ -7,7 +7,7 @@
 //!
 //! The folder with Nexus's own logins (`$NEXUS_HOME/auth`) is denied to the CLI's tools that read, search or write
 //! files, at every level, and to shell commands that name it; a file `.ignore` in it keeps searches out that begin
-//! above. At `WorkspaceWrite` it is empty inside the fence, for every program. At `Unrestricted` there is no fence,
+//! above. At `WorkspaceWrite` it is empty inside the sandbox, for every program. At `Unrestricted` there is no sandbox,
 //! and a command that finds it by another name reads logins that lie in files. A keyring keeps them from that folder.
 //!
 //! **The caller's tools** are served to the CLI as its one server. At `ScopedOnly` its model is offered

@@ -7,14 +7,14 @@ use std::{
 };
 
 use nexus_core::{
-    ErrorKind, PromptBlock, SessionMode, ToolAccess, TurnRequest, harness::Failure, redact::Redactor,
+    ConversationMode, ErrorKind, PromptBlock, ToolAccess, TurnRequest, harness::Failure, redact::Redactor,
 };
 
-use super::args::{Arguments, Session};
+use super::args::{Arguments, ConversationId};
 use super::conversation::Keeping;
 use super::hooks::{Gate, ToolsRunning};
 use super::renewal::{Renewal, TurnTime};
-use super::sandbox::Fence;
+use super::sandbox::SandboxPaths;
 use super::session_log::RetryWatch;
 use super::translate::GrokTranslator;
 use super::{Grok, INSTALL, capabilities, conversation, home, mcp_config, sandbox, session_log, version};
@@ -107,8 +107,8 @@ impl Grok {
             known_event_bytes: length("events.jsonl"),
         };
         home::furnish(&home, &setup).map_err(unwritable)?;
-        let keeping = match request.session {
-            SessionMode::Ephemeral => Keeping::for_this_turn(session_id),
+        let keeping = match request.conversation {
+            ConversationMode::Ephemeral => Keeping::for_this_turn(session_id),
             _ => Keeping::below(&plan.nexus_home, session_id),
         };
         let closed = plan.login_folders();
@@ -214,9 +214,9 @@ impl Grok {
 
     /// The home of the process, furnished, with the conversation in it that it goes on from.
     fn home(&self, plan: &TurnPlan, attempt: Attempt) -> Result<(PrivateHome, Start), Failure> {
-        let handle = match (&attempt, &plan.request.session) {
+        let handle = match (&attempt, &plan.request.conversation) {
             (Attempt::Repair { resume, .. }, _) => Some(resume),
-            (Attempt::First, SessionMode::Resume { handle, .. }) => Some(handle),
+            (Attempt::First, ConversationMode::Resume { handle, .. }) => Some(handle),
             _ => None,
         };
         let resumed = match handle {
@@ -245,11 +245,11 @@ impl Grok {
                         .map_err(unwritable)?;
                 if !is_there {
                     let reason = format!("conversation {id} is not kept here");
-                    return Err(Failure::new(ErrorKind::SessionLost, reason));
+                    return Err(Failure::new(ErrorKind::ConversationLost, reason));
                 }
-                Session::Resume(id)
+                ConversationId::Resume(id)
             }
-            None => Session::New(conversation::new_id()),
+            None => ConversationId::New(conversation::new_id()),
         };
         let start = Start { session, question: instruction, writes_system: is_new_home };
         Ok((home, start))
@@ -303,13 +303,13 @@ impl Grok {
             (ToolAccess::WorkspaceWrite, Some(bubblewrap)) => {
                 let roots = request.extra_roots.iter().map(|root| root.as_path());
                 let readable = self.ca_file.iter().cloned().chain(self.host.value("HOME").map(Into::into));
-                let fence = Fence {
+                let paths = SandboxPaths {
                     roots: [plan.working_directory.as_path()].into_iter().chain(roots).collect(),
                     home: home.path(),
                     readable: readable.filter(|path| path.exists()).collect(),
                     closed: plan.login_folders().iter().filter_map(|path| path.canonicalize().ok()).collect(),
                 };
-                let wrapped = sandbox::wrap(&fence, executable.path(), arguments.build());
+                let wrapped = sandbox::wrap(&paths, executable.path(), arguments.build());
                 Invocation::new(bubblewrap.clone(), &plan.working_directory).arguments(wrapped)
             }
             _ => Invocation::new(executable.clone(), &plan.working_directory).arguments(arguments.build()),
@@ -347,7 +347,7 @@ fn refuse_nameless(plan: &TurnPlan) -> Result<(), Failure> {
 
 /// How a process starts.
 struct Start {
-    session: Session,
+    session: ConversationId,
     /// What is asked instead of the prompt.
     question: Option<String>,
     /// Whether the system text is still to be written.

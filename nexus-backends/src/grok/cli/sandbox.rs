@@ -1,4 +1,4 @@
-//! The fence of turns that may write in their working directory: bubblewrap around the whole CLI.
+//! The sandbox of turns that may write in their working directory: bubblewrap around the whole CLI.
 //!
 //! Grok has a sandbox of its own, which also needs bubblewrap and leaves all of `/tmp` and `/var/tmp` open to
 //! writing (observed with grok 1.0.41). Ours opens the working directory, the extra roots and the run's home,
@@ -15,9 +15,9 @@ use nexus_process::executable::Executable;
 /// The folder that a turn gets empty.
 const TEMPORARY: &str = "/tmp";
 
-/// What the fence leaves open.
+/// What the sandbox leaves open.
 #[derive(Debug)]
-pub(super) struct Fence<'a> {
+pub(super) struct SandboxPaths<'a> {
     /// The working directory and the extra roots.
     pub(super) roots: Vec<&'a Path>,
     /// The run's home.
@@ -33,23 +33,23 @@ pub(super) fn find(search_path: Option<&std::ffi::OsStr>) -> Option<Executable> 
     Executable::find("bwrap", search_path).ok()
 }
 
-/// The arguments of bubblewrap that run `program` with `arguments` inside `fence`.
-pub(super) fn wrap(fence: &Fence<'_>, program: &Path, arguments: Vec<OsString>) -> Vec<OsString> {
+/// The arguments of bubblewrap that run `program` with `arguments` inside `sandbox`.
+pub(super) fn wrap(paths: &SandboxPaths<'_>, program: &Path, arguments: Vec<OsString>) -> Vec<OsString> {
     let mut all: Vec<OsString> = ["--ro-bind", "/", "/", "--dev", "/dev", "--unshare-pid", "--proc", "/proc"]
         .map(OsString::from)
         .to_vec();
     all.extend(["--tmpfs".into(), TEMPORARY.into()]);
     let mut bind = |how: &str, path: &Path| all.extend([how.into(), path.into(), path.into()]);
-    let hidden = fence.readable.iter().map(PathBuf::as_path).chain([program]);
+    let hidden = paths.readable.iter().map(PathBuf::as_path).chain([program]);
     for path in hidden.filter(|path| path.starts_with(TEMPORARY) && *path != Path::new(TEMPORARY)) {
         bind("--ro-bind", path);
     }
-    for root in &fence.roots {
+    for root in &paths.roots {
         bind("--bind", root);
     }
-    bind("--bind", fence.home);
+    bind("--bind", paths.home);
     // Last, so that no root opens them again.
-    for folder in &fence.closed {
+    for folder in &paths.closed {
         all.extend(["--tmpfs".into(), folder.into()]);
     }
     all.extend(["--".into(), program.into()]);
@@ -63,13 +63,13 @@ mod tests {
 
     #[test]
     fn only_the_roots_and_the_home_are_writable() {
-        let fence = Fence {
+        let paths = SandboxPaths {
             roots: vec![Path::new("/w"), Path::new("/extra")],
             home: Path::new("/nexus/tmp/run"),
             readable: vec!["/home/me".into(), "/tmp/ca.pem".into()],
             closed: vec!["/nexus/auth".into()],
         };
-        let all = wrap(&fence, Path::new("/tmp/bin/grok"), vec!["--x".into()]);
+        let all = wrap(&paths, Path::new("/tmp/bin/grok"), vec!["--x".into()]);
         let all: Vec<_> = all.iter().map(|one| one.to_string_lossy().into_owned()).collect();
         let after = |how: &str| -> Vec<String> {
             let places = all.iter().enumerate().filter(|(_, one)| *one == how);
@@ -80,17 +80,17 @@ mod tests {
         assert_eq!(all[all.len() - 3..], ["--", "/tmp/bin/grok", "--x"]);
     }
 
-    /// What a shell inside of a fence with these roots sees of a folder `auth` that is `closed`, below its home.
+    /// What a shell inside of a sandbox with these roots sees of a folder `auth` that is `closed`, below its home.
     fn seen_inside(open_the_parent: bool) -> Option<String> {
         let bubblewrap = find(std::env::var_os("PATH").as_deref())?;
         // Not below `/tmp`, which is empty inside anyway.
-        let folder = tempfile::Builder::new().prefix("nexus-fence-").tempdir_in("/var/tmp").unwrap();
+        let folder = tempfile::Builder::new().prefix("nexus-paths-").tempdir_in("/var/tmp").unwrap();
         let (auth, run) = (folder.path().join("auth"), folder.path().join("run"));
         for path in [&auth, &run] {
             std::fs::create_dir(path).unwrap();
         }
         std::fs::write(auth.join("login.json"), "canary").unwrap();
-        let fence = Fence {
+        let paths = SandboxPaths {
             roots: if open_the_parent { vec![folder.path()] } else { vec![] },
             home: &run,
             readable: vec![],
@@ -98,7 +98,7 @@ mod tests {
         };
         let look =
             format!("ls -A '{0}'; cat '{0}/login.json'; echo x > '{0}/new'; echo looked", auth.display());
-        let arguments = wrap(&fence, Path::new("/bin/sh"), vec!["-c".into(), look.into()]);
+        let arguments = wrap(&paths, Path::new("/bin/sh"), vec!["-c".into(), look.into()]);
         let ran = std::process::Command::new(bubblewrap.path()).args(arguments).output().unwrap();
         assert_eq!(std::fs::read_dir(&auth).unwrap().count(), 1, "nothing from inside arrives there");
         Some(format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr)))
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_closed_folder_is_empty_also_below_a_root() {
         for open_the_parent in [false, true] {
-            // A machine without bubblewrap has no fence, and no turn that needs it.
+            // A machine without bubblewrap has no sandbox, and no turn that needs it.
             let Some(seen) = seen_inside(open_the_parent) else { return };
             assert!(seen.contains("looked") && seen.contains("No such file"), "{seen}");
             assert!(!seen.contains("canary"), "{seen}");

@@ -100,7 +100,7 @@ pub(super) fn first_excess<'r>(
     let is_meant = |name: &str| match access {
         ToolAccess::ScopedOnly => is_callers(name),
         ToolAccess::ReadOnly => READING.contains(&name) || is_callers(name),
-        // The fence of these is not the list of tools.
+        // The sandbox of these is not the list of tools.
         ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => true,
     };
     reported.iter().map(String::as_str).find(|name| !is_meant(name))

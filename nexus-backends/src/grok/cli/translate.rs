@@ -436,8 +436,8 @@ impl GrokTranslator {
         })
     }
 
-    /// The verdict if the fence could not be built, so that the program never ran.
-    fn unfenced(&self, stderr_tail: &str) -> Option<TurnOutcome> {
+    /// The verdict if the sandbox could not be built, so that the program never ran.
+    fn unsandboxed(&self, stderr_tail: &str) -> Option<TurnOutcome> {
         let reason = stderr_tail.lines().find(|line| line.starts_with("bwrap: "))?;
         let is_ours = self.phase == Phase::Start && self.access == ToolAccess::WorkspaceWrite;
         is_ours.then(|| TurnOutcome::Failed(Failure::new(ErrorKind::Unsupported, reason)))
@@ -495,7 +495,7 @@ impl Translator for GrokTranslator {
             let cause = if has_retries { VoidCause::Retry } else { VoidCause::NotInRecord };
             self.correct(&answers, cause, step);
         }
-        step.outcome = self.verdict(turn_end.as_ref()).or_else(|| self.unfenced(end.stderr_tail));
+        step.outcome = self.verdict(turn_end.as_ref()).or_else(|| self.unsandboxed(end.stderr_tail));
         if let (Some(TurnOutcome::Answered { .. }), Some(ProcessExit::Code(code @ 1..)), false) =
             (&step.outcome, end.exit, end.was_stopped)
         {

@@ -20,7 +20,7 @@ pub(super) struct Template {
     /// The bytes that deltas have in common, without what stands in the places between them.
     common: Vec<u8>,
     /// The places, each with the end of the common bytes before it.
-    places: Vec<(usize, Place)>,
+    places: Vec<(usize, Slot)>,
     target: Option<Target>,
     item_id: String,
     output_index: Option<u64>,
@@ -33,7 +33,7 @@ pub(super) struct Template {
 
 /// What stands between two stretches of common bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Slot {
     /// A whole number.
     Number,
     /// A text, without its quotation marks.
@@ -53,9 +53,9 @@ impl Template {
             rest = rest.strip_prefix(self.common.get(from..*to)?)?;
             from = *to;
             match place {
-                Place::Number => rest = after_number(rest)?,
-                Place::Padding => rest = text(rest)?.1,
-                Place::Delta => (delta, rest) = text(rest)?,
+                Slot::Number => rest = after_number(rest)?,
+                Slot::Padding => rest = text(rest)?.1,
+                Slot::Delta => (delta, rest) = text(rest)?,
             }
         }
         (rest == self.common.get(from..)?).then_some(())?;
@@ -101,7 +101,7 @@ impl Template {
 }
 
 /// The places in a flat object without escapes, in order. `None`: it has no delta, or something else is odd.
-fn places(data: &[u8]) -> Option<Vec<(Range<usize>, Place)>> {
+fn places(data: &[u8]) -> Option<Vec<(Range<usize>, Slot)>> {
     let mut found = Vec::new();
     let mut at = 0;
     let quote = |from: usize| {
@@ -123,17 +123,17 @@ fn places(data: &[u8]) -> Option<Vec<(Range<usize>, Place)>> {
             b'"' => {
                 let end = quote(value + 1)?;
                 let place = match key {
-                    b"delta" => Some(Place::Delta),
+                    b"delta" => Some(Slot::Delta),
                     b"type" | b"item_id" => None,
-                    _ => Some(Place::Padding),
+                    _ => Some(Slot::Padding),
                 };
-                has_delta |= place == Some(Place::Delta);
+                has_delta |= place == Some(Slot::Delta);
                 found.extend(place.map(|place| (value + 1..end, place)));
                 end + 1
             }
             b'0'..=b'9' if key == b"sequence_number" => {
                 let digits = data.get(value..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                found.push((value..value + digits, Place::Number));
+                found.push((value..value + digits, Slot::Number));
                 value + digits
             }
             _ => value + 1,

@@ -185,7 +185,7 @@ async fn hangs(trial: &Trial<'_>, limits: Limits, kind: ErrorKind) -> Verdict {
     trial.expect_kind(error, &[kind])?;
     ensure(turn.took < trial.timing().short * 2 + SLACK, "bounded time", || format!("{:?}", turn.took))?;
     let statuses: Vec<_> = error.partial().tool_calls.iter().map(|call| call.status).collect();
-    same("partial ledger", &statuses, &vec![ToolCallStatus::Unfinished])?;
+    same("partial tool calls", &statuses, &vec![ToolCallStatus::Unfinished])?;
     is_let_go(&tools).await
 }
 

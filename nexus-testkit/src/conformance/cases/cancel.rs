@@ -62,7 +62,7 @@ pub(crate) async fn a_token_stops_a_turn_while_a_tool_runs(trial: &Trial<'_>) ->
         tool_runs(trial) && is_seen(&watch, staged)
     })
     .await?;
-    same("partial ledger", &partial.1, &1)?;
+    same("partial tool calls", &partial.1, &1)?;
     nothing_is_left(&staged, &watch).await
 }
 

@@ -144,7 +144,7 @@ pub(crate) async fn a_failure_after_a_tool_keeps_what_was_done(trial: &Trial<'_>
     let error = ends_as(trial, &turn, &[ErrorKind::InvalidRequest])?;
     let partial = error.partial();
     let statuses: Vec<_> = partial.tool_calls.iter().map(|call| call.status).collect();
-    same("partial ledger", &statuses, &vec![ToolCallStatus::Succeeded])?;
+    same("partial tool calls", &statuses, &vec![ToolCallStatus::Succeeded])?;
     ensure(partial.effects >= Effects::Wrote, "partial effects", || short(&partial.effects))?;
     ensure(trial.workspace().join("done.txt").exists(), "the tool ran", || short(partial))
 }

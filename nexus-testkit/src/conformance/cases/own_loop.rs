@@ -80,7 +80,7 @@ pub(crate) async fn an_answer_of_ten_megabytes_arrives_whole(trial: &Trial<'_>) 
         _ => "",
     });
     let whole = long_text(TEN_MEGABYTES);
-    same_text("the answer in the ledger", &kept.collect::<String>(), &whole)?;
+    same_text("the answer in the tool calls", &kept.collect::<String>(), &whole)?;
     same_text("the answer at the model", &last_results(&staged).concat(), &whole)
 }
 
@@ -98,7 +98,7 @@ pub(crate) async fn a_hundred_calls_at_once_are_each_answered_once(trial: &Trial
     asked.sort();
     asked.dedup();
     same("calls that arrived", &(tools.asked().len(), asked.len()), &(MANY, MANY))?;
-    same("calls in the ledger", &result.tool_calls.len(), &MANY)?;
+    same("calls of the result", &result.tool_calls.len(), &MANY)?;
     same("results keep the order of the calls", &last_results(&staged), &words)
 }
 
@@ -113,7 +113,7 @@ pub(crate) async fn calls_of_one_id_are_both_answered_and_told_apart(trial: &Tri
     same_text("answer", &result.text, ANSWER)?;
     let ids: Vec<&CallId> = result.tool_calls.iter().map(|record| &record.call).collect();
     let are_apart = matches!(ids.as_slice(), [first, second] if first != second);
-    ensure(are_apart, "calls in the ledger", || short(&ids))?;
+    ensure(are_apart, "calls of the result", || short(&ids))?;
     let unanswered = result.tool_calls.iter().any(|call| call.status != ToolCallStatus::Succeeded);
     ensure(!unanswered, "status", || short(&result.tool_calls))?;
     let results = last_results(&staged);

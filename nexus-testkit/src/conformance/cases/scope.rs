@@ -170,7 +170,7 @@ pub(crate) async fn calls_of_one_reply_are_each_answered_with_their_own(trial: &
         let has_its_own = format!("{:?}", call.output).contains(&format!("about the {word}"));
         ensure(has_its_own, "each call has its own answer", || short(call))?;
     }
-    same("calls in the ledger", &result.tool_calls.len(), &words.len())?;
+    same("calls of the result", &result.tool_calls.len(), &words.len())?;
     words.iter().try_for_each(|word| told(&staged, &format!("about the {word}")))
 }
 
@@ -185,7 +185,7 @@ pub(crate) async fn a_big_answer_arrives_whole(trial: &Trial<'_>) -> Verdict {
         ToolContent::Text { text } => text.as_str(),
         _ => "",
     });
-    same_text("the answer in the ledger", &kept.collect::<String>(), &whole)?;
+    same_text("the answer in the tool calls", &kept.collect::<String>(), &whole)?;
     let results = last_results(&staged);
     let is_whole = results.iter().any(|text| text.contains(&whole));
     ensure(is_whole, "the answer at the model", || {

@@ -1,6 +1,6 @@
 //! Conversations: kept, taken up again, lost.
 
-use nexus_core::{BackendId, ErrorKind, OnLost, ResumeHandle, SessionMode, TurnEvent};
+use nexus_core::{BackendId, ConversationMode, ErrorKind, OnLost, ResumeHandle, TurnEvent};
 use serde_json::json;
 
 use crate::{
@@ -19,7 +19,7 @@ pub(crate) async fn a_kept_conversation_goes_on(trial: &Trial<'_>) -> Verdict {
         serde_json::from_str(&stored).map_err(|error| Finding::new("handle", error.to_string()))?;
     let staged = trial.stage(Scenario::text("You said heron.")).await?;
     let request = staged.request("What did I say?").in_directory(trial.workspace());
-    let turn = staged.run(request.with_session(SessionMode::resume(handle))).await?;
+    let turn = staged.run(request.with_conversation(ConversationMode::resume(handle))).await?;
     let result = turn.result()?;
     same_text("answer", &result.text, "You said heron.")?;
     ensure(result.resume.is_some(), "it can go on again", || "no handle".into())?;
@@ -34,17 +34,17 @@ pub(crate) async fn a_lost_conversation_is_an_error(trial: &Trial<'_>) -> Verdic
     let handle = first_turn(trial).await?;
     let staged = trial.stage_setting(trial.setting_at("elsewhere", Scenario::text("Hello."))).await?;
     let request = staged.request("What did I say?").in_directory(trial.workspace());
-    let turn = staged.run(request.with_session(SessionMode::resume(handle))).await?;
-    trial.expect_kind(turn.error()?, &[ErrorKind::SessionLost])?;
+    let turn = staged.run(request.with_conversation(ConversationMode::resume(handle))).await?;
+    trial.expect_kind(turn.error()?, &[ErrorKind::ConversationLost])?;
     same("nothing is spent", &staged.model_calls().len(), &0)
 }
 
 pub(crate) async fn a_lost_conversation_begins_afresh_if_allowed(trial: &Trial<'_>) -> Verdict {
     let handle = first_turn(trial).await?;
     let staged = trial.stage_setting(trial.setting_at("elsewhere", Scenario::text("Who are you?"))).await?;
-    let session = SessionMode::Resume { handle, on_lost: OnLost::Fresh };
+    let session = ConversationMode::Resume { handle, on_lost: OnLost::Fresh };
     let request = staged.request("What did I say?").in_directory(trial.workspace());
-    let turn = staged.run(request.with_session(session)).await?;
+    let turn = staged.run(request.with_conversation(session)).await?;
     same_text("answer", &turn.result()?.text, "Who are you?")?;
     let warned = turn.saw(|event| matches!(event, TurnEvent::Warning(_)));
     ensure(warned, "a warning says so", || short(&turn.events))
@@ -53,7 +53,8 @@ pub(crate) async fn a_lost_conversation_begins_afresh_if_allowed(trial: &Trial<'
 pub(crate) async fn a_handle_of_another_backend_is_refused(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage(Scenario::text("Hello.")).await?;
     let handle = ResumeHandle::new(BackendId::new("somebody-else"), json!({ "session": "1" }));
-    let turn = staged.run(staged.request("Go on.").with_session(SessionMode::resume(handle))).await?;
+    let turn =
+        staged.run(staged.request("Go on.").with_conversation(ConversationMode::resume(handle))).await?;
     trial.expect_kind(turn.error()?, &[ErrorKind::InvalidRequest])?;
     same("nothing is spent", &staged.model_calls().len(), &0)
 }
@@ -68,7 +69,7 @@ pub(crate) async fn a_turn_that_is_not_kept_has_no_handle(trial: &Trial<'_>) -> 
 async fn first_turn(trial: &Trial<'_>) -> Result<ResumeHandle, Finding> {
     let staged = trial.stage(Scenario::text("I shall.")).await?;
     let request = staged.request("Remember heron.").in_directory(trial.workspace());
-    let turn = staged.run(request.with_session(SessionMode::Keep)).await?;
+    let turn = staged.run(request.with_conversation(ConversationMode::Keep)).await?;
     let handle = turn.result()?.resume.clone();
     let handle = handle.ok_or_else(|| Finding::new("a kept conversation has a handle", "there is none"))?;
     same("the handle names the backend", handle.backend(), staged.backend().id())?;

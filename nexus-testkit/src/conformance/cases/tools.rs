@@ -28,7 +28,7 @@ pub(crate) async fn a_shell_command_runs_in_the_working_directory(trial: &Trial<
     same_text("the shell's directory", place.trim(), &workspace.to_string_lossy())?;
     told(&staged, "ran-42")?;
     ensure(result.effects >= Effects::Wrote, "effects of a shell", || short(&result.effects))?;
-    same("calls in the ledger", &result.tool_calls.len(), &1)?;
+    same("calls of the result", &result.tool_calls.len(), &1)?;
     let statuses: Vec<_> = result.tool_calls.iter().map(|call| call.status).collect();
     same("status", &statuses, &vec![ToolCallStatus::Succeeded])
 }
@@ -39,7 +39,7 @@ pub(crate) async fn a_tool_call_is_told_with_its_arguments_and_its_output(trial:
     let staged = trial.stage(Scenario::tool_then_text(call, "It ran.")).await?;
     let turn = belt.run(&staged, "Run it.").await?;
     let result = turn.result()?;
-    let record = result.tool_calls.first().ok_or_else(|| Finding::new("calls in the ledger", "none"))?;
+    let record = result.tool_calls.first().ok_or_else(|| Finding::new("calls of the result", "none"))?;
     let arguments = record.arguments.as_ref().map(Value::to_string).unwrap_or_default();
     ensure(arguments.contains("echo heron"), "arguments", || short(record))?;
     let output = short(&record.output);
@@ -70,7 +70,7 @@ pub(crate) async fn workspace_write_cannot_write_outside(trial: &Trial<'_>) -> V
         .await
 }
 
-pub(crate) async fn an_extra_root_is_inside_the_fence(trial: &Trial<'_>) -> Verdict {
+pub(crate) async fn an_extra_root_is_inside_the_sandbox(trial: &Trial<'_>) -> Verdict {
     let root = trial.new_folder("root")?;
     let path = root.join("note.txt");
     let call = ToolCall::write_file(path.to_string_lossy(), "inside");
@@ -111,7 +111,7 @@ pub(crate) async fn tools_called_together_are_all_answered(trial: &Trial<'_>) ->
     let turn = belt.run(&staged, "Run both.").await?;
     let result = turn.result()?;
     same_text("answer", &result.text, "Both.")?;
-    same("calls in the ledger", &result.tool_calls.len(), &2)?;
+    same("calls of the result", &result.tool_calls.len(), &2)?;
     told(&staged, "first-one")?;
     told(&staged, "second-one")
 }
@@ -127,7 +127,7 @@ pub(crate) async fn a_tool_of_the_callers_is_answered_by_the_caller(trial: &Tria
     same_text("answer", &result.text, "A bird.")?;
     same("what the caller was asked", &tools.asked(), &vec![("lookup".to_owned(), arguments)])?;
     told(&staged, "a long-legged bird")?;
-    same("calls in the ledger", &result.tool_calls.len(), &1)
+    same("calls of the result", &result.tool_calls.len(), &1)
 }
 
 /// The model tries by a tool and by a shell; neither file is there afterwards.
@@ -138,7 +138,7 @@ async fn cannot_write(trial: &Trial<'_>, access: ToolAccess, by_tool: &Path, by_
     let staged = trial.stage(script).await?;
     let turn = staged.run(staged.work("Write both.", access)).await?;
     for path in [by_tool, by_shell] {
-        ensure(!path.exists(), "the fence holds", || format!("{} was written", path.display()))?;
+        ensure(!path.exists(), "the sandbox holds", || format!("{} was written", path.display()))?;
     }
     let asked = staged.model_calls().len();
     ensure(asked >= 2 || turn.outcome.is_err(), "the model tried", || format!("{asked} model calls"))

@@ -6,15 +6,15 @@ use nexus_core::{Effects, ToolAccess};
 
 use crate::sim::ToolCall;
 
-/// The fence of one turn.
+/// The sandbox of one turn.
 #[derive(Debug)]
-pub(super) struct Fence {
+pub(super) struct Sandbox {
     pub(super) access: ToolAccess,
     pub(super) directory: PathBuf,
     pub(super) roots: Vec<PathBuf>,
 }
 
-impl Fence {
+impl Sandbox {
     /// The harness's tools that the model is offered.
     pub(super) fn tools(&self) -> &'static [&'static str] {
         match self.access {
@@ -25,7 +25,7 @@ impl Fence {
         }
     }
 
-    /// Why the fence does not let `call` through. A shell cannot be held by rules of ours, so there is none
+    /// Why the sandbox does not let `call` through. A shell cannot be held by rules of ours, so there is none
     /// below [`ToolAccess::Unrestricted`].
     pub(super) fn objection(&self, call: &ToolCall) -> Option<String> {
         if !self.tools().contains(&name(call)) {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, Availability, BackendId, Capabilities, CostReport, Effort, Enforcement, EventSink,
-    ExecutionBackend, Fence, LimitSupport, LoopMode, OutputSupport, Support, TextGranularity, TurnError,
+    ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Sandbox, Support, TextGranularity, TurnError,
     TurnHost, TurnRequest, TurnResult,
 };
 
@@ -29,7 +29,7 @@ impl ReferenceBackend {
         Self { id: "reference".into(), model, home, environment, harness: Support::Yes }
     }
 
-    /// The same with no tools of its own, and therefore with no fence to keep: all it offers are the caller's.
+    /// The same with no tools of its own, and therefore with no sandbox to keep: all it offers are the caller's.
     #[must_use]
     pub fn without_harness(mut self) -> Self {
         self.harness = Support::No;
@@ -55,11 +55,11 @@ impl ExecutionBackend for ReferenceBackend {
         capabilities.harness_tools = self.harness;
         capabilities.extra_roots = self.harness;
         capabilities.efforts = vec![Effort::Low, Effort::Medium, Effort::High];
-        capabilities.access.scoped_only = AccessSupport::Kept(Fence::Vendor);
+        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::Vendor);
         if self.harness.is_yes() {
-            capabilities.access.read_only = AccessSupport::Kept(Fence::Vendor);
-            capabilities.access.workspace_write = AccessSupport::Kept(Fence::Vendor);
-            capabilities.access.unrestricted = AccessSupport::Kept(Fence::None);
+            capabilities.access.read_only = AccessSupport::Kept(Sandbox::Vendor);
+            capabilities.access.workspace_write = AccessSupport::Kept(Sandbox::Vendor);
+            capabilities.access.unrestricted = AccessSupport::Kept(Sandbox::None);
         }
         capabilities.limits =
             LimitSupport::new(Enforcement::Ours, Enforcement::Ours, Enforcement::Ours, Enforcement::Ours);

@@ -2,23 +2,27 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use super::access::Fence;
+use super::access::Sandbox;
 use crate::{conformance::shell, sim::ToolCall};
 
 /// What a tool answered: its text, or why it failed.
 pub(super) type Answer = Result<String, String>;
 
 /// Runs a tool of the harness. Dropping the future kills what it started.
-pub(super) async fn run(call: &ToolCall, fence: &Fence, environment: &BTreeMap<String, String>) -> Answer {
+pub(super) async fn run(
+    call: &ToolCall,
+    sandbox: &Sandbox,
+    environment: &BTreeMap<String, String>,
+) -> Answer {
     match call {
-        ToolCall::Shell { command } => shell::run(command, &fence.directory, environment).await,
+        ToolCall::Shell { command } => shell::run(command, &sandbox.directory, environment).await,
         ToolCall::WriteFile { path, text } => {
-            let path = fence.resolve(Path::new(path));
+            let path = sandbox.resolve(Path::new(path));
             tokio::fs::write(&path, text).await.map_err(|error| error.to_string())?;
             Ok(format!("wrote {} bytes", text.len()))
         }
         ToolCall::ReadFile { path } => {
-            let path = fence.resolve(Path::new(path));
+            let path = sandbox.resolve(Path::new(path));
             tokio::fs::read_to_string(&path).await.map_err(|error| error.to_string())
         }
         _ => Err("there is no such tool".into()),

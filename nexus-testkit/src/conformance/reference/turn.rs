@@ -14,16 +14,16 @@ use std::{
 };
 
 use nexus_core::{
-    AppliedEffort, Cost, CostSource, ErrorKind, EventSink, ExecutionBackend as _, FinishReason, Limit,
-    MessageId, OnLost, Outbox, Phase, PromptBlock, Provenance, Recorder, Retry, SessionMode, TurnError,
-    TurnEvent, TurnHost, TurnRequest, TurnResult, TurnSession, Usage, Usd,
+    AppliedEffort, ConversationMode, Cost, CostSource, ErrorKind, EventSink, ExecutionBackend as _,
+    FinishReason, Limit, MessageId, OnLost, Outbox, Phase, PromptBlock, Provenance, Recorder, Retry,
+    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, TurnSession, Usage, Usd,
     turn::{MessageEnded, MessageVoided, Retrying, Started, TextDelta, ThinkingDelta, VoidCause},
 };
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use super::{
-    access::Fence,
+    access::Sandbox,
     backend::ReferenceBackend,
     fault::{Failure, bad_end, refusal},
     session::{self, History},
@@ -121,7 +121,7 @@ impl<'a> Turn<'a> {
         if self.request.is_empty() {
             return invalid("the prompt is empty");
         }
-        if self.request.session.handle().is_some_and(|handle| *handle.backend() != self.backend.id) {
+        if self.request.conversation.handle().is_some_and(|handle| *handle.backend() != self.backend.id) {
             return invalid("the conversation belongs to another backend");
         }
         let mut folders = self.request.working_directory.iter().chain(&self.request.extra_roots);
@@ -162,7 +162,7 @@ impl<'a> Turn<'a> {
         self.event(Started::new(self.backend.id.clone()).with_model(model).with_effort(self.effort));
         let private =
             tempfile::tempdir().map_err(|error| Failure::new(ErrorKind::Crashed, error.to_string()))?;
-        let fence = Fence {
+        let sandbox = Sandbox {
             access: self.request.tool_access,
             directory: self.request.working_directory.clone().unwrap_or_else(|| private.path().to_owned()),
             roots: self.request.extra_roots.clone(),
@@ -172,8 +172,8 @@ impl<'a> Turn<'a> {
         let is_image = |block: &&PromptBlock| matches!(block, PromptBlock::Image { .. });
         history.images += self.request.prompt.iter().filter(is_image).count();
 
-        let output = self.converse(&mut history, &fence).await?;
-        if !matches!(self.request.session, SessionMode::Ephemeral) {
+        let output = self.converse(&mut history, &sandbox).await?;
+        if !matches!(self.request.conversation, ConversationMode::Ephemeral) {
             let handle = session::keep(&self.backend.home, &self.backend.id, &history)
                 .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
             self.log().recorder.resume = Some(handle);
@@ -183,12 +183,14 @@ impl<'a> Turn<'a> {
 
     /// What was said before this turn.
     fn history(&self) -> Result<History, Failure> {
-        let SessionMode::Resume { handle, on_lost } = &self.request.session else {
+        let ConversationMode::Resume { handle, on_lost } = &self.request.conversation else {
             return Ok(History::default());
         };
         match (session::take_up(&self.backend.home, handle), on_lost) {
             (Some(history), _) => Ok(history),
-            (None, OnLost::Fail) => Err(Failure::new(ErrorKind::SessionLost, "it is not there any more")),
+            (None, OnLost::Fail) => {
+                Err(Failure::new(ErrorKind::ConversationLost, "it is not there any more"))
+            }
             (None, OnLost::Fresh) => {
                 self.event(TurnEvent::warning("the conversation to resume is gone; a new one begins"));
                 Ok(History::default())
@@ -197,11 +199,11 @@ impl<'a> Turn<'a> {
     }
 
     /// Asks and runs tools until there is an answer that can be used.
-    async fn converse(&self, history: &mut History, fence: &Fence) -> Result<Option<Value>, Failure> {
+    async fn converse(&self, history: &mut History, sandbox: &Sandbox) -> Result<Option<Value>, Failure> {
         let mut repairs_left = self.request.output.as_ref().map_or(0, |schema| schema.repairs());
         let mut broken = 0;
         loop {
-            match self.ask(history, fence).await? {
+            match self.ask(history, sandbox).await? {
                 Delivered::Broken if broken == RETRIES => {
                     return Err(Failure::new(ErrorKind::Transport, "the answer broke off").retry(Retry::Now));
                 }
@@ -212,7 +214,7 @@ impl<'a> Turn<'a> {
                 }
                 Delivered::Calls(calls) => {
                     broken = 0;
-                    for told in self.run_tools(calls, fence).await? {
+                    for told in self.run_tools(calls, sandbox).await? {
                         history.tool_results.push(told.text);
                         history.images += told.images;
                     }
@@ -240,7 +242,7 @@ impl<'a> Turn<'a> {
     }
 
     /// One call of the model.
-    async fn ask(&self, history: &History, fence: &Fence) -> Result<Delivered, Failure> {
+    async fn ask(&self, history: &History, sandbox: &Sandbox) -> Result<Delivered, Failure> {
         let limits = &self.request.limits;
         let asked = {
             let mut log = self.log();
@@ -255,7 +257,7 @@ impl<'a> Turn<'a> {
         call.effort = self.effort.map(|effort| effort.applied.to_string());
         call.system = self.request.system.clone().unwrap_or_default();
         call.tools = self.session.definitions().iter().map(|tool| tool.name.clone()).collect();
-        call.tools.extend(fence.tools().iter().map(|&name| name.to_owned()));
+        call.tools.extend(sandbox.tools().iter().map(|&name| name.to_owned()));
         match self.backend.model.answer(call) {
             Some(reply) => self.deliver(&reply).await,
             None => Err(Failure::new(ErrorKind::Transport, "the connection was refused").retry(Retry::Now)),

@@ -1,4 +1,4 @@
-//! The conversation, where it is kept, and the fence around its tools.
+//! The conversation, where it is kept, and the sandbox around its tools.
 
 use std::{
     fs,
@@ -14,12 +14,12 @@ use crate::{conformance::ModelCall, sim::ToolCall};
 #[derive(Debug, Default)]
 pub(super) struct Session {
     id: String,
-    fence: Fence,
+    sandbox: Sandbox,
 }
 
 /// Which calls are let through.
 #[derive(Debug, Default)]
-pub(super) struct Fence {
+pub(super) struct Sandbox {
     tools: Option<Vec<String>>,
     allowed: Vec<String>,
     is_lifted: bool,
@@ -39,13 +39,13 @@ impl Session {
         let extra = given.arguments.iter().filter_map(|word| word.strip_prefix("--add-dir="));
         roots.extend(extra.map(PathBuf::from));
         let is_lifted = allowed.iter().any(|name| name == "Bash");
-        let fence = Fence { tools: list("--tools"), allowed, is_lifted, roots };
+        let sandbox = Sandbox { tools: list("--tools"), allowed, is_lifted, roots };
         match given.value_of("--resume") {
             Some(id) => {
                 let history = read(&file(given, id));
-                (Self { id: id.to_owned(), fence }, history)
+                (Self { id: id.to_owned(), sandbox }, history)
             }
-            None => (Self { id: fresh_id(), fence }, Some(ModelCall::default())),
+            None => (Self { id: fresh_id(), sandbox }, Some(ModelCall::default())),
         }
     }
 
@@ -53,8 +53,8 @@ impl Session {
         &self.id
     }
 
-    pub(super) fn fence(&self) -> &Fence {
-        &self.fence
+    pub(super) fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
     }
 
     /// Keeps what was said, unless the arguments say not to.
@@ -71,7 +71,7 @@ impl Session {
     }
 }
 
-impl Fence {
+impl Sandbox {
     /// Why the call is not let through, in the vendor's words.
     pub(super) fn objection(&self, call: &ToolCall, servers: &Servers) -> Option<String> {
         let name = super::tool_name(call);

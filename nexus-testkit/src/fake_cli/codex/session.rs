@@ -1,4 +1,4 @@
-//! The conversation: its name, its record on disk, its fence, and what the configuration says about it.
+//! The conversation: its name, its record on disk, its sandbox, and what the configuration says about it.
 
 use std::{
     fs::{self, OpenOptions},

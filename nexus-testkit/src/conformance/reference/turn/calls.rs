@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Turn, limit};
 use crate::{
     conformance::reference::{
-        access::{self, Fence},
+        access::{self, Sandbox},
         fault::Failure,
         tools,
     },
@@ -43,7 +43,11 @@ pub(super) struct Repeated {
 
 impl Turn<'_> {
     /// Runs the calls of one reply, all at once. Returns what the model is told, in their order.
-    pub(super) async fn run_tools(&self, calls: Vec<Called>, fence: &Fence) -> Result<Vec<Told>, Failure> {
+    pub(super) async fn run_tools(
+        &self,
+        calls: Vec<Called>,
+        sandbox: &Sandbox,
+    ) -> Result<Vec<Told>, Failure> {
         let count = calls.iter().filter(|called| !self.is_callers(&called.call)).count();
         {
             let mut log = self.log();
@@ -54,7 +58,7 @@ impl Turn<'_> {
         for called in &calls {
             names.push(self.tell_apart(&called.id, &names));
         }
-        let runs = calls.iter().zip(names).map(|(Called { call, .. }, id)| self.run_tool(id, call, fence));
+        let runs = calls.iter().zip(names).map(|(Called { call, .. }, id)| self.run_tool(id, call, sandbox));
         let told = self.in_phase(Phase::Tool, join_all(runs)).await?;
         self.check_budget()?;
         self.check_repeats(&calls, &told)?;
@@ -99,17 +103,17 @@ impl Turn<'_> {
         if repeated.times >= REPEATS { Err(limit(Limit::RepeatedCalls)) } else { Ok(()) }
     }
 
-    async fn run_tool(&self, id: CallId, call: &ToolCall, fence: &Fence) -> Told {
+    async fn run_tool(&self, id: CallId, call: &ToolCall, sandbox: &Sandbox) -> Told {
         if self.is_callers(call) {
             return self.ask_caller(id, call).await;
         }
-        let objection = fence.objection(call);
+        let objection = sandbox.objection(call);
         let effects = if objection.is_some() { Effects::None } else { access::effects(call) };
         let arguments = arguments(call).unwrap_or_else(Value::String);
         self.tell_of(&id, access::name(call), ToolOrigin::Harness, effects, arguments);
         let (status, content) = match objection {
             Some(objection) => (ToolCallStatus::Denied, vec![ToolContent::text(objection)]),
-            None => match tools::run(call, fence, &self.environment()).await {
+            None => match tools::run(call, sandbox, &self.environment()).await {
                 Ok(text) => (ToolCallStatus::Succeeded, vec![ToolContent::text(text)]),
                 Err(text) => (ToolCallStatus::Failed, vec![ToolContent::text(text)]),
             },

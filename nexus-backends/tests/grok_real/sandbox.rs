@@ -114,7 +114,7 @@ fn is_alive(mark: &str) -> bool {
 
 #[tokio::test]
 #[ignore = "needs the real CLI; run by .ci/run"]
-async fn nothing_inside_the_fence_outlives_a_cancelled_turn() {
+async fn nothing_inside_the_sandbox_outlives_a_cancelled_turn() {
     let mark = format!("31{}", std::process::id());
     let stubborn = format!("(trap '' TERM INT HUP; setsid sleep {mark}) & touch begun; wait");
     let stage = Stage::new(Scenario::tool_then_text(ToolCall::shell(stubborn), "unused"));
@@ -146,7 +146,7 @@ async fn nothing_inside_the_fence_outlives_a_cancelled_turn() {
 
 #[tokio::test]
 #[ignore = "needs the real CLI; run by .ci/run"]
-async fn the_logins_are_closed_to_tools_that_read_and_inside_the_fence_to_all() {
+async fn the_logins_are_closed_to_tools_that_read_and_inside_the_sandbox_to_all() {
     let mark = "canary-of-what-makes-new-tokens";
     for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
         let stage = Stage::new(Reply::text("unused"));

@@ -79,7 +79,7 @@ async fn the_users_own_skills_and_settings_stay_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the real CLI; run by .ci/run"]
-async fn what_the_fence_ends_at_once_is_in_the_ledger() {
+async fn what_the_sandbox_ends_at_once_is_in_the_tool_calls() {
     let stage = Stage::new(Scenario::tool_then_text(ToolCall::shell("touch denied"), "It was denied."));
     let request = TurnRequest::new("Write.").with_model("gpt-5.5").with_tool_access(ToolAccess::ReadOnly);
     let result = stage.run(request).await.outcome.unwrap();
@@ -91,7 +91,7 @@ async fn what_the_fence_ends_at_once_is_in_the_ledger() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the real CLI; run by .ci/run"]
-async fn no_tool_inside_a_fence_reads_a_login_that_lies_in_a_file() {
+async fn no_tool_inside_a_sandbox_reads_a_login_that_lies_in_a_file() {
     const CANARY: &str = "canary-of-a-login";
     for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
         for model in ["gpt-5.5", "gpt-6.1-sol"] {
@@ -113,14 +113,14 @@ async fn no_tool_inside_a_fence_reads_a_login_that_lies_in_a_file() {
             assert_eq!(ran.result().text, "Tried.", "{access:?} {model}");
             let calls = stage.calls();
             let told = calls.last().unwrap().conversation.tool_results().join("\n");
-            // Where there is no fence the same command reads it: so it would be seen.
-            let is_fenced = access != ToolAccess::Unrestricted;
-            assert_eq!(told.contains(CANARY), !is_fenced, "{access:?} {model}: {told}");
-            assert_eq!(told.contains("Permission denied"), is_fenced, "{access:?} {model}: {told}");
-            // The rest of the fence is as it is without a login to hide.
+            // Where there is no sandbox the same command reads it: so it would be seen.
+            let is_sandboxed = access != ToolAccess::Unrestricted;
+            assert_eq!(told.contains(CANARY), !is_sandboxed, "{access:?} {model}: {told}");
+            assert_eq!(told.contains("Permission denied"), is_sandboxed, "{access:?} {model}: {told}");
+            // The rest of the sandbox is as it is without a login to hide.
             let writes = access != ToolAccess::ReadOnly;
             let there = ["work/here", "data/there", "home/no"].map(|path| stage.path(path).exists());
-            assert_eq!(there, [writes, writes, !is_fenced], "{access:?} {model}: {told}");
+            assert_eq!(there, [writes, writes, !is_sandboxed], "{access:?} {model}: {told}");
         }
     }
 }

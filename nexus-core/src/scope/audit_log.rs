@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Decision, Denial, Verdict, decision::Fingerprint};
+use super::{Decision, Denial, GateOutcome, decision::Fingerprint};
 use crate::{id::ParticipantId, turn::Effects};
 
 /// Most decisions that are kept; of more, the oldest are forgotten. Source: our own bound.
@@ -30,9 +30,9 @@ const MAX_STRANGERS: u64 = 1_000;
 /// A call is counted and its decision is written down under one lock. So the order of the decisions is the one in which
 /// calls took from the budget, and once a session was closed nothing is let through.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct AuditLog {
     kept: Mutex<Kept>,
-    above: Option<Arc<Ledger>>,
+    above: Option<Arc<AuditLog>>,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ struct Entry {
     decision: Arc<Decision>,
     /// None of a stranger's call: it is like no other.
     fingerprint: Option<Fingerprint>,
-    outcome: Outcome,
+    outcome: ToolOutcome,
     bytes: usize,
 }
 
@@ -63,7 +63,7 @@ struct Entry {
 pub(super) struct Asked {
     decision: Decision,
     fingerprint: Option<Fingerprint>,
-    outcome: Outcome,
+    outcome: ToolOutcome,
     counts: Counts,
     effects: Effects,
 }
@@ -78,20 +78,20 @@ impl Asked {
     ) -> Self {
         let fingerprint = (counts != Counts::Stranger).then(|| Fingerprint::of(tool, arguments));
         let decision = Decision::new(participant, tool, arguments);
-        Self { decision, fingerprint, outcome: Outcome::default(), counts, effects }
+        Self { decision, fingerprint, outcome: ToolOutcome::default(), counts, effects }
     }
 
     /// Where it is to be told what becomes of the call.
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> ToolOutcome {
         self.outcome.clone()
     }
 }
 
 /// What became of a call that was let through.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outcome(Arc<AtomicBool>);
+pub(super) struct ToolOutcome(Arc<AtomicBool>);
 
-impl Outcome {
+impl ToolOutcome {
     /// The tool has answered, and not with an error.
     pub(super) fn succeeded(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -124,7 +124,7 @@ pub(super) enum Standing {
     OverBudget(u32),
 }
 
-impl Ledger {
+impl AuditLog {
     /// That of a session of its own; `limit` calls may be made.
     pub(super) fn of(limit: Option<u32>) -> Self {
         Self { kept: Mutex::new(Kept { limit, ..Kept::default() }), above: None }
@@ -161,7 +161,7 @@ impl Ledger {
         let decided = decide(standing);
         match &decided {
             Ok(_) => chain.iter_mut().for_each(|kept| kept.effects = kept.effects.and(effects)),
-            Err(denial) => decision.verdict = Verdict::Denied(denial.clone()),
+            Err(denial) => decision.outcome = GateOutcome::Denied(denial.clone()),
         }
         let bytes = weight(&decision);
         let entry = Entry { decision: Arc::new(decision), fingerprint, outcome, bytes };
@@ -186,7 +186,7 @@ impl Ledger {
 
     /// Whether this one, or one above it, was closed.
     pub(super) fn is_closed(&self) -> bool {
-        self.chain().any(|ledger| ledger.lock().is_closed)
+        self.chain().any(|audit_log| audit_log.lock().is_closed)
     }
 
     /// The decisions, oldest first.
@@ -200,7 +200,7 @@ impl Ledger {
         let kept = self.lock();
         let alike = kept.decisions.iter().filter(|entry| entry.fingerprint == Some(call));
         let (allowed, denied): (Vec<_>, Vec<_>) =
-            alike.partition(|entry| entry.decision.verdict == Verdict::Allowed);
+            alike.partition(|entry| entry.decision.outcome == GateOutcome::Allowed);
         !denied.is_empty() && allowed.iter().all(|entry| entry.outcome.has_succeeded())
     }
 
@@ -216,7 +216,7 @@ impl Ledger {
 
     /// This one and those above it, in the one order in which they are ever locked.
     fn chain(&self) -> impl Iterator<Item = &Self> {
-        iter::successors(Some(self), |ledger| ledger.above.as_deref())
+        iter::successors(Some(self), |audit_log| audit_log.above.as_deref())
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -247,7 +247,7 @@ impl Kept {
 fn weight(decision: &Decision) -> usize {
     /// The denials that are longest are still short.
     const DENIAL: usize = 4 << 10;
-    let denial = if decision.verdict == Verdict::Allowed { 0 } else { DENIAL };
+    let denial = if decision.outcome == GateOutcome::Allowed { 0 } else { DENIAL };
     size_of::<Decision>() + decision.tool.len() + weight_of(&decision.arguments) + denial
 }
 
@@ -275,8 +275,8 @@ mod tests {
         Asked::new("clerk".into(), ("look", arguments), counts, Effects::Read)
     }
 
-    fn settle(ledger: &Ledger, counts: Counts) -> Result<(), Denial> {
-        ledger.settle(asked(counts, &json!({})), |standing| match standing {
+    fn settle(audit_log: &AuditLog, counts: Counts) -> Result<(), Denial> {
+        audit_log.settle(asked(counts, &json!({})), |standing| match standing {
             Standing::Open => Ok(()),
             Standing::Closed => Err(Denial::Closed),
             Standing::OverBudget(budget) => Err(Denial::OverBudget { budget, terminal: Vec::new() }),
@@ -288,11 +288,11 @@ mod tests {
     }
 
     #[test]
-    fn a_ledger_below_another_takes_from_both_budgets() {
-        let whole = Arc::new(Ledger::of(Some(3)));
-        let first = Ledger::below(&whole, Some(2));
+    fn an_audit_log_below_another_takes_from_both_budgets() {
+        let whole = Arc::new(AuditLog::of(Some(3)));
+        let first = AuditLog::below(&whole, Some(2));
         assert_eq!([0; 3].map(|_| settle(&first, Counts::Once)), [Ok(()), Ok(()), over(2)]);
-        let second = Ledger::below(&whole, None);
+        let second = AuditLog::below(&whole, None);
         assert_eq!([0; 2].map(|_| settle(&second, Counts::Once)), [Ok(()), over(3)]);
         assert_eq!((whole.spent(), first.spent(), second.spent()), (3, 2, 1));
         assert_eq!((whole.over_budget(), first.over_budget(), second.over_budget()), (2, 1, 1));
@@ -302,8 +302,8 @@ mod tests {
 
     #[test]
     fn what_is_closed_above_is_closed_below_and_counts_nothing() {
-        let whole = Arc::new(Ledger::of(None));
-        let below = Ledger::below(&whole, None);
+        let whole = Arc::new(AuditLog::of(None));
+        let below = AuditLog::below(&whole, None);
         whole.close();
         assert!(below.is_closed());
         assert_eq!(settle(&below, Counts::Once), Err(Denial::Closed));
@@ -312,76 +312,76 @@ mod tests {
 
     #[test]
     fn of_too_many_decisions_the_oldest_are_forgotten() {
-        let ledger = Ledger::of(None);
+        let audit_log = AuditLog::of(None);
         for number in 0..MAX_KEPT + 3 {
-            ledger.settle(asked(Counts::Once, &json!(number)), |_| Ok(())).unwrap();
+            audit_log.settle(asked(Counts::Once, &json!(number)), |_| Ok(())).unwrap();
         }
-        assert_eq!((ledger.decisions().len(), ledger.forgotten()), (MAX_KEPT, 3));
-        assert_eq!(ledger.decisions()[0].arguments, json!(3));
+        assert_eq!((audit_log.decisions().len(), audit_log.forgotten()), (MAX_KEPT, 3));
+        assert_eq!(audit_log.decisions()[0].arguments, json!(3));
     }
 
     #[test]
     fn large_arguments_are_forgotten_sooner() {
-        let ledger = Ledger::of(None);
+        let audit_log = AuditLog::of(None);
         let zeros = json!(vec![0; 7_000]);
         for _ in 0..1_000 {
-            ledger.settle(asked(Counts::Once, &zeros), |_| Ok(())).unwrap();
+            audit_log.settle(asked(Counts::Once, &zeros), |_| Ok(())).unwrap();
         }
-        assert!(ledger.lock().bytes <= MAX_KEPT_BYTES);
-        assert_eq!(ledger.decisions().len() as u64 + ledger.forgotten(), 1_000);
-        assert!((200..500).contains(&ledger.decisions().len()), "{}", ledger.decisions().len());
+        assert!(audit_log.lock().bytes <= MAX_KEPT_BYTES);
+        assert_eq!(audit_log.decisions().len() as u64 + audit_log.forgotten(), 1_000);
+        assert!((200..500).contains(&audit_log.decisions().len()), "{}", audit_log.decisions().len());
     }
 
     #[test]
     fn strangers_displace_nothing() {
-        let ledger = Ledger::of(Some(1));
-        settle(&ledger, Counts::Once).unwrap();
+        let audit_log = AuditLog::of(Some(1));
+        settle(&audit_log, Counts::Once).unwrap();
         for _ in 0..100_000 {
             let wrong =
-                ledger.settle(asked(Counts::Stranger, &Value::Null), |_| Err::<(), _>(Denial::WrongToken));
+                audit_log.settle(asked(Counts::Stranger, &Value::Null), |_| Err::<(), _>(Denial::WrongToken));
             assert_eq!(wrong, Err(Denial::WrongToken));
         }
-        let decisions = ledger.decisions();
+        let decisions = audit_log.decisions();
         assert_eq!(
-            (decisions.len() as u64, ledger.forgotten()),
+            (decisions.len() as u64, audit_log.forgotten()),
             (1 + MAX_STRANGERS, 100_000 - MAX_STRANGERS)
         );
-        assert_eq!((&decisions[0].verdict, ledger.spent()), (&Verdict::Allowed, 1));
+        assert_eq!((&decisions[0].outcome, audit_log.spent()), (&GateOutcome::Allowed, 1));
         assert!(
-            !ledger.was_denied(Fingerprint::of("look", &Value::Null)),
+            !audit_log.was_denied(Fingerprint::of("look", &Value::Null)),
             "they are taken for the participant"
         );
     }
 
     #[test]
     fn effects_are_those_of_calls_that_were_let_through_and_outlive_their_decisions() {
-        let whole = Arc::new(Ledger::of(Some(1)));
-        let ledger = Ledger::below(&whole, None);
+        let whole = Arc::new(AuditLog::of(Some(1)));
+        let audit_log = AuditLog::below(&whole, None);
         let wrote = Asked::new("clerk".into(), ("pay", &json!({})), Counts::Once, Effects::Wrote);
-        assert_eq!(ledger.effects(), Effects::None);
-        ledger.settle(wrote, |_| Ok(())).unwrap();
+        assert_eq!(audit_log.effects(), Effects::None);
+        audit_log.settle(wrote, |_| Ok(())).unwrap();
         let unknown = Asked::new("clerk".into(), ("pay", &json!({})), Counts::Once, Effects::Unknown);
-        ledger.settle(unknown, |_| Err::<(), _>(Denial::Closed)).unwrap_err();
+        audit_log.settle(unknown, |_| Err::<(), _>(Denial::Closed)).unwrap_err();
         for number in 0..MAX_KEPT + 3 {
             let call = Asked::new("clerk".into(), ("look", &json!(number)), Counts::Never, Effects::Read);
-            ledger.settle(call, |_| Ok(())).unwrap();
+            audit_log.settle(call, |_| Ok(())).unwrap();
         }
-        assert!(ledger.forgotten() > 0);
-        assert_eq!((ledger.effects(), whole.effects()), (Effects::Wrote, Effects::Wrote));
+        assert!(audit_log.forgotten() > 0);
+        assert_eq!((audit_log.effects(), whole.effects()), (Effects::Wrote, Effects::Wrote));
     }
 
     #[test]
     fn of_calls_that_are_alike_one_was_denied_only_if_those_let_through_succeeded() {
-        let ledger = Ledger::of(Some(1));
+        let audit_log = AuditLog::of(Some(1));
         let call = asked(Counts::Once, &json!({}));
         let (outcome, alike) = (call.outcome(), Fingerprint::of("look", &json!({})));
-        assert!(!ledger.was_denied(alike));
-        ledger.settle(call, |_| Ok(())).unwrap();
-        assert!(!ledger.was_denied(alike));
-        settle(&ledger, Counts::Once).unwrap_err();
-        assert!(!ledger.was_denied(alike), "it may be the first that is asked for");
+        assert!(!audit_log.was_denied(alike));
+        audit_log.settle(call, |_| Ok(())).unwrap();
+        assert!(!audit_log.was_denied(alike));
+        settle(&audit_log, Counts::Once).unwrap_err();
+        assert!(!audit_log.was_denied(alike), "it may be the first that is asked for");
         outcome.succeeded();
-        assert!(ledger.was_denied(alike));
-        assert!(!ledger.was_denied(Fingerprint::of("look", &json!({ "at": 1 }))));
+        assert!(audit_log.was_denied(alike));
+        assert!(!audit_log.was_denied(Fingerprint::of("look", &json!({ "at": 1 }))));
     }
 }

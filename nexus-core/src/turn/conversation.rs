@@ -1,4 +1,4 @@
-//! Whether a turn is remembered, and how a later one goes on from it.
+//! Whether the conversation of a turn is kept, and how a later turn resumes it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::id::BackendId;
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "mode")]
-pub enum SessionMode {
+pub enum ConversationMode {
     /// Nothing is kept after the turn.
     #[default]
     Ephemeral,
@@ -24,7 +24,7 @@ pub enum SessionMode {
     },
 }
 
-impl SessionMode {
+impl ConversationMode {
     /// Goes on from an earlier turn; a lost conversation is an error.
     pub fn resume(handle: ResumeHandle) -> Self {
         Self::Resume { handle, on_lost: OnLost::Fail }
@@ -43,7 +43,7 @@ impl SessionMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLost {
-    /// End the turn with [`ErrorKind::SessionLost`](crate::ErrorKind::SessionLost).
+    /// End the turn with [`ErrorKind::ConversationLost`](crate::ErrorKind::ConversationLost).
     #[default]
     Fail,
     /// Start afresh, with a warning event.

@@ -23,7 +23,7 @@ const MAX_SHOWN: usize = 300;
 
 /// The paths of a scope. Every path in it is absolute and real.
 #[derive(Clone, Debug)]
-pub(super) struct Fence {
+pub(super) struct PathPolicy {
     pub(super) root: PathBuf,
     pub(super) read: Vec<PathBuf>,
     pub(super) write: Vec<PathBuf>,
@@ -39,7 +39,7 @@ struct Protected<'f> {
     identity: Option<FileId>,
 }
 
-impl Fence {
+impl PathPolicy {
     /// The real path of `asked`, if this may be done there.
     pub(super) fn check(&self, asked: &str, access: PathAccess) -> Result<PathBuf, PathDenial> {
         self.checked(asked, access).map(|walked| walked.path).map_err(|reason| denial(asked, access, reason))
