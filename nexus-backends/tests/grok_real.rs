@@ -20,8 +20,8 @@ mod support;
 mod account;
 #[path = "grok_real/answer.rs"]
 mod answer;
-#[path = "grok_real/renewal.rs"]
-mod renewal;
+#[path = "grok_real/lease.rs"]
+mod lease;
 #[path = "grok_real/sandbox.rs"]
 mod sandbox;
 #[path = "grok_real/session.rs"]

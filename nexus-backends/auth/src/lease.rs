@@ -20,14 +20,12 @@ use nexus_core::Secret;
 
 use super::{Credential, CredentialError, CredentialSource};
 
-/// For how long a child needs its credential.
-#[derive(Clone, Copy, Debug)]
-pub struct LeaseTerms {
-    /// The longest run of the child.
-    pub run: Duration,
-    /// Time before a token's expiry from which the vendor's program refuses it.
-    pub margin: Duration,
-}
+/// What a credential is asked to live beyond the end of the turn that it is lent to.
+const SPARE_LIFE: Duration = Duration::from_secs(300);
+
+/// How long before its end a child no longer uses a credential, unless a tenth of what is left is less: for requests
+/// on their way, and clocks that differ.
+const EARLY: Duration = Duration::from_secs(30);
 
 /// A credential lent to one child, with what was written of it.
 ///
@@ -49,12 +47,14 @@ struct LeasedFile {
 }
 
 impl Lease {
-    /// Borrows a credential for `terms`. The vendor may grant less; see [`Lease::shortfall`].
-    pub async fn borrow(
-        source: &Arc<dyn CredentialSource>,
-        terms: LeaseTerms,
-    ) -> Result<Self, CredentialError> {
-        let credential = source.credential(terms.run.saturating_add(terms.margin)).await?;
+    /// Borrows a credential that outlives a child which runs for `run`. The vendor may grant less; see
+    /// [`Lease::last_use`].
+    ///
+    /// # Errors
+    ///
+    /// As [`CredentialSource::credential`].
+    pub async fn borrow(source: &Arc<dyn CredentialSource>, run: Duration) -> Result<Self, CredentialError> {
+        let credential = source.credential(run.saturating_add(SPARE_LIFE)).await?;
         Ok(Self { source: Arc::clone(source), credential, written: Vec::new() })
     }
 
@@ -68,31 +68,12 @@ impl Lease {
         self.source.describe()
     }
 
-    /// How long the child may use it, from `now` on; `None` where that is not known.
-    pub fn life_left(&self, margin: Duration, now: SystemTime) -> Option<Duration> {
+    /// When the child is to use it for the last time, as known at `now`: a little before its end. `None` where that is
+    /// not known.
+    pub fn last_use(&self, now: SystemTime) -> Option<SystemTime> {
         let end = self.credential.expires_at?;
-        Some(end.duration_since(now).unwrap_or_default().saturating_sub(margin))
-    }
-
-    /// What to tell the caller if the credential ends before the child may.
-    pub fn shortfall(&self, terms: LeaseTerms) -> Option<String> {
-        let left = self.life_left(terms.margin, SystemTime::now())?;
-        (left < terms.run).then(|| {
-            let (left, run) = (minutes(left), minutes(terms.run));
-            format!("the credential in {} is good for {left} more, and the turn may last {run}", self.place())
-        })
-    }
-
-    /// Borrows a credential for `terms` in place of the one at hand. Says whether it is another one.
-    ///
-    /// # Errors
-    ///
-    /// As [`CredentialSource::credential`]; the one at hand stays.
-    pub async fn renew(&mut self, terms: LeaseTerms) -> Result<bool, CredentialError> {
-        let credential = self.source.credential(terms.run.saturating_add(terms.margin)).await?;
-        let is_another = credential.token != self.credential.token;
-        self.credential = credential;
-        Ok(is_another)
+        let left = end.duration_since(now).unwrap_or_default();
+        Some(end.checked_sub(EARLY.min(left / 10)).unwrap_or(end))
     }
 
     /// Puts a file with the credential in its place at once and whole, for its owner alone. What was there is
@@ -172,14 +153,6 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// A time in words: whole minutes, or seconds below two of them.
-fn minutes(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..120 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds / 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{os::unix::fs::PermissionsExt as _, sync::Mutex};
@@ -189,7 +162,7 @@ mod tests {
     use super::*;
     use crate::Standing;
 
-    const MARGIN: Duration = Duration::from_secs(300);
+    const MINUTE: Duration = Duration::from_secs(60);
 
     /// Lends these tokens in turn, each good for so long, and notes what it was asked for.
     #[derive(Debug)]
@@ -235,31 +208,30 @@ mod tests {
         }
     }
 
-    fn terms(minutes: u64) -> LeaseTerms {
-        LeaseTerms { run: Duration::from_secs(60 * minutes), margin: MARGIN }
-    }
-
-    async fn lease(source: &Arc<Scripted>, terms: LeaseTerms) -> Lease {
+    async fn lease(source: &Arc<Scripted>, run: Duration) -> Lease {
         let source: Arc<dyn CredentialSource> = source.clone();
-        Lease::borrow(&source, terms).await.unwrap()
+        Lease::borrow(&source, run).await.unwrap()
     }
 
     #[tokio::test]
-    async fn it_asks_for_the_run_and_the_vendors_margin_and_tells_what_is_missing() {
-        let source = Scripted::new(&[("long", 3_600), ("short", 900)]);
-        let long = lease(&source, terms(30)).await;
-        assert_eq!(long.shortfall(terms(30)), None);
-        let short = lease(&source, terms(30)).await;
-        let told = short.shortfall(terms(30)).unwrap();
-        assert_eq!(told, "the credential in the script is good for 9 min more, and the turn may last 30 min");
-        assert_eq!(*source.asked.lock().unwrap(), [Duration::from_secs(2_100); 2]);
+    async fn it_is_asked_to_outlive_the_run_and_used_until_a_little_before_its_end() {
+        let source = Scripted::new(&[("long", 3_600), ("short", 100), ("over", 0)]);
+        let mut lasts = Vec::new();
+        for _ in 0..3 {
+            let lease = lease(&source, MINUTE).await;
+            let end = lease.credential().expires_at.unwrap();
+            let early = end.duration_since(lease.last_use(SystemTime::now()).unwrap()).unwrap();
+            lasts.push(early.as_secs_f64().round());
+        }
+        assert_eq!(lasts, [30.0, 10.0, 0.0]);
+        assert_eq!(*source.asked.lock().unwrap(), [Duration::from_secs(360); 3]);
     }
 
     #[tokio::test]
     async fn what_was_written_is_gone_with_it_by_every_name() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("auth.json"), folder.path().join("link"));
-        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), terms(1)).await;
+        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), MINUTE).await;
         for text in ["first canary", "second canary"] {
             lease.put(&path, &Secret::new(text)).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
@@ -277,7 +249,7 @@ mod tests {
     async fn what_cannot_be_put_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("auth.json");
-        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), terms(1)).await;
+        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), MINUTE).await;
         // No file takes the place of a folder.
         fs::create_dir(&path).unwrap();
         for _ in 0..3 {
@@ -293,21 +265,11 @@ mod tests {
     async fn what_another_put_in_its_place_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("auth.json");
-        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), terms(1)).await;
+        let mut lease = lease(&Scripted::new(&[("canary", 3_600)]), MINUTE).await;
         lease.put(&path, &Secret::new("canary")).unwrap();
         fs::remove_file(&path).unwrap();
         fs::write(&path, "another's").unwrap();
         drop(lease);
         assert_eq!(fs::read_to_string(&path).unwrap(), "another's");
-    }
-
-    #[tokio::test]
-    async fn a_renewal_that_fails_leaves_the_credential_at_hand() {
-        let source = Scripted::new(&[("first", 60), ("first", 60), ("second", 3_600)]);
-        let mut lease = lease(&source, terms(1)).await;
-        assert!(!lease.renew(terms(1)).await.unwrap());
-        assert!(lease.renew(terms(1)).await.unwrap());
-        assert!(lease.renew(terms(1)).await.is_err());
-        assert_eq!(lease.credential().token.expose(), "second");
     }
 }

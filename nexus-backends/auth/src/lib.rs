@@ -26,7 +26,7 @@ mod token_text;
 
 pub use nexus_core::{Clock, Credential, CredentialError, CredentialSource, Standing, SystemClock};
 
-pub use lease::{Lease, LeaseTerms};
+pub use lease::Lease;
 pub use login::{Identity, Login};
 pub use manager::{CredentialManager, LogOut, LoginError, finish_refreshes};
 #[cfg(feature = "oauth")]

@@ -12,9 +12,9 @@ use nexus_process::run_registry::RunEntry;
 use nexus_process::spawn::Invocation;
 
 use super::caller_tools::CallerTools;
-use super::lent::Lent;
 use super::startup::StartupWait;
 use super::translator::Translator;
+use crate::auth::Lease;
 
 /// A vendor's CLI: what it can do, whether it is there, and how one process of it is prepared.
 ///
@@ -66,7 +66,7 @@ pub struct TurnPlan {
 }
 
 /// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
-const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
+pub(super) const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// The folder of the logins, below `$NEXUS_HOME`.
 const LOGINS: &str = "auth";
@@ -119,8 +119,8 @@ pub struct Prepared<T> {
     pub home: Option<PrivateHome>,
     /// Takes what was lent out of the output.
     pub redactor: Redactor,
-    /// What the process is lent.
-    pub(crate) lent: Lent,
+    /// The credential that the process is lent. The turn ends before it does.
+    pub(crate) lease: Option<Lease>,
     /// What it waits for before it starts.
     pub startup: StartupWait,
     /// The version of the program, if it is known before it runs.
@@ -138,7 +138,7 @@ impl<T> Prepared<T> {
             translator,
             home: None,
             redactor: Redactor::default(),
-            lent: Lent::default(),
+            lease: None,
             startup: StartupWait::none(),
             version: None,
             warnings: Vec::new(),
@@ -159,10 +159,11 @@ impl<T> Prepared<T> {
         self
     }
 
-    /// Lends the process a credential, which is taken back when the process is gone.
+    /// Lends the process a credential, which is taken back when the process is gone. The turn's deadline is moved to
+    /// before its end, with a warning.
     #[must_use]
-    pub fn with_lease(mut self, lease: crate::auth::Lease) -> Self {
-        self.lent = Lent::Lease(lease);
+    pub fn with_lease(mut self, lease: Lease) -> Self {
+        self.lease = Some(lease);
         self
     }
 

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use futures::FutureExt as _;
 use nexus_core::{
     ErrorKind, EventSink, FinishReason, Limit, Phase, ProcessExit, ProcessReport, Survivor, ToolAccess,
-    ToolCallRecord, ToolCallStatus, TurnEvent, TurnRequest,
+    ToolCallRecord, ToolCallStatus, TurnRequest,
     harness::{Checked, Failure, over_limit, over_limit_with, sleep_until},
     turn::{ToolOrigin, Unrecognized},
 };
@@ -14,7 +14,6 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::caller_tools::CallerTools;
-use super::lent::Lent;
 use super::state::TurnState;
 use super::translator::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 use nexus_process::lines::{Line, LineEnding};
@@ -45,7 +44,6 @@ pub(super) struct Drive<'a> {
     pub(super) translator: &'a mut dyn Translator,
     pub(super) tools: Option<&'a CallerTools>,
     pub(super) home: Option<&'a Path>,
-    pub(super) lent: &'a mut Lent,
     pub(super) request: &'a TurnRequest,
     pub(super) turn: &'a mut TurnState,
     pub(super) events: &'a mut dyn EventSink,
@@ -104,7 +102,7 @@ impl Drive<'_> {
                         break;
                     }
                     if let Some(kind) = self.turn.watch.ran_out() {
-                        state = self.interrupt(Failure::out_of_time(kind, self.turn.watch.elapsed()));
+                        state = self.interrupt(self.turn.out_of_time(kind));
                     }
                 }
                 () = self.turn.log.outbox.flush(self.events), if !self.turn.log.outbox.is_empty() => {}
@@ -118,8 +116,6 @@ impl Drive<'_> {
                         state = self.interrupt(failure);
                     }
                 }
-                // After the lines, so that whatever was said before is known here.
-                warning = self.lent.renew() => self.turn.log.event(TurnEvent::warning(warning)),
             }
         }
         self.finish(state).await

@@ -100,7 +100,7 @@ impl Cli for Script {
             },
             home: None,
             redactor: nexus_core::redact::Redactor::default(),
-            lent: super::lent::Lent::Nothing,
+            lease: None,
             startup: super::startup::StartupWait::none(),
             version: Some("1.0".into()),
             warnings: Vec::new(),

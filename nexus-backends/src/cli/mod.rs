@@ -19,7 +19,6 @@ mod contract;
 mod drive;
 #[cfg(test)]
 mod driver_tests;
-pub(crate) mod lent;
 #[cfg(test)]
 mod mcp_tests;
 #[cfg(any(feature = "codex", feature = "grok"))]

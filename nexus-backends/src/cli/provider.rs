@@ -1,13 +1,13 @@
 //! The credential provider of a CLI: lends each process what the settings name, else the own login.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use nexus_core::{
     Availability, BuildContext, CredentialError, CredentialSource, ErrorKind, SettingsError, harness::Failure,
 };
 
 use super::settings::{Billing, Settings};
-use crate::auth::{Lease, LeaseTerms};
+use crate::auth::Lease;
 use crate::own_login::{OwnLogin, Reach};
 use crate::settings::credential_source;
 
@@ -47,16 +47,16 @@ impl CredentialProvider {
         Ok(Self { source, remedy })
     }
 
-    /// Lends a credential for `term`.
+    /// Lends a credential for a process that runs for `run`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unauthenticated`] if there is none; else as [`CredentialError`] becomes a [`Failure`].
-    pub(crate) async fn lend(&self, term: LeaseTerms) -> Result<Lease, Failure> {
+    pub(crate) async fn lend(&self, run: Duration) -> Result<Lease, Failure> {
         let Some(source) = &self.source else {
             return Err(Failure::new(ErrorKind::Unauthenticated, self.remedy.unwrap_or_default()));
         };
-        Lease::borrow(source, term).await.map_err(|error| match (&error, self.remedy) {
+        Lease::borrow(source, run).await.map_err(|error| match (&error, self.remedy) {
             (CredentialError::Missing { place, .. }, Some(remedy)) => {
                 let reason = format!("there is no login in {place}: {remedy}");
                 Failure::new(ErrorKind::Unauthenticated, reason).with_source(error)

@@ -1,11 +1,15 @@
 //! What one turn keeps over all of its processes.
 
+use std::time::{Duration, SystemTime};
+
 use nexus_core::{
-    AppliedEffort, BackendId, CancelToken, TurnRequest,
-    harness::{AnswerCheck, Overrun, TurnLog, Watch},
+    AppliedEffort, BackendId, CancelToken, ErrorKind, Limit, TurnEvent, TurnRequest,
+    harness::{AnswerCheck, Failure, Overrun, TurnLog, Watch},
 };
 
+use super::contract::USUAL_LIFETIME;
 use super::stats::ProcessStats;
+use crate::auth::Lease;
 
 /// What one turn keeps over all of its processes.
 pub(super) struct TurnState {
@@ -15,6 +19,8 @@ pub(super) struct TurnState {
     pub(super) stats: ProcessStats,
     pub(super) overrun: Overrun,
     pub(super) answer: AnswerCheck,
+    /// Where the credential comes from whose end is the turn's deadline, if it is earlier than the request's.
+    ended_by: Option<String>,
 }
 
 impl TurnState {
@@ -32,6 +38,57 @@ impl TurnState {
             stats: ProcessStats::default(),
             overrun: Overrun::default(),
             answer: AnswerCheck::new(request.output.clone()),
+            ended_by: None,
         }
+    }
+
+    /// Ends the turn before the credential that its process is lent: no running CLI can be given another. Says so
+    /// where it is sooner than was asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unauthenticated`] if the credential has ended.
+    pub(super) fn end_with(&mut self, lease: &Lease) -> Result<(), Failure> {
+        let now = SystemTime::now();
+        let Some(last_use) = lease.last_use(now) else { return Ok(()) };
+        let place = lease.place();
+        let left = last_use.duration_since(now).unwrap_or_default();
+        if left.is_zero() {
+            return Err(Failure::new(
+                ErrorKind::Unauthenticated,
+                format!("the credential in {place} has ended"),
+            ));
+        }
+        let asked_for = self.watch.remaining().unwrap_or(USUAL_LIFETIME);
+        if self.watch.shorten(left) {
+            if left < asked_for {
+                let left = in_words(left);
+                let text = format!(
+                    "the credential in {place} is good for {left} more; the turn ends then at the latest"
+                );
+                self.log.event(TurnEvent::warning(text));
+            }
+            self.ended_by = Some(place);
+        }
+        Ok(())
+    }
+
+    /// The failure of a turn that ran out of time: `kind` is what [`Watch::ran_out`] returned.
+    pub(super) fn out_of_time(&self, kind: ErrorKind) -> Failure {
+        let mut failure = Failure::out_of_time(kind, self.watch.elapsed());
+        if let (ErrorKind::LimitReached(Limit::Deadline), Some(place), Some(message)) =
+            (kind, &self.ended_by, &mut failure.message)
+        {
+            message.push_str(&format!(", because the credential in {place} ends"));
+        }
+        failure
+    }
+}
+
+/// A time in words: whole minutes, or seconds below two of them.
+fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
     }
 }

@@ -215,13 +215,16 @@ impl<'a, C: Cli> Turn<'a, C> {
             prepared = self.cli.prepare(plan, attempt) => prepared?,
         };
         // The home is dropped last, and before it what was lent: whoever was lent it is gone by then.
-        let Prepared { invocation, mut translator, home, redactor, mut lent, startup, version, warnings } =
+        let Prepared { invocation, mut translator, home, redactor, lease, startup, version, warnings } =
             prepared;
         if version.is_some() {
             self.state.log.provenance.version = version;
         }
         for warning in warnings {
             self.state.log.event(TurnEvent::warning(warning));
+        }
+        if let Some(lease) = &lease {
+            self.state.end_with(lease)?;
         }
         self.wait_for(startup, events).await?;
         let mut invocation = invocation.ledger(&plan.run).redactor(redactor);
@@ -243,7 +246,6 @@ impl<'a, C: Cli> Turn<'a, C> {
             translator: &mut translator,
             tools: plan.tools.as_ref(),
             home: home.as_ref().map(PrivateHome::path),
-            lent: &mut lent,
             request: &self.request,
             turn: &mut self.state,
             events,
@@ -271,7 +273,7 @@ impl<C: Cli> Turn<'_, C> {
                 }
                 () = sleep_until(self.state.watch.next()) => {
                     let kind = self.state.watch.ran_out().unwrap_or(ErrorKind::LimitReached(Limit::Deadline));
-                    return Err(Failure::new(kind, "while the process waited for others"));
+                    return Err(self.state.out_of_time(kind));
                 }
                 warning = startup.warning() => match warning {
                     Some(text) => self.state.log.event(TurnEvent::warning(text)),

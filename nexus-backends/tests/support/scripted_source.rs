@@ -14,8 +14,6 @@ use nexus_core::{Credential, CredentialError, CredentialSource, Secret, Standing
 pub(crate) enum Lend {
     /// A token that lives so long from now.
     Token(&'static str, Duration),
-    /// Nothing: the issuer cannot be reached.
-    Unreachable,
 }
 
 /// Lends in turn; the last for ever.
@@ -54,7 +52,7 @@ impl CredentialSource for ScriptedSource {
             Some(Lend::Token(token, life)) => {
                 Ok(Credential::new(Secret::new(token)).with_expiry(SystemTime::now() + life))
             }
-            _ => {
+            None => {
                 Err(CredentialError::Unreachable { place: self.describe(), reason: "nobody answers".into() })
             }
         }

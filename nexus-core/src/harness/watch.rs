@@ -51,6 +51,15 @@ impl Watch {
         self.phase = None;
     }
 
+    /// Moves the deadline to `left` from now, if it is later or there is none; whether it was moved.
+    pub fn shorten(&mut self, left: Duration) -> bool {
+        let is_shorter = self.remaining().is_none_or(|remaining| left < remaining);
+        if is_shorter {
+            self.deadline = Instant::now().checked_add(left);
+        }
+        is_shorter
+    }
+
     /// What has run out by now, if anything: [`ErrorKind::LimitReached`] with [`Limit::Deadline`], else
     /// [`ErrorKind::Starved`].
     pub fn ran_out(&self) -> Option<ErrorKind> {
@@ -117,6 +126,18 @@ mod tests {
         tokio::time::advance(Duration::from_secs(30)).await;
         assert_eq!(watch.ran_out(), None);
         tokio::time::advance(Duration::from_secs(30)).await;
+        assert_eq!(watch.ran_out(), Some(ErrorKind::LimitReached(Limit::Deadline)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_is_shortened_and_never_prolonged() {
+        let mut watch = Watch::new(&limits());
+        assert!(!watch.shorten(Duration::from_secs(61)));
+        assert!(watch.shorten(Duration::from_secs(59)));
+        assert_eq!(watch.remaining(), Some(Duration::from_secs(59)));
+        let mut watch = Watch::new(&Limits::new());
+        assert!(watch.shorten(Duration::from_secs(1)));
+        tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(watch.ran_out(), Some(ErrorKind::LimitReached(Limit::Deadline)));
     }
 

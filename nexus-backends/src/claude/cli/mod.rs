@@ -71,7 +71,7 @@ use serde_json::{Map, Value};
 
 use self::startup_throttle::FirstTurn;
 use self::translate::{ClaudeTranslator, Opening};
-use crate::auth::{CredentialSource, Lease, LeaseTerms};
+use crate::auth::{CredentialSource, Lease};
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;
 use crate::cli::settings::Settings;
@@ -150,9 +150,9 @@ impl Claude {
     }
 
     /// Borrows the credential that the settings name. The user's own login is the program's business alone.
-    async fn borrow(&self, term: LeaseTerms) -> Result<Option<Lease>, Failure> {
+    async fn borrow(&self, run: Duration) -> Result<Option<Lease>, Failure> {
         let Some(source) = &self.credential else { return Ok(None) };
-        Ok(Some(Lease::borrow(source, term).await?))
+        Ok(Some(Lease::borrow(source, run).await?))
     }
 
     /// Whether the user has logged in, as far as that shows without opening anything.
@@ -270,9 +270,7 @@ impl Cli for Claude {
         if matches!(attempt, Attempt::Repair { .. }) {
             return Err(Failure::new(ErrorKind::OutputInvalid, "the process that would ask again has ended"));
         }
-        let term = LeaseTerms { run: plan.lifetime(), margin: Duration::ZERO };
-        let lease = self.borrow(term).await?;
-        warnings.extend(lease.as_ref().and_then(|lease| lease.shortfall(term)));
+        let lease = self.borrow(plan.lifetime()).await?;
         let token = lease.as_ref().map(|lease| &lease.credential().token);
         let place = home::settle(plan, &attempt, &self.settings, &self.context, token)?;
         let keeps_conversation = place.session.is_kept();
@@ -307,7 +305,7 @@ impl Cli for Claude {
             translator,
             home: Some(place.home),
             redactor: redactor(secrets.into_iter().flatten()),
-            lent: lease.into(),
+            lease,
             startup,
             version: Some(version::number(&version).to_owned()),
             warnings,

@@ -78,11 +78,10 @@ use self::home::{Folders, Provider, TOKEN_VARIABLE};
 use self::models::Catalog;
 use self::sandbox::SandboxPolicy;
 use self::translate::{AppServer, EffortChoice, Setting};
-use crate::auth::{Lease, LeaseTerms};
+use crate::auth::Lease;
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;
 use crate::cli::caller_tools;
-use crate::cli::lent::Lent;
 use crate::cli::provider::CredentialProvider;
 use crate::cli::settings::{Billing, Settings};
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
@@ -156,8 +155,8 @@ impl Codex {
     }
 
     /// Borrows the credential, and holds it against who is to be billed.
-    async fn borrow(&self, term: LeaseTerms) -> Result<Lease, Failure> {
-        let lease = self.credentials.lend(term).await?;
+    async fn borrow(&self, run: Duration) -> Result<Lease, Failure> {
+        let lease = self.credentials.lend(run).await?;
         match mismatch(self.settings.billing, &lease.credential().token) {
             Some(reason) => Err(Failure::new(ErrorKind::BillingMismatch, reason)),
             None => Ok(lease),
@@ -255,14 +254,9 @@ impl Cli for Codex {
         let bare = self.bare_environment(&folders)?;
         let version = version::version(&executable, &bare).await?;
         // The program takes whatever is in its environment to the end, and asks for nothing else.
-        let term = LeaseTerms { run: plan.lifetime(), margin: Duration::ZERO };
-        let lease = self.borrow(term).await?;
+        let lease = self.borrow(plan.lifetime()).await?;
         let renamed = plan.tools.as_ref().and_then(mcp_config::renamed);
-        let warnings = version::version_warning(&version)
-            .into_iter()
-            .chain(lease.shortfall(term))
-            .chain(renamed)
-            .collect();
+        let warnings = version::version_warning(&version).into_iter().chain(renamed).collect();
 
         let keeper = match &request.conversation {
             ConversationMode::Ephemeral => None,
@@ -310,7 +304,7 @@ impl Cli for Codex {
             translator: AppServer::new(setting, script),
             home: Some(home),
             redactor,
-            lent: Lent::Lease(lease),
+            lease: Some(lease),
             startup: StartupWait::none(),
             warnings,
             version: Some(version),

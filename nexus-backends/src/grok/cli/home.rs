@@ -3,10 +3,9 @@
 //! **Credential.** It is lent as an `auth.json` without anything that could renew it. The CLI reads it into
 //! memory when it starts; a hook that it runs before the prompt is sent removes the file, and stops the
 //! prompt if it cannot. So no tool of the model ever finds it, whatever it may read, and no variable of any
-//! process holds it. A turn that outlives its token is lent a fresh one in the same place; see
-//! [`renewal`](super::renewal). How the account is billed is pinned: with the other way of signing in, the CLI does not
-//! start. The token of the caller's tools goes the same way, in a `config.toml` that the hook replaces by one without
-//! it; see [`door`](super::mcp_config).
+//! process holds it. No running CLI is given another: the turn ends before its token. How the account is billed is
+//! pinned: with the other way of signing in, the CLI does not start. The token of the caller's tools goes the same way,
+//! in a `config.toml` that the hook replaces by one without it; see [`mcp_config`].
 //!
 //! **Quiet.** What calls home, writes summaries, or reads what other programs left in the user's home is off.
 //!
@@ -21,7 +20,6 @@ use std::{
 use nexus_core::{PromptBlock, Secret};
 use serde_json::{Value, json};
 
-use super::hooks::Gate;
 use super::mcp_config;
 use super::translate::grok_home;
 use crate::auth::{Credential, Lease};
@@ -42,10 +40,6 @@ const METERED_ENTRY: &str = "xai::api_key";
 /// Stands for the account where it is not named: without one, the CLI would ask for it and write the file
 /// anew.
 const UNNAMED_ACCOUNT: &str = "nexus";
-
-/// What is taken off the end that the CLI is told, unless a tenth of what is left is less: for requests on their
-/// way, and clocks that differ.
-const EARLY: Duration = Duration::from_secs(30);
 
 /// Everything but the way of signing in.
 ///
@@ -222,22 +216,12 @@ pub(super) fn credential_file(home: &PrivateHome) -> PathBuf {
     grok_folder(home).join("auth.json")
 }
 
-/// Puts what is lent into the file. Says when the CLI will take it for run out.
-pub(super) fn lend(lease: &mut Lease, file: &Path, billing: Billing) -> io::Result<Option<SystemTime>> {
+/// Puts what is lent into the file.
+pub(super) fn lend(lease: &mut Lease, file: &Path, billing: Billing) -> io::Result<()> {
     let now = SystemTime::now();
-    let end = told_end(lease.credential(), now);
-    let text = Secret::new(entry(lease.credential(), end, billing, now).to_string());
-    lease.put(file, &text)?;
-    Ok(end)
-}
-
-/// The end that the CLI is told of, in whole seconds.
-fn told_end(credential: &Credential, now: SystemTime) -> Option<SystemTime> {
-    let end = credential.expires_at?;
-    let left = end.duration_since(now).unwrap_or_default();
-    let told = end.checked_sub(EARLY.min(left / 10)).unwrap_or(end);
-    let seconds = told.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    Some(UNIX_EPOCH + Duration::from_secs(seconds))
+    // What the CLI is told is the end that the turn has, in whole seconds.
+    let text = entry(lease.credential(), lease.last_use(now), billing, now).to_string();
+    lease.put(file, &Secret::new(text))
 }
 
 /// Keeps searches that begin above a folder out of it: rules name what a search is given, not what it finds. A folder
@@ -253,13 +237,6 @@ pub(super) fn hide_from_searches(folder: &Path) -> io::Result<()> {
         }
         Err(error) => Err(error),
     }
-}
-
-/// Lets the CLI run our hooks around each tool; see [`gate`](super::hooks).
-pub(super) fn write_gate(home: &PrivateHome) -> io::Result<()> {
-    forget(&grok_folder(home).join("hooks/gate.json"))?;
-    home.write("grok/hooks/gate.json", Gate::hooks())?;
-    Ok(())
 }
 
 /// Removes a file that may be there from the process before.
@@ -357,18 +334,6 @@ mod tests {
             assert!(text.contains("canary") && text.contains("\"me\""), "{text}");
             assert!(!text.contains("refresh_token"), "{text}");
         }
-    }
-
-    #[test]
-    fn the_cli_turns_away_from_a_token_before_it_ends() {
-        let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
-        let told = |seconds| {
-            let credential =
-                Credential::new(Secret::new("canary")).with_expiry(now + Duration::from_secs(seconds));
-            told_end(&credential, now).unwrap().duration_since(now).unwrap().as_secs()
-        };
-        assert_eq!((told(3_600), told(100), told(0)), (3_570, 90, 0));
-        assert_eq!(told_end(&Credential::new(Secret::new("canary")), now), None);
     }
 
     #[test]

@@ -30,11 +30,9 @@ mod capabilities;
 mod conversation;
 mod failure;
 mod home;
-mod hooks;
 mod mcp_config;
 mod outcome;
 mod prepare;
-mod renewal;
 mod sandbox;
 mod session_log;
 #[cfg(test)]

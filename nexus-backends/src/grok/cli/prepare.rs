@@ -1,27 +1,18 @@
 //! Makes everything ready for one process of a turn. Nothing is spent yet.
 
-use std::{
-    io,
-    sync::atomic::Ordering,
-    time::{Duration, SystemTime},
-};
+use std::{io, sync::atomic::Ordering, time::Duration};
 
-use nexus_core::{
-    ConversationMode, ErrorKind, PromptBlock, ToolAccess, TurnRequest, harness::Failure, redact::Redactor,
-};
+use nexus_core::{ConversationMode, ErrorKind, PromptBlock, ToolAccess, TurnRequest, harness::Failure};
 
 use super::args::{Arguments, ConversationId};
 use super::conversation::Keeping;
-use super::hooks::{Gate, ToolsRunning};
-use super::renewal::{Renewal, TurnTime};
 use super::sandbox::SandboxPaths;
 use super::session_log::RetryWatch;
 use super::translate::GrokTranslator;
 use super::{Grok, INSTALL, capabilities, conversation, home, mcp_config, sandbox, session_log, version};
-use crate::auth::{Lease, LeaseTerms};
+use crate::auth::Lease;
 use crate::cli::StartupWait;
 use crate::cli::caller_tools;
-use crate::cli::lent::Lent;
 use crate::cli::settings::Billing;
 use crate::cli::{Attempt, Prepared, TurnPlan};
 use crate::redact::redactor;
@@ -30,8 +21,6 @@ use nexus_process::executable::Executable;
 use nexus_process::private_home::PrivateHome;
 use nexus_process::spawn::Invocation;
 
-/// What is left of a credential's life when the deadline comes. Source: the CLI's own margin.
-const SPARE_LIFE: Duration = Duration::from_secs(300);
 /// What an API key of the vendor's begins with.
 const KEY_PREFIX: &str = "xai-";
 /// What an access token, which is a JWT, begins with.
@@ -53,8 +42,7 @@ impl Grok {
         let executable = self.executable().map_err(|error| {
             Failure::new(ErrorKind::NotInstalled, format!("{error}: {INSTALL}")).with_source(error)
         })?;
-        let term = LeaseTerms { run: plan.lifetime(), margin: SPARE_LIFE };
-        let lease = self.borrow(term).await?;
+        let mut lease = self.borrow(plan.lifetime()).await?;
         let (home, start) = self.home(plan, attempt)?;
         let mut warnings = Vec::new();
 
@@ -85,14 +73,11 @@ impl Grok {
             Some(_) => Some(home.path().join("agent.md")),
             None => None,
         };
-        let tools = ToolsRunning::default();
         let redactor = redactor([lease.credential().token.expose()]);
         if let Some(tools) = &plan.tools {
             redactor.learn(tools.token().expose());
         }
-        let turn = TurnTime::of(request, term);
-        let lent =
-            self.hand_over(lease, turn, &home, &tools, &redactor, &mut warnings).map_err(unwritable)?;
+        home::lend(&mut lease, &home::credential_file(&home), self.billing).map_err(unwritable)?;
 
         let grok_home = home::grok_folder(&home);
         let session_id = start.session.id().to_owned();
@@ -139,14 +124,13 @@ impl Grok {
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let translator = GrokTranslator::new(plan.backend.clone(), request.tool_access, process)
             .with_session(keeping, watch)
-            .with_tools_running(tools)
             .with_callers(plan.tools.clone());
         Ok(Prepared {
             invocation: invocation.display_only(is_display_only),
             translator,
             home: Some(home),
             redactor,
-            lent,
+            lease: Some(lease),
             startup: StartupWait::none(),
             version: Some(known.text().to_owned()),
             warnings,
@@ -154,8 +138,8 @@ impl Grok {
     }
 
     /// Borrows the credential, and holds it against who is to be billed.
-    async fn borrow(&self, term: LeaseTerms) -> Result<Lease, Failure> {
-        let lease = self.credentials.lend(term).await?;
+    async fn borrow(&self, run: Duration) -> Result<Lease, Failure> {
+        let lease = self.credentials.lend(run).await?;
         let token = lease.credential().token.expose();
         let mismatch = match self.billing {
             Billing::Plan => token.starts_with(KEY_PREFIX).then_some("an API key"),
@@ -172,44 +156,6 @@ impl Grok {
             }
             None => Ok(lease),
         }
-    }
-
-    /// Lends the credential to the process, and what it takes to give it a fresh one.
-    fn hand_over(
-        &self,
-        mut lease: Lease,
-        turn: TurnTime,
-        home: &PrivateHome,
-        tools: &ToolsRunning,
-        redactor: &Redactor,
-        warnings: &mut Vec<String>,
-    ) -> io::Result<Lent> {
-        let file = home::credential_file(home);
-        let told = home::lend(&mut lease, &file, self.billing)?;
-        let left = |end: SystemTime| end.duration_since(SystemTime::now()).unwrap_or_default();
-        if told.is_none_or(|end| !turn.may_outlive(left(end))) {
-            return Ok(Lent::Lease(lease));
-        }
-        warnings.extend(lease.shortfall(turn.term));
-        let gate = match turn.access {
-            ToolAccess::ScopedOnly => None,
-            _ => {
-                home::write_gate(home)?;
-                Some(Gate::new(&home::grok_folder(home), tools.clone()))
-            }
-        };
-        let renewal = Renewal {
-            held: lease.credential().clone(),
-            lease,
-            file,
-            billing: self.billing,
-            redactor: redactor.clone(),
-            turn,
-            gate,
-            told,
-            has_warned: false,
-        };
-        Ok(Lent::Renewed(renewal.into_stream()))
     }
 
     /// The home of the process, furnished, with the conversation in it that it goes on from.

@@ -28,7 +28,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::conversation::Keeping;
-use super::hooks::ToolsRunning;
 use super::session_log::{Answer, RetryWatch, TurnEnd};
 use super::tools::CallersCall;
 use super::{failure, mcp_config, outcome, session_log, tool_result, tools, wire};
@@ -59,7 +58,6 @@ pub(crate) struct GrokTranslator {
     reached_max_turns: bool,
     last: Option<Last>,
     phase: Phase,
-    tools_running: ToolsRunning,
     callers: Option<CallerTools>,
     /// Tools of the caller's that the CLI has not listed yet.
     missing: Vec<String>,
@@ -147,7 +145,6 @@ impl GrokTranslator {
             reached_max_turns: false,
             last: None,
             phase: Phase::Start,
-            tools_running: ToolsRunning::default(),
             callers: None,
             missing: Vec::new(),
             has_warned_of_pictures: false,
@@ -159,13 +156,6 @@ impl GrokTranslator {
     pub(super) fn with_session(mut self, session: Keeping, watch: RetryWatch) -> Self {
         self.session = Some(session);
         self.watch = Some(watch);
-        self
-    }
-
-    /// Tells of the tools as they begin and end.
-    #[must_use]
-    pub(super) fn with_tools_running(mut self, tools: ToolsRunning) -> Self {
-        self.tools_running = tools;
         self
     }
 
@@ -255,7 +245,6 @@ impl GrokTranslator {
     /// The message that the next piece belongs to.
     fn message(&mut self, step: &mut Step) -> &mut Open {
         self.phase = Phase::Model;
-        self.tools_running.spoke();
         if self.open.is_some() && self.is_next_attempt() {
             self.void_open(step);
         }
@@ -324,10 +313,6 @@ impl GrokTranslator {
             }
         };
         let callers = callers.map(|(_, callers)| callers);
-        // Neither the caller's tools nor the vendor's own servers find a file of the CLI's.
-        if origin == ToolOrigin::Harness {
-            self.tools_running.began(&call.tool_call_id);
-        }
         let arguments = callers.as_ref().map_or(call.raw_input, |callers| callers.arguments.clone());
         // There should be nothing that could be called so: the CLI refuses it, unless it has more than it was told to.
         let is_held = (self.access == ToolAccess::ScopedOnly || tools::is_of_a_server(&name))
@@ -354,7 +339,6 @@ impl GrokTranslator {
             self.calls.iter_mut().find(|call| call.is_running && call.vendor_id == update.tool_call_id);
         let Some(call) = running else { return };
         call.is_running = false;
-        self.tools_running.ended(&call.vendor_id);
         if let Some(held) = call.held.take() {
             let was_refused = !succeeded && !tool_result::is_of_a_server(update);
             held.tell(&call.id, if was_refused { Effects::None } else { Effects::Unknown }, step);
