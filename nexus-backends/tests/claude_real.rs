@@ -4,7 +4,7 @@
 //! Needs `NEXUS_REAL_CLAUDE_2_1_197` and `NEXUS_REAL_CLAUDE_2_1_329`, root, and a namespace in which only
 //! loopback is and `api.anthropic.com` is 127.0.0.1:
 //!
-//! `real-clis/in-namespace --host api.anthropic.com=127.0.0.1 cargo test -p nexus-backends --test claude_real -- --ignored`
+//! `real-clis/in-namespace --host api.anthropic.com=127.0.0.1 cargo test -p nexus-turn-backends --test claude_real -- --ignored`
 
 #![cfg(all(unix, feature = "claude"))]
 

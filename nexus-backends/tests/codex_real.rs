@@ -3,7 +3,7 @@
 //!
 //! Needs `NEXUS_REAL_CODEX`, root, and a namespace in which only loopback is:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-backends --test codex_real -- --ignored`
+//! `real-clis/in-namespace cargo test -p nexus-turn-backends --test codex_real -- --ignored`
 
 #![cfg(all(unix, feature = "codex"))]
 

@@ -3,7 +3,7 @@
 //!
 //! Needs `NEXUS_REAL_AIMOCK` (see `real-servers/README.md`), and Node:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-backends --test independent_server -- --ignored`
+//! `real-clis/in-namespace cargo test -p nexus-turn-backends --test independent_server -- --ignored`
 
 #![cfg(feature = "native")]
 

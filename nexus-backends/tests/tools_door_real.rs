@@ -3,7 +3,7 @@
 //!
 //! Needs `NEXUS_REAL_MCP_CONFORMANCE` and `NEXUS_REAL_MCP_PYTHON` (see `real-servers/README.md`), and Node:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-backends --test tools_door_real -- --ignored`
+//! `real-clis/in-namespace cargo test -p nexus-turn-backends --test tools_door_real -- --ignored`
 
 #[path = "tools_door_real/bearer.rs"]
 mod bearer;

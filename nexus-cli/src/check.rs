@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::{EXIT_FAILED, args::ConfigArgs, availability::words, config, output::say};
 
 /// A configuration with every key in it.
-const EXAMPLE: &str = include_str!("../../nexus.yaml.example");
+const EXAMPLE: &str = include_str!("../nexus.yaml.example");
 
 /// Prints the example, as it is.
 pub(crate) fn example() -> ExitCode {

@@ -1,5 +1,5 @@
 //! The texts of the `nexus` command, word for word. A changed text is a changed snapshot, to be read before it is
-//! taken: `INSTA_UPDATE=always cargo test -p nexus-cli --test texts`, then `git diff`.
+//! taken: `INSTA_UPDATE=always cargo test -p nexus-turn-cli --test texts`, then `git diff`.
 
 use std::{fs, process::Command};
 

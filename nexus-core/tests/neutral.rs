@@ -45,7 +45,17 @@ fn nothing_is_spawned_or_connected() {
 #[test]
 fn no_dependency_speaks_http_spawns_or_reads_yaml() {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--package", "nexus-core", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .args([
+            "tree",
+            "--package",
+            env!("CARGO_PKG_NAME"),
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+            "--format",
+            "{p}",
+        ])
         .args(["--no-default-features", "--offline"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
@@ -65,7 +75,7 @@ fn of_the_system_calls_only_those_for_files_are_in_reach() {
         .args([
             "tree",
             "--package",
-            "nexus-core",
+            env!("CARGO_PKG_NAME"),
             "--edges",
             "normal",
             "--prefix",

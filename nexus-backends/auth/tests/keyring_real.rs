@@ -1,7 +1,7 @@
 //! Logins and API keys in a keyring that nobody here wrote: gnome-keyring's Secret Service.
 //!
 //! ```sh
-//! real-servers/with-keyring cargo test -p nexus-auth --features keyring --test keyring_real -- --ignored
+//! real-servers/with-keyring cargo test -p nexus-turn-auth --features keyring --test keyring_real -- --ignored
 //! ```
 //!
 //! What is in the keyring is seen through libsecret's own `secret-tool` as well.

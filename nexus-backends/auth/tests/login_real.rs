@@ -2,7 +2,7 @@
 //!
 //! Needs `NEXUS_REAL_OIDC` (see `real-servers/README.md`), and Node:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-auth --test login_real -- --ignored`
+//! `real-clis/in-namespace cargo test -p nexus-turn-auth --test login_real -- --ignored`
 
 #![cfg(feature = "oauth")]
 

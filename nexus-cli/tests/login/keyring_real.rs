@@ -1,7 +1,7 @@
 //! Logins and API keys in a keyring that nobody here wrote.
 //!
 //! ```sh
-//! real-servers/with-keyring cargo test -p nexus-cli --test login keyring_real -- --ignored
+//! real-servers/with-keyring cargo test -p nexus-turn-cli --test login keyring_real -- --ignored
 //! ```
 
 use std::{
