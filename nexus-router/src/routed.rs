@@ -10,6 +10,7 @@ use crate::{
     binding::Binding,
     config::{Configuration, EntryState, Target},
     router::Router,
+    work_kind::{KindError, WorkKind},
 };
 
 /// One work-kind of a [`Router`] as a backend.
@@ -28,8 +29,27 @@ pub struct RoutedBackend {
     capabilities: Capabilities,
 }
 
+impl Router {
+    /// One work-kind as a backend of its own, so that whatever takes a backend takes it too.
+    ///
+    /// # Errors
+    ///
+    /// [`KindError`], if there is no such work-kind, or it is a panel.
+    pub fn backend(&self, kind: impl Into<WorkKind>) -> Result<RoutedBackend, KindError> {
+        let kind = kind.into();
+        let configuration = self.configuration();
+        let work_type = configuration.work_type(&kind)?;
+        match &work_type.target {
+            Target::Binding(binding) => {
+                Ok(RoutedBackend::new(self.clone(), &work_type.name, binding, &configuration))
+            }
+            Target::Panel(panel) => Err(KindError::IsPanel { kind, panel: panel.clone() }),
+        }
+    }
+}
+
 impl RoutedBackend {
-    pub(crate) fn new(router: Router, name: &str, binding: &Binding, configuration: &Configuration) -> Self {
+    fn new(router: Router, name: &str, binding: &Binding, configuration: &Configuration) -> Self {
         let entries = || configuration.chain(binding);
         let first = entries().find(|entry| entry.is_runnable());
         let first = first.or_else(|| entries().find(|entry| entry.backend().is_some()));

@@ -17,7 +17,6 @@ use crate::{
     config::{ConfigError, Configuration, Entry, EntryState, Sources, Target, load_file, load_text},
     hold::{Hold, Holds},
     queue::Queues,
-    routed::RoutedBackend,
     run::{Route, Run},
     telemetry,
     work_kind::{KindError, WorkKind},
@@ -174,23 +173,6 @@ impl Router {
         let configuration = self.configuration();
         match &configuration.work_type(&kind)?.target {
             Target::Binding(binding) => Ok(binding.clone()),
-            Target::Panel(panel) => Err(KindError::IsPanel { kind, panel: panel.clone() }),
-        }
-    }
-
-    /// One work-kind as a backend of its own, so that whatever takes a backend takes it too.
-    ///
-    /// # Errors
-    ///
-    /// [`KindError`], if there is no such work-kind, or it is a panel.
-    pub fn backend(&self, kind: impl Into<WorkKind>) -> Result<RoutedBackend, KindError> {
-        let kind = kind.into();
-        let configuration = self.configuration();
-        let work_type = configuration.work_type(&kind)?;
-        match &work_type.target {
-            Target::Binding(binding) => {
-                Ok(RoutedBackend::new(self.clone(), &work_type.name, binding, &configuration))
-            }
             Target::Panel(panel) => Err(KindError::IsPanel { kind, panel: panel.clone() }),
         }
     }

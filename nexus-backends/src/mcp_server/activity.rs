@@ -14,7 +14,7 @@ pub(crate) struct CallActivity {
 #[derive(Debug, Default)]
 struct Calls {
     decided: u64,
-    under_way: u32,
+    pending: u32,
 }
 
 impl CallActivity {
@@ -26,7 +26,7 @@ impl CallActivity {
 
     /// A tool runs, until what comes back is dropped.
     pub(super) fn running(&self) -> Running<'_> {
-        self.calls().under_way += 1;
+        self.calls().pending += 1;
         self.change.notify_one();
         Running(self)
     }
@@ -41,7 +41,7 @@ pub(super) struct Running<'r>(&'r CallActivity);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.calls().under_way -= 1;
+        self.0.calls().pending -= 1;
         self.0.change.notify_one();
     }
 }
@@ -55,7 +55,7 @@ impl CallActivity {
 
     /// Whether a tool runs.
     pub(crate) fn is_busy(&self) -> bool {
-        self.calls().under_way > 0
+        self.calls().pending > 0
     }
 
     /// Waits until a call was decided on, or has ended. One waits at a time.

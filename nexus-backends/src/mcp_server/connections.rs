@@ -6,7 +6,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -14,89 +14,46 @@ use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use rustix::process::{Resource, getrlimit};
-use tokio::{
-    net::TcpStream,
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::{net::TcpStream, time::Instant};
 
-use super::handler::Desk;
+use super::handler::RequestHandler;
+use super::permit::ConnectionPermit;
 
 /// How many strangers may be connected at once, where the process may hold so many descriptors. Source: our own bound, of
 /// which few are a turn's programs: the more strangers there is room for, the sooner newcomers are taken in a flood.
-const MAX_STRANGERS: usize = 1024;
+const MAX_UNAUTHENTICATED: usize = 1024;
 /// How many strangers may be connected at once at the least.
-const MIN_STRANGERS: usize = 64;
+const MIN_UNAUTHENTICATED: usize = 64;
 /// One of so many descriptors of the process strangers may hold: it needs them for other things. Source: our own choice.
-const DESCRIPTORS_PER_STRANGER: u64 = 8;
-/// How long a stranger may take for its request. Source: our own choice: a program on this machine needs none.
-const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
+const DESCRIPTORS_PER_UNAUTHENTICATED: u64 = 8;
 /// How long a stranger is left alone even if others wait. Source: our own choice, above what a program on a busy
 /// machine takes from connecting to writing.
-const STRANGER_GRACE: Duration = Duration::from_millis(100);
+const UNAUTHENTICATED_GRACE: Duration = Duration::from_millis(100);
 /// How long a stranger is left alone in a flood. Source: our own choice: most programs write before they are taken.
 const FLOOD_GRACE: Duration = Duration::from_millis(20);
 /// How long it is a flood after a stranger had to go. Source: our own choice.
 const FLOOD: Duration = Duration::from_secs(1);
 /// Largest head of a request, in bytes. Source: our own bound; a client's has a few hundred.
 const MAX_HEAD_BYTES: usize = 32 << 10;
-/// Most connections that have shown the token. Source: our own bound; one call under way takes one.
-pub(super) const MAX_KNOWN: usize = 128;
-
 /// The connections to a door.
 pub(super) struct Connections {
     open: FuturesUnordered<BoxFuture<'static, ()>>,
     /// Those that were strangers when last looked at, the oldest first.
-    strangers: VecDeque<Weak<Seat>>,
-    most_strangers: usize,
+    unauthenticated: VecDeque<Weak<ConnectionPermit>>,
+    max_unauthenticated: usize,
     /// When a stranger last had to go for others.
-    sent_off: Option<Instant>,
+    last_eviction: Option<Instant>,
     /// Until when no other is taken.
     rests_until: Option<Instant>,
-}
-
-/// What is known of one connection.
-pub(super) struct Seat {
-    since: Instant,
-    known: OnceLock<OwnedSemaphorePermit>,
-    end: Notify,
-}
-
-impl Seat {
-    /// Whether a request on it has borne the token.
-    fn is_known(&self) -> bool {
-        self.known.get().is_some()
-    }
-
-    /// A request on it bears the token: from now on it has one of `seats`. `false` if none is left.
-    pub(super) fn take(&self, seats: &Arc<Semaphore>) -> bool {
-        if self.is_known() {
-            return true;
-        }
-        let Ok(permit) = Arc::clone(seats).try_acquire_owned() else { return false };
-        // Requests of one connection come one after the other.
-        self.known.set(permit).is_ok()
-    }
-
-    /// Waits until a stranger has had its time.
-    async fn overstayed(&self) {
-        tokio::select! {
-            () = tokio::time::sleep_until(self.since + STRANGER_TIMEOUT) => {}
-            () = self.end.notified() => {}
-        }
-        if self.is_known() {
-            std::future::pending::<()>().await;
-        }
-    }
 }
 
 impl Connections {
     pub(super) fn new() -> Self {
         Self {
             open: FuturesUnordered::new(),
-            strangers: VecDeque::new(),
-            most_strangers: most_strangers(getrlimit(Resource::Nofile).current),
-            sent_off: None,
+            unauthenticated: VecDeque::new(),
+            max_unauthenticated: max_unauthenticated(getrlimit(Resource::Nofile).current),
+            last_eviction: None,
             rests_until: None,
         }
     }
@@ -124,33 +81,34 @@ impl Connections {
             return Some(left);
         }
         self.rests_until = None;
-        if self.strangers.len() < self.most_strangers {
+        if self.unauthenticated.len() < self.max_unauthenticated {
             return None;
         }
-        self.strangers.retain(|seat| seat.upgrade().is_some_and(|seat| !seat.is_known()));
-        if self.strangers.len() < self.most_strangers {
+        self.unauthenticated
+            .retain(|permit| permit.upgrade().is_some_and(|permit| !permit.is_authenticated()));
+        if self.unauthenticated.len() < self.max_unauthenticated {
             return None;
         }
-        let oldest = self.strangers.front().and_then(Weak::upgrade)?;
-        let is_flood = self.sent_off.is_some_and(|last| now.saturating_duration_since(last) < FLOOD);
-        let grace = if is_flood { FLOOD_GRACE } else { STRANGER_GRACE };
+        let oldest = self.unauthenticated.front().and_then(Weak::upgrade)?;
+        let is_flood = self.last_eviction.is_some_and(|last| now.saturating_duration_since(last) < FLOOD);
+        let grace = if is_flood { FLOOD_GRACE } else { UNAUTHENTICATED_GRACE };
         let left = (oldest.since + grace).saturating_duration_since(now);
         if !left.is_zero() {
             return Some(left);
         }
-        self.sent_off = Some(now);
+        self.last_eviction = Some(now);
         oldest.end.notify_one();
-        self.strangers.pop_front();
+        self.unauthenticated.pop_front();
         None
     }
 
     /// Serves one more.
-    pub(super) fn take(&mut self, stream: TcpStream, desk: &Arc<Desk>) {
-        let seat = Arc::new(Seat { since: Instant::now(), known: OnceLock::new(), end: Notify::new() });
-        self.strangers.push_back(Arc::downgrade(&seat));
-        let desk = Arc::clone(desk);
+    pub(super) fn take(&mut self, stream: TcpStream, handler: &Arc<RequestHandler>) {
+        let permit = Arc::new(ConnectionPermit::new());
+        self.unauthenticated.push_back(Arc::downgrade(&permit));
+        let handler = Arc::clone(handler);
         self.open.push(Box::pin(async move {
-            let service = service_fn(|request| desk.respond(request, &seat));
+            let service = service_fn(|request| handler.respond(request, &permit));
             let conversation = http1::Builder::new()
                 // Known clients keep connections for as long as they like; strangers are seen to below.
                 .header_read_timeout(None)
@@ -160,16 +118,16 @@ impl Connections {
                 biased;
                 // What a client does wrong on the way is its own business.
                 _ = conversation => {}
-                () = seat.overstayed() => {}
+                () = permit.timed_out() => {}
             }
         }));
     }
 }
 
 /// How many strangers may be connected at once, where the process may hold so many descriptors.
-fn most_strangers(descriptors: Option<u64>) -> usize {
-    let share = descriptors.unwrap_or(u64::MAX) / DESCRIPTORS_PER_STRANGER;
-    usize::try_from(share).unwrap_or(usize::MAX).clamp(MIN_STRANGERS, MAX_STRANGERS)
+fn max_unauthenticated(descriptors: Option<u64>) -> usize {
+    let share = descriptors.unwrap_or(u64::MAX) / DESCRIPTORS_PER_UNAUTHENTICATED;
+    usize::try_from(share).unwrap_or(usize::MAX).clamp(MIN_UNAUTHENTICATED, MAX_UNAUTHENTICATED)
 }
 
 #[cfg(test)]
@@ -178,7 +136,10 @@ mod tests {
 
     #[test]
     fn strangers_leave_the_process_its_descriptors() {
-        let most = [Some(0), Some(256), Some(1024), Some(1 << 20), None].map(most_strangers);
-        assert_eq!(most, [MIN_STRANGERS, MIN_STRANGERS, 128, MAX_STRANGERS, MAX_STRANGERS]);
+        let most = [Some(0), Some(256), Some(1024), Some(1 << 20), None].map(max_unauthenticated);
+        assert_eq!(
+            most,
+            [MIN_UNAUTHENTICATED, MIN_UNAUTHENTICATED, 128, MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED]
+        );
     }
 }

@@ -89,7 +89,7 @@ pub(super) fn identify(head: &Parts, address: Address, session: &Session) -> Res
 
 /// What a client whose token is right wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Intent {
     /// To send a message.
     Message,
     /// To end its MCP session.
@@ -97,12 +97,12 @@ pub(super) enum Wish {
 }
 
 /// Looks at what is asked for.
-pub(super) fn wish(head: &Parts, address: Address) -> Result<Wish, Refusal> {
+pub(super) fn intent(head: &Parts, address: Address) -> Result<Intent, Refusal> {
     if !head.uri.path_and_query().is_some_and(|path| address.serves(path.as_str())) {
         return Err(Refusal::NotFound);
     }
     match head.method {
-        Method::DELETE => return Ok(Wish::End),
+        Method::DELETE => return Ok(Intent::End),
         Method::POST => {}
         // Nothing is ever sent unasked, so there is no stream to listen to with GET.
         _ => return Err(Refusal::Method),
@@ -123,7 +123,7 @@ pub(super) fn wish(head: &Parts, address: Address) -> Result<Wish, Refusal> {
     if length.is_some_and(|length| length > MAX_BODY_BYTES as u64) {
         return Err(Refusal::TooLarge);
     }
-    Ok(Wish::Message)
+    Ok(Intent::Message)
 }
 
 /// The value of a header that stands there once, and is text.

@@ -22,9 +22,9 @@ use uuid::Uuid;
 use super::activity::CallActivity;
 use super::address::Address;
 use super::clients::Clients;
-use super::connections::{MAX_KNOWN, Seat};
-use super::guard::{MAX_BODY_BYTES, Refusal, SESSION_HEADER, VERSION_HEADER, Wish, identify, only, wish};
-use super::memory::{Held, Room, TooMuch, read_bytes};
+use super::guard::{Intent, MAX_BODY_BYTES, Refusal, SESSION_HEADER, VERSION_HEADER, identify, intent, only};
+use super::memory::{MemoryPermit, MessageMemory, MessageTooLarge, read_bytes};
+use super::permit::{ConnectionPermit, MAX_AUTHENTICATED};
 use super::response::Answer;
 use super::wire::{Called, Message};
 use super::{response, wire};
@@ -33,25 +33,25 @@ use super::{response, wire};
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Answers the requests of a session's programs.
-pub(super) struct Desk {
+pub(super) struct RequestHandler {
     session: Arc<Session>,
     address: Address,
     activity: Arc<CallActivity>,
     clients: Mutex<Clients>,
-    seats: Arc<Semaphore>,
-    room: Room,
+    permits: Arc<Semaphore>,
+    memory: MessageMemory,
     calls: AtomicU64,
 }
 
-impl Desk {
+impl RequestHandler {
     pub(super) fn new(session: Arc<Session>, address: Address) -> Self {
         Self {
             session,
             address,
             activity: Arc::default(),
             clients: Mutex::default(),
-            seats: Arc::new(Semaphore::new(MAX_KNOWN)),
-            room: Room::new(),
+            permits: Arc::new(Semaphore::new(MAX_AUTHENTICATED)),
+            memory: MessageMemory::new(),
             calls: AtomicU64::new(1),
         }
     }
@@ -69,24 +69,28 @@ impl Desk {
     pub(super) async fn respond(
         self: &Arc<Self>,
         request: Request<Incoming>,
-        seat: &Seat,
+        permit: &ConnectionPermit,
     ) -> Result<Answer, Infallible> {
-        let answered = self.answer(request, seat).await;
+        let answered = self.answer(request, permit).await;
         Ok(answered.unwrap_or_else(|refusal| {
             tracing::debug!(?refusal, "a request to the tools was turned away");
             response::refused(refusal)
         }))
     }
 
-    async fn answer(self: &Arc<Self>, request: Request<Incoming>, seat: &Seat) -> Result<Answer, Refusal> {
+    async fn answer(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        permit: &ConnectionPermit,
+    ) -> Result<Answer, Refusal> {
         let (head, body) = request.into_parts();
         let token = identify(&head, self.address, &self.session)?;
-        if !seat.take(&self.seats) {
+        if !permit.take(&self.permits) {
             return Err(Refusal::Busy);
         }
-        match wish(&head, self.address)? {
-            Wish::End => Ok(self.end_client(&head)),
-            Wish::Message => {
+        match intent(&head, self.address)? {
+            Intent::End => Ok(self.end_client(&head)),
+            Intent::Message => {
                 let (message, held) = self.read(body).await?;
                 Ok(self.message(&head, message, held, token))
             }
@@ -94,10 +98,13 @@ impl Desk {
     }
 
     /// Reads a body, as far as there is room for it. The room is the message's for as long as it is held.
-    async fn read(&self, mut body: Incoming) -> Result<(Result<Message, wire::Unreadable>, Held), Refusal> {
-        let too_large = |TooMuch| Refusal::TooLarge;
+    async fn read(
+        &self,
+        mut body: Incoming,
+    ) -> Result<(Result<Message, wire::Unreadable>, MemoryPermit), Refusal> {
+        let too_large = |MessageTooLarge| Refusal::TooLarge;
         let read = async {
-            let mut held = self.room.hold();
+            let mut held = self.memory.hold();
             let mut whole = BytesMut::new();
             while let Some(frame) = body.frame().await {
                 // Trailers say nothing that is asked for.
@@ -119,7 +126,7 @@ impl Desk {
         self: &Arc<Self>,
         head: &Parts,
         message: Result<Message, wire::Unreadable>,
-        held: Held,
+        held: MemoryPermit,
         token: SessionToken,
     ) -> Answer {
         match message {
@@ -129,10 +136,10 @@ impl Desk {
                 "ping" => response::result(id, json!({})),
                 "tools/list" => match self.client(head) {
                     Ok(_) => response::result(id, wire::listed(self.session.definitions())),
-                    Err(stranger) => stranger.answer(Some(id)),
+                    Err(no_client) => no_client.answer(Some(id)),
                 },
                 "tools/call" => match (self.client(head), Called::read(params)) {
-                    (Err(stranger), _) => stranger.answer(Some(id)),
+                    (Err(no_client), _) => no_client.answer(Some(id)),
                     (_, Err(error)) => response::error(StatusCode::OK, Some(id), error),
                     (Ok(client), Ok(called)) => self.call(client, id, (called, held), token),
                 },
@@ -147,7 +154,7 @@ impl Desk {
                     }
                     response::empty(StatusCode::ACCEPTED)
                 }
-                Err(stranger) => stranger.answer(None),
+                Err(no_client) => no_client.answer(None),
             },
             Ok(Message::Answer) => response::empty(StatusCode::ACCEPTED),
         }
@@ -167,17 +174,17 @@ impl Desk {
     }
 
     /// The client whose MCP session a request is part of.
-    fn client(&self, head: &Parts) -> Result<Uuid, Stranger> {
+    fn client(&self, head: &Parts) -> Result<Uuid, NoClient> {
         if head.headers.contains_key(VERSION_HEADER)
             && !only(&head.headers, VERSION_HEADER).is_some_and(wire::is_spoken)
         {
-            return Err(Stranger::OtherRevision);
+            return Err(NoClient::OtherRevision);
         }
         if !head.headers.contains_key(SESSION_HEADER) {
-            return Err(Stranger::NoSession);
+            return Err(NoClient::NoSession);
         }
         let named = only(&head.headers, SESSION_HEADER).and_then(|name| self.clients().find(name));
-        named.ok_or(Stranger::UnknownSession)
+        named.ok_or(NoClient::UnknownSession)
     }
 
     fn end_client(&self, head: &Parts) -> Answer {
@@ -186,7 +193,7 @@ impl Desk {
                 self.clients().end(client);
                 response::empty(StatusCode::NO_CONTENT)
             }
-            Err(stranger) => stranger.answer(None),
+            Err(no_client) => no_client.answer(None),
         }
     }
 
@@ -195,7 +202,7 @@ impl Desk {
         self: &Arc<Self>,
         client: Uuid,
         id: RequestId,
-        (called, held): (Called, Held),
+        (called, held): (Called, MemoryPermit),
         token: SessionToken,
     ) -> Answer {
         let call = CallId::new(format!("mcp-{}", self.calls.fetch_add(1, Ordering::Relaxed)));
@@ -204,11 +211,11 @@ impl Desk {
             let error = ErrorData::invalid_request("a request of this id is under way", None);
             return response::error(StatusCode::OK, Some(id), error);
         }
-        let under_way = UnderWay { desk: Arc::clone(self), client, id };
+        let pending = PendingCall { handler: Arc::clone(self), client, id };
         response::once_there(async move {
             let _held = held;
             let result = answered.await.ok()?;
-            Some(under_way.answer(result))
+            Some(pending.answer(result))
         })
     }
 
@@ -235,13 +242,13 @@ impl Desk {
 
 /// Why a request is no client's.
 #[derive(Clone, Copy, Debug)]
-enum Stranger {
+enum NoClient {
     OtherRevision,
     NoSession,
     UnknownSession,
 }
 
-impl Stranger {
+impl NoClient {
     fn answer(self, id: Option<RequestId>) -> Answer {
         let (status, words) = match self {
             Self::OtherRevision => (StatusCode::BAD_REQUEST, "this revision of the protocol is not spoken"),
@@ -253,20 +260,20 @@ impl Stranger {
 }
 
 /// A call that a client waits for.
-struct UnderWay {
-    desk: Arc<Desk>,
+struct PendingCall {
+    handler: Arc<RequestHandler>,
     client: Uuid,
     id: RequestId,
 }
 
-impl UnderWay {
+impl PendingCall {
     fn answer(self, result: ToolResult) -> Bytes {
         response::result_message(self.id.clone(), wire::answered(result))
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for PendingCall {
     fn drop(&mut self) {
-        self.desk.clients().call_ends(self.client, &self.id);
+        self.handler.clients().call_ends(self.client, &self.id);
     }
 }

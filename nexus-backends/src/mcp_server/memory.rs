@@ -26,41 +26,43 @@ const MAP_BYTES: usize = 768;
 
 /// The memory of one door.
 #[derive(Debug)]
-pub(super) struct Room(Arc<Semaphore>);
+pub(super) struct MessageMemory(Arc<Semaphore>);
 
 /// What one message holds of it, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Held {
-    room: Arc<Semaphore>,
+pub(super) struct MemoryPermit {
+    memory: Arc<Semaphore>,
     bytes: usize,
     shared: Option<OwnedSemaphorePermit>,
 }
 
 /// There will never be that much.
 #[derive(Debug)]
-pub(super) struct TooMuch;
+pub(super) struct MessageTooLarge;
 
-impl Room {
+impl MessageMemory {
     pub(super) fn new() -> Self {
         Self(Arc::new(Semaphore::new(SHARED_BYTES)))
     }
 
     /// For a message of which nothing has come yet.
-    pub(super) fn hold(&self) -> Held {
-        Held { room: Arc::clone(&self.0), bytes: 0, shared: None }
+    pub(super) fn hold(&self) -> MemoryPermit {
+        MemoryPermit { memory: Arc::clone(&self.0), bytes: 0, shared: None }
     }
 }
 
-impl Held {
+impl MemoryPermit {
     /// Waits until the message may take so much in all.
-    pub(super) async fn grow_to(&mut self, bytes: usize) -> Result<(), TooMuch> {
+    pub(super) async fn grow_to(&mut self, bytes: usize) -> Result<(), MessageTooLarge> {
         if bytes > MAX_MESSAGE_BYTES {
-            return Err(TooMuch);
+            return Err(MessageTooLarge);
         }
         let shared = |bytes: usize| bytes.saturating_sub(OWN_BYTES);
-        let more = u32::try_from(shared(bytes).saturating_sub(shared(self.bytes))).map_err(|_| TooMuch)?;
+        let more =
+            u32::try_from(shared(bytes).saturating_sub(shared(self.bytes))).map_err(|_| MessageTooLarge)?;
         if more > 0 {
-            let permit = Arc::clone(&self.room).acquire_many_owned(more).await.map_err(|_| TooMuch)?;
+            let permit =
+                Arc::clone(&self.memory).acquire_many_owned(more).await.map_err(|_| MessageTooLarge)?;
             match &mut self.shared {
                 Some(shared) => shared.merge(permit),
                 shared => *shared = Some(permit),
@@ -103,8 +105,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_says_little_waits_for_nobody() {
-        let room = Room::new();
-        let (mut one, mut other, mut third) = (room.hold(), room.hold(), room.hold());
+        let memory = MessageMemory::new();
+        let (mut one, mut other, mut third) = (memory.hold(), memory.hold(), memory.hold());
         one.grow_to(MAX_MESSAGE_BYTES).await.unwrap();
         other.grow_to(MAX_MESSAGE_BYTES).await.unwrap();
         third.grow_to(OWN_BYTES).await.unwrap();
@@ -115,11 +117,11 @@ mod tests {
         drop(one);
         third.grow_to(4 * OWN_BYTES).await.unwrap();
         drop((other, third));
-        assert_eq!(room.0.available_permits(), SHARED_BYTES);
+        assert_eq!(memory.0.available_permits(), SHARED_BYTES);
     }
 
     #[tokio::test]
     async fn no_message_takes_all() {
-        assert!(Room::new().hold().grow_to(MAX_MESSAGE_BYTES + 1).await.is_err());
+        assert!(MessageMemory::new().hold().grow_to(MAX_MESSAGE_BYTES + 1).await.is_err());
     }
 }

@@ -45,6 +45,7 @@ mod connections;
 mod guard;
 mod handler;
 mod memory;
+mod permit;
 mod response;
 mod wire;
 
@@ -55,7 +56,7 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use self::address::Address;
 use self::connections::Connections;
-use self::handler::Desk;
+use self::handler::RequestHandler;
 
 #[cfg(feature = "cli")]
 pub(crate) use self::activity::CallActivity;
@@ -75,7 +76,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct McpServer {
     listener: TcpListener,
     address: Address,
-    desk: Arc<Desk>,
+    handler: Arc<RequestHandler>,
     connections: Connections,
 }
 
@@ -90,8 +91,8 @@ impl McpServer {
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;
         let address = Address::new(listener.local_addr()?.port());
-        let desk = Arc::new(Desk::new(session, address));
-        Ok(Self { listener, address, desk, connections: Connections::new() })
+        let handler = Arc::new(RequestHandler::new(session, address));
+        Ok(Self { listener, address, handler, connections: Connections::new() })
     }
 
     /// Where the tools are served, such as `http://127.0.0.1:40123/mcp`.
@@ -102,13 +103,13 @@ impl McpServer {
     /// The session whose tools are served. Its token is what every request must bear:
     /// `Authorization: Bearer TOKEN`.
     pub fn session(&self) -> &Arc<Session> {
-        self.desk.session()
+        self.handler.session()
     }
 
     /// What was called so far.
     #[cfg(feature = "cli")]
     pub(crate) fn activity(&self) -> &Arc<CallActivity> {
-        self.desk.activity()
+        self.handler.activity()
     }
 
     /// Answers requests for as long as it is polled. Dropped, it may be called again: connections and calls go on
@@ -120,7 +121,7 @@ impl McpServer {
                 () = self.connections.step(), if !self.connections.is_empty() => {}
                 () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
                 accepted = self.listener.accept(), if wait.is_none() => match accepted {
-                    Ok((stream, _)) => self.connections.take(stream, &self.desk),
+                    Ok((stream, _)) => self.connections.take(stream, &self.handler),
                     Err(error) => {
                         tracing::debug!(%error, "a connection to the tools could not be taken");
                         self.connections.rest_for(ACCEPT_PAUSE);

@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 
 use super::{
     configuration::{BuiltFrom, Configuration, Entry, EntryState, PanelSeat, Target, WorkType},
-    load::Sources,
     node::{Content, Key, Node, Position},
     report::{Placed, Report, quoted},
     schema::{BACKEND_KEYS, BackendWritten, BindingWritten, ModelWritten, TypeWritten, Written},
     settings::names_are_known,
+    sources::Sources,
 };
 use crate::binding::Binding;
 

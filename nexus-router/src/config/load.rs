@@ -4,31 +4,20 @@ use std::{
     fs::{self, File},
     io::{ErrorKind, Read},
     path::{Path, PathBuf},
-    sync::Arc,
 };
-
-use nexus_core::{BuildContext, Registry};
 
 use super::{
     check,
-    configuration::{Configuration, Entry},
+    configuration::Configuration,
     error::ConfigError,
     node::{Content, Node, Position},
     report::Report,
     schema::Written,
+    sources::Sources,
 };
 
 /// Largest configuration that is read, in bytes.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
-
-/// What a configuration is checked against.
-#[derive(Clone, Debug)]
-pub(crate) struct Sources {
-    pub(crate) registry: Registry,
-    pub(crate) context: BuildContext,
-    /// Backends that were registered from Rust.
-    pub(crate) custom: Vec<Arc<Entry>>,
-}
 
 /// Loads a file. Relative paths in it are relative to its folder.
 pub(crate) fn load_file(

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bytes::Bytes;
-
+use super::bounds::Bounds;
 use super::core_limit::forbid_core_dumps;
 use super::error::SpawnError;
-use super::process::Process;
+use super::process::{Process, Started};
+use super::stdin::StdinMode;
 use crate::capture::Capture;
 use crate::environment::Environment;
 use crate::executable::Executable;
@@ -24,81 +24,25 @@ use nexus_core::redact::Redactor;
 /// `Debug` shows neither arguments nor values of variables.
 #[derive(Debug)]
 pub struct Invocation {
-    pub(super) executable: Executable,
-    pub(super) arguments: Arguments,
-    pub(super) working_directory: PathBuf,
-    pub(super) environment: Environment,
-    pub(super) stdin: StdinMode,
-    pub(super) bounds: Bounds,
-    pub(super) run: RunId,
-    pub(super) ledger: Option<RunEntry>,
-    pub(super) display_only: fn(&[u8]) -> bool,
-    pub(super) redactor: Redactor,
-    pub(super) record: Option<PathBuf>,
+    executable: Executable,
+    arguments: Arguments,
+    working_directory: PathBuf,
+    environment: Environment,
+    stdin: StdinMode,
+    bounds: Bounds,
+    run: RunId,
+    ledger: Option<RunEntry>,
+    display_only: fn(&[u8]) -> bool,
+    redactor: Redactor,
+    record: Option<PathBuf>,
 }
 
 /// Arguments whose `Debug` shows how many there are.
-pub(super) struct Arguments(pub(super) Vec<OsString>);
+struct Arguments(Vec<OsString>);
 
 impl std::fmt::Debug for Arguments {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{} arguments", self.0.len())
-    }
-}
-
-/// What the child finds on its standard input.
-#[derive(Default)]
-#[non_exhaustive]
-pub enum StdinMode {
-    /// Nothing: it is closed at once.
-    #[default]
-    Empty,
-    /// These bytes, then the end.
-    Bytes(Bytes),
-    /// What [`StdinWriter::write`](super::StdinWriter::write) gives it, until it is closed.
-    Open,
-}
-
-impl std::fmt::Debug for StdinMode {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Empty => formatter.write_str("Empty"),
-            Self::Bytes(bytes) => write!(formatter, "Bytes({} bytes)", bytes.len()),
-            Self::Open => formatter.write_str("Open"),
-        }
-    }
-}
-
-/// The bounds of one process. Source: our own, not the vendors'.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Bounds {
-    /// Longest line delivered whole, in bytes. Default 64 MiB.
-    pub line_bytes: usize,
-    /// What is kept of the end of standard error, in bytes. Default 64 KiB.
-    pub stderr_tail_bytes: usize,
-    /// How much output may wait for the consumer before display-only lines are dropped, in bytes.
-    /// Default 8 MiB.
-    pub queue_bytes: usize,
-    /// How much output may wait before *every* line is dropped and counted as lost, in bytes: the
-    /// defence against a child gone mad. Default 256 MiB.
-    pub ceiling_bytes: usize,
-    /// How long the output may stay open after the child has ended. Default 500 ms.
-    pub drain_grace: Duration,
-    /// How long the process may live. Default: for ever.
-    pub time_limit: Option<Duration>,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            line_bytes: 64 << 20,
-            stderr_tail_bytes: 64 << 10,
-            queue_bytes: 8 << 20,
-            ceiling_bytes: 256 << 20,
-            drain_grace: Duration::from_millis(500),
-            time_limit: None,
-        }
     }
 }
 
@@ -241,7 +185,18 @@ impl Invocation {
         let child = command.spawn().map_err(|source| self.explain(source))?;
         forbid_core_dumps(child.id());
         drop(command);
-        Process::start(self, child, record, started)
+        Process::attach(Started {
+            child,
+            at: started,
+            executable: self.executable,
+            stdin: self.stdin,
+            bounds: self.bounds,
+            run: self.run,
+            entry: self.ledger,
+            display_only: self.display_only,
+            redactor: self.redactor,
+            capture: record,
+        })
     }
 
     fn check_working_directory(&self) -> Result<(), SpawnError> {

@@ -1,7 +1,7 @@
 //! The spawn atom: exactly one process, fed, drained, and its whole tree stopped.
 //!
 //! ```no_run
-//! # use nexus_process::cli::{environment::Environment, executable::Executable};
+//! # use nexus_process::{environment::Environment, executable::Executable};
 //! # use nexus_process::spawn::{Invocation, Polite, StdinMode, Stop};
 //! # use std::time::Duration;
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,6 +29,7 @@
 //!
 //! What the lines mean, and when to stop, is left to the vendors' folders.
 
+mod bounds;
 mod core_limit;
 mod error;
 mod exit;
@@ -36,11 +37,14 @@ mod invocation;
 mod process;
 mod pump;
 mod shared;
+mod stdin;
 mod stop;
 
+pub use bounds::Bounds;
 pub use error::{SpawnError, StdinError};
 pub use exit::{EndedBy, Exit, ExitStatus};
-pub use invocation::{Bounds, Invocation, StdinMode};
+pub use invocation::Invocation;
 pub use process::{Process, StdinWriter};
 pub use shared::Dropped;
+pub use stdin::StdinMode;
 pub use stop::{Polite, Stop};

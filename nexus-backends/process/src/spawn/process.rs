@@ -9,16 +9,19 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tracing::Span;
 
+use super::bounds::Bounds;
 use super::error::{SpawnError, StdinError};
 use super::exit::Exit;
-use super::invocation::{Invocation, StdinMode};
 use super::pump::Pump;
 use super::shared::{Dropped, Queue, Shared, State, StdinState};
+use super::stdin::StdinMode;
 use super::stop::Stop;
 use crate::capture::Capture;
+use crate::executable::Executable;
 use crate::lines::Line;
 use crate::process_tree::ProcessTree;
 use crate::run_id::RunId;
+use crate::run_registry::RunEntry;
 use nexus_core::redact::{Redactor, Tail};
 
 /// How long a drop may block while it kills, if the serving thread is gone.
@@ -48,22 +51,43 @@ pub struct StdinWriter {
     shared: Arc<Shared>,
 }
 
+/// A child that has just been started, and what it is served by.
+pub(super) struct Started {
+    pub(super) child: Child,
+    pub(super) at: Instant,
+    pub(super) executable: Executable,
+    pub(super) stdin: StdinMode,
+    pub(super) bounds: Bounds,
+    pub(super) run: RunId,
+    pub(super) entry: Option<RunEntry>,
+    pub(super) display_only: fn(&[u8]) -> bool,
+    pub(super) redactor: Redactor,
+    pub(super) capture: Option<Capture>,
+}
+
 impl Process {
-    pub(super) fn start(
-        invocation: Invocation,
-        child: Child,
-        record: Option<Capture>,
-        started: Instant,
-    ) -> Result<Self, SpawnError> {
+    /// Serves a child from a thread of its own. If that cannot be, the child is ended.
+    pub(super) fn attach(started: Started) -> Result<Self, SpawnError> {
+        let Started {
+            child,
+            at,
+            executable,
+            stdin: mode,
+            bounds,
+            run,
+            entry,
+            display_only,
+            redactor,
+            capture,
+        } = started;
         let pid = child.id();
         let span = tracing::info_span!(
             "spawn",
             pid,
-            executable = %invocation.executable.file_name().display(),
+            executable = %executable.file_name().display(),
         );
-        let bounds = &invocation.bounds;
         let mut stdin = StdinState::default();
-        match invocation.stdin {
+        match mode {
             StdinMode::Empty => stdin.closed = Some(StdinError::ClosedByUs),
             StdinMode::Bytes(bytes) => {
                 stdin.accepted = bytes.len() as u64;
@@ -73,17 +97,15 @@ impl Process {
             StdinMode::Open => {}
         }
         let state = State {
-            queue: Queue::new(bounds.queue_bytes, bounds.ceiling_bytes, invocation.display_only),
+            queue: Queue::new(bounds.queue_bytes, bounds.ceiling_bytes, display_only),
             stderr: Tail::new(bounds.stderr_tail_bytes),
             stdin,
             kill_now: false,
             stop: None,
             exit: None,
         };
-        let (run, redactor) = (invocation.run.clone(), invocation.redactor.clone());
         let mut unstarted = Unstarted { child: Some(child), run: run.clone() };
-        let system =
-            |source| SpawnError::System { executable: invocation.executable.path().to_owned(), source };
+        let system = |source| SpawnError::System { executable: executable.path().to_owned(), source };
         let (woken, wake) = std::io::pipe().map_err(system)?;
         rustix::io::ioctl_fionbio(&woken, true).map_err(|error| system(error.into()))?;
         rustix::io::ioctl_fionbio(&wake, true).map_err(|error| system(error.into()))?;
@@ -91,12 +113,12 @@ impl Process {
         let pump = Pump::new(
             Arc::clone(&shared),
             woken.into(),
-            bounds.clone(),
+            bounds,
             run.clone(),
-            invocation.ledger.clone(),
-            record,
+            entry,
+            capture,
             span.clone(),
-            started,
+            at,
         );
         // The child moves into the thread through a slot, so that a thread that cannot be started
         // does not take it along.

@@ -16,9 +16,9 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use tracing::Span;
 
+use super::bounds::Bounds;
 use super::error::StdinError;
 use super::exit::{EndedBy, Exit, ExitStatus};
-use super::invocation::Bounds;
 use super::shared::Shared;
 use super::stop::{Polite, Stop};
 use crate::capture::{Capture, Stream};

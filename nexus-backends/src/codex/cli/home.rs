@@ -197,10 +197,6 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-pub(super) fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
 /// The environment of the program, but for the token.
 ///
 /// # Errors

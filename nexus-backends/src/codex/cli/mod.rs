@@ -56,6 +56,7 @@ mod models;
 mod rate_limits;
 mod sandbox;
 mod session_log;
+mod setting;
 #[cfg(test)]
 mod tests;
 mod tool_calls;
@@ -77,7 +78,8 @@ use self::conversation::{KeptSession, SessionKeeper};
 use self::home::{Folders, Provider, TOKEN_VARIABLE};
 use self::models::Catalog;
 use self::sandbox::SandboxPolicy;
-use self::translate::{AppServer, EffortChoice, Setting};
+use self::setting::{EffortChoice, Setting};
+use self::translate::AppServer;
 use crate::auth::Lease;
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;

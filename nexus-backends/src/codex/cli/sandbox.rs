@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use nexus_core::{ErrorKind, ToolAccess, TurnRequest, harness::Failure};
 use serde_json::{Map, Value, json};
 
-use super::home::absolute;
-
 /// The name of our profile.
 const PROFILE: &str = "nexus";
 
@@ -104,6 +102,10 @@ fn written(path: &Path) -> Result<String, Failure> {
         let reason = format!("the path {} is no Unicode, and codex takes no other", path.display());
         Failure::new(ErrorKind::InvalidRequest, reason)
     })
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]

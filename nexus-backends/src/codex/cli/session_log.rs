@@ -19,8 +19,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::mcp_config;
+use super::setting::Setting;
 use super::tool_calls::harness_effects;
-use super::translate::Setting;
 use super::wire::Problem;
 
 /// Longest line of the record that is read, in bytes; a longer one is passed over.

@@ -7,7 +7,7 @@ use nexus_core::{
 use serde_json::{Value, json};
 
 use super::mcp_config;
-use super::translate::Setting;
+use super::setting::Setting;
 use super::wire::Item;
 use crate::cli::caller_tools::{CallerTools, SERVER};
 

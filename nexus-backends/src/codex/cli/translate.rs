@@ -9,20 +9,17 @@ mod notifications;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use nexus_core::{
-    AppliedEffort, BackendId, CallId, ErrorKind, FinishReason, Phase, ToolAccess, TurnEvent,
-    harness::Failure, turn::Unrecognized,
-};
+use nexus_core::{CallId, ErrorKind, FinishReason, Phase, TurnEvent, harness::Failure, turn::Unrecognized};
 use serde_json::{Value, json};
 
-use super::conversation::{KeptSession, SessionKeeper};
+use super::conversation::KeptSession;
 use super::messages::{Messages, Names};
 use super::sandbox::SandboxWords;
 use super::session_log::{Record, RecordedEnd};
+use super::setting::Setting;
 use super::usage::UsageTotals;
 use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNews};
 use super::{failure, mcp_config, session_log};
-use crate::cli::caller_tools::CallerTools;
 use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator};
 
 /// What the program is asked, made ready before it runs.
@@ -36,30 +33,6 @@ pub(crate) struct Script {
     pub(super) turn: Value,
     /// The sandbox that the answer to the first must name.
     pub(super) policy: SandboxWords,
-}
-
-/// How hard the model is asked to think, and what the caller should know about it.
-#[derive(Debug, Default)]
-pub(super) struct EffortChoice {
-    /// What is asked for.
-    pub(super) effort: Option<AppliedEffort>,
-    /// Why it is not what the backend's range allows.
-    pub(super) warning: Option<String>,
-}
-
-/// What a process belongs to.
-#[derive(Debug)]
-pub(super) struct Setting {
-    /// The backend, which resume handles name.
-    pub(super) backend: BackendId,
-    /// What the agent may do, which says what its calls may have changed.
-    pub(super) access: ToolAccess,
-    /// The caller's tools, if there are any.
-    pub(super) tools: Option<CallerTools>,
-    /// How hard the model is asked to think.
-    pub(super) effort: EffortChoice,
-    /// Keeps the conversation, if it is to be kept.
-    pub(super) keeper: Option<SessionKeeper>,
 }
 
 /// One process of `codex app-server`.

@@ -1,0 +1,16 @@
+//! What a configuration is checked against: kinds, surroundings, and backends registered from Rust.
+
+use std::sync::Arc;
+
+use nexus_core::{BuildContext, Registry};
+
+use super::configuration::Entry;
+
+/// What a configuration is checked against.
+#[derive(Clone, Debug)]
+pub(crate) struct Sources {
+    pub(crate) registry: Registry,
+    pub(crate) context: BuildContext,
+    /// Backends that were registered from Rust.
+    pub(crate) custom: Vec<Arc<Entry>>,
+}
