@@ -9,7 +9,7 @@
 //! | `turn_loop`, `setup`, `model_call`, `course` | from request to reply to request, until the model stops or a limit is reached |
 //! | `request`, `tools` | the conversation and the caller's tools, as they are sent |
 //! | [`sse`], [`reader`], `wire` | bytes to events, events to turn events and a reply |
-//! | `tool_calls`, `repeats` | the calls of one reply, and the detection of repeated ones |
+//! | `tool_calls` | the calls of one reply |
 //! | `outcome`, `retry` | what an error means; whether and when a request is repeated |
 //! | `transport`, `bearer`, `models` | HTTP, the credential on the wire, a server's list of models |
 
@@ -23,7 +23,6 @@ pub(crate) mod models;
 pub(crate) mod outcome;
 pub(crate) mod own_settings;
 pub mod reader;
-mod repeats;
 pub(crate) mod request;
 mod retry;
 pub(crate) mod settings;

@@ -4,7 +4,7 @@ use futures::StreamExt as _;
 use nexus_core::{
     ConversationMode, ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase, ResumeHandle,
     ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
-    harness::{AnswerCheck, Checked, Failure, Overrun, TurnLog, Watch, over_limit},
+    harness::{AnswerCheck, Checked, Failure, Overrun, Repeats, Round, TurnLog, Watch, over_limit},
     turn::{RateLimitNews, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::Value;
@@ -12,7 +12,6 @@ use serde_json::Value;
 use super::backend::NativeBackend;
 use super::course::Course;
 use super::reader::{Ending, ModelReply, OutputItem};
-use super::repeats::{Repeats, Round};
 use super::request::Conversation;
 use super::tool_calls::{Call, Decided, ToolDesk};
 

@@ -1,7 +1,14 @@
 //! What every backend needs to run a turn, whoever owns its loop: admission, limits of time and number,
 //! cancellation, the record, events on their way to the sink, and the check of the answer.
 //!
-//! The loop itself is the backend's. A backend
+//! | to write | use |
+//! | --- | --- |
+//! | a backend that owns its loop | [`RunningTurn`]: one value from admission to the end; `answer_calls` for the caller's tools |
+//! | a loop that needs more control | the parts: [`admit`], [`TurnLog`], [`Watch`], [`AnswerCheck`], [`over_limit`], [`Overrun`], [`Repeats`], [`TurnSpan`] |
+//! | a CLI that speaks lines | nothing of this: `nexus_backends::cli` does it |
+//! | a wrapper or a sink | [`EventQueue`] |
+//!
+//! Whatever it is made of, a backend
 //!
 //! 1. refuses what it cannot run, before anything is spent: [`admit`];
 //! 2. reports everything that happens to a [`TurnLog`], which records it and holds it for the sink;
@@ -11,6 +18,9 @@
 //! 5. checks the answer: [`AnswerCheck`];
 //! 6. hands the last events over, and ends as a result or an error: [`TurnLog::flush`], [`TurnLog::into_result`],
 //!    [`TurnLog::into_error`].
+//!
+//! What goes wrong is a [`Failure`]: its [`ErrorKind`](crate::ErrorKind) names what the caller can do, and
+//! [`Failure::with_retry`] when to try again.
 //!
 //! Timers are Tokio's: futures of this module that wait for a time are polled within a Tokio runtime with its time driver
 //! enabled. Where a request sets no limit of time, none is created.
@@ -24,7 +34,7 @@
 //! use nexus_core::{
 //!     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ExecutionBackendExt as _,
 //!     Sandbox, FinishReason, LoopMode, OutputSupport, Phase, TurnError, TurnHost, TurnRequest, TurnResult,
-//!     harness::{AnswerCheck, Checked, Failure, TurnLog, TurnSpan, Watch, admit, over_limit},
+//!     harness::{Checked, Failure, RunningTurn},
 //!     turn::MessageEnded,
 //! };
 //! use serde_json::Value;
@@ -40,50 +50,20 @@
 //! }
 //!
 //! impl Minimal {
-//!     async fn answer(
-//!         &self,
-//!         request: &TurnRequest,
-//!         host: &TurnHost,
-//!         watch: &mut Watch,
-//!         log: &mut TurnLog,
-//!         events: &mut dyn EventSink,
-//!     ) -> Result<Option<Value>, Failure> {
-//!         let mut check = AnswerCheck::new(request.output.clone());
-//!         let mut prompt = request.prompt_text();
-//!         if let Some(schema) = &request.output {
+//!     async fn answer(&self, turn: &mut RunningTurn<'_>) -> Result<(FinishReason, Option<Value>), Failure> {
+//!         let mut prompt = turn.request.prompt_text();
+//!         if let Some(schema) = &turn.request.output {
 //!             prompt = format!("{prompt}\n{}", schema.instruction());
 //!         }
 //!         loop {
-//!             watch.heard(Phase::FirstByte);
-//!             log.model_calls += 1;
-//!             let text = log.wait_for(model(&prompt), watch, &host.cancel, events).await?;
-//!             log.event(MessageEnded::new(format!("answer-{}", log.model_calls).into(), text));
-//!             if let Some(failure) = over_limit(log, &request.limits) {
-//!                 return Err(failure);
-//!             }
-//!             match check.check(None, log) {
-//!                 Checked::Fits(output) => return Ok(output),
+//!             turn.model_call()?;
+//!             let text = turn.wait(Phase::FirstByte, model(&prompt)).await?;
+//!             turn.event(MessageEnded::new(format!("answer-{}", turn.log.model_calls).into(), text));
+//!             match turn.check_answer(None) {
+//!                 Checked::Fits(output) => return Ok((FinishReason::Stop, output)),
 //!                 Checked::AskAgain(instruction) => prompt = instruction,
 //!                 Checked::Useless(failure) => return Err(failure),
 //!             }
-//!         }
-//!     }
-//!
-//!     async fn run(
-//!         &self,
-//!         request: TurnRequest,
-//!         host: TurnHost,
-//!         events: &mut dyn EventSink,
-//!     ) -> Result<TurnResult, TurnError> {
-//!         admit(&self.id, &self.capabilities(), &request, &host)
-//!             .map_err(|failure| failure.into_error(self.id.clone()))?;
-//!         let mut watch = Watch::new(&request.limits);
-//!         let mut log = TurnLog::new(self.id.clone(), request.model.clone(), None);
-//!         let outcome = self.answer(&request, &host, &mut watch, &mut log, events).await;
-//!         log.flush(events, &host.cancel, &watch, host.cancel.is_cancelled()).await;
-//!         match outcome {
-//!             Ok(output) => Ok(log.into_result(FinishReason::Stop, output, false)),
-//!             Err(failure) => Err(log.into_error(failure, false)),
 //!         }
 //!     }
 //! }
@@ -111,7 +91,9 @@
 //!         host: TurnHost,
 //!         events: &mut dyn EventSink,
 //!     ) -> Result<TurnResult, TurnError> {
-//!         TurnSpan::new(&self.id, &request).run(self.run(request, host, events)).await
+//!         let mut turn = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
+//!         let outcome = self.answer(&mut turn).await;
+//!         turn.end(outcome).await
 //!     }
 //! }
 //!
@@ -140,7 +122,10 @@ mod failure;
 mod limits;
 mod outbox;
 mod overrun;
+mod pending_call;
 mod recorder;
+mod repeats;
+mod running_turn;
 mod turn_log;
 mod turn_span;
 mod watch;
@@ -152,7 +137,10 @@ pub use failure::Failure;
 pub use limits::{over_limit, over_limit_with};
 pub use outbox::Outbox;
 pub use overrun::Overrun;
+pub use pending_call::PendingCall;
 pub use recorder::Recorder;
+pub use repeats::{Repeats, Round};
+pub use running_turn::RunningTurn;
 pub use turn_log::TurnLog;
 pub use turn_span::TurnSpan;
 pub use watch::{Watch, sleep_until};

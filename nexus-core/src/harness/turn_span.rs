@@ -27,6 +27,16 @@ impl TurnSpan {
         ))
     }
 
+    /// Runs a part of the turn inside the span.
+    pub(super) fn part<T>(&self, part: impl Future<Output = T>) -> impl Future<Output = T> {
+        part.instrument(self.0.clone())
+    }
+
+    /// Does the last of the turn inside the span.
+    pub(super) fn end<T>(&self, end: impl FnOnce() -> T) -> T {
+        self.0.in_scope(end)
+    }
+
     /// Runs `turn` inside the span.
     pub fn run<T>(self, turn: impl Future<Output = T>) -> impl Future<Output = T> {
         turn.instrument(self.0)

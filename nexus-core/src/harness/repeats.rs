@@ -1,13 +1,15 @@
 //! Notices a model that makes the same calls over and over and learns nothing.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
-use nexus_core::{ErrorKind, Limit, harness::Failure};
+use crate::{ErrorKind, Limit};
+
+use super::Failure;
 
 /// Counts rounds of tool calls that are the same as the one before: the same calls, with the same arguments
 /// and the same answers. Asking again whether something is done yet is no loop once the answer differs.
 #[derive(Debug)]
-pub(super) struct Repeats {
+pub struct Repeats {
     allowed: u32,
     last: Option<u64>,
     count: u32,
@@ -15,23 +17,27 @@ pub(super) struct Repeats {
 
 /// One round of tool calls, as it is compared with others.
 #[derive(Debug, Default)]
-pub(super) struct Round(DefaultHasher);
+pub struct Round(DefaultHasher);
 
 impl Round {
-    /// Adds a call and the hash of its answer, as the model sees them.
-    pub(super) fn add(&mut self, name: &str, arguments: &str, answer: u64) {
+    /// Adds a call and its answer (or the hash of it), as the model sees them.
+    pub fn add(&mut self, name: &str, arguments: &str, answer: impl Hash) {
         (name, arguments, answer).hash(&mut self.0);
     }
 }
 
 impl Repeats {
     /// Ends a turn in which a round occurs more than `allowed` times in a row; 0 is no limit.
-    pub(super) fn new(allowed: u32) -> Self {
+    pub fn new(allowed: u32) -> Self {
         Self { allowed, last: None, count: 0 }
     }
 
     /// A round is over.
-    pub(super) fn observe(&mut self, round: &Round) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitReached`] with [`Limit::RepeatedCalls`]
+    pub fn observe(&mut self, round: &Round) -> Result<(), Failure> {
         let hash = round.0.finish();
         self.count = if self.last == Some(hash) { self.count + 1 } else { 1 };
         self.last = Some(hash);

@@ -1,0 +1,259 @@
+//! One turn from its admission to its end: the parts of this module, put together.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    future::Future,
+    time::Duration,
+};
+
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use serde_json::Value;
+
+use super::{
+    AnswerCheck, Checked, Failure, Overrun, PendingCall, Repeats, Round, TurnLog, TurnSpan, Watch, admit,
+    over_limit, over_limit_with,
+};
+use crate::{
+    BackendId, CallId, CancelToken, Capabilities, ErrorKind, EventSink, FinishReason, Limits, MessageId,
+    Phase, ConversationMode, ToolCall, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    TurnSession,
+    turn::{MessageVoided, ToolOrigin, VoidCause},
+};
+
+/// How often in a row a turn may make the same calls with the same answers. Source: our own choice.
+const MAX_REPEATS: u32 = 10;
+
+/// One turn of a backend that owns its loop.
+///
+/// [`RunningTurn::begin`] admits it, [`RunningTurn::end`] returns what the trait returns; between them, every wait goes
+/// through [`RunningTurn::wait`], which keeps cancellation, the limits of time and the sink going. What is waited for runs in
+/// the span of the turn: [`TurnSpan`].
+#[derive(Debug)]
+pub struct RunningTurn<'e> {
+    /// What was asked.
+    pub request: TurnRequest,
+    /// The caller's tools for this turn.
+    pub session: TurnSession,
+    /// The events and the record.
+    pub log: TurnLog,
+    /// The limits of time.
+    pub watch: Watch,
+    /// Ends a turn that makes the same calls over and over: by default when they occur more than ten times in a row.
+    pub repeats: Repeats,
+    span: TurnSpan,
+    cancel: CancelToken,
+    events: Events<'e>,
+    answer: AnswerCheck,
+    overrun: Overrun,
+    call_ids: HashSet<CallId>,
+    /// The limits of the request without that on tool calls, which the session keeps for its own.
+    limits: Limits,
+}
+
+impl<'e> RunningTurn<'e> {
+    /// Begins a turn, unless [`admit`] refuses it. The effort is clamped to what the capabilities offer. Times count from
+    /// now.
+    ///
+    /// # Errors
+    ///
+    /// As [`admit`]. No event is sent then.
+    pub fn begin(
+        id: &BackendId,
+        capabilities: &Capabilities,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &'e mut dyn EventSink,
+    ) -> Result<Self, TurnError> {
+        admit(id, capabilities, &request, &host).map_err(|failure| failure.into_error(id.clone()))?;
+        let effort = request.effort.and_then(|effort| effort.clamp_to(&capabilities.efforts));
+        let mut limits = request.limits.clone();
+        limits.tool_calls = None;
+        Ok(Self {
+            session: host.open_turn(&request),
+            log: TurnLog::new(id.clone(), request.model.clone(), effort),
+            watch: Watch::new(&request.limits),
+            span: TurnSpan::new(id, &request),
+            cancel: host.cancel,
+            events: Events(events),
+            answer: AnswerCheck::new(request.output.clone()),
+            overrun: Overrun::default(),
+            repeats: Repeats::new(MAX_REPEATS),
+            call_ids: HashSet::new(),
+            limits,
+            request,
+        })
+    }
+
+    /// Records an event and sends it on its way. Never waits.
+    pub fn event(&mut self, event: impl Into<TurnEvent>) {
+        self.log.event(event);
+    }
+
+    /// Waits for `future` in `phase`, whose limit on silence counts from now.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Cancelled`], [`ErrorKind::LimitReached`] at the deadline, [`ErrorKind::Starved`] with `phase`. The
+    /// future is dropped.
+    pub async fn wait<F: Future>(&mut self, phase: Phase, future: F) -> Result<F::Output, Failure> {
+        self.watch.heard(phase);
+        self.attend(future).await
+    }
+
+    /// Waits for a delay of the backend's own, as before a retry: no limit on silence counts.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Cancelled`], and [`ErrorKind::LimitReached`] at the deadline.
+    pub async fn pause(&mut self, delay: Duration) -> Result<(), Failure> {
+        self.watch.rest();
+        self.attend(tokio::time::sleep(delay)).await
+    }
+
+    async fn attend<F: Future>(&mut self, future: F) -> Result<F::Output, Failure> {
+        self.log.start();
+        self.log.wait_for(self.span.part(future), &self.watch, &self.cancel, self.events.0).await
+    }
+
+    /// Counts a model call that is about to be made.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitReached`], if it may not be made.
+    pub fn model_call(&mut self) -> Result<(), Failure> {
+        self.log.model_calls += 1;
+        self.check_limits()
+    }
+
+    /// Holds the record against the limits on model calls, output tokens and cost; call it when one of them grew.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitReached`]
+    pub fn check_limits(&self) -> Result<(), Failure> {
+        over_limit(&self.log, &self.limits).map_or(Ok(()), Err)
+    }
+
+    /// The id of a call that the model names `id`: another one, if an earlier call of the turn has it.
+    pub fn call_id(&mut self, id: &str) -> CallId {
+        let others = (2..).map(|number| CallId::new(format!("{id}-{number}")));
+        let mut ids = std::iter::once(CallId::new(id)).chain(others);
+        let fresh = ids.find(|id| !self.call_ids.contains(id)).unwrap_or_else(|| CallId::new(id));
+        self.call_ids.insert(fresh.clone());
+        fresh
+    }
+
+    /// Has the calls of one reply answered by the caller's tools, all at once, and reports them. The results are in the
+    /// order of the calls, for the model to read; a call that the session denies has a result, too.
+    ///
+    /// Calls with an id that the turn has seen are reported under another one.
+    ///
+    /// # Errors
+    ///
+    /// As [`RunningTurn::run_calls`]
+    pub async fn answer_calls(&mut self, calls: Vec<ToolCall>) -> Result<Vec<ToolResult>, Failure> {
+        let session = self.session.share();
+        let calls = calls.into_iter().map(|call| {
+            let id = self.call_id(call.call.as_str());
+            PendingCall::of_caller(&session, ToolCall { call: id, ..call })
+        });
+        let calls = calls.collect();
+        self.run_calls(calls).await
+    }
+
+    /// As [`RunningTurn::answer_calls`], for a backend with tools of its own. Every call has an id of its own:
+    /// [`RunningTurn::call_id`].
+    ///
+    /// # Errors
+    ///
+    /// As [`RunningTurn::wait`]; and [`ErrorKind::LimitReached`] with [`Limit::ToolCalls`](crate::Limit::ToolCalls): before
+    /// anything runs, if the backend's own calls exceed the limit, and afterwards as [`Overrun::check`] and
+    /// [`Repeats::observe`] say.
+    pub async fn run_calls(&mut self, calls: Vec<PendingCall<'_>>) -> Result<Vec<ToolResult>, Failure> {
+        self.check_own_calls(&calls)?;
+        let mut jobs = FuturesUnordered::new();
+        let mut asked = Vec::with_capacity(calls.len());
+        for (index, call) in calls.into_iter().enumerate() {
+            let PendingCall { started, arguments, is_terminal, answer } = call;
+            let id = started.call.clone();
+            asked.push((started.name.clone(), arguments.arguments.to_string()));
+            self.log.event(started);
+            self.log.event(arguments);
+            jobs.push(async move { (index, id, is_terminal, answer.await) });
+        }
+        let mut hands_in = false;
+        let mut results = BTreeMap::new();
+        while let Some((index, id, is_terminal, answer)) = self.wait(Phase::Tool, jobs.next()).await? {
+            hands_in |= is_terminal && !answer.result.is_error;
+            self.log.event(answer.finished(id));
+            results.insert(index, answer.result);
+        }
+        // A reply that hands the answer in is no overrun, whatever else it calls.
+        if !hands_in && let Some(failure) = self.overrun.check(&self.session) {
+            return Err(failure);
+        }
+        self.overrun.told(&self.session);
+        let results: Vec<_> = results.into_values().collect();
+        let mut round = Round::default();
+        for ((name, arguments), result) in asked.iter().zip(&results) {
+            round.add(name, arguments, serde_json::to_string(&result.content).ok());
+        }
+        self.repeats.observe(&round)?;
+        Ok(results)
+    }
+
+    /// The limit on tool calls holds for the backend's own and the caller's together; the session knows only the caller's.
+    fn check_own_calls(&self, calls: &[PendingCall<'_>]) -> Result<(), Failure> {
+        let is_own = |origin| origin == ToolOrigin::Harness;
+        let next = calls.iter().filter(|call| is_own(call.started.origin)).count();
+        let before = self.log.recorder.tool_calls().iter().filter(|call| is_own(call.origin)).count();
+        let made = before + next + self.session.calls_made() as usize;
+        over_limit_with(made, &self.log, &self.request.limits).map_or(Ok(()), Err)
+    }
+
+    /// Checks the answer, as [`AnswerCheck::check`].
+    pub fn check_answer(&mut self, output: Option<Value>) -> Checked {
+        self.answer.check(output, &mut self.log)
+    }
+
+    /// Takes back the messages that have not ended, as when a reply breaks off and is asked for again.
+    pub fn void_open_messages(&mut self, cause: VoidCause) {
+        let open = self.log.recorder.messages().iter().filter(|message| !message.complete);
+        let open: Vec<MessageId> = open.map(|message| message.id.clone()).collect();
+        // From the newest on: see `Recorder`.
+        for message in open.into_iter().rev() {
+            self.event(MessageVoided::new(message, cause));
+        }
+    }
+
+    /// Hands over the events that wait, and gives the turn its end: why the model stopped and the checked value, or a
+    /// failure.
+    ///
+    /// # Errors
+    ///
+    /// The failure, with everything produced so far.
+    pub async fn end(
+        mut self,
+        outcome: Result<(FinishReason, Option<Value>), Failure>,
+    ) -> Result<TurnResult, TurnError> {
+        // Also of calls that were given up while they ran.
+        self.log.recorder.add_effects(self.session.effects());
+        let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
+        self.log.flush(self.events.0, &self.cancel, &self.watch, is_cancelled).await;
+        let keeps_conversation = !matches!(self.request.conversation, ConversationMode::Ephemeral);
+        let Self { span, log, .. } = self;
+        span.end(|| match outcome {
+            Ok((finish, output)) => Ok(log.into_result(finish, output, keeps_conversation)),
+            Err(failure) => Err(log.into_error(failure, keeps_conversation)),
+        })
+    }
+}
+
+/// The sink, which has no `Debug`.
+struct Events<'e>(&'e mut dyn EventSink);
+
+impl std::fmt::Debug for Events<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Events")
+    }
+}
