@@ -14,8 +14,8 @@ use super::{
     over_limit, over_limit_with,
 };
 use crate::{
-    BackendId, CallId, CancelToken, Capabilities, ErrorKind, EventSink, FinishReason, Limits, MessageId,
-    Phase, ConversationMode, ToolCall, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    BackendId, CallId, CancelToken, Capabilities, ConversationMode, ErrorKind, EventSink, FinishReason,
+    Limits, MessageId, Phase, ToolCall, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     TurnSession,
     turn::{MessageVoided, ToolOrigin, VoidCause},
 };

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, Sandbox, LoopMode,
-    Support, TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult,
+    Support, TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult, harness::RunningTurn,
 };
 
-use crate::{turn::Turn, voice::Voice};
+use crate::{turn::speak, voice::Voice};
 
 /// Runs turns with a [`Voice`].
 #[derive(Clone, Debug)]
@@ -21,10 +21,6 @@ impl Parrot {
     /// A backend that speaks with `voice`.
     pub fn new(voice: Arc<dyn Voice>) -> Self {
         Self { id: BackendId::new("parrot"), voice }
-    }
-
-    pub(crate) fn voice(&self) -> &dyn Voice {
-        &*self.voice
     }
 }
 
@@ -53,6 +49,8 @@ impl ExecutionBackend for Parrot {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        Turn::new(self, request, host).run(events).await
+        let mut turn = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
+        let outcome = speak(&*self.voice, &mut turn).await;
+        turn.end(outcome).await
     }
 }

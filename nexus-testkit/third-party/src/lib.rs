@@ -1,7 +1,7 @@
 //! `parrot`: a backend for Nexus whose agent is any [`Voice`], and a [`Whistle`] by which it is let in.
 //!
-//! It shows what it takes to write one: the trait, an [`Outbox`](nexus_core::Outbox) for the events, a
-//! [`Recorder`](nexus_core::Recorder) for what they come to, and the conformance suite to know when it is done.
+//! It shows what it takes to write one: the trait, a [`RunningTurn`](nexus_core::harness::RunningTurn) for everything that
+//! every turn needs, and the conformance suite to know when it is done.
 
 mod backend;
 mod turn;

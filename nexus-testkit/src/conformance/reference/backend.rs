@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, Availability, BackendId, Capabilities, CostReport, Effort, Enforcement, EventSink,
     ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Sandbox, Support, TextGranularity, TurnError,
-    TurnHost, TurnRequest, TurnResult,
+    TurnHost, TurnRequest, TurnResult, harness::RunningTurn,
 };
 
 use super::turn::Turn;
@@ -77,6 +77,9 @@ impl ExecutionBackend for ReferenceBackend {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        Turn::new(self, request, host).run(events).await
+        let running = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
+        let mut turn = Turn { backend: self, running };
+        let outcome = turn.work().await;
+        turn.running.end(outcome).await
     }
 }

@@ -2,28 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use nexus_core::{ErrorKind, Retry};
+use nexus_core::{ErrorKind, Retry, harness::Failure};
 
 use crate::sim::{Finish, StatusFault};
-
-/// Why a turn fails, before it is an error of a backend.
-#[derive(Clone, Debug)]
-pub(super) struct Failure {
-    pub(super) kind: ErrorKind,
-    pub(super) retry: Retry,
-    pub(super) message: String,
-}
-
-impl Failure {
-    pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, retry: Retry::Never, message: message.into() }
-    }
-
-    pub(super) fn retry(mut self, retry: Retry) -> Self {
-        self.retry = retry;
-        self
-    }
-}
 
 /// A patience to suggest where the vendor names none.
 const SOON: Retry = Retry::After(Duration::from_secs(5));
@@ -33,11 +14,11 @@ pub(super) fn refusal(fault: &StatusFault) -> Failure {
     let message = fault.message.clone().unwrap_or_else(|| format!("status {}", fault.status));
     let failure = |kind| Failure::new(kind, message.clone());
     if fault.overloaded {
-        return failure(ErrorKind::Overloaded).retry(SOON);
+        return failure(ErrorKind::Overloaded).with_retry(SOON);
     }
     if let Some(limit) = &fault.limit {
         let reset = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(limit.resets_at));
-        return failure(ErrorKind::UsageLimit).retry(reset.map_or(Retry::Never, Retry::At));
+        return failure(ErrorKind::UsageLimit).with_retry(reset.map_or(Retry::Never, Retry::At));
     }
     match fault.status {
         401 => failure(ErrorKind::Unauthenticated),
@@ -45,10 +26,10 @@ pub(super) fn refusal(fault: &StatusFault) -> Failure {
         404 => failure(ErrorKind::ModelUnavailable),
         429 => {
             let wait = fault.retry_after.map(|seconds| Retry::After(Duration::from_secs(seconds)));
-            failure(ErrorKind::RateLimited).retry(wait.unwrap_or(SOON))
+            failure(ErrorKind::RateLimited).with_retry(wait.unwrap_or(SOON))
         }
         400..=499 => failure(ErrorKind::InvalidRequest),
-        _ => failure(ErrorKind::VendorFailure).retry(SOON),
+        _ => failure(ErrorKind::VendorFailure).with_retry(SOON),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nexus_core::{BackendId, ResumeHandle};
+use nexus_core::{BackendId, ResumeHandle, ToolContent};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -18,6 +18,18 @@ pub(super) struct History {
 }
 
 impl History {
+    /// What a tool answered, as the model reads it.
+    pub(super) fn take_result(&mut self, content: &[ToolContent]) {
+        let texts = content.iter().filter_map(|piece| match piece {
+            ToolContent::Text { text } => Some(text.clone()),
+            ToolContent::Json { value } => Some(value.to_string()),
+            _ => None,
+        });
+        self.tool_results.push(texts.collect::<Vec<_>>().join("\n"));
+        let is_image = |piece: &&ToolContent| matches!(piece, ToolContent::Image { .. });
+        self.images += content.iter().filter(is_image).count();
+    }
+
     /// As the next request to the model carries it.
     pub(super) fn as_call(&self) -> ModelCall {
         ModelCall {

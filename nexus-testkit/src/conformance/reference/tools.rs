@@ -2,18 +2,26 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use nexus_core::ToolResult;
+
 use super::access::Sandbox;
 use crate::{conformance::shell, sim::ToolCall};
-
-/// What a tool answered: its text, or why it failed.
-pub(super) type Answer = Result<String, String>;
 
 /// Runs a tool of the harness. Dropping the future kills what it started.
 pub(super) async fn run(
     call: &ToolCall,
     sandbox: &Sandbox,
     environment: &BTreeMap<String, String>,
-) -> Answer {
+) -> ToolResult {
+    answer(call, sandbox, environment).await.map_or_else(ToolResult::error, ToolResult::text)
+}
+
+/// What a tool answers: its text, or why it failed.
+async fn answer(
+    call: &ToolCall,
+    sandbox: &Sandbox,
+    environment: &BTreeMap<String, String>,
+) -> Result<String, String> {
     match call {
         ToolCall::Shell { command } => shell::run(command, &sandbox.directory, environment).await,
         ToolCall::WriteFile { path, text } => {
