@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use nexus_backends::responses::reader::{Decoded, DecodedEnding, StreamDecoder};
+use nexus_backends::generic::{Decoded, DecodedEnding, StreamDecoder};
 use nexus_core::TurnEvent;
 use serde::Deserialize;
 

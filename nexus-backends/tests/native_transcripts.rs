@@ -16,7 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use nexus_backends::responses::reader::{Decoded, DecodedEnding, StreamDecoder};
+use nexus_backends::generic::{Decoded, DecodedEnding, StreamDecoder};
 use nexus_core::{Recorder, TurnEvent, Usage};
 use proptest::prelude::*;
 use serde::Deserialize;

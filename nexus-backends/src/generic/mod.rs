@@ -1,8 +1,10 @@
 //! Any server that speaks the Responses API: `responses`.
 
 pub mod native;
+mod stream_decoder;
 
 pub use native::Responses;
+pub use stream_decoder::{Decoded, DecodedCall, DecodedEnding, StreamDecoder};
 
 use crate::vendor::{Vendor, kind};
 

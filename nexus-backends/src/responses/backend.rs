@@ -1,6 +1,4 @@
-//! The seam over any [`Dialect`].
-
-use std::sync::Arc;
+//! The seam over any [`Dialect`](super::dialect::Dialect).
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -9,61 +7,26 @@ use nexus_core::{
     harness::{TurnSpan, admit},
 };
 
-use super::dialect::Dialect;
-use super::retry::RetryPolicy;
-use super::settings::Settings;
-use super::transport::Transport;
+use super::model_server::ModelServer;
 use super::turn_loop::TurnLoop;
-use crate::auth::CredentialSource;
 
 /// One server that speaks the Responses API, as an [`ExecutionBackend`].
 #[derive(Debug)]
-pub(crate) struct NativeBackend {
-    pub(crate) id: BackendId,
-    pub(crate) dialect: Arc<dyn Dialect>,
-    pub(crate) transport: Transport,
-    pub(crate) credential: Option<Arc<dyn CredentialSource>>,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) max_event_bytes: usize,
-    pub(crate) parallel_tools: usize,
-    pub(crate) repeated_calls: u32,
-}
-
-impl NativeBackend {
-    /// Runs turns at the server that `transport` leads to.
-    pub(crate) fn new(
-        id: BackendId,
-        dialect: Arc<dyn Dialect>,
-        transport: Transport,
-        credential: Option<Arc<dyn CredentialSource>>,
-        settings: &Settings,
-    ) -> Self {
-        Self {
-            id,
-            dialect,
-            transport,
-            credential,
-            retry: settings.retry_policy(),
-            max_event_bytes: settings.max_event_bytes,
-            parallel_tools: settings.parallel_tools,
-            repeated_calls: settings.repeated_calls,
-        }
-    }
-}
+pub(crate) struct NativeBackend(pub(crate) ModelServer);
 
 #[async_trait]
 impl ExecutionBackend for NativeBackend {
     fn id(&self) -> &BackendId {
-        &self.id
+        &self.0.id
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.dialect.capabilities()
+        self.0.dialect.capabilities()
     }
 
     async fn probe(&self) -> Availability {
-        let Some(source) = &self.credential else {
-            return match self.dialect.credential_remedy() {
+        let Some(source) = &self.0.credential else {
+            return match self.0.dialect.credential_remedy() {
                 Some(remedy) => Availability::Unauthenticated { remedy: remedy.to_owned() },
                 None => Availability::ready(None),
             };
@@ -80,12 +43,12 @@ impl ExecutionBackend for NativeBackend {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        let span = TurnSpan::new(&self.id, &request);
+        let span = TurnSpan::new(&self.0.id, &request);
         let turn = async {
-            admit(&self.id, &self.capabilities(), &request, &host)
-                .map_err(|failure| failure.into_error(self.id.clone()))?;
+            admit(&self.0.id, &self.capabilities(), &request, &host)
+                .map_err(|failure| failure.into_error(self.0.id.clone()))?;
             // Boxed, as a future keeps every place that a value was moved through as long as it lives.
-            Box::new(TurnLoop::new(self, request, host)).run(events).await
+            Box::new(TurnLoop::new(&self.0, request, host)).run(events).await
         };
         span.run(turn).await
     }

@@ -10,6 +10,7 @@ use nexus_core::{
 
 use super::backend::NativeBackend;
 use super::dialect::Dialect;
+use super::model_server::ModelServer;
 use super::settings::Settings;
 use super::transport::Transport;
 
@@ -46,7 +47,7 @@ pub(crate) fn build(
     context: &BuildContext,
 ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
     let transport = Transport::new(settings, context)?;
-    Ok(Arc::new(NativeBackend::new(id, dialect, transport, credential, settings)))
+    Ok(Arc::new(NativeBackend(ModelServer::new(id, dialect, transport, credential, settings))))
 }
 
 /// The failure of a request that names no model where nothing else does; `reason` says why there is no default.

@@ -1,9 +1,9 @@
-//! The loop over the OpenAI Responses API: one request to the model per iteration, and the caller's tools answered in
+//! The loop over the Responses API: one request to the model per iteration, and the caller's tools answered in
 //! this process.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `backend`, `kind` | [`ExecutionBackend`](nexus_core::ExecutionBackend) over any dialect, and how one is built |
+//! | `backend`, `kind`, `model_server` | [`ExecutionBackend`](nexus_core::ExecutionBackend) over any dialect, and how one is built |
 //! | `dialect` | where servers differ, as data and small functions; each vendor's folder has its own |
 //! | `settings`, `own_settings` | what `nexus.yaml` says |
 //! | `turn_loop`, `setup`, `model_call`, `course` | from request to reply to request, until the model stops or a limit is reached |
@@ -19,6 +19,7 @@ mod course;
 pub(crate) mod dialect;
 pub(crate) mod kind;
 mod model_call;
+mod model_server;
 pub(crate) mod models;
 pub(crate) mod outcome;
 pub(crate) mod own_settings;

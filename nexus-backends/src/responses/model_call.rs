@@ -109,7 +109,7 @@ impl TurnLoop<'_> {
             Ok(Answer::Refused { status, headers, body }) => {
                 self.head(&headers, setup);
                 let reply = ErrorReply { status: Some(status), headers: &headers, body: &body };
-                let failure = self.redacted(judge(&reply, &*backend.dialect));
+                let failure = self.redacted(judge(&reply, backend.dialect.failure(&reply)));
                 let mut failed = Failed::new(failure);
                 failed.refusal = Some((status, body));
                 return Ok(Err(failed));
@@ -248,7 +248,7 @@ impl TurnLoop<'_> {
 }
 
 /// The tool that the `param` of an error names: the last `tools[N]` in it.
-/// Source: the OpenAI API names a bad tool as `tools[0].function.parameters` or `tools[0].parameters`.
+/// Source: the public Responses API names a bad tool as `tools[0].function.parameters` or `tools[0].parameters`.
 fn tool_index(param: &str) -> Option<usize> {
     let (_, rest) = param.rsplit_once("tools[")?;
     rest.split(']').next()?.parse().ok()

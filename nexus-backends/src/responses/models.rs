@@ -126,7 +126,7 @@ impl<List: Send + Sync + 'static> Catalog<List> {
             (StatusCode::UNAUTHORIZED, _) => {
                 let body = ErrorBody::read(&answer.body);
                 let error = ErrorReply { status: Some(answer.status), headers: &answer.headers, body: &body };
-                Err(judge(&error, dialect))
+                Err(judge(&error, dialect.failure(&error)))
             }
             (StatusCode::NOT_MODIFIED, Some(before)) => Ok(Known {
                 found: before.found.clone(),

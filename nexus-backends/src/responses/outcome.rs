@@ -20,7 +20,6 @@ use reqwest::{
 pub(crate) use self::body::{ErrorBody, Form};
 use self::delay::Delay;
 use self::tables::{Meaning, of_code, speaks_of_length, speaks_of_missing_model};
-use super::dialect::Dialect;
 
 /// Longest message of a failure, in bytes.
 const MAX_MESSAGE_BYTES: usize = 2 << 10;
@@ -36,9 +35,10 @@ pub(crate) struct ErrorReply<'a> {
     pub(crate) body: &'a ErrorBody,
 }
 
-/// What the error means: what the dialect says of it, or else what the shared table does.
-pub(crate) fn judge(reply: &ErrorReply<'_>, dialect: &dyn Dialect) -> Failure {
-    let Some(mut failure) = dialect.failure(reply) else { return reply.shared_outcome() };
+/// What the error means: what the dialect says of it ([`Dialect::failure`](super::dialect::Dialect::failure)), or else
+/// what the shared table does.
+pub(crate) fn judge(reply: &ErrorReply<'_>, by_dialect: Option<Failure>) -> Failure {
+    let Some(mut failure) = by_dialect else { return reply.shared_outcome() };
     let words = failure.message.take().unwrap_or_default();
     failure.message = Some(reply.message(&words, None));
     if reply.forbids_retry() {
@@ -62,7 +62,7 @@ impl ErrorReply<'_> {
         Failure::new(meaning.kind(), self.message(self.body.words(), hint)).with_retry(retry)
     }
 
-    /// `x-should-retry: false`; `true` says nothing that a status does not. Source: seen with grok 1.0.41.
+    /// `x-should-retry: false`; `true` says nothing that a status does not. Source: observed.
     fn forbids_retry(&self) -> bool {
         self.header("x-should-retry").is_some_and(|value| value.eq_ignore_ascii_case("false"))
     }

@@ -19,7 +19,7 @@ use super::dialect::{Carry, ModelPlan, SystemPlace, TextShape, ToolPlace};
 use super::reader::{FunctionCall, OutputItem};
 use super::wire::Text;
 
-/// Fewest output tokens a request may be bounded to. Source: the OpenAI API reference, `max_output_tokens`.
+/// Fewest output tokens a request may be bounded to. Source: the public API reference, `max_output_tokens`.
 const FEWEST_OUTPUT_TOKENS: u64 = 16;
 
 /// The version of what a resume handle holds.

@@ -9,8 +9,8 @@ use nexus_core::{
 };
 use serde_json::Value;
 
-use super::backend::NativeBackend;
 use super::course::Course;
+use super::model_server::ModelServer;
 use super::reader::{Ending, ModelReply, OutputItem};
 use super::request::Conversation;
 use super::tool_calls::{Call, Decided, ToolDesk};
@@ -21,7 +21,7 @@ const MAX_CONTINUATIONS: u32 = 32;
 /// One turn at one server.
 #[derive(Debug)]
 pub(crate) struct TurnLoop<'a> {
-    pub(super) backend: &'a NativeBackend,
+    pub(super) backend: &'a ModelServer,
     pub(super) request: TurnRequest,
     host: TurnHost,
     pub(super) course: Course,
@@ -49,7 +49,7 @@ enum Next {
 
 impl<'a> TurnLoop<'a> {
     /// The request has been admitted.
-    pub(crate) fn new(backend: &'a NativeBackend, request: TurnRequest, host: TurnHost) -> Self {
+    pub(crate) fn new(backend: &'a ModelServer, request: TurnRequest, host: TurnHost) -> Self {
         let log = TurnLog::new(backend.id.clone(), request.model.clone(), None);
         let mut limits = request.limits.clone();
         limits.tool_calls = None;

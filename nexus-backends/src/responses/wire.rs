@@ -180,7 +180,7 @@ pub(super) struct UsageReport {
     pub(super) output_tokens_details: Object<OutputDetails>,
     pub(super) prompt_tokens_details: Object<InputDetails>,
     pub(super) completion_tokens_details: Object<OutputDetails>,
-    /// 10^10 of them are one United States dollar. Source: observed with grok 1.0.41.
+    /// 10^10 of them are one United States dollar. Source: observed.
     pub(super) cost_in_usd_ticks: Amount,
     /// In United States dollars, as OpenRouter reports it.
     pub(super) cost: Amount,

@@ -237,6 +237,12 @@ impl Dialect for Codex {
         if is("usage_not_included") {
             return Some(Failure::new(ErrorKind::Forbidden, body.words()));
         }
+        // The words for a model that the plan does not have; there is no code.
+        let is_about_the_request =
+            error.status.is_some_and(|status| matches!(status.as_u16(), 400 | 404 | 422));
+        if is_about_the_request && body.names("is not supported when using codex") {
+            return Some(Failure::new(ErrorKind::ModelUnavailable, body.words()));
+        }
         let is_used_up = is("usage_limit_reached");
         let is_told_so =
             error.status == Some(StatusCode::TOO_MANY_REQUESTS) && rate_limits::is_reached(error.headers);

@@ -133,3 +133,14 @@ fn a_plan_without_codex_is_no_limit() {
     let failure = judged(429, &HeaderMap::new(), &body).unwrap();
     assert_eq!((failure.kind, failure.retry), (ErrorKind::Forbidden, Retry::Never));
 }
+
+#[test]
+fn a_model_that_the_plan_does_not_have_is_told_by_its_words() {
+    let message = "The 'mystery-1' model is not supported when using Codex with a ChatGPT account.";
+    let body = json!({ "error": { "message": message, "type": "invalid_request_error" } });
+    for body in [&body, &json!({ "detail": message })] {
+        let failure = judged(400, &HeaderMap::new(), body).unwrap();
+        assert_eq!((failure.kind, failure.retry), (ErrorKind::ModelUnavailable, Retry::Never));
+        assert!(judged(500, &HeaderMap::new(), body).is_none());
+    }
+}

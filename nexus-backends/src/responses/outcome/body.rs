@@ -47,7 +47,7 @@ pub(crate) struct ErrorBody {
 }
 
 impl ErrorBody {
-    /// Reads a body. Source of the forms: OpenAI's and xAI's errors as their CLIs read them, and FastAPI's `detail`.
+    /// Reads a body. Source of the forms: the vendors' errors as their CLIs read them, and FastAPI's `detail`.
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii();
         if text.is_empty() {

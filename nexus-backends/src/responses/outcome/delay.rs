@@ -54,7 +54,7 @@ impl Delay {
 }
 
 /// The reset of the meters that are used up: `x-ratelimit-reset-requests: 1s`, `x-ratelimit-reset-tokens: 6m0s`
-/// (source: OpenAI's guide to rate limits) and `x-ratelimit-reset` as a moment (source: OpenRouter's). A meter with
+/// (source: the public API's guide to rate limits) and `x-ratelimit-reset` as a moment (source: OpenRouter's). A meter with
 /// something left did not refuse the request.
 fn meters(reply: &ErrorReply<'_>) -> Option<Delay> {
     let is_used_up = |meter: &str| {
@@ -87,7 +87,7 @@ pub(super) fn moment(number: f64) -> Option<SystemTime> {
 }
 
 /// Words before a wait. Source: `rate_limit_exceeded` inside a stream has its wait in its sentence alone ("Please try
-/// again in 1.8s."), as codex 0.169.0 reads it.
+/// again in 1.8s."), as a vendor's own program reads it.
 const BEFORE_WAIT: [&str; 2] = ["try again in ", "retry after "];
 
 fn sentence(words: &str) -> Option<Duration> {

@@ -56,28 +56,28 @@ impl Meaning {
 /// Codes, in the field `code` or `type`. A general one such as `server_error` or `invalid_request_error` says less
 /// than the status and is not here.
 ///
-/// Sources: *codex*: what codex 0.169.0 tells apart, and streams that it accepted; *openai*: the error codes of
-/// OpenAI's API reference; *llama.cpp*: the error types of its server; *moonshot*: Moonshot's; *messages*: the
-/// Messages API, whose errors gateways pass on.
+/// Sources: *recorded*: what a vendor's own program tells apart, and streams that it accepted; *reference*: the error
+/// codes of the public API reference; *llama.cpp*: the error types of its server; *moonshot*: Moonshot's; *messages*:
+/// the Messages API, whose errors gateways pass on.
 const CODES: [(&str, Meaning); 21] = [
-    ("context_length_exceeded", Meaning::ContextExceeded), // codex
+    ("context_length_exceeded", Meaning::ContextExceeded), // recorded
     ("exceed_context_size_error", Meaning::ContextExceeded), // llama.cpp
-    ("insufficient_quota", Meaning::UsageLimit),           // codex
-    ("usage_limit_reached", Meaning::UsageLimit),          // codex
-    ("usage_not_included", Meaning::UsageLimit),           // codex
-    ("billing_hard_limit_reached", Meaning::UsageLimit),   // openai
-    ("rate_limit_exceeded", Meaning::RateLimited),         // codex
-    ("server_is_overloaded", Meaning::Overloaded),         // codex
-    ("slow_down", Meaning::Overloaded),                    // codex
+    ("insufficient_quota", Meaning::UsageLimit),           // recorded
+    ("usage_limit_reached", Meaning::UsageLimit),          // recorded
+    ("usage_not_included", Meaning::UsageLimit),           // recorded
+    ("billing_hard_limit_reached", Meaning::UsageLimit),   // reference
+    ("rate_limit_exceeded", Meaning::RateLimited),         // recorded
+    ("server_is_overloaded", Meaning::Overloaded),         // recorded
+    ("slow_down", Meaning::Overloaded),                    // recorded
     ("overloaded", Meaning::Overloaded),                   // messages
     ("overloaded_error", Meaning::Overloaded),             // messages
     ("unavailable_error", Meaning::Overloaded),            // llama.cpp, while it loads a model
-    ("invalid_prompt", Meaning::Refused),                  // codex
-    ("cyber_policy", Meaning::Refused),                    // codex
-    ("content_policy_violation", Meaning::Refused),        // openai
-    ("content_filter", Meaning::Refused),                  // openai
-    ("model_not_found", Meaning::ModelUnavailable),        // openai
-    ("invalid_api_key", Meaning::Unauthenticated),         // openai
+    ("invalid_prompt", Meaning::Refused),                  // recorded
+    ("cyber_policy", Meaning::Refused),                    // recorded
+    ("content_policy_violation", Meaning::Refused),        // reference
+    ("content_filter", Meaning::Refused),                  // reference
+    ("model_not_found", Meaning::ModelUnavailable),        // reference
+    ("invalid_api_key", Meaning::Unauthenticated),         // reference
     ("authentication_error", Meaning::Unauthenticated),    // llama.cpp
     ("permission_error", Meaning::Forbidden),              // llama.cpp
     ("exceeded_current_quota_error", Meaning::UsageLimit), // moonshot
@@ -85,12 +85,12 @@ const CODES: [(&str, Meaning); 21] = [
 
 /// Words for a conversation that is too long, in lower case. Only servers that give it no code say it so.
 const TOO_LONG: [&str; 10] = [
-    "prompt is too long",                 // grok 1.0.41 looks for it
-    "too long for this model",            // grok 1.0.41 looks for it
-    "maximum prompt length",              // grok 1.0.41 looks for it
-    "maximum context length",             // grok 1.0.41 looks for it; vLLM's words too
-    "context_length_exceeded",            // grok 1.0.41 looks for it
-    "exceeds the context window",         // codex 0.169.0, beside its code
+    "prompt is too long",                 // a vendor's program looks for it
+    "too long for this model",            // a vendor's program looks for it
+    "maximum prompt length",              // a vendor's program looks for it
+    "maximum context length",             // a vendor's program looks for it; vLLM's words too
+    "context_length_exceeded",            // a vendor's program looks for it
+    "exceeds the context window",         // recorded, beside its code
     "exceeds the available context size", // llama.cpp, older than its code
     "greater than the context length",    // LM Studio
     "exceeded max context length",        // Ollama
@@ -98,14 +98,13 @@ const TOO_LONG: [&str; 10] = [
 ];
 
 /// Words for a model that is not there, in lower case: after the word "model", unless they hold it themselves.
-const MISSING_MODEL: [&str; 7] = [
-    "does not exist",                    // openai, vLLM
-    "not found",                         // Ollama
-    "is not supported when using codex", // the ChatGPT endpoint, for a plan without the model
-    "is not available",                  // openai-compatible gateways
-    "is not a valid model",              // OpenRouter
-    "invalid model name",                // LiteLLM
-    "no longer available",               // openai, for a model that was withdrawn
+const MISSING_MODEL: [&str; 6] = [
+    "does not exist",       // reference, vLLM
+    "not found",            // Ollama
+    "is not available",     // gateways
+    "is not a valid model", // OpenRouter
+    "invalid model name",   // LiteLLM
+    "no longer available",  // reference, for a model that was withdrawn
 ];
 
 /// What the code means, or else the type.

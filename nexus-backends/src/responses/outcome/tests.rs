@@ -135,7 +135,6 @@ fn a_model_that_is_not_there_is_told_from_a_path_that_is_not() {
             400,
             json!({ "error": { "message": "/responses: Invalid model name passed in model=x.", "code": "400" } }),
         ),
-        (400, json!({ "detail": "The 'x' model is not supported when using Codex with a ChatGPT account." })),
     ] {
         assert_eq!(
             outcome(status, &[], &body.to_string()),

@@ -88,7 +88,8 @@ impl ResponseReader {
     pub(super) fn judged(&self, error: &Value) -> Failure {
         let headers = HeaderMap::new();
         let body = ErrorBody::of(error);
-        judge(&ErrorReply { status: None, headers: &headers, body: &body }, &*self.dialect)
+        let reply = ErrorReply { status: None, headers: &headers, body: &body };
+        judge(&reply, self.dialect.failure(&reply))
     }
 }
 

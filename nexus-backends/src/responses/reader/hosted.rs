@@ -19,7 +19,7 @@ pub(super) fn effects(kind: &str) -> Option<Effects> {
     }
 }
 
-/// What a custom call that the server answers may change. Source: observed with grok 1.0.41, whose hosted searches
+/// What a custom call that the server answers may change. Source: observed with a vendor whose hosted searches
 /// are called `x_*_search`.
 pub(super) fn custom_effects(name: &str) -> Effects {
     if name.starts_with("x_") && name.ends_with("_search") { Effects::Read } else { Effects::Unknown }

@@ -7,7 +7,7 @@ use nexus_core::{
 
 use crate::responses::wire::UsageReport;
 
-/// Ticks to one United States dollar. Source: observed with grok 1.0.41.
+/// Ticks to one United States dollar. Source: observed.
 const TICKS_PER_USD: f64 = 1e10;
 
 /// The tokens. The report counts cached tokens as input, and reasoning as output.

@@ -124,7 +124,7 @@ pub(in crate::responses) fn bare_call(call: &FunctionCall) -> Value {
 }
 
 /// Reasoning without what a server refuses on input. Text that came raw alone becomes the summary.
-/// Source: requests of grok 1.0.41 that replay reasoning.
+/// Source: recorded requests of a vendor's own program that replay reasoning.
 pub(super) fn bare_reasoning(mut reasoning: Map<String, Value>) -> Map<String, Value> {
     reasoning.remove("status");
     let is_empty = |value: Option<&Value>| value.and_then(Value::as_array).is_none_or(Vec::is_empty);

@@ -5,15 +5,15 @@ use std::{fmt, mem, sync::Arc};
 use bytes::Bytes;
 use nexus_core::{ErrorKind, ModelId, TurnEvent, Usage, turn::Cost};
 
-use super::{Ending, ModelReply, OutputItem, ResponseReader};
-use crate::generic::native;
+use super::native::Generic;
 use crate::responses::dialect::CustomCalls;
+use crate::responses::reader::{Ending, ModelReply, OutputItem, ResponseReader};
 use crate::responses::sse::{DEFAULT_MAX_EVENT_BYTES, EventSplitter};
 
 /// Decodes the recorded stream of one model call, as the generic dialect reads it.
 ///
 /// ```
-/// use nexus_backends::responses::reader::{DecodedEnding, StreamDecoder};
+/// use nexus_backends::generic::{DecodedEnding, StreamDecoder};
 ///
 /// let mut decoder = StreamDecoder::new();
 /// decoder.push(r#"data: {"type":"response.output_text.delta","delta":"Hel"}"#.into());
@@ -89,7 +89,7 @@ impl StreamDecoder {
         Self::with(CustomCalls::Client)
     }
 
-    /// A decoder for a server that answers custom tool calls itself, as xAI's does.
+    /// A decoder for a server that answers custom tool calls itself, as some do.
     #[must_use]
     pub fn with_hosted_custom_calls() -> Self {
         Self::with(CustomCalls::Server)
@@ -98,7 +98,7 @@ impl StreamDecoder {
     fn with(custom_calls: CustomCalls) -> Self {
         Self {
             splitter: EventSplitter::new(DEFAULT_MAX_EVENT_BYTES),
-            reader: ResponseReader::new(1, Arc::new(native::Generic::default()), custom_calls),
+            reader: ResponseReader::new(1, Arc::new(Generic::default()), custom_calls),
             is_too_long: false,
         }
     }

@@ -1,0 +1,46 @@
+//! The server that a backend asks, and how it is asked.
+
+use std::sync::Arc;
+
+use nexus_core::BackendId;
+
+use super::dialect::Dialect;
+use super::retry::RetryPolicy;
+use super::settings::Settings;
+use super::transport::Transport;
+use crate::auth::CredentialSource;
+
+/// One server that speaks the Responses API.
+#[derive(Debug)]
+pub(crate) struct ModelServer {
+    pub(crate) id: BackendId,
+    pub(crate) dialect: Arc<dyn Dialect>,
+    pub(crate) transport: Transport,
+    pub(crate) credential: Option<Arc<dyn CredentialSource>>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) max_event_bytes: usize,
+    pub(crate) parallel_tools: usize,
+    pub(crate) repeated_calls: u32,
+}
+
+impl ModelServer {
+    /// The server that `transport` leads to.
+    pub(crate) fn new(
+        id: BackendId,
+        dialect: Arc<dyn Dialect>,
+        transport: Transport,
+        credential: Option<Arc<dyn CredentialSource>>,
+        settings: &Settings,
+    ) -> Self {
+        Self {
+            id,
+            dialect,
+            transport,
+            credential,
+            retry: settings.retry_policy(),
+            max_event_bytes: settings.max_event_bytes,
+            parallel_tools: settings.parallel_tools,
+            repeated_calls: settings.repeated_calls,
+        }
+    }
+}
