@@ -38,7 +38,7 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     fn headers(&self, call: &CallContext<'_>) -> HeaderMap;
 
     /// What the headers of an answer tell, whatever its status.
-    fn head(&self, headers: &HeaderMap) -> HeadNews;
+    fn head(&self, headers: &HeaderMap) -> HeaderInfo;
 
     /// Reads an event of the server's own, by its `type`. `None`: it is not known here either.
     fn event(&self, kind: &str, data: &[u8]) -> Option<Vec<TurnEvent>>;
@@ -56,13 +56,13 @@ pub(crate) struct CallContext<'a> {
     pub(crate) plan: &'a ModelPlan,
     /// Names the conversation: a UUID, the same over all requests of a turn and over the turns that resume it.
     pub(crate) conversation: &'a str,
-    /// What the server asked to be sent back within this turn: [`HeadNews::sticky`].
+    /// What the server asked to be sent back within this turn: [`HeaderInfo::sticky`].
     pub(crate) sticky: Option<&'a str>,
 }
 
 /// What the headers of an answer tell.
 #[derive(Debug, Default)]
-pub(crate) struct HeadNews {
+pub(crate) struct HeaderInfo {
     /// How near the account's limits are.
     pub(crate) limits: Vec<RateLimitNews>,
     /// What the next request of the same turn sends back.

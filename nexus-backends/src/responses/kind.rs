@@ -11,7 +11,7 @@ use nexus_core::{
 use super::backend::NativeBackend;
 use super::dialect::Dialect;
 use super::model_server::ModelServer;
-use super::settings::Settings;
+use super::settings::NativeSettings;
 use super::transport::Transport;
 
 /// What a loop of our own can do at any server. Whether a cost is told depends on the server, and with it
@@ -43,7 +43,7 @@ pub(crate) fn build(
     id: BackendId,
     dialect: Arc<dyn Dialect>,
     credential: Option<Arc<dyn CredentialSource>>,
-    settings: &Settings,
+    settings: &NativeSettings,
     context: &BuildContext,
 ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
     let transport = Transport::new(settings, context)?;

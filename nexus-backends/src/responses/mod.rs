@@ -6,7 +6,7 @@
 //! | `backend`, `kind`, `model_server` | [`ExecutionBackend`](nexus_core::ExecutionBackend) over any dialect, and how one is built |
 //! | `dialect` | where servers differ, as data and small functions; each vendor's folder has its own |
 //! | `settings`, `own_settings` | what `nexus.yaml` says |
-//! | `turn_loop`, `setup`, `model_call`, `course` | from request to reply to request, until the model stops or a limit is reached |
+//! | `turn_loop`, `setup`, `model_call`, `turn_context` | from request to reply to request, until the model stops or a limit is reached |
 //! | `request`, `tools` | the conversation and the caller's tools, as they are sent |
 //! | [`sse`], [`reader`], `wire` | bytes to events, events to turn events and a reply |
 //! | `tool_calls` | the calls of one reply |
@@ -15,7 +15,6 @@
 
 mod backend;
 pub(crate) mod bearer;
-mod course;
 pub(crate) mod dialect;
 pub(crate) mod kind;
 mod model_call;
@@ -32,5 +31,6 @@ pub mod sse;
 mod tool_calls;
 pub(crate) mod tools;
 pub(crate) mod transport;
+mod turn_context;
 pub(crate) mod turn_loop;
 mod wire;

@@ -10,7 +10,6 @@ use nexus_core::{
 use reqwest::{StatusCode, header::HeaderMap};
 use tracing::Instrument as _;
 
-use super::course::BodyEnd;
 use super::dialect::CallContext;
 use super::outcome::{ErrorBody, ErrorReply, judge};
 use super::reader::{Ending, ModelReply, ResponseReader};
@@ -18,7 +17,8 @@ use super::request::Conversation;
 use super::retry::Attempts;
 use super::setup::Setup;
 use super::sse::EventSplitter;
-use super::transport::{Answer, Body};
+use super::transport::{Body, ServerAnswer};
+use super::turn_context::BodyEnd;
 use super::turn_loop::TurnLoop;
 
 /// A request that came to nothing.
@@ -50,7 +50,7 @@ impl TurnLoop<'_> {
         let mut attempts = Attempts::new(&self.backend.retry);
         let mut attempt = 1;
         loop {
-            self.freshen(&mut setup.loan, events).await?;
+            self.freshen(&mut setup.borrowed, events).await?;
             let span = tracing::info_span!(
                 "chat",
                 gen_ai.operation.name = "chat",
@@ -68,13 +68,13 @@ impl TurnLoop<'_> {
             let Some(delay) = delay.filter(|_| self.may_ask().is_ok()) else { return Err(failed.failure) };
             attempt += 1;
             for message in failed.shown {
-                self.course.log.event(MessageVoided::new(message, VoidCause::Retry));
+                self.context.log.event(MessageVoided::new(message, VoidCause::Retry));
             }
-            let reason = self.course.without_credential(&failed.failure.message.unwrap_or_default());
+            let reason = self.context.without_credential(&failed.failure.message.unwrap_or_default());
             let retrying =
                 Retrying::new(attempt, reason).with_delay(Some(delay)).with_kind(Some(failed.failure.kind));
-            self.course.log.event(retrying);
-            self.course.pause(events, delay).await?;
+            self.context.log.event(retrying);
+            self.context.pause(events, delay).await?;
         }
     }
 
@@ -87,10 +87,10 @@ impl TurnLoop<'_> {
     ) -> Result<Result<ModelReply, Box<Failed>>, Failure> {
         let backend = self.backend;
         self.requests += 1;
-        let calls_before = self.course.log.recorder.tool_calls().len();
-        self.course.watch.heard(Phase::FirstByte);
+        let calls_before = self.context.log.recorder.tool_calls().len();
+        self.context.watch.heard(Phase::FirstByte);
         let headers = backend.dialect.headers(&CallContext {
-            credential: setup.loan.credential.as_ref(),
+            credential: setup.borrowed.credential.as_ref(),
             plan: &setup.plan,
             conversation: conversation.id(),
             sticky: setup.sticky.as_deref(),
@@ -98,7 +98,7 @@ impl TurnLoop<'_> {
         let body = conversation.request(self.output_tokens_left());
         // Boxed, as it is large and gone before the answer streams in: it would be part of every turn that is open.
         let post = Box::pin(backend.transport.post(headers, body));
-        let posted = self.course.attend(events, post).await?;
+        let posted = self.context.attend(events, post).await?;
         let mut reader = ResponseReader::new(
             self.requests,
             std::sync::Arc::clone(&backend.dialect),
@@ -106,7 +106,7 @@ impl TurnLoop<'_> {
         );
         let end = match posted {
             Err(error) => return Ok(Err(Failed::new(self.redacted(error.into())))),
-            Ok(Answer::Refused { status, headers, body }) => {
+            Ok(ServerAnswer::Refused { status, headers, body }) => {
                 self.head(&headers, setup);
                 let reply = ErrorReply { status: Some(status), headers: &headers, body: &body };
                 let failure = self.redacted(judge(&reply, backend.dialect.failure(&reply)));
@@ -114,21 +114,21 @@ impl TurnLoop<'_> {
                 failed.refusal = Some((status, body));
                 return Ok(Err(failed));
             }
-            Ok(Answer::Whole { headers, body }) => {
+            Ok(ServerAnswer::Whole { headers, body }) => {
                 self.head(&headers, setup);
                 let mut news = Vec::new();
                 reader.whole(&body, &mut news);
-                news.into_iter().for_each(|event| self.course.tell(event));
+                news.into_iter().for_each(|event| self.context.tell(event));
                 BodyEnd::Over
             }
-            Ok(Answer::Stream { headers, mut body }) => {
+            Ok(ServerAnswer::Stream { headers, mut body }) => {
                 self.head(&headers, setup);
                 // They lie in the connection's first buffer, and would hold on to it as long as the stream lasts.
                 drop(headers);
                 self.stream(&mut body, &mut reader, events).await?
             }
         };
-        self.course.log.model_calls += 1;
+        self.context.log.model_calls += 1;
         Ok(self.end(end, reader, calls_before))
     }
 
@@ -139,9 +139,9 @@ impl TurnLoop<'_> {
         events: &mut dyn EventSink,
     ) -> Result<BodyEnd, Failure> {
         let mut splitter = EventSplitter::new(self.backend.max_event_bytes);
-        let end = self.course.read(events, body, &mut splitter, reader).await?;
+        let end = self.context.read(events, body, &mut splitter, reader).await?;
         if reader.is_finished() {
-            self.course.close(body).await?;
+            self.context.close(body).await?;
         }
         Ok(end)
     }
@@ -154,19 +154,19 @@ impl TurnLoop<'_> {
         }
         if news.limits != self.last_limits {
             for limit in &news.limits {
-                self.course.tell(limit.clone().into());
+                self.context.tell(limit.clone().into());
             }
             self.last_limits = news.limits;
         }
-        let named = news.model.map(|model| ModelId::from(self.course.without_credential(model.as_str())));
+        let named = news.model.map(|model| ModelId::from(self.context.without_credential(model.as_str())));
         if named.is_none() || named == self.last_model {
             return;
         }
         self.last_model.clone_from(&named);
         if let Some(model) = named.filter(|model| *model != setup.plan.model) {
             let text = format!("{} was asked, and {model} answers", setup.plan.model);
-            self.course.log.event(TurnEvent::warning(text));
-            self.course.log.provenance.model = Some(model);
+            self.context.log.event(TurnEvent::warning(text));
+            self.context.log.provenance.model = Some(model);
         }
     }
 
@@ -181,10 +181,10 @@ impl TurnLoop<'_> {
         let mut news = Vec::new();
         let mut reply = reader.into_reply(&mut news);
         if let Some(cost) = reply.cost {
-            let before = self.course.log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
-            self.course.log.recorder.cost = Some(Cost { usd: Usd(before + cost.usd.0), ..cost });
+            let before = self.context.log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
+            self.context.log.recorder.cost = Some(Cost { usd: Usd(before + cost.usd.0), ..cost });
         }
-        news.into_iter().for_each(|event| self.course.tell(event));
+        news.into_iter().for_each(|event| self.context.tell(event));
         let failure = match (std::mem::replace(&mut reply.ending, Ending::Missing { unreadable: false }), end)
         {
             (Ending::Failed(failure), _) => failure,
@@ -205,7 +205,7 @@ impl TurnLoop<'_> {
         let mut failed = Failed::new(self.redacted(failure));
         failed.shown = shown;
         // Only tools of the server's own are told while it answers.
-        let told = self.course.log.recorder.tool_calls().get(calls_before..).unwrap_or_default();
+        let told = self.context.log.recorder.tool_calls().get(calls_before..).unwrap_or_default();
         failed.may_be_repeated = told.iter().all(|call| call.effects.allow_another_try());
         Err(failed)
     }
@@ -221,14 +221,14 @@ impl TurnLoop<'_> {
     ) -> Result<bool, Failure> {
         let Some((status, body)) = &failed.refusal else { return Ok(false) };
         if failed.failure.kind == ErrorKind::Unauthenticated {
-            return self.renew(&mut setup.loan, events).await;
+            return self.renew(&mut setup.borrowed, events).await;
         }
         if *status != StatusCode::BAD_REQUEST {
             return Ok(false);
         }
         if body.names("encrypted_content") && conversation.drop_reasoning() {
             let text = "the server cannot read the reasoning of earlier replies; it is left out";
-            self.course.log.event(TurnEvent::warning(text));
+            self.context.log.event(TurnEvent::warning(text));
             return Ok(true);
         }
         let Some(index) = body.param.as_deref().and_then(tool_index) else { return Ok(false) };
@@ -239,9 +239,9 @@ impl TurnLoop<'_> {
         let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
         setup.refused_tools.push(name.to_owned());
         let reason = body.message.as_deref().unwrap_or("no reason is given");
-        let reason = self.course.without_credential(reason);
+        let reason = self.context.without_credential(reason);
         let text = format!("the server refuses the tool {name:?}, which is left out: {reason}");
-        self.course.log.event(TurnEvent::warning(text));
+        self.context.log.event(TurnEvent::warning(text));
         conversation.reopen(&setup.opening(&self.request));
         Ok(true)
     }

@@ -1,4 +1,4 @@
-//! The server that a backend asks, and how it is asked.
+//! One server that speaks the Responses API: its dialect, transport, credential and bounds.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use nexus_core::BackendId;
 
 use super::dialect::Dialect;
 use super::retry::RetryPolicy;
-use super::settings::Settings;
+use super::settings::NativeSettings;
 use super::transport::Transport;
 use crate::auth::CredentialSource;
 
@@ -30,7 +30,7 @@ impl ModelServer {
         dialect: Arc<dyn Dialect>,
         transport: Transport,
         credential: Option<Arc<dyn CredentialSource>>,
-        settings: &Settings,
+        settings: &NativeSettings,
     ) -> Self {
         Self {
             id,

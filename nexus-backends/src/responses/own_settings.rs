@@ -4,7 +4,7 @@ use nexus_core::SettingsError;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-use super::settings::Settings;
+use super::settings::NativeSettings;
 use crate::settings::read_by_key;
 
 /// Parts what belongs to the dialect, by its `keys`, from what every native backend takes.
@@ -21,7 +21,7 @@ pub(crate) fn part<Own: DeserializeOwned>(
 
 /// The schema of every native backend's settings, with the `own` properties of a dialect.
 pub(crate) fn schema(own: Value) -> Value {
-    let mut schema = Settings::schema();
+    let mut schema = NativeSettings::schema();
     if let (Some(Value::Object(all)), Value::Object(own)) = (schema.get_mut("properties"), own) {
         all.extend(own);
     }

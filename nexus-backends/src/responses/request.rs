@@ -64,7 +64,7 @@ pub(crate) struct Conversation {
 
 /// A conversation in a resume handle.
 #[derive(Serialize, Deserialize)]
-struct Kept<'a> {
+struct KeptConversation<'a> {
     version: u32,
     conversation: Cow<'a, str>,
     /// The items, as a JSON list in a string: nobody but the server reads them.
@@ -82,7 +82,7 @@ struct Said<'a> {
 }
 
 #[derive(Serialize)]
-struct Head<'a> {
+struct RequestHead<'a> {
     model: &'a str,
     stream: bool,
     store: bool,
@@ -135,7 +135,9 @@ impl Conversation {
 
     /// The conversation that a handle holds. `None` if it holds none.
     pub(crate) fn resume(opening: &Opening<'_>, handle: &ResumeHandle) -> Option<Self> {
-        let kept = Kept::deserialize(handle.state()).ok().filter(|kept| kept.version == HANDLE_VERSION)?;
+        let kept = KeptConversation::deserialize(handle.state())
+            .ok()
+            .filter(|kept| kept.version == HANDLE_VERSION)?;
         uuid::Uuid::parse_str(&kept.conversation).ok()?;
         let items: Vec<&RawValue> = serde_json::from_str(&kept.items).ok()?;
         // Whether they are what a server takes is for the server to say; nothing but objects ever was.
@@ -172,7 +174,7 @@ impl Conversation {
         let (effort, summary, context) = (opening.effort, shape.reasoning_summary, shape.reasoning_context);
         let has_reasoning = effort.is_some() || summary.is_some() || context.is_some();
         let has_tools = !opening.tools.is_empty();
-        let head = Head {
+        let head = RequestHead {
             model: opening.plan.model.as_str(),
             stream: true,
             store: false,
@@ -334,8 +336,11 @@ impl Conversation {
     pub(crate) fn keep(&self) -> Value {
         let said = self.items.get(..self.whole_bytes).unwrap_or_default();
         let items = format!("[{}]", String::from_utf8_lossy(said));
-        let kept =
-            Kept { version: HANDLE_VERSION, conversation: Cow::Borrowed(&self.id), items: items.into() };
+        let kept = KeptConversation {
+            version: HANDLE_VERSION,
+            conversation: Cow::Borrowed(&self.id),
+            items: items.into(),
+        };
         serde_json::to_value(kept).unwrap_or_default()
     }
 

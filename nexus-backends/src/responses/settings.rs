@@ -14,7 +14,7 @@ use crate::settings::{Billing, CredentialSetting, absolute, check_web_url, read_
 /// Settings of a native backend. Every key may be left out.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Settings {
+pub(crate) struct NativeSettings {
     /// The server, up to and without `/responses`. A dialect may have one of its own.
     pub(crate) base_url: Option<String>,
     /// Where the credential comes from.
@@ -52,7 +52,7 @@ impl std::fmt::Debug for ExtraHeaders {
     }
 }
 
-impl Default for Settings {
+impl Default for NativeSettings {
     fn default() -> Self {
         Self {
             base_url: None,
@@ -84,7 +84,7 @@ const RESERVED_HEADERS: [(&str, &str); 9] = [
     ("transfer-encoding", "it follows from the request"),
 ];
 
-impl Settings {
+impl NativeSettings {
     /// The credential that they name, else the own login where they name a subscription's.
     #[cfg(any(feature = "codex", feature = "grok"))]
     pub(crate) fn credential_or(
@@ -185,9 +185,9 @@ impl Settings {
 mod tests {
     use super::*;
 
-    fn read(settings: Value) -> Result<Settings, SettingsError> {
+    fn read(settings: Value) -> Result<NativeSettings, SettingsError> {
         let Value::Object(settings) = settings else { panic!("settings are an object") };
-        Settings::read(&settings, &BuildContext::new("/home", "/base"))
+        NativeSettings::read(&settings, &BuildContext::new("/home", "/base"))
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn every_key_has_the_default_that_the_schema_states() {
         let defaults = read(json!({})).unwrap();
-        let schema = Settings::schema();
+        let schema = NativeSettings::schema();
         let stated = |key: &str| {
             let text = schema["properties"][key]["description"].as_str().unwrap();
             let digits = text.rsplit("Default: ").next().unwrap().trim_end_matches('.');

@@ -23,7 +23,7 @@ const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
 /// What a turn is run with.
 #[derive(Debug)]
 pub(super) struct Setup {
-    pub(super) loan: Loan,
+    pub(super) borrowed: BorrowedCredential,
     pub(super) plan: ModelPlan,
     effort: Option<Effort>,
     /// The tools, as they are offered.
@@ -40,7 +40,7 @@ const SPARE_LIFE: Duration = Duration::from_secs(60);
 
 /// The credential of a turn: borrowed anew before it ends, and renewed once at most when the server refuses it.
 #[derive(Debug)]
-pub(super) struct Loan {
+pub(super) struct BorrowedCredential {
     pub(super) credential: Option<Credential>,
     has_renewed: bool,
 }
@@ -72,11 +72,11 @@ impl TurnLoop<'_> {
         definitions: &[ToolDefinition],
         events: &mut dyn EventSink,
     ) -> Result<Setup, Failure> {
-        let mut loan = self.borrow(events).await?;
-        let plan = self.plan(&mut loan, events).await?;
+        let mut borrowed = self.borrow(events).await?;
+        let plan = self.plan(&mut borrowed, events).await?;
         let effort = self.request.effort.and_then(|effort| effort.clamp_to(&plan.efforts));
-        self.course.log.provenance.model = Some(plan.model.clone());
-        self.course.log.provenance.effort = effort;
+        self.context.log.provenance.model = Some(plan.model.clone());
+        self.context.log.provenance.effort = effort;
         let mut warnings = plan.warnings.clone();
         match (self.request.effort, effort) {
             (Some(requested), None) => {
@@ -100,11 +100,11 @@ impl TurnLoop<'_> {
             }
         }
         for warning in warnings {
-            self.course.log.event(TurnEvent::warning(warning));
+            self.context.log.event(TurnEvent::warning(warning));
         }
         let effort = effort.map(|effort| effort.applied);
         Ok(Setup {
-            loan,
+            borrowed,
             plan,
             effort,
             tools: offer.tools,
@@ -125,7 +125,7 @@ impl TurnLoop<'_> {
                     if *on_lost == OnLost::Fail {
                         return Err(Failure::new(ErrorKind::ConversationLost, lost));
                     }
-                    self.course.log.event(TurnEvent::warning(format!("{lost}; a new one begins")));
+                    self.context.log.event(TurnEvent::warning(format!("{lost}; a new one begins")));
                     Conversation::new(&opening)
                 }
             },
@@ -143,30 +143,36 @@ impl TurnLoop<'_> {
         Ok(conversation)
     }
 
-    async fn borrow(&mut self, events: &mut dyn EventSink) -> Result<Loan, Failure> {
+    async fn borrow(&mut self, events: &mut dyn EventSink) -> Result<BorrowedCredential, Failure> {
         let backend = self.backend;
         let credential = match (&backend.credential, backend.dialect.credential_remedy()) {
-            (Some(source), _) => Some(self.course.attend(events, source.credential(self.lifetime())).await??),
+            (Some(source), _) => {
+                Some(self.context.attend(events, source.credential(self.lifetime())).await??)
+            }
             (None, Some(remedy)) => return Err(Failure::new(ErrorKind::Unauthenticated, remedy)),
             (None, None) => None,
         };
         self.hide(credential.as_ref());
         self.accept(credential.as_ref())?;
-        Ok(Loan { credential, has_renewed: false })
+        Ok(BorrowedCredential { credential, has_renewed: false })
     }
 
-    async fn plan(&mut self, loan: &mut Loan, events: &mut dyn EventSink) -> Result<ModelPlan, Failure> {
+    async fn plan(
+        &mut self,
+        borrowed: &mut BorrowedCredential,
+        events: &mut dyn EventSink,
+    ) -> Result<ModelPlan, Failure> {
         let backend = self.backend;
         loop {
             let model = self.request.model.clone();
             let planning =
-                backend.dialect.model(model.as_ref(), &backend.transport, loan.credential.as_ref());
-            let failure = match self.course.attend(events, planning).await? {
+                backend.dialect.model(model.as_ref(), &backend.transport, borrowed.credential.as_ref());
+            let failure = match self.context.attend(events, planning).await? {
                 Ok(plan) => return Ok(plan),
                 Err(failure) => self.redacted(failure),
             };
             let is_refused = failure.kind == ErrorKind::Unauthenticated;
-            if !is_refused || !self.renew(loan, events).await? {
+            if !is_refused || !self.renew(borrowed, events).await? {
                 return Err(failure);
             }
         }
@@ -175,18 +181,20 @@ impl TurnLoop<'_> {
     /// Borrows anew where the credential at hand would not outlive another call.
     pub(super) async fn freshen(
         &mut self,
-        loan: &mut Loan,
+        borrowed: &mut BorrowedCredential,
         events: &mut dyn EventSink,
     ) -> Result<(), Failure> {
-        let (Some(source), Some(held)) = (&self.backend.credential, &loan.credential) else { return Ok(()) };
+        let (Some(source), Some(held)) = (&self.backend.credential, &borrowed.credential) else {
+            return Ok(());
+        };
         if held.expires_at.is_none_or(|end| end > SystemTime::now() + SPARE_LIFE) {
             return Ok(());
         }
-        let credential = self.course.attend(events, source.credential(self.lifetime())).await??;
+        let credential = self.context.attend(events, source.credential(self.lifetime())).await??;
         if credential.token != held.token {
             self.hide(Some(&credential));
             self.accept(Some(&credential))?;
-            loan.credential = Some(credential);
+            borrowed.credential = Some(credential);
         }
         Ok(())
     }
@@ -194,22 +202,22 @@ impl TurnLoop<'_> {
     /// Gets another credential in place of one that the server refused, once in a turn; whether there is one.
     pub(super) async fn renew(
         &mut self,
-        loan: &mut Loan,
+        borrowed: &mut BorrowedCredential,
         events: &mut dyn EventSink,
     ) -> Result<bool, Failure> {
-        let (Some(source), Some(refused)) = (&self.backend.credential, &loan.credential) else {
+        let (Some(source), Some(refused)) = (&self.backend.credential, &borrowed.credential) else {
             return Ok(false);
         };
-        if std::mem::replace(&mut loan.has_renewed, true) {
+        if std::mem::replace(&mut borrowed.has_renewed, true) {
             return Ok(false);
         }
         let lifetime = self.lifetime();
-        let renewed = self.course.attend(events, source.renewed(refused, lifetime)).await??;
+        let renewed = self.context.attend(events, source.renewed(refused, lifetime)).await??;
         let has_another = renewed.is_some();
         if has_another {
             self.hide(renewed.as_ref());
             self.accept(renewed.as_ref())?;
-            loan.credential = renewed;
+            borrowed.credential = renewed;
         }
         Ok(has_another)
     }
@@ -227,12 +235,12 @@ impl TurnLoop<'_> {
     /// From now on the credential is taken out of every word of the server's that is passed on, beside those
     /// that were lent before.
     fn hide(&mut self, credential: Option<&Credential>) {
-        self.course.hide(credential.map(|credential| credential.token.clone()));
+        self.context.hide(credential.map(|credential| credential.token.clone()));
     }
 
     /// A failure without the credential in its words.
     pub(super) fn redacted(&self, mut failure: Failure) -> Failure {
-        failure.message = failure.message.map(|message| self.course.without_credential(&message));
+        failure.message = failure.message.map(|message| self.context.without_credential(&message));
         failure
     }
 }

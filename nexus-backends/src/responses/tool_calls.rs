@@ -13,7 +13,7 @@ use super::request::bare_call;
 
 /// The caller's tools, as this turn offers them.
 #[derive(Debug)]
-pub(super) struct ToolDesk {
+pub(super) struct ToolDispatcher {
     session: TurnSession,
     at_once: usize,
     seen: BTreeSet<String>,
@@ -38,10 +38,10 @@ pub(super) struct Call {
     pub(super) is_terminal: bool,
 }
 
-/// What the gate says to a call.
+/// The session's decision on a call.
 pub(super) type Decided<'s> = Result<Permit<'s>, Denial>;
 
-impl ToolDesk {
+impl ToolDispatcher {
     /// Offers those tools of `session` that are `offered`; at most `at_once` calls run at a time. `seen` are the ids of
     /// calls that were made before the turn.
     pub(super) fn new(
@@ -197,9 +197,9 @@ mod tests {
         };
         let mut items = [custom(), OutputItem::Call(function), custom()];
         let session = TurnHost::new().open_turn(&TurnRequest::new("x"));
-        let mut desk = ToolDesk::new(session, &[], 1, BTreeSet::new());
-        desk.tell_apart(&mut items);
-        let ids: Vec<String> = desk.calls(&items).0.into_iter().map(|call| call.id).collect();
+        let mut dispatcher = ToolDispatcher::new(session, &[], 1, BTreeSet::new());
+        dispatcher.tell_apart(&mut items);
+        let ids: Vec<String> = dispatcher.calls(&items).0.into_iter().map(|call| call.id).collect();
         assert_eq!(ids, ["x", "x-2", "x-3"]);
         for (item, id) in items.iter().zip(&ids) {
             let sent: Value = serde_json::from_str(item.raw().get()).unwrap();

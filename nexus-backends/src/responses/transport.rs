@@ -22,11 +22,11 @@ use reqwest::{
     },
 };
 
-pub(crate) use self::answer::Answer;
+pub(crate) use self::answer::ServerAnswer;
 use self::base_url::BaseUrl;
 pub(crate) use self::body::Body;
 pub(crate) use self::error::TransportError;
-use super::settings::Settings;
+use super::settings::NativeSettings;
 use crate::http::ClientPlan;
 
 /// Largest answer to [`Transport::get`], in bytes.
@@ -60,7 +60,7 @@ impl Transport {
     /// # Errors
     ///
     /// [`SettingsError`] for `base_url` and what stands under `network`.
-    pub(crate) fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
+    pub(crate) fn new(settings: &NativeSettings, context: &BuildContext) -> Result<Self, SettingsError> {
         let base_url = BaseUrl::parse(settings.base_url.as_deref())?;
         let connect_timeout = Duration::from_secs(settings.connect_timeout_seconds);
         let plan = ClientPlan::new(&settings.network, context, connect_timeout)?;
@@ -75,13 +75,13 @@ impl Transport {
 
     /// Asks for a model's answer: `POST {base_url}/responses`. It returns as soon as it is known what kind of
     /// answer comes.
-    pub(crate) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<Answer, TransportError> {
+    pub(crate) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<ServerAnswer, TransportError> {
         let mut headers = self.guarded(headers);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let request = self.client()?.post(self.base_url.join("/responses")).headers(headers).body(body);
         let response = self.sent(request).await?;
-        Answer::of(response, self.max_answer_bytes).await
+        ServerAnswer::of(response, self.max_answer_bytes).await
     }
 
     /// Asks for something small, such as a catalogue: `GET {base_url}{path_and_query}`.

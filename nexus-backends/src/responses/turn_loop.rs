@@ -9,11 +9,11 @@ use nexus_core::{
 };
 use serde_json::Value;
 
-use super::course::Course;
 use super::model_server::ModelServer;
 use super::reader::{Ending, ModelReply, OutputItem};
 use super::request::Conversation;
-use super::tool_calls::{Call, Decided, ToolDesk};
+use super::tool_calls::{Call, Decided, ToolDispatcher};
+use super::turn_context::TurnContext;
 
 /// How often in a turn a reply without calls may ask for another request. Source: our own bound.
 const MAX_CONTINUATIONS: u32 = 32;
@@ -24,7 +24,7 @@ pub(crate) struct TurnLoop<'a> {
     pub(super) backend: &'a ModelServer,
     pub(super) request: TurnRequest,
     host: TurnHost,
-    pub(super) course: Course,
+    pub(super) context: TurnContext,
     /// Requests made so far, retries included.
     pub(super) requests: u32,
     pub(super) last_limits: Vec<RateLimitNews>,
@@ -55,7 +55,7 @@ impl<'a> TurnLoop<'a> {
         limits.tool_calls = None;
         Self {
             backend,
-            course: Course::new(host.cancel.clone(), Watch::new(&request.limits), log),
+            context: TurnContext::new(host.cancel.clone(), Watch::new(&request.limits), log),
             requests: 0,
             last_limits: Vec::new(),
             last_model: None,
@@ -79,14 +79,14 @@ impl<'a> TurnLoop<'a> {
         let outcome = self.iterate(&mut conversation, events).await;
         let keeps = !matches!(self.request.conversation, ConversationMode::Ephemeral);
         if let Some(conversation) = conversation.filter(|_| keeps) {
-            self.course.log.resume = Some(ResumeHandle::new(self.backend.id.clone(), conversation.keep()));
+            self.context.log.resume = Some(ResumeHandle::new(self.backend.id.clone(), conversation.keep()));
         }
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
-        let Course { cancel, watch, log, .. } = &mut self.course;
+        let TurnContext { cancel, watch, log, .. } = &mut self.context;
         log.flush(events, cancel, watch, is_cancelled).await;
         match outcome.map_err(|failure| self.redacted(failure)) {
-            Ok((finish, output)) => Ok(self.course.log.into_result(finish, output, keeps)),
-            Err(failure) => Err(self.course.log.into_error(failure, keeps)),
+            Ok((finish, output)) => Ok(self.context.log.into_result(finish, output, keeps)),
+            Err(failure) => Err(self.context.log.into_error(failure, keeps)),
         }
     }
 
@@ -101,16 +101,17 @@ impl<'a> TurnLoop<'a> {
         let conversation = kept.insert(self.open(&setup)?);
         let calls_before = conversation.calls_before().clone();
         let offered = setup.offered(&definitions);
-        let mut desk = ToolDesk::new(session, &offered, self.backend.parallel_tools, calls_before);
+        let mut dispatcher =
+            ToolDispatcher::new(session, &offered, self.backend.parallel_tools, calls_before);
         let mut repeats = Repeats::new(self.backend.repeated_calls);
         loop {
             self.may_ask()?;
             let mut reply = self.ask(&mut setup, conversation, events).await?;
-            setup.refused_tools.drain(..).for_each(|name| desk.withdraw(&name));
-            desk.tell_apart(&mut reply.items);
+            setup.refused_tools.drain(..).for_each(|name| dispatcher.withdraw(&name));
+            dispatcher.tell_apart(&mut reply.items);
             conversation.model(&reply.items);
             self.account(&reply)?;
-            match self.judge(&reply, &desk, &mut repeats, conversation, events).await? {
+            match self.judge(&reply, &dispatcher, &mut repeats, conversation, events).await? {
                 Next::Ask => {}
                 Next::Answered { finish, output } => return Ok((finish, output)),
             }
@@ -119,11 +120,11 @@ impl<'a> TurnLoop<'a> {
 
     /// Whether the model may be asked once more.
     pub(super) fn may_ask(&self) -> Result<(), Failure> {
-        let made = self.course.log.model_calls;
+        let made = self.context.log.model_calls;
         if self.limits.model_calls.is_some_and(|limit| made >= limit) {
             return Err(Failure::new(ErrorKind::LimitReached(Limit::ModelCalls), format!("{made} calls")));
         }
-        let used = self.course.log.recorder.usage().all_output_tokens().unwrap_or(0);
+        let used = self.context.log.recorder.usage().all_output_tokens().unwrap_or(0);
         if self.limits.output_tokens.is_some_and(|limit| used >= limit && used > 0) {
             return Err(out_of_tokens(used));
         }
@@ -132,35 +133,35 @@ impl<'a> TurnLoop<'a> {
 
     /// Output tokens that the turn may still use.
     pub(super) fn output_tokens_left(&self) -> Option<u64> {
-        let used = self.course.log.recorder.usage().all_output_tokens().unwrap_or(0);
+        let used = self.context.log.recorder.usage().all_output_tokens().unwrap_or(0);
         self.limits.output_tokens.map(|limit| limit.saturating_sub(used))
     }
 
     /// Takes what a reply tells of itself into the record, and holds the record against the limits.
     fn account(&mut self, reply: &ModelReply) -> Result<(), Failure> {
         if let Some(model) = &reply.model {
-            let model = self.course.without_credential(model.as_str());
-            self.course.log.provenance.model = Some(model.into());
+            let model = self.context.without_credential(model.as_str());
+            self.context.log.provenance.model = Some(model.into());
         }
         if reply.usage.is_none() && self.limits.output_tokens.is_some() && !self.has_warned_of_usage {
             self.has_warned_of_usage = true;
             let text =
                 "the server does not report its usage: the limit on output tokens holds for each reply alone";
-            self.course.log.event(TurnEvent::warning(text));
+            self.context.log.event(TurnEvent::warning(text));
         }
         self.within_limits()
     }
 
     /// Whether the turn is within its limits.
     pub(super) fn within_limits(&self) -> Result<(), Failure> {
-        over_limit(&self.course.log, &self.limits).map_or(Ok(()), Err)
+        over_limit(&self.context.log, &self.limits).map_or(Ok(()), Err)
     }
 
     /// What follows from a reply.
     async fn judge(
         &mut self,
         reply: &ModelReply,
-        desk: &ToolDesk,
+        dispatcher: &ToolDispatcher,
         repeats: &mut Repeats,
         conversation: &mut Conversation,
         events: &mut dyn EventSink,
@@ -168,9 +169,9 @@ impl<'a> TurnLoop<'a> {
         if let Ending::Incomplete { reason } = &reply.ending {
             return Err(self.incomplete(reason));
         }
-        let (calls, decided) = desk.calls(&reply.items);
+        let (calls, decided) = dispatcher.calls(&reply.items);
         if !calls.is_empty() {
-            self.answer_calls(&calls, decided, desk, repeats, conversation, events).await?;
+            self.answer_calls(&calls, decided, dispatcher, repeats, conversation, events).await?;
             return Ok(Next::Ask);
         }
         if matches!(reply.ending, Ending::Completed { end_turn: Some(false) }) {
@@ -197,12 +198,12 @@ impl<'a> TurnLoop<'a> {
             }
             return Err(Failure::new(ErrorKind::Incomplete, "the model answered nothing"));
         }
-        match self.answer.check(None, &mut self.course.log) {
+        match self.answer.check(None, &mut self.context.log) {
             Checked::Fits(output) => Ok(Next::Answered { finish: FinishReason::Stop, output }),
             Checked::Useless(failure) => Err(failure),
             Checked::AskAgain(instruction) => {
                 conversation.remark(&instruction);
-                self.course.log.provenance.attempts += 1;
+                self.context.log.provenance.attempts += 1;
                 Ok(Next::Ask)
             }
         }
@@ -210,7 +211,7 @@ impl<'a> TurnLoop<'a> {
 
     /// The failure of an answer that breaks off for `reason`.
     fn incomplete(&self, reason: &str) -> Failure {
-        let used = self.course.log.recorder.usage().all_output_tokens().unwrap_or(0);
+        let used = self.context.log.recorder.usage().all_output_tokens().unwrap_or(0);
         match reason {
             "content_filter" => Failure::new(ErrorKind::Refused, "the vendor's filter cut the answer off"),
             "max_output_tokens" | "max_tokens"
@@ -227,27 +228,27 @@ impl<'a> TurnLoop<'a> {
         &mut self,
         calls: &[Call],
         decided: Vec<Decided<'_>>,
-        desk: &ToolDesk,
+        dispatcher: &ToolDispatcher,
         repeats: &mut Repeats,
         conversation: &mut Conversation,
         events: &mut dyn EventSink,
     ) -> Result<(), Failure> {
         for call in calls {
             let id = call.id.as_str().into();
-            self.course.log.event(ToolCallStarted::new(id, &call.name, ToolOrigin::Caller, call.effects));
+            self.context.log.event(ToolCallStarted::new(id, &call.name, ToolOrigin::Caller, call.effects));
             let arguments = ToolCallArguments::new(call.id.as_str().into(), call.arguments.clone());
-            self.course.log.event(arguments);
+            self.context.log.event(arguments);
         }
-        self.course.watch.heard(Phase::Tool);
+        self.context.watch.heard(Phase::Tool);
         let mut results: Vec<Option<ToolResult>> = Vec::new();
         results.resize_with(calls.len(), || None);
         {
-            let mut answers = std::pin::pin!(desk.answers(calls, decided));
-            while let Some((index, result, status)) = self.course.attend(events, answers.next()).await? {
-                self.course.watch.heard(Phase::Tool);
+            let mut answers = std::pin::pin!(dispatcher.answers(calls, decided));
+            while let Some((index, result, status)) = self.context.attend(events, answers.next()).await? {
+                self.context.watch.heard(Phase::Tool);
                 let Some((call, place)) = calls.get(index).zip(results.get_mut(index)) else { continue };
                 let output = result.content.clone();
-                self.course.log.event(ToolCallFinished::new(call.id.as_str().into(), status, output));
+                self.context.log.event(ToolCallFinished::new(call.id.as_str().into(), status, output));
                 *place = Some(result);
             }
         }
@@ -262,10 +263,10 @@ impl<'a> TurnLoop<'a> {
         conversation.is_whole();
         self.is_handed_in |= hands_in;
         // Who hands in the answer beside one call too many has handed it in.
-        if !hands_in && let Some(failure) = self.overrun.check(desk.session()) {
+        if !hands_in && let Some(failure) = self.overrun.check(dispatcher.session()) {
             return Err(failure);
         }
-        self.overrun.told(desk.session());
+        self.overrun.told(dispatcher.session());
         repeats.observe(&round)
     }
 }

@@ -26,18 +26,18 @@ use reqwest::{
 };
 use serde_json::{Map, Value};
 
-use self::models::{Entry, Models};
+use self::models::{ModelEntry, Models};
 use super::login::LOGIN;
 use crate::auth::Credential;
 use crate::responses::bearer::OUR_NAME;
 use crate::responses::dialect::{
-    CallContext, Carry, CustomCalls, Dialect, HeadNews, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
+    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
 };
 use crate::responses::kind::name_a_model;
 use crate::responses::models::{Catalog, Found};
 use crate::responses::outcome::ErrorReply;
 use crate::responses::own_settings::ClientVersion;
-use crate::responses::settings::Settings;
+use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
 use crate::settings::Billing;
@@ -110,7 +110,7 @@ impl BackendKind for CodexSubToken {
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let (client_version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
-        let mut settings = Settings::read(&settings, context)?;
+        let mut settings = NativeSettings::read(&settings, context)?;
         settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
         kind::build(
             id,
@@ -132,7 +132,7 @@ struct Codex {
 }
 
 impl Codex {
-    fn new(settings: &Settings, client_version: &str) -> Self {
+    fn new(settings: &NativeSettings, client_version: &str) -> Self {
         Self {
             default_model: settings.model.as_deref().map(ModelId::from),
             billing: settings.billing.unwrap_or(Billing::Plan),
@@ -142,11 +142,11 @@ impl Codex {
     }
 
     /// What is asked of `model`, by its entry in the list; `warning` says why there is none.
-    fn plan(model: ModelId, entry: Option<&Entry>, warning: Option<String>) -> ModelPlan {
+    fn plan(model: ModelId, entry: Option<&ModelEntry>, warning: Option<String>) -> ModelPlan {
         ModelPlan {
             model,
             shape: if entry.is_some_and(|entry| entry.use_responses_lite) { LITE } else { CLASSIC },
-            efforts: entry.map_or_else(|| USUAL_EFFORTS.to_vec(), Entry::efforts),
+            efforts: entry.map_or_else(|| USUAL_EFFORTS.to_vec(), ModelEntry::efforts),
             warnings: warning.into_iter().collect(),
         }
     }
@@ -211,9 +211,9 @@ impl Dialect for Codex {
         headers
     }
 
-    fn head(&self, headers: &HeaderMap) -> HeadNews {
+    fn head(&self, headers: &HeaderMap) -> HeaderInfo {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-        HeadNews {
+        HeaderInfo {
             limits: rate_limits::in_headers(headers),
             sticky: text(TURN_STATE).map(str::to_owned),
             model: text("openai-model").filter(|model| !model.is_empty()).map(ModelId::from),

@@ -11,13 +11,13 @@ use crate::responses::models;
 #[derive(Debug, Deserialize)]
 pub(super) struct Models {
     #[serde(deserialize_with = "models::readable")]
-    models: Vec<Entry>,
+    models: Vec<ModelEntry>,
 }
 
 /// One model's entry.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Entry {
+pub(super) struct ModelEntry {
     pub(super) slug: String,
     /// Whether its requests have the lite shape. Nothing else tells.
     #[serde(deserialize_with = "models::or_default")]
@@ -40,23 +40,23 @@ impl Models {
     }
 
     /// The entry for `model`: of that name, else of the longest beginning of it, as the vendor's program does.
-    pub(super) fn entry(&self, model: &str) -> Option<&Entry> {
+    pub(super) fn entry(&self, model: &str) -> Option<&ModelEntry> {
         let named = self.entries().filter(|entry| model.starts_with(&entry.slug));
         named.max_by_key(|entry| entry.slug.len())
     }
 
     /// The entry to use where no model is named: the first of those that are shown.
-    pub(super) fn default_entry(&self) -> Option<&Entry> {
+    pub(super) fn default_entry(&self) -> Option<&ModelEntry> {
         let shown = self.entries().filter(|entry| entry.visibility.as_deref() == Some("list"));
         shown.min_by_key(|entry| entry.priority.unwrap_or(i64::MAX))
     }
 
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
+    fn entries(&self) -> impl Iterator<Item = &ModelEntry> {
         self.models.iter().filter(|entry| !entry.slug.is_empty())
     }
 }
 
-impl Entry {
+impl ModelEntry {
     /// The steps of effort that the model takes, of those we know.
     pub(super) fn efforts(&self) -> Vec<Effort> {
         models::efforts(self.supported_reasoning_levels.iter().map(|level| level.effort.as_str()))

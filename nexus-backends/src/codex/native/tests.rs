@@ -9,10 +9,10 @@ use super::*;
 use crate::responses::outcome::ErrorBody;
 
 fn codex() -> Codex {
-    Codex::new(&Settings::default(), CLIENT_VERSION)
+    Codex::new(&NativeSettings::default(), CLIENT_VERSION)
 }
 
-fn entry(lite: bool) -> Entry {
+fn entry(lite: bool) -> ModelEntry {
     serde_json::from_value(json!({ "slug": "m", "use_responses_lite": lite })).unwrap()
 }
 
@@ -60,7 +60,7 @@ fn we_go_by_our_own_name() {
 #[test]
 fn a_key_is_not_taken_for_a_plan_nor_a_plan_for_a_key() {
     let accepts = |billing, token: &str| {
-        let codex = Codex::new(&Settings { billing, ..Settings::default() }, CLIENT_VERSION);
+        let codex = Codex::new(&NativeSettings { billing, ..NativeSettings::default() }, CLIENT_VERSION);
         codex.accepts(&Credential::new(Secret::new(token))).map_err(|failure| failure.kind)
     };
     assert_eq!(accepts(None, "sk-1"), Err(ErrorKind::BillingMismatch));

@@ -29,10 +29,10 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::Credential;
 use crate::responses::dialect::{
-    CallContext, Carry, CustomCalls, Dialect, HeadNews, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
+    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
 };
 use crate::responses::outcome::ErrorReply;
-use crate::responses::settings::Settings;
+use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind, own_settings};
 use crate::settings::Billing;
@@ -89,7 +89,7 @@ impl BackendKind for Responses {
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let (own, shared) = own_settings::part::<Own>(settings, &Own::KEYS)?;
-        let settings = Settings::read(&shared, context)?;
+        let settings = NativeSettings::read(&shared, context)?;
         if settings.base_url.is_none() {
             let reason = "name the server, up to and without /responses: \
                  `base_url: \"http://127.0.0.1:11434/v1\"`, for one";
@@ -187,7 +187,7 @@ pub(crate) struct Generic {
 }
 
 impl Generic {
-    fn new(own: &Own, settings: &Settings) -> Self {
+    fn new(own: &Own, settings: &NativeSettings) -> Self {
         let shape = Shape {
             system: match own.system {
                 SystemText::Instructions => SystemPlace::Instructions,
@@ -230,7 +230,7 @@ impl Generic {
 /// With every setting left out.
 impl Default for Generic {
     fn default() -> Self {
-        Self::new(&Own::default(), &Settings::default())
+        Self::new(&Own::default(), &NativeSettings::default())
     }
 }
 
@@ -265,8 +265,8 @@ impl Dialect for Generic {
         bearer::headers(call.credential)
     }
 
-    fn head(&self, _headers: &HeaderMap) -> HeadNews {
-        HeadNews::default()
+    fn head(&self, _headers: &HeaderMap) -> HeaderInfo {
+        HeaderInfo::default()
     }
 
     fn event(&self, _kind: &str, _data: &[u8]) -> Option<Vec<TurnEvent>> {

@@ -11,7 +11,7 @@ fn map(settings: Value) -> Map<String, Value> {
 }
 
 fn generic(own: Value) -> Generic {
-    Generic::new(&serde_json::from_value(own).unwrap(), &Settings::default())
+    Generic::new(&serde_json::from_value(own).unwrap(), &NativeSettings::default())
 }
 
 fn refusal(settings: Value) -> SettingsError {
@@ -111,7 +111,7 @@ fn without_a_credential_nothing_is_said_of_one() {
 #[test]
 fn who_pays_is_checked_only_where_it_is_configured() {
     let accepts = |billing, token: &str| {
-        let generic = Generic::new(&Own::default(), &Settings { billing, ..Settings::default() });
+        let generic = Generic::new(&Own::default(), &NativeSettings { billing, ..NativeSettings::default() });
         generic.accepts(&Credential::new(Secret::new(token))).map_err(|failure| failure.kind)
     };
     assert_eq!(accepts(Some(Billing::Plan), "sk-1"), Err(ErrorKind::BillingMismatch));

@@ -30,13 +30,13 @@ use super::login::LOGIN;
 use crate::auth::Credential;
 use crate::responses::bearer::OUR_NAME;
 use crate::responses::dialect::{
-    CallContext, Carry, CustomCalls, Dialect, HeadNews, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
+    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
 };
 use crate::responses::kind::name_a_model;
 use crate::responses::models::{Catalog, Found};
 use crate::responses::outcome::ErrorReply;
 use crate::responses::own_settings::ClientVersion;
-use crate::responses::settings::Settings;
+use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
 use crate::settings::Billing;
@@ -98,7 +98,7 @@ impl BackendKind for GrokSubToken {
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let (client_version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
-        let mut settings = Settings::read(&settings, context)?;
+        let mut settings = NativeSettings::read(&settings, context)?;
         settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
         kind::build(
             id,
@@ -120,7 +120,7 @@ struct Grok {
 }
 
 impl Grok {
-    fn new(settings: &Settings, client_version: String) -> Self {
+    fn new(settings: &NativeSettings, client_version: String) -> Self {
         Self {
             default_model: settings.model.as_deref().map(ModelId::from),
             billing: settings.billing.unwrap_or(Billing::Plan),
@@ -191,8 +191,8 @@ impl Dialect for Grok {
         headers
     }
 
-    fn head(&self, _headers: &HeaderMap) -> HeadNews {
-        HeadNews::default()
+    fn head(&self, _headers: &HeaderMap) -> HeaderInfo {
+        HeaderInfo::default()
     }
 
     fn event(&self, kind: &str, data: &[u8]) -> Option<Vec<TurnEvent>> {

@@ -14,13 +14,13 @@ const USUAL_MENU: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
 #[derive(Debug, Deserialize)]
 pub(super) struct Models {
     #[serde(alias = "models", deserialize_with = "models::readable")]
-    data: Vec<Entry>,
+    data: Vec<ModelEntry>,
 }
 
 /// One model's entry.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Entry {
+pub(super) struct ModelEntry {
     pub(super) id: String,
     #[serde(deserialize_with = "models::or_default")]
     hidden: bool,
@@ -34,7 +34,7 @@ pub(super) struct Entry {
 #[serde(untagged)]
 enum Step {
     Name(String),
-    Entry {
+    ModelEntry {
         #[serde(alias = "id", alias = "effort")]
         value: String,
     },
@@ -47,21 +47,21 @@ impl Models {
     }
 
     /// The entry of that name.
-    pub(super) fn entry(&self, model: &str) -> Option<&Entry> {
+    pub(super) fn entry(&self, model: &str) -> Option<&ModelEntry> {
         self.data.iter().find(|entry| entry.id == model)
     }
 
     /// The entry to use where no model is named: the first of those that are shown.
-    pub(super) fn default_entry(&self) -> Option<&Entry> {
+    pub(super) fn default_entry(&self) -> Option<&ModelEntry> {
         self.data.iter().find(|entry| !entry.hidden && !entry.id.is_empty())
     }
 }
 
-impl Entry {
+impl ModelEntry {
     /// The menu of effort; empty where the model takes none.
     pub(super) fn efforts(&self) -> Vec<Effort> {
         let names = self.reasoning_efforts.iter().map(|step| match step {
-            Step::Name(name) | Step::Entry { value: name } => name.as_str(),
+            Step::Name(name) | Step::ModelEntry { value: name } => name.as_str(),
         });
         match (self.supports_reasoning_effort, models::efforts(names)) {
             (Some(false), _) => Vec::new(),

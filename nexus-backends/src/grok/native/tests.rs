@@ -7,7 +7,7 @@ use super::*;
 use crate::responses::outcome::ErrorBody;
 
 fn grok() -> Grok {
-    Grok::new(&Settings::default(), CLIENT_VERSION.to_owned())
+    Grok::new(&NativeSettings::default(), CLIENT_VERSION.to_owned())
 }
 
 #[test]

@@ -10,13 +10,13 @@ use tokio::{
 
 use super::*;
 use crate::generic::native::Generic;
-use crate::responses::settings::Settings;
+use crate::responses::settings::NativeSettings;
 
 /// A server that gives each connection the next answer, and then tells what it was asked.
 async fn server(answers: Vec<String>) -> (Transport, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = Some(format!("http://{}/v1", listener.local_addr().unwrap()));
-    let settings = Settings { base_url, ..Settings::default() };
+    let settings = NativeSettings { base_url, ..NativeSettings::default() };
     let transport = Transport::new(&settings, &BuildContext::new("/home", "/base")).unwrap();
     let served = tokio::spawn(async move {
         let mut asked = Vec::new();
@@ -117,7 +117,7 @@ async fn a_list_that_does_not_come_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = Some(format!("http://{}/v1", listener.local_addr().unwrap()));
     // Else the clock, which runs ahead while nothing happens, would end the connecting first.
-    let settings = Settings { base_url, connect_timeout_seconds: 3600, ..Settings::default() };
+    let settings = NativeSettings { base_url, connect_timeout_seconds: 3600, ..NativeSettings::default() };
     let transport = Transport::new(&settings, &BuildContext::new("/home", "/base")).unwrap();
     let began = Instant::now();
     let reason = look(&catalog(BELIEVED), &transport).await.unwrap().unwrap_err();

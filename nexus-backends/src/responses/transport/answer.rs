@@ -14,7 +14,7 @@ use crate::responses::outcome::ErrorBody;
 
 /// An answer to a request for a model's reply.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ServerAnswer {
     /// Server-sent events, as far as can be told from the head or the beginning; or a success with no body.
     Stream {
         /// The headers.
@@ -48,7 +48,7 @@ enum Beginning {
     Other,
 }
 
-impl Answer {
+impl ServerAnswer {
     /// Tells by status and content type, and where these leave it open by how the body begins: servers and proxies
     /// label both errors and streams wrongly. What is whole may have `max_answer_bytes`.
     pub(super) async fn of(response: Response, max_answer_bytes: usize) -> Result<Self, TransportError> {
@@ -120,13 +120,13 @@ fn begins_like(beginning: &[u8], is_all: bool) -> Option<Beginning> {
 /// Whether a whole JSON body is a response object rather than an error.
 fn is_response(body: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Head<'a> {
+    struct BodyStart<'a> {
         #[serde(borrow)]
         object: Option<std::borrow::Cow<'a, str>>,
         output: Option<IgnoredAny>,
     }
 
-    serde_json::from_slice::<Head<'_>>(body)
+    serde_json::from_slice::<BodyStart<'_>>(body)
         .is_ok_and(|head| head.output.is_some() || head.object.as_deref() == Some("response"))
 }
 

@@ -29,16 +29,16 @@ fn transport(base_url: &str, more: Value) -> Transport {
     let Value::Object(mut settings) = more else { panic!("settings are an object") };
     settings.insert("base_url".into(), base_url.into());
     let context = BuildContext::new("/home", "/base");
-    Transport::new(&Settings::read(&settings, &context).unwrap(), &context).unwrap()
+    Transport::new(&NativeSettings::read(&settings, &context).unwrap(), &context).unwrap()
 }
 
-async fn post(transport: &Transport) -> Result<Answer, Failure> {
+async fn post(transport: &Transport) -> Result<ServerAnswer, Failure> {
     let request = transport.post(HeaderMap::new(), Bytes::from_static(b"{}"));
     let answer = tokio::time::timeout(Duration::from_secs(20), request).await.expect("nothing hangs");
     answer.map_err(Failure::from)
 }
 
-async fn asked(server: &Server) -> Result<Answer, Failure> {
+async fn asked(server: &Server) -> Result<ServerAnswer, Failure> {
     post(&transport(&server.base_url(), json!({}))).await
 }
 
@@ -59,14 +59,14 @@ async fn read(mut body: Body) -> (Vec<u8>, Result<(), Failure>) {
 
 async fn streamed(server: &Server) -> (Vec<u8>, Result<(), Failure>) {
     match asked(server).await.unwrap() {
-        Answer::Stream { body, .. } => read(body).await,
+        ServerAnswer::Stream { body, .. } => read(body).await,
         other => panic!("no stream: {other:?}"),
     }
 }
 
 async fn refused(server: &Server) -> (StatusCode, HeaderMap, ErrorBody) {
     match asked(server).await.unwrap() {
-        Answer::Refused { status, headers, body } => (status, headers, body),
+        ServerAnswer::Refused { status, headers, body } => (status, headers, body),
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -113,7 +113,9 @@ async fn a_stream_is_handed_on_before_it_ends() {
             After::Close
         });
         let started = Instant::now();
-        let Answer::Stream { mut body, .. } = asked(&server).await.unwrap() else { panic!("no stream") };
+        let ServerAnswer::Stream { mut body, .. } = asked(&server).await.unwrap() else {
+            panic!("no stream")
+        };
         let mut bytes = Vec::new();
         while bytes != b"data: 1\n\n" {
             bytes.extend_from_slice(&poll_fn(|context| body.poll_chunk(context)).await.unwrap().unwrap());
@@ -129,7 +131,7 @@ async fn a_beginning_without_a_word_is_not_hoarded() {
         while stream.write_all(&[b'\n'; 8_192]).is_ok() {}
         After::Close
     });
-    let Answer::Stream { mut body, .. } = asked(&server).await.unwrap() else { panic!("no stream") };
+    let ServerAnswer::Stream { mut body, .. } = asked(&server).await.unwrap() else { panic!("no stream") };
     let first = poll_fn(|context| body.poll_chunk(context)).await.unwrap().unwrap();
     assert!(first.len() < 1 << 20, "{}", first.len());
 }
@@ -205,7 +207,7 @@ async fn a_response_in_one_piece_is_whole() {
     let object = r#"{"id":"resp_1","object":"response","status":"completed","error":null,"output":[]}"#;
     for label in [JSON, "", "content-type: application/json; charset=utf-8\r\n"] {
         match asked(&Server::answering(200, label, object)).await.unwrap() {
-            Answer::Whole { body, .. } => assert_eq!(body, object.as_bytes()),
+            ServerAnswer::Whole { body, .. } => assert_eq!(body, object.as_bytes()),
             other => panic!("{label:?}: {other:?}"),
         }
     }

@@ -19,7 +19,7 @@ fn keeping() -> Server {
 }
 
 async fn read_through(transport: &Transport) {
-    let Answer::Stream { body, .. } = post(transport).await.unwrap() else { panic!("no stream") };
+    let ServerAnswer::Stream { body, .. } = post(transport).await.unwrap() else { panic!("no stream") };
     read(body).await.1.unwrap();
 }
 
@@ -129,7 +129,7 @@ async fn the_hosts_proxy_is_used_only_if_asked_for_and_not_for_its_exceptions() 
         let environment: BTreeMap<_, _> =
             environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let context = BuildContext::new("/home", "/base").with_environment(environment);
-        Transport::new(&Settings::read(&settings, &context).unwrap(), &context).unwrap()
+        Transport::new(&NativeSettings::read(&settings, &context).unwrap(), &context).unwrap()
     };
     for (inherit, except, through_proxy) in [
         (true, "", true),

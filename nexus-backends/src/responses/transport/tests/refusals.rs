@@ -13,7 +13,7 @@ async fn outcome(dialect: Dialect, reply: Reply) -> (ErrorKind, Retry) {
     let body = json!({ "model": "gpt-5.5", "input": "Hello.", "stream": true }).to_string();
     let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer token"))]);
     match transport.post(headers, body.into()).await.map_err(Failure::from) {
-        Ok(Answer::Refused { status, headers, body }) => {
+        Ok(ServerAnswer::Refused { status, headers, body }) => {
             let reply = ErrorReply { status: Some(status), headers: &headers, body: &body };
             let failure = reply.shared_outcome();
             (failure.kind, failure.retry)

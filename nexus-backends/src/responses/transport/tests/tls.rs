@@ -36,7 +36,7 @@ fn is_final(failure: &Failure, words: &str) {
 async fn a_server_of_a_named_authority_is_believed() {
     let sim = sim("localhost");
     let ca = written(sim.ca_pem().unwrap());
-    let Answer::Stream { body, .. } = post(&trusting(&sim.base_url(), &ca)).await.unwrap() else {
+    let ServerAnswer::Stream { body, .. } = post(&trusting(&sim.base_url(), &ca)).await.unwrap() else {
         panic!("no stream")
     };
     let (bytes, end) = read(body).await;
@@ -94,13 +94,13 @@ fn a_file_without_an_authority_names_the_setting() {
         else {
             panic!("settings are an object")
         };
-        let settings = Settings::read(&settings, &context).unwrap();
+        let settings = NativeSettings::read(&settings, &context).unwrap();
         assert_eq!(Transport::new(&settings, &context).unwrap_err().path, ["network", "ca_file"]);
     }
     let settings = serde_json::from_value::<serde_json::Map<_, _>>(
         json!({ "base_url": "https://a.test", "network": { "ca_file": "absent.pem" } }),
     );
-    let settings = Settings::read(&settings.unwrap(), &context).unwrap();
+    let settings = NativeSettings::read(&settings.unwrap(), &context).unwrap();
     let error = Transport::new(&settings, &context).unwrap_err();
     assert!(error.reason.contains("/base/absent.pem"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What goes on beside every wait of a turn: cancellation, limits of time, and events on their way to the sink.
+//! The context of one turn: cancellation, time limits and the event outbox, all polled during every wait.
 
 use std::{
     future::{Future, poll_fn},
@@ -23,9 +23,9 @@ use crate::redact::redactor;
 /// again.
 const CLOSING: Duration = Duration::from_millis(50);
 
-/// What a turn waits with.
+/// Cancellation, time limits, recorded events and redaction of one turn.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(super) struct TurnContext {
     pub(super) cancel: CancelToken,
     pub(super) watch: Watch,
     pub(super) log: TurnLog,
@@ -44,8 +44,8 @@ pub(super) enum BodyEnd {
     TooLong(EventTooLong),
 }
 
-/// How many pieces of a body are read before others have their turn: a server that floods us keeps nobody from
-/// stopping the turn.
+/// Most pieces of a body that are read in one poll, so that cancellation and time limits are polled even while a server
+/// floods the connection.
 const CHUNKS_PER_POLL: usize = 32;
 
 /// Why a poll of the body came back.
@@ -55,19 +55,19 @@ enum Woke {
     End(BodyEnd),
 }
 
-impl Course {
-    /// A turn begins.
+impl TurnContext {
+    /// The context of a turn that begins now.
     pub(super) fn new(cancel: CancelToken, watch: Watch, log: TurnLog) -> Self {
         Self { cancel, watch, log, lent: Vec::new(), redactor: redactor([] as [&str; 0]) }
     }
 
-    /// From now on `secret` is taken out of every word of the server's.
+    /// Adds `secret` to what is redacted from all text of the server.
     pub(super) fn hide(&mut self, secret: Option<Secret>) {
         self.lent.extend(secret);
         self.redactor = redactor(self.lent.iter().map(|secret| secret.expose().as_bytes()));
     }
 
-    /// Words of the server's without the credential, should it repeat it.
+    /// Text of the server with every lent secret redacted.
     pub(super) fn without_credential(&self, words: &str) -> String {
         String::from_utf8_lossy(&self.redactor.redact(words.as_bytes())).into_owned()
     }
@@ -134,7 +134,7 @@ impl Course {
                     return Poll::Ready(woke);
                 }
                 let mut turn =
-                    BodyTurn { course: self, splitter, reader, news: &mut news, is_over: &mut is_over };
+                    BodyTurn { context: self, splitter, reader, news: &mut news, is_over: &mut is_over };
                 if let Poll::Ready(end) = turn.poll(body, events, context) {
                     return Poll::Ready(Woke::End(end));
                 }
@@ -202,7 +202,7 @@ fn cancellation(cancel: &CancelToken) -> BoxFuture<'static, Woke> {
 
 /// One poll of a body.
 struct BodyTurn<'a> {
-    course: &'a mut Course,
+    context: &'a mut TurnContext,
     splitter: &'a mut EventSplitter,
     reader: &'a mut ResponseReader,
     news: &'a mut Vec<TurnEvent>,
@@ -220,7 +220,7 @@ impl BodyTurn<'_> {
         let mut has_heard = false;
         let end = self.read(body, events, context, &mut has_heard);
         if has_heard {
-            self.course.watch.heard(Phase::Model);
+            self.context.watch.heard(Phase::Model);
         }
         end
     }
@@ -235,7 +235,7 @@ impl BodyTurn<'_> {
         for _ in 0..CHUNKS_PER_POLL {
             // What a whole chunk brings is told before the next one is asked for.
             loop {
-                if self.course.log.outbox.poll_flush(events, context).is_pending() {
+                if self.context.log.outbox.poll_flush(events, context).is_pending() {
                     return Poll::Pending;
                 }
                 let next = if *self.is_over { self.splitter.finish() } else { self.splitter.next() };
@@ -247,7 +247,7 @@ impl BodyTurn<'_> {
                 *has_heard = true;
                 self.reader.event(event, self.news);
                 for event in self.news.drain(..) {
-                    self.course.tell(event);
+                    self.context.tell(event);
                 }
             }
             if *self.is_over || self.reader.is_finished() {
