@@ -7,7 +7,7 @@
 //!
 //! | to | see |
 //! | --- | --- |
-//! | load a configuration | [`Router::from_file`], [`Router::from_str`], [`ConfigError`] |
+//! | load a configuration | `Router::from_file` and `Router::from_str` (feature `yaml`), [`Router::from_value`], [`ConfigError`] |
 //! | run a turn | [`Router::run_turn`], [`Router::backend`] |
 //! | know when another backend takes over | [`fallback`] |
 //! | know who is set aside, and until when | [`Router::holds`], [`hold`] |
@@ -31,7 +31,9 @@ mod telemetry;
 mod work_kind;
 
 pub use binding::Binding;
-pub use config::{ConfigError, FallbackRule, MAX_FILE_BYTES, Position, Problem, json_schema};
+#[cfg(feature = "yaml")]
+pub use config::MAX_FILE_BYTES;
+pub use config::{ConfigError, FallbackRule, Position, Problem, json_schema};
 pub use explain::{ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation, Verdict};
 pub use hold::Hold;
 pub use panel::{PanelOutcome, PanelSink, Seat, SeatEvent, SeatOutcome, Vote};

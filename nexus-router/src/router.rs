@@ -1,20 +1,25 @@
 //! From a work-kind to a binding to a turn.
 
+#[cfg(feature = "yaml")]
+use std::path::{Path, PathBuf};
 use std::{
     collections::BTreeMap,
     fmt,
-    path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
 };
 
 use nexus_core::{
-    BackendId, BuildContext, Clock, EventSink, ExecutionBackend, Registry, SystemClock, TurnError, TurnHost,
-    TurnRequest, TurnResult, VendorId,
+    BackendId, BuildContext, Clock, EventEnvelope, EventSink, ExecutionBackend, Registry, SystemClock,
+    TurnError, TurnHost, TurnRequest, TurnResult, VendorId,
 };
 
+use serde_json::Value;
+
+#[cfg(feature = "yaml")]
+use crate::config::{load_file, load_text};
 use crate::{
     binding::Binding,
-    config::{ConfigError, Configuration, Entry, EntryState, Sources, Target, load_file, load_text},
+    config::{ConfigError, Configuration, Entry, EntryState, Sources, Target, load_value},
     hold::{Hold, Holds},
     queue::Queues,
     run::{Route, Run},
@@ -54,8 +59,11 @@ struct Shared {
 
 #[derive(Debug)]
 enum Source {
+    #[cfg(feature = "yaml")]
     File(PathBuf),
+    #[cfg(feature = "yaml")]
     Text(String),
+    Value(Value),
 }
 
 impl Router {
@@ -64,6 +72,7 @@ impl Router {
     /// # Errors
     ///
     /// [`ConfigError`], with everything that is wrong in the file.
+    #[cfg(feature = "yaml")]
     pub fn from_file(
         path: impl AsRef<Path>,
         registry: Registry,
@@ -77,8 +86,32 @@ impl Router {
     /// # Errors
     ///
     /// [`ConfigError`], with everything that is wrong in the text.
+    #[cfg(feature = "yaml")]
     pub fn from_str(text: &str, registry: Registry, context: BuildContext) -> Result<Self, ConfigError> {
         RouterBuilder::new(registry, context).from_str(text)
+    }
+
+    /// Takes a configuration that the program built, in the shape of `nexus.yaml`: no file and no YAML.
+    ///
+    /// ```
+    /// use nexus_core::{BuildContext, Registry};
+    /// use nexus_router::Router;
+    ///
+    /// let registry = Registry::new().with_absent("alpha", "not part of this build");
+    /// let configuration = serde_json::json!({
+    ///     "groups": { "main": ["alpha"] },
+    ///     "types": { "writer": { "group": "main" } },
+    /// });
+    /// let router = Router::from_value(configuration, registry, BuildContext::new("home", "."))?;
+    /// assert_eq!(router.kinds(), ["writer"]);
+    /// # Ok::<(), nexus_router::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`], whose places are those of the value as indented JSON, and whose lines show it.
+    pub fn from_value(value: Value, registry: Registry, context: BuildContext) -> Result<Self, ConfigError> {
+        RouterBuilder::new(registry, context).from_value(value)
     }
 
     /// A router to be put together, with backends of the program's own.
@@ -95,8 +128,11 @@ impl Router {
     pub fn reload(&self) -> Result<(), ConfigError> {
         let before = self.configuration();
         let loaded = match &self.0.source {
+            #[cfg(feature = "yaml")]
             Source::File(path) => load_file(path, &self.0.sources, Some(&before))?,
+            #[cfg(feature = "yaml")]
             Source::Text(text) => load_text(text, &self.0.sources, Some(&before))?,
+            Source::Value(value) => load_value(value, &self.0.sources, Some(&before))?,
         };
         self.swap(loaded);
         Ok(())
@@ -107,10 +143,25 @@ impl Router {
     /// # Errors
     ///
     /// [`ConfigError`]; then the last good configuration stays.
+    #[cfg(feature = "yaml")]
     pub fn replace(&self, text: &str) -> Result<(), ConfigError> {
         let loaded = load_text(text, &self.0.sources, Some(&self.configuration()))?;
         self.swap(loaded);
         Ok(())
+    }
+
+    /// Runs one turn without tools, and without watching it: [`Router::run_turn`] where the answer is all that counts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Router::run_turn`].
+    pub async fn run_text(
+        &self,
+        kind: impl Into<WorkKind>,
+        request: impl Into<TurnRequest>,
+    ) -> Result<TurnResult, TurnError> {
+        let mut unwatched = |_: EventEnvelope| {};
+        self.run_turn(kind, request.into(), TurnHost::new(), &mut unwatched).await
     }
 
     /// Runs one turn on the backends that its work-kind is bound to. What the request itself says about model
@@ -276,6 +327,7 @@ impl RouterBuilder {
     /// # Errors
     ///
     /// [`ConfigError`], with everything that is wrong in the file.
+    #[cfg(feature = "yaml")]
     pub fn from_file(self, path: impl AsRef<Path>) -> Result<Router, ConfigError> {
         let path = path.as_ref().to_owned();
         let configuration = load_file(&path, &self.sources, None)?;
@@ -287,9 +339,20 @@ impl RouterBuilder {
     /// # Errors
     ///
     /// [`ConfigError`], with everything that is wrong in the text.
+    #[cfg(feature = "yaml")]
     pub fn from_str(self, text: &str) -> Result<Router, ConfigError> {
         let configuration = load_text(text, &self.sources, None)?;
         Ok(self.build(configuration, Source::Text(text.to_owned())))
+    }
+
+    /// Takes a configuration that the program built, as [`Router::from_value`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`], with everything that is wrong in the value.
+    pub fn from_value(self, value: Value) -> Result<Router, ConfigError> {
+        let configuration = load_value(&value, &self.sources, None)?;
+        Ok(self.build(configuration, Source::Value(value)))
     }
 
     fn build(self, configuration: Configuration, source: Source) -> Router {

@@ -33,12 +33,14 @@ pub struct ConfigError {
 }
 
 #[derive(Debug)]
+#[cfg_attr(not(feature = "yaml"), allow(dead_code, reason = "without it no file is read"))]
 enum Cause {
     Unreadable { reason: String, source: Option<io::Error> },
     Problems(Vec<Problem>),
 }
 
 impl ConfigError {
+    #[cfg(feature = "yaml")]
     pub(crate) fn unreadable(reason: impl Into<String>, source: Option<io::Error>) -> Self {
         Self { path: None, cause: Cause::Unreadable { reason: reason.into(), source } }
     }
@@ -49,6 +51,7 @@ impl ConfigError {
         Self { path: None, cause: Cause::Problems(problems) }
     }
 
+    #[cfg(feature = "yaml")]
     #[must_use]
     pub(crate) fn in_file(mut self, path: &Path) -> Self {
         self.path = Some(path.to_owned());

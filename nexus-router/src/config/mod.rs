@@ -3,6 +3,8 @@
 mod check;
 mod configuration;
 mod error;
+#[cfg(feature = "yaml")]
+mod file;
 mod json_schema;
 mod load;
 mod mask;
@@ -12,12 +14,18 @@ mod report;
 mod schema;
 mod settings;
 mod sources;
+mod value;
+#[cfg(feature = "yaml")]
+mod yaml;
 
 pub(crate) use configuration::{Configuration, Entry, EntryState, PanelSeat, Target};
 pub use error::{ConfigError, Problem};
+#[cfg(feature = "yaml")]
+pub use file::MAX_FILE_BYTES;
+#[cfg(feature = "yaml")]
+pub(crate) use file::{load_file, load_text};
 pub use json_schema::json_schema;
-pub use load::MAX_FILE_BYTES;
-pub(crate) use load::{load_file, load_text};
+pub(crate) use load::load_value;
 pub(crate) use nearest::nearest;
 pub use node::Position;
 pub use schema::FallbackRule;

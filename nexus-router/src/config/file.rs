@@ -1,0 +1,109 @@
+//! Reads a configuration from a file or a text.
+
+use std::{
+    fs::{self, File},
+    io::{ErrorKind, Read},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    configuration::Configuration,
+    error::ConfigError,
+    load::checked,
+    node::{Content, Position},
+    report::Report,
+    sources::Sources,
+    yaml::parse_document,
+};
+
+/// Largest configuration that is read, in bytes.
+pub const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Loads a file. Relative paths in it are relative to its folder.
+pub(crate) fn load_file(
+    path: &Path,
+    sources: &Sources,
+    before: Option<&Configuration>,
+) -> Result<Configuration, ConfigError> {
+    let mut sources = sources.clone();
+    sources.context.base_directory = folder_of(path);
+    read_file(path)
+        .and_then(|bytes| load_bytes(&bytes, &sources, before))
+        .map_err(|error| error.in_file(path))
+}
+
+/// Loads a text.
+pub(crate) fn load_text(
+    text: &str,
+    sources: &Sources,
+    before: Option<&Configuration>,
+) -> Result<Configuration, ConfigError> {
+    load_bytes(text.as_bytes(), sources, before)
+}
+
+/// The folder of a file, absolute where that can be told: a child of another folder must find it too.
+fn folder_of(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned)
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, ConfigError> {
+    let unreadable = |error: std::io::Error| {
+        let reason = match error.kind() {
+            ErrorKind::NotFound => "there is no such file",
+            ErrorKind::PermissionDenied => "the file may not be read",
+            _ => "the file cannot be read",
+        };
+        ConfigError::unreadable(reason, Some(error))
+    };
+    let kind = fs::metadata(path).map_err(unreadable)?.file_type();
+    if kind.is_dir() {
+        return Err(ConfigError::unreadable("this is a folder; name the file in it", None));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    Ok(bytes)
+}
+
+fn load_bytes(
+    bytes: &[u8],
+    sources: &Sources,
+    before: Option<&Configuration>,
+) -> Result<Configuration, ConfigError> {
+    let mut report = Report::default();
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let end = usize::try_from(MAX_FILE_BYTES).unwrap_or(usize::MAX);
+        let kept = String::from_utf8_lossy(bytes.get(..end).unwrap_or(bytes));
+        let message =
+            format!("here the file reaches {MAX_FILE_BYTES} bytes, more than any configuration needs");
+        report.add(end_of(&kept), message);
+        return Err(report.into_error(&kept));
+    }
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+        Err(error) => {
+            let readable = String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default());
+            report.add(end_of(&readable), "the file is not UTF-8: this byte is no character");
+            return Err(report.into_error(&String::from_utf8_lossy(bytes)));
+        }
+    };
+    let node = match parse_document(text) {
+        Ok(node) => node,
+        Err(error) => {
+            report.add(error.position, error.message);
+            return Err(report.into_error(text));
+        }
+    };
+    if matches!(node.content, Content::Null) {
+        report.add(Position::START, "the file is empty: it needs at least `groups` and `types`");
+        return Err(report.into_error(text));
+    }
+    checked(&node, text, sources, before, report)
+}
+
+/// The place behind the last character.
+fn end_of(text: &str) -> Position {
+    let line = text.matches('\n').count() + 1;
+    Position { line, column: text.rsplit('\n').next().unwrap_or_default().chars().count() + 1 }
+}

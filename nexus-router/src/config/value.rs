@@ -1,0 +1,104 @@
+//! A configuration that a program builds as a JSON value: written down, so that errors show a place in it.
+
+use serde_json::{Map, Value};
+
+use super::node::{Content, Key, Node, Position};
+
+/// The value as text, and as a tree whose places are those of the text.
+pub(crate) fn written(value: &Value) -> (String, Node) {
+    let mut writer = Writer { text: String::new(), position: Position::START, depth: 0 };
+    let node = writer.node(value);
+    (writer.text, node)
+}
+
+struct Writer {
+    text: String,
+    position: Position,
+    depth: usize,
+}
+
+impl Writer {
+    fn node(&mut self, value: &Value) -> Node {
+        let position = self.position;
+        let content = match value {
+            Value::Array(items) => self.items(items),
+            Value::Object(entries) => self.entries(entries),
+            scalar => {
+                self.push(&scalar.to_string());
+                match scalar {
+                    Value::Bool(value) => Content::Bool(*value),
+                    Value::Number(number) => Content::Number(number.clone()),
+                    Value::String(text) => Content::Text(text.clone()),
+                    _ => Content::Null,
+                }
+            }
+        };
+        Node { content, position }
+    }
+
+    fn items(&mut self, items: &[Value]) -> Content {
+        // Short enough for a line: lists in a configuration are names.
+        self.push("[");
+        let mut nodes = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                self.push(", ");
+            }
+            nodes.push(self.node(item));
+        }
+        self.push("]");
+        Content::Sequence(nodes)
+    }
+
+    fn entries(&mut self, entries: &Map<String, Value>) -> Content {
+        self.push("{");
+        self.depth += 1;
+        let mut nodes = Vec::with_capacity(entries.len());
+        for (index, (key, value)) in entries.iter().enumerate() {
+            if index > 0 {
+                self.push(",");
+            }
+            self.next_line();
+            let key_node = Key { text: key.clone(), position: self.position };
+            self.push(&Value::String(key.clone()).to_string());
+            self.push(": ");
+            nodes.push((key_node, self.node(value)));
+        }
+        self.depth -= 1;
+        if !entries.is_empty() {
+            self.next_line();
+        }
+        self.push("}");
+        Content::Mapping(nodes)
+    }
+
+    fn next_line(&mut self) {
+        self.text.push('\n');
+        self.position = Position { line: self.position.line + 1, column: 1 };
+        self.push(&"  ".repeat(self.depth));
+    }
+
+    /// Writes text without a line break: JSON escapes those in strings.
+    fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.position.column += text.chars().count();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_place_is_that_of_the_text() {
+        let value = json!({ "a": { "b": [1, "x\ny", null] }, "c": true, "d": {} });
+        let (text, node) = written(&value);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        assert_eq!(node.to_value(), value);
+        let Position { line, column } = node.position_of(&["a".into(), "b".into(), "1".into()]);
+        let line: String = text.lines().nth(line - 1).unwrap().chars().skip(column - 1).collect();
+        assert!(line.starts_with(r#""x\ny""#), "{line}");
+    }
+}
