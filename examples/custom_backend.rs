@@ -56,8 +56,8 @@ impl ExecutionBackend for WordCounter {
         if host.cancel.is_cancelled() {
             return Err(error(ErrorKind::Cancelled));
         }
-        if let Some(unmet) = self.capabilities().unmet(&request, !host.session().definitions().is_empty()) {
-            return Err(error(ErrorKind::Unsupported).with_message(unmet));
+        if let Some(unmet) = self.capabilities().unmet(&request, host.session().definitions()).first() {
+            return Err(error(ErrorKind::Unsupported).with_message(unmet.to_string()));
         }
         if request.is_empty() {
             return Err(error(ErrorKind::InvalidRequest).with_message("there are no words to count"));

@@ -33,14 +33,14 @@ pub use nexus_core::{
     CredentialError, CredentialSource, Decision, Denial, Effects, Effort, Enforcement, ErrorKind,
     EventEnvelope, EventSink, EventSinkExt, ExecutionBackend, ExecutionBackendExt, FinishReason, IdleLimits,
     IntoToolResult, Json, Limit, LimitSupport, Limits, LoopMode, Message, MessageId, ModelId, NoTools,
-    OnLost, Outbox, OutputProblem, OutputSchema, OutputSupport, Overlay, Partial, ParticipantId,
+    NullSink, OnLost, Outbox, OutputProblem, OutputSchema, OutputSupport, Overlay, Partial, ParticipantId,
     ParticipantScope, PathAccess, PathArgument, PathDenial, PathRule, Permit, Phase, Picture, ProcessExit,
     ProcessReport, PromptBlock, Provenance, QuarantineReason, Quarantined, Recorder, Registry, ResumeHandle,
     Retry, Sandbox, ScopeError, ScopedFiles, Secret, Session, SessionToken, SettingsError, Skipped, Standing,
     StreamItem, Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord,
     ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox,
     TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRequest, TurnResult, TurnSession,
-    TurnStream, Usage, Usd, VendorId, WriteSlice, harness, redact, scope, tool, turn,
+    TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, harness, redact, scope, tool, turn,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,

@@ -203,6 +203,10 @@ impl ToolRouter for Bell {
         vec![ToolDefinition::new("ring", "Rings a bell.", schema).with_effects(Effects::Read)]
     }
 
+    fn check_arguments(&self, _tool: &str, _arguments: &serde_json::Value) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn call(&self, _call: ToolCall) -> ToolResult {
         let Ok(met) = tokio::time::timeout(PATIENCE, self.meeting.barrier.wait()).await else {
             return ToolResult::error("the others did not come");

@@ -69,6 +69,36 @@ pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
     ) -> Result<TurnResult, TurnError>;
 }
 
+/// A pointer to a backend is a backend.
+macro_rules! backend_behind {
+    ($($pointer:ident),*) => {$(
+        #[async_trait]
+        impl<T: ExecutionBackend + ?Sized> ExecutionBackend for $pointer<T> {
+            fn id(&self) -> &BackendId {
+                (**self).id()
+            }
+
+            fn capabilities(&self) -> Capabilities {
+                (**self).capabilities()
+            }
+
+            async fn probe(&self) -> Availability {
+                (**self).probe().await
+            }
+
+            async fn run_turn(
+                &self,
+                request: TurnRequest,
+                host: TurnHost,
+                events: &mut dyn EventSink,
+            ) -> Result<TurnResult, TurnError> {
+                (**self).run_turn(request, host, events).await
+            }
+        }
+    )*};
+}
+backend_behind!(Arc, Box);
+
 /// What lives beside a request while its turn runs.
 ///
 /// The caller's tools are always behind a [`Session`]: no backend is handed the tools themselves. Clones share the session,

@@ -17,7 +17,7 @@ use crate::{
     backend::{ExecutionBackend, TurnHost},
     error::TurnError,
     harness::EventQueue,
-    turn::{EventEnvelope, TurnRequest, TurnResult},
+    turn::{EventEnvelope, NullSink, TurnRequest, TurnResult},
 };
 
 /// Ways to run a turn that every backend has.
@@ -31,17 +31,11 @@ pub trait ExecutionBackendExt: ExecutionBackend {
         &self,
         request: TurnRequest,
     ) -> impl Future<Output = Result<TurnResult, TurnError>> + Send + '_ {
-        async move {
-            let mut nobody = |_event: EventEnvelope| {};
-            self.run_turn(request, TurnHost::new(), &mut nobody).await
-        }
+        async move { self.run_turn(request, TurnHost::new(), &mut NullSink).await }
     }
 
     /// Runs a turn as a stream of its events, which ends with the outcome. Dropping the stream stops the turn.
-    fn stream_turn(self: Arc<Self>, request: TurnRequest, host: TurnHost) -> TurnStream
-    where
-        Self: Sized,
-    {
+    fn stream_turn(self: Arc<Self>, request: TurnRequest, host: TurnHost) -> TurnStream {
         TurnStream::new(self, request, host)
     }
 }
@@ -66,7 +60,10 @@ pub struct TurnStream {
 
 impl TurnStream {
     /// Starts nothing yet: work begins with the first poll.
-    pub fn new(backend: Arc<dyn ExecutionBackend>, request: TurnRequest, host: TurnHost) -> Self {
+    pub fn new<B>(backend: Arc<B>, request: TurnRequest, host: TurnHost) -> Self
+    where
+        B: ExecutionBackend + ?Sized,
+    {
         let events = EventQueue::new();
         let mut sink = events.clone();
         let turn = Box::pin(async move { backend.run_turn(request, host, &mut sink).await });

@@ -1,9 +1,15 @@
 //! What a backend says it can do. What differs between backends is declared here, and never found by
 //! comparing names.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use crate::turn::{ConversationMode, Effort, Limits, PromptBlock, ToolAccess, TurnRequest};
+use crate::{
+    error::Limit,
+    tool::ToolDefinition,
+    turn::{ConversationMode, Effort, Limits, PromptBlock, ToolAccess, TurnRequest},
+};
 
 /// What a backend supports. The answer never changes for a given value of a backend.
 ///
@@ -94,31 +100,95 @@ impl Capabilities {
 }
 
 impl Capabilities {
-    /// What `request` needs and this backend does not have, in words for a person; `None` if nothing.
+    /// What a turn needs and this backend does not have: everything, most basic first; empty if it can run. `tools` are
+    /// those of the caller.
     ///
     /// Backends ask this before anything is spent, and routers before they choose.
-    pub fn unmet(&self, request: &TurnRequest, offers_tools: bool) -> Option<String> {
-        let has_image = request.prompt.iter().any(|block| matches!(block, PromptBlock::Image { .. }));
-        let keeps_conversation = !matches!(request.conversation, ConversationMode::Ephemeral);
+    pub fn unmet(&self, request: &TurnRequest, tools: &[ToolDefinition]) -> Vec<Unmet> {
+        // Every field is named, so that a new one cannot be forgotten here.
+        let TurnRequest {
+            prompt,
+            system,
+            model: _,
+            effort: _,
+            working_directory: _,
+            extra_roots,
+            environment: _,
+            tool_access,
+            limits,
+            output,
+            conversation,
+            labels: _,
+        } = request;
+        let has_image = prompt.iter().any(|block| match block {
+            PromptBlock::Text { .. } => false,
+            PromptBlock::Image { .. } => true,
+        });
+        let is_kept = match conversation {
+            ConversationMode::Ephemeral => false,
+            ConversationMode::Keep | ConversationMode::Resume { .. } => true,
+        };
         let needs = [
-            (has_image, self.images.is_yes(), "pictures in the prompt"),
-            (request.system.is_some(), self.system.is_yes(), "system instructions"),
-            (request.output.is_some(), self.output != OutputSupport::Unsupported, "an output schema"),
-            (keeps_conversation, self.resume.is_yes(), "keeping the conversation"),
-            (offers_tools, self.caller_tools.is_yes(), "tools of the caller's own"),
-            (!request.extra_roots.is_empty(), self.extra_roots.is_yes(), "extra roots"),
+            (has_image, self.images.is_yes(), Unmet::Images),
+            (system.is_some(), self.system.is_yes(), Unmet::System),
+            (output.is_some(), self.output != OutputSupport::Unsupported, Unmet::Output),
+            (is_kept, self.resume.is_yes(), Unmet::Conversation),
+            (!tools.is_empty(), self.caller_tools.is_yes(), Unmet::CallerTools),
+            (!extra_roots.is_empty(), self.extra_roots.is_yes(), Unmet::ExtraRoots),
+            (true, self.access.of(*tool_access) != AccessSupport::Unsupported, Unmet::Access(*tool_access)),
         ];
-        if let Some((_, _, what)) = needs.iter().find(|(needed, has, _)| *needed && !has) {
-            return Some((*what).to_owned());
-        }
-        if self.access.of(request.tool_access) == AccessSupport::Unsupported {
-            return Some(format!("tool access {:?}", request.tool_access.as_str()));
-        }
-        self.limits.unmet(&request.limits).map(|limit| format!("a limit on {limit}"))
+        let needs = needs.into_iter().filter(|(needed, has, _)| *needed && !has).map(|(_, _, unmet)| unmet);
+        needs.chain(self.limits.unmet(limits)).collect()
+    }
+}
+
+/// Something that a turn needs and a backend does not have. `Display` is a phrase to follow "does not support".
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unmet {
+    /// [`Capabilities::images`].
+    Images,
+    /// [`Capabilities::system`].
+    System,
+    /// [`Capabilities::output`].
+    Output,
+    /// [`Capabilities::resume`].
+    Conversation,
+    /// [`Capabilities::caller_tools`].
+    CallerTools,
+    /// [`Capabilities::extra_roots`].
+    ExtraRoots,
+    /// [`Capabilities::access`], at this level.
+    Access(ToolAccess),
+    /// [`Capabilities::limits`]: nobody keeps this limit.
+    Limit(Limit),
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Images => "pictures",
+            Self::System => "system text",
+            Self::Output => "an output schema",
+            Self::Conversation => "keeping a conversation",
+            Self::CallerTools => "the caller's tools",
+            Self::ExtraRoots => "extra roots",
+            Self::Access(level) => return write!(f, "{} access", level.as_str()),
+            Self::Limit(limit) => match limit {
+                Limit::Deadline => "a deadline",
+                Limit::ToolCalls => "a limit of tool calls",
+                Limit::ModelCalls => "a limit of model calls",
+                Limit::OutputTokens => "a limit of output tokens",
+                Limit::Cost => "a cost limit",
+                Limit::RepeatedCalls => "a limit of repeated calls",
+            },
+        })
     }
 }
 
 /// Who owns the loop of model calls and tool calls.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopMode {
@@ -146,6 +216,7 @@ impl Support {
 }
 
 /// How finely text arrives.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextGranularity {
@@ -156,6 +227,7 @@ pub enum TextGranularity {
 }
 
 /// How an output schema is kept. In every case the answer is checked on our side.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputSupport {
@@ -168,6 +240,7 @@ pub enum OutputSupport {
 }
 
 /// Who keeps the agent inside its access level.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sandbox {
@@ -180,6 +253,7 @@ pub enum Sandbox {
 }
 
 /// Whether an access level can be kept, and by whom.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessSupport {
@@ -190,6 +264,7 @@ pub enum AccessSupport {
 }
 
 /// Who keeps a limit.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Enforcement {
@@ -217,32 +292,55 @@ pub struct LimitSupport {
 }
 
 impl LimitSupport {
-    /// Who keeps each limit.
-    pub fn new(
-        tool_calls: Enforcement,
-        model_calls: Enforcement,
-        output_tokens: Enforcement,
-        cost: Enforcement,
-    ) -> Self {
-        Self { tool_calls, model_calls, output_tokens, cost }
+    /// Nobody keeps any limit.
+    pub fn new() -> Self {
+        Self::default()
     }
-}
 
-impl LimitSupport {
-    /// The first limit that is set and that nobody keeps.
-    fn unmet(&self, limits: &Limits) -> Option<&'static str> {
+    /// Says who keeps the limit of tool calls.
+    #[must_use]
+    pub fn with_tool_calls(mut self, keeper: Enforcement) -> Self {
+        self.tool_calls = keeper;
+        self
+    }
+
+    /// Says who keeps the limit of model calls.
+    #[must_use]
+    pub fn with_model_calls(mut self, keeper: Enforcement) -> Self {
+        self.model_calls = keeper;
+        self
+    }
+
+    /// Says who keeps the limit of output tokens.
+    #[must_use]
+    pub fn with_output_tokens(mut self, keeper: Enforcement) -> Self {
+        self.output_tokens = keeper;
+        self
+    }
+
+    /// Says who keeps the limit of cost.
+    #[must_use]
+    pub fn with_cost(mut self, keeper: Enforcement) -> Self {
+        self.cost = keeper;
+        self
+    }
+
+    /// The limits that are set and that nobody keeps.
+    fn unmet(&self, limits: &Limits) -> impl Iterator<Item = Unmet> + use<> {
+        let Limits { deadline: _, idle: _, tool_calls, model_calls, output_tokens, cost } = limits;
         let set = [
-            (limits.tool_calls.is_some(), self.tool_calls, "tool calls"),
-            (limits.model_calls.is_some(), self.model_calls, "model calls"),
-            (limits.output_tokens.is_some(), self.output_tokens, "output tokens"),
-            (limits.cost.is_some(), self.cost, "cost"),
+            (tool_calls.is_some(), self.tool_calls, Limit::ToolCalls),
+            (model_calls.is_some(), self.model_calls, Limit::ModelCalls),
+            (output_tokens.is_some(), self.output_tokens, Limit::OutputTokens),
+            (cost.is_some(), self.cost, Limit::Cost),
         ];
-        let unmet = set.iter().find(|(set, keeper, _)| *set && *keeper == Enforcement::Unsupported);
-        unmet.map(|(_, _, name)| *name)
+        let unmet = set.into_iter().filter(|(set, keeper, _)| *set && *keeper == Enforcement::Unsupported);
+        unmet.map(|(_, _, limit)| Unmet::Limit(limit))
     }
 }
 
 /// Whether the cost of a turn is known.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostReport {
@@ -258,23 +356,40 @@ pub enum CostReport {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_backend_that_claims_nothing_meets_nothing() {
-        let nothing = Capabilities::new(LoopMode::Native);
-        assert_eq!(nothing.unmet(&TurnRequest::new("x"), false).unwrap(), "tool access \"scoped-only\"");
-        assert_eq!(
-            nothing.unmet(&TurnRequest::new("x").with_system("y"), false).unwrap(),
-            "system instructions"
-        );
+    fn said(offered: &Capabilities, request: &TurnRequest) -> Vec<String> {
+        offered.unmet(request, &[]).iter().map(Unmet::to_string).collect()
+    }
+
+    fn pure_text() -> Capabilities {
+        let mut some = Capabilities::new(LoopMode::Native);
+        some.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+        some
     }
 
     #[test]
-    fn a_limit_that_nobody_keeps_is_unmet() {
-        let mut some = Capabilities::new(LoopMode::Native);
-        some.access.scoped_only = AccessSupport::Kept(Sandbox::None);
-        let request = TurnRequest::new("x");
-        assert_eq!(some.unmet(&request, false), None);
-        let limited = request.with_limits(Limits::new().with_tool_calls(3));
-        assert_eq!(some.unmet(&limited, false).unwrap(), "a limit on tool calls");
+    fn a_backend_that_claims_nothing_meets_nothing() {
+        let nothing = Capabilities::new(LoopMode::Native);
+        assert_eq!(said(&nothing, &TurnRequest::new("x")), ["scoped-only access"]);
+        let with_system = TurnRequest::new("x").with_system("y");
+        assert_eq!(said(&nothing, &with_system), ["system text", "scoped-only access"]);
+    }
+
+    #[test]
+    fn a_plain_request_needs_nothing_special() {
+        assert_eq!(pure_text().unmet(&TurnRequest::new("x"), &[]), []);
+    }
+
+    #[test]
+    fn each_need_is_named() {
+        let need = |request: &TurnRequest| said(&pure_text(), request).join(", ");
+        let request = || TurnRequest::new("x");
+        assert_eq!(need(&request().with_system("s")), "system text");
+        assert_eq!(need(&request().with_conversation(ConversationMode::Keep)), "keeping a conversation");
+        assert_eq!(need(&request().with_tool_access(ToolAccess::ReadOnly)), "read-only access");
+        assert_eq!(need(&request().with_limits(Limits::new().with_tool_calls(3))), "a limit of tool calls");
+
+        let mut more = pure_text();
+        more.system = Support::Yes;
+        assert_eq!(more.unmet(&request().with_system("s"), &[]), []);
     }
 }

@@ -41,7 +41,7 @@ pub use backend_ext::{ExecutionBackendExt, StreamItem, TurnStream};
 pub use cancel::CancelToken;
 pub use capabilities::{
     AccessSupport, AccessTable, Capabilities, CostReport, Enforcement, LimitSupport, LoopMode, OutputSupport,
-    Sandbox, Support, TextGranularity,
+    Sandbox, Support, TextGranularity, Unmet,
 };
 pub use clock::{Clock, SystemClock};
 pub use credential::Credential;
@@ -65,7 +65,7 @@ pub use tool::{
 };
 pub use turn::{
     AppliedEffort, ConversationMode, Cost, CostSource, Effects, Effort, EventEnvelope, EventSink,
-    EventSinkExt, FinishReason, IdleLimits, Limits, Message, OnLost, OutputProblem, OutputSchema,
+    EventSinkExt, FinishReason, IdleLimits, Limits, Message, NullSink, OnLost, OutputProblem, OutputSchema,
     PromptBlock, Provenance, ResumeHandle, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
     TurnRequest, TurnResult, Usage, Usd,
 };

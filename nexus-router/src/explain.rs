@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use crate::{
     binding::{Binding, with_lens},
     config::{Configuration, Entry, EntryState, FallbackRule, Target},
-    needs,
     router::Router,
     work_kind::{KindError, WorkKind},
 };
@@ -250,9 +249,9 @@ impl Router {
             return Verdict::Held { reason: hold.reason.clone(), until: hold.until, guessed: hold.guessed };
         }
         if let Some((request, host)) = request
-            && let Some(need) = needs::unmet(request, host, &backend.capabilities())
+            && let Some(need) = backend.capabilities().unmet(request, host.session().definitions()).first()
         {
-            return Verdict::Unsupported { need };
+            return Verdict::Unsupported { need: need.to_string() };
         }
         match hold {
             Some(hold) => Verdict::Probe { reason: hold.reason },

@@ -1,7 +1,7 @@
 //! When another backend takes a turn over, and what is carried along from those that tried.
 //!
 //! The next backend of a chain is tried when one *could not run*, and nothing was written so far. What its
-//! error kind says decides, and nothing else:
+//! error kind says ([`ErrorKind::could_not_run`]) decides, and nothing else:
 //!
 //! | kind | another backend is tried |
 //! | --- | --- |
@@ -19,37 +19,14 @@
 use std::time::SystemTime;
 
 use nexus_core::{
-    BackendId, Cost, CostSource, Effects, ErrorKind, Phase, Retry, Skipped, ToolCallRecord, TurnError,
-    TurnResult, Usage, Usd,
+    BackendId, Cost, CostSource, Effects, ErrorKind, Retry, Skipped, ToolCallRecord, TurnError, TurnResult,
+    Usage, Usd,
 };
 
 use crate::{
     config::FallbackRule,
     hold::{later, words_of},
 };
-
-/// Whether a backend that failed so could not run the turn, so that another may.
-pub fn could_not_run(kind: ErrorKind) -> bool {
-    match kind {
-        ErrorKind::NotInstalled
-        | ErrorKind::Unauthenticated
-        | ErrorKind::Forbidden
-        | ErrorKind::BillingMismatch
-        | ErrorKind::RateLimited
-        | ErrorKind::UsageLimit
-        | ErrorKind::Overloaded
-        | ErrorKind::ModelUnavailable
-        | ErrorKind::Unsupported
-        | ErrorKind::ToolsUnavailable
-        | ErrorKind::Transport
-        | ErrorKind::Crashed
-        | ErrorKind::Protocol
-        | ErrorKind::VendorFailure
-        | ErrorKind::Exhausted => true,
-        ErrorKind::Starved(phase) => phase != Phase::Tool,
-        _ => false,
-    }
-}
 
 /// Whether the turn that failed so may be given to the next backend.
 pub(crate) fn may_go_on(error: &TurnError, rule: FallbackRule) -> bool {
@@ -58,7 +35,7 @@ pub(crate) fn may_go_on(error: &TurnError, rule: FallbackRule) -> bool {
         FallbackRule::BeforeWrites => error.partial().effects.allow_another_try(),
         FallbackRule::AfterWrites => true,
     };
-    bears_it && could_not_run(error.kind())
+    bears_it && error.kind().could_not_run()
 }
 
 /// What the backends that tried so far have used and left.
@@ -98,13 +75,12 @@ impl Spent {
     /// Notes a backend that tried in vain.
     pub(crate) fn fail(&mut self, backend: &BackendId, mut error: TurnError, now: SystemTime) -> Skipped {
         let until = match error.retry() {
-            Retry::Never => None,
             Retry::Now => {
                 self.returns.now = true;
                 None
             }
-            Retry::After(wait) => Some(later(now, wait)),
             Retry::At(at) => Some(at),
+            other => other.delay(now).map(|wait| later(now, wait)),
         };
         if let Some(until) = until {
             self.returns.note(until);

@@ -157,8 +157,10 @@ fn hold_of(error: &TurnError, now: SystemTime) -> Option<(SystemTime, bool)> {
     match error.retry() {
         Retry::Now => None,
         Retry::At(until) => (until > now).then_some((until, false)),
-        Retry::After(wait) => Some((later(now, wait), false)),
-        Retry::Never => Some((later(now, guess), true)),
+        other => Some(match other.delay(now) {
+            Some(wait) => (later(now, wait), false),
+            None => (later(now, guess), true),
+        }),
     }
 }
 

@@ -21,7 +21,6 @@ mod config;
 mod explain;
 pub mod fallback;
 pub mod hold;
-mod needs;
 pub mod panel;
 mod queue;
 mod routed;

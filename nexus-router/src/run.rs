@@ -20,7 +20,6 @@ use crate::{
     config::{Configuration, Entry, EntryState, FallbackRule},
     fallback::{Spent, may_go_on},
     hold::{Admission, Hold, Holds},
-    needs,
     queue::{Entered, Queues, TurnPermit},
 };
 
@@ -176,7 +175,7 @@ impl Run<'_> {
         {
             return Err(Passed::Held(hold));
         }
-        match needs::unmet(&self.request, &self.host, &backend.capabilities()) {
+        match backend.capabilities().unmet(&self.request, self.host.session().definitions()).first() {
             Some(need) if !is_alone => {
                 let skipped = skipped(format!("does not support {need}"));
                 Err(Passed::Over(skipped.with_kind(Some(ErrorKind::Unsupported))))
@@ -185,7 +184,7 @@ impl Run<'_> {
         }
     }
 
-    /// A place on a backend that has a bound. Waits for it as long as the turn may live.
+    /// A permit for a turn on a backend that has a bound. Waits for it as long as the turn may live.
     async fn place(
         &self,
         entry: &Entry,

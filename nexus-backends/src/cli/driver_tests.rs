@@ -61,12 +61,11 @@ impl Cli for Script {
         capabilities.resume = Support::Yes;
         capabilities.caller_tools = Support::Yes;
         capabilities.efforts = vec![Effort::Low, Effort::High];
-        capabilities.limits = LimitSupport::new(
-            Enforcement::Ours,
-            Enforcement::Ours,
-            Enforcement::Ours,
-            Enforcement::Unsupported,
-        );
+        capabilities.limits = LimitSupport::new()
+            .with_tool_calls(Enforcement::Ours)
+            .with_model_calls(Enforcement::Ours)
+            .with_output_tokens(Enforcement::Ours)
+            .with_cost(Enforcement::Unsupported);
         capabilities
     }
 

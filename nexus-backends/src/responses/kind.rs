@@ -30,10 +30,14 @@ pub(crate) fn capabilities(efforts: &[Effort], cost: CostReport) -> Capabilities
     capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
     let ours = Enforcement::Ours;
     let of_cost = match cost {
-        CostReport::Never => Enforcement::Unsupported,
         CostReport::Reported | CostReport::Estimated => ours,
+        _ => Enforcement::Unsupported,
     };
-    capabilities.limits = LimitSupport::new(ours, ours, ours, of_cost);
+    capabilities.limits = LimitSupport::new()
+        .with_tool_calls(ours)
+        .with_model_calls(ours)
+        .with_output_tokens(ours)
+        .with_cost(of_cost);
     capabilities.cost = cost;
     capabilities
 }

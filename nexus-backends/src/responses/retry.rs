@@ -54,12 +54,13 @@ impl Attempts {
             return None;
         }
         let wait = match failure.retry {
-            Retry::Never => return None,
             // Most often a kept connection was closed under the request: another one is there at once.
             Retry::Now if failure.kind == ErrorKind::Transport && self.made == 0 => Duration::ZERO,
             Retry::Now => self.own_wait(),
-            Retry::After(wait) => self.asked_wait(wait)?,
-            Retry::At(time) => self.asked_wait(time.duration_since(now).unwrap_or_default())?,
+            other => {
+                let wait = other.delay(now)?;
+                self.asked_wait(wait)?
+            }
         };
         self.made += 1;
         Some(wait)

@@ -105,6 +105,10 @@ impl ToolRouter for Shelf {
         self.tools.iter().map(|(definition, _)| definition.clone()).collect()
     }
 
+    fn check_arguments(&self, _tool: &str, _arguments: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn call(&self, call: ToolCall) -> ToolResult {
         let answer = {
             let mut record = self.record();

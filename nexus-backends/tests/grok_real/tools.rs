@@ -68,6 +68,10 @@ impl ToolRouter for Noting {
         self.names.iter().map(define).collect()
     }
 
+    fn check_arguments(&self, _tool: &str, _arguments: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn call(&self, call: Asked) -> ToolResult {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((call.name, call.arguments));
         let at_once = self.running.fetch_add(1, Ordering::SeqCst) + 1;
@@ -332,6 +336,10 @@ async fn a_call_that_the_session_denies_is_told_as_denied() {
                 .with_effects(Effects::Read)
                 .with_path("/path", nexus_core::PathAccess::Read);
             self.0.definitions().into_iter().chain([read]).collect()
+        }
+
+        fn check_arguments(&self, _tool: &str, _arguments: &Value) -> Result<(), String> {
+            Ok(())
         }
 
         async fn call(&self, call: Asked) -> ToolResult {

@@ -143,6 +143,10 @@ impl ToolRouter for Weather {
         vec![ToolDefinition::new("weather", "The weather in a city.", schema)]
     }
 
+    fn check_arguments(&self, _tool: &str, _arguments: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn call(&self, call: ToolCall) -> ToolResult {
         let city = call.arguments["city"].as_str().unwrap_or_default().to_owned();
         let answer = match city.as_str() {

@@ -60,6 +60,40 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Whether the backend could not run the turn, so that another one may: it is not set up, refuses for now, lacks
+    /// something, or broke. Answers, the caller's own limits and requests that must change are no reason to ask another.
+    pub fn could_not_run(self) -> bool {
+        // Without a wildcard: whoever adds a kind decides here whether fallback goes on after it.
+        match self {
+            Self::NotInstalled
+            | Self::Unauthenticated
+            | Self::Forbidden
+            | Self::BillingMismatch
+            | Self::RateLimited
+            | Self::UsageLimit
+            | Self::Overloaded
+            | Self::ModelUnavailable
+            | Self::Unsupported
+            | Self::ToolsUnavailable
+            | Self::Transport
+            | Self::Crashed
+            | Self::Protocol
+            | Self::VendorFailure
+            | Self::Exhausted
+            | Self::Starved(Phase::Start | Phase::FirstByte | Phase::Model) => true,
+            Self::ContextExceeded
+            | Self::InvalidRequest
+            | Self::Refused
+            | Self::Incomplete
+            | Self::OutputInvalid
+            | Self::ConversationLost
+            | Self::ApprovalRequired
+            | Self::LimitReached(_)
+            | Self::Starved(Phase::Tool)
+            | Self::Cancelled => false,
+        }
+    }
+
     /// The kind, as a lowercase phrase after a backend's name.
     pub(super) fn phrase(self) -> &'static str {
         match self {
@@ -124,6 +158,7 @@ pub enum Limit {
 }
 
 /// A part of a turn in which silence is counted apart.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {

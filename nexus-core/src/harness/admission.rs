@@ -25,9 +25,8 @@ pub fn admit(
     if host.cancel.is_cancelled() {
         return Err(Failure::new(ErrorKind::Cancelled, "before it began"));
     }
-    let offers_tools = !host.session().definitions().is_empty();
-    if let Some(unmet) = capabilities.unmet(request, offers_tools) {
-        return Err(Failure::new(ErrorKind::Unsupported, unmet));
+    if let Some(unmet) = capabilities.unmet(request, host.session().definitions()).first() {
+        return Err(Failure::new(ErrorKind::Unsupported, unmet.to_string()));
     }
     if request.is_empty() {
         return Err(Failure::new(ErrorKind::InvalidRequest, "the prompt is empty"));

@@ -23,16 +23,13 @@ pub trait ToolRouter: fmt::Debug + Send + Sync + 'static {
     /// Whether `tool` could be asked with these arguments; `Err` is what is wrong with them, for the model. Nothing is
     /// run. A session refuses a call by it, so that it is known to have changed nothing.
     ///
-    /// A router that cannot tell before the call lets it through, as this one does, and answers with an error. One that
-    /// wraps another asks that one.
+    /// A router that cannot tell before the call returns `Ok` and answers the call with an error. One that wraps another asks
+    /// that one.
     ///
     /// # Errors
     ///
     /// The problem, and where it is.
-    fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String> {
-        let _ = (tool, arguments);
-        Ok(())
-    }
+    fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String>;
 
     /// Answers one call.
     async fn call(&self, call: ToolCall) -> ToolResult;
@@ -46,6 +43,10 @@ pub struct NoTools;
 impl ToolRouter for NoTools {
     fn definitions(&self) -> Vec<ToolDefinition> {
         Vec::new()
+    }
+
+    fn check_arguments(&self, _tool: &str, _arguments: &Value) -> Result<(), String> {
+        Ok(())
     }
 
     async fn call(&self, call: ToolCall) -> ToolResult {

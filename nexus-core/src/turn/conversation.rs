@@ -40,6 +40,7 @@ impl ConversationMode {
 }
 
 /// What to do when the conversation to resume is not there any more.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLost {

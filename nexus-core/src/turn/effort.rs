@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(applied.applied, Effort::High);
 /// assert!(applied.is_clamped());
 /// ```
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {

@@ -26,6 +26,6 @@ pub use limits::{IdleLimits, Limits};
 pub use output::{InvalidSchema, OutputProblem, OutputSchema};
 pub use request::{PromptBlock, ToolAccess, TurnRequest};
 pub use result::{FinishReason, Message, Provenance, TurnResult};
-pub use sink::{EventSink, EventSinkExt};
+pub use sink::{EventSink, EventSinkExt, NullSink};
 pub use tool_call::{ToolCallRecord, ToolCallStatus, ToolOrigin};
 pub use usage::Usage;

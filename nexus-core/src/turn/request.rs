@@ -44,6 +44,7 @@ impl PromptBlock {
 ///
 /// A backend that cannot keep a level answers [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); it
 /// never runs the turn with more than was asked for.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolAccess {

@@ -42,6 +42,18 @@ where
     }
 }
 
+/// An [`EventSink`] that is always ready and drops every event, for a caller that wants the result alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NullSink;
+
+impl EventSink for NullSink {
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    fn accept(&mut self, _event: EventEnvelope) {}
+}
+
 /// Conveniences over [`EventSink`].
 #[async_trait]
 pub trait EventSinkExt: EventSink {

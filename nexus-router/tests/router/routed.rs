@@ -28,6 +28,24 @@ async fn whatever_takes_a_backend_takes_a_work_kind() {
 }
 
 #[tokio::test]
+async fn what_a_router_lists_streams_and_boxes_are_backends_too() {
+    let alpha = Fake::answering("alpha");
+    let backends = router(&chain("alpha"), &[&alpha]).backends();
+    let listed: &Arc<dyn ExecutionBackend> = &backends["alpha"];
+    let streams = [
+        Arc::clone(listed).stream_turn(TurnRequest::new("x"), TurnHost::new()),
+        Arc::new(Box::new(Arc::clone(listed))).stream_turn(TurnRequest::new("x"), TurnHost::new()),
+    ];
+    for stream in streams {
+        let last = stream.fold(None, async |_, item| Some(item)).await;
+        assert!(matches!(last, Some(StreamItem::Outcome(Ok(result))) if result.text == "from alpha"));
+    }
+    let boxed: Box<dyn ExecutionBackend> = Box::new(Arc::clone(listed));
+    assert_eq!(boxed.run_text(TurnRequest::new("x")).await.unwrap().text, "from alpha");
+    assert_eq!((boxed.id(), boxed.capabilities()), (listed.id(), listed.capabilities()));
+}
+
+#[tokio::test]
 async fn a_router_inside_a_router_runs_and_resumes() {
     let (alpha, beta) = (
         Fake::new("alpha", [Act::Fail(ErrorKind::Transport, Retry::Never, "no route")]),

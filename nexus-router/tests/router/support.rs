@@ -112,7 +112,11 @@ pub(crate) fn capabilities() -> Capabilities {
     capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
     capabilities.access.workspace_write = AccessSupport::Kept(Sandbox::Os);
     let ours = nexus_core::Enforcement::Ours;
-    capabilities.limits = nexus_core::LimitSupport::new(ours, ours, ours, ours);
+    capabilities.limits = nexus_core::LimitSupport::new()
+        .with_tool_calls(ours)
+        .with_model_calls(ours)
+        .with_output_tokens(ours)
+        .with_cost(ours);
     capabilities
 }
 

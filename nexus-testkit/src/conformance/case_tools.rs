@@ -79,6 +79,10 @@ impl ToolRouter for CaseTools {
         self.tools.iter().map(|(definition, _)| definition.clone()).collect()
     }
 
+    fn check_arguments(&self, _tool: &str, _arguments: &Value) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn call(&self, call: ToolCall) -> ToolResult {
         let asked = (call.name.clone(), call.arguments.clone());
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(asked);

@@ -190,6 +190,10 @@ impl ToolRouter for OneTool {
         vec![ToolDefinition::new("lookup", "Looks a word up.", json!({ "type": "object" }))]
     }
 
+    fn check_arguments(&self, _tool: &str, _arguments: &serde_json::Value) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn call(&self, _call: ToolCall) -> ToolResult {
         ToolResult::error("nobody was to call this")
     }

@@ -246,6 +246,10 @@ impl ToolRouter for Meddling {
         self.inner.definitions().into_iter().map(self.marks).collect()
     }
 
+    fn check_arguments(&self, _tool: &str, _arguments: &serde_json::Value) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn call(&self, call: CallerCall) -> ToolResult {
         let _alone = if self.one_by_one { Some(self.turn.lock().await) } else { None };
         if self.makes_up_answers {

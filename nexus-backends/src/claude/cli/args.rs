@@ -54,10 +54,11 @@ pub(super) fn arguments(
         option("--effort", OsStr::new(word(effort.applied)));
     }
     let (mode, tools, allowed): (_, Option<&[&str]>, &[&str]) = match request.tool_access {
-        ToolAccess::ScopedOnly => ("dontAsk", Some(&[]), &[]),
         ToolAccess::ReadOnly => ("dontAsk", Some(&READERS), &[]),
         ToolAccess::WorkspaceWrite => ("acceptEdits", None, &[]),
         ToolAccess::Unrestricted => ("acceptEdits", None, &EVERYTHING),
+        // The capabilities refuse a level that is not known here; run all the same, it would be the narrowest.
+        _ => ("dontAsk", Some(&[]), &[]),
     };
     option("--permission-mode", OsStr::new(mode));
     if let Some(tools) = tools {

@@ -205,8 +205,11 @@ impl Cli for Claude {
             workspace_write: AccessSupport::Kept(Sandbox::Vendor),
             unrestricted: AccessSupport::Kept(Sandbox::None),
         };
-        capabilities.limits =
-            LimitSupport::new(Enforcement::Ours, Enforcement::Vendor, Enforcement::Ours, Enforcement::Vendor);
+        capabilities.limits = LimitSupport::new()
+            .with_tool_calls(Enforcement::Ours)
+            .with_model_calls(Enforcement::Vendor)
+            .with_output_tokens(Enforcement::Ours)
+            .with_cost(Enforcement::Vendor);
         capabilities.cost = CostReport::Estimated;
         capabilities
     }

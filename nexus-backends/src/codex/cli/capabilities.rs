@@ -29,6 +29,10 @@ pub(super) fn capabilities() -> Capabilities {
     capabilities.access.unrestricted = AccessSupport::Kept(Sandbox::None);
     // The program reports no cost, so nobody can keep a limit on it.
     let (ours, nobody) = (Enforcement::Ours, Enforcement::Unsupported);
-    capabilities.limits = LimitSupport::new(ours, ours, ours, nobody);
+    capabilities.limits = LimitSupport::new()
+        .with_tool_calls(ours)
+        .with_model_calls(ours)
+        .with_output_tokens(ours)
+        .with_cost(nobody);
     capabilities
 }

@@ -55,18 +55,19 @@ impl SandboxPolicy {
     /// The sandbox to ask for by name; `None` if the configuration names a profile instead. The two exclude each other.
     pub(super) fn mode(&self) -> Option<&'static str> {
         self.hidden.is_empty().then_some(match self.access {
-            ToolAccess::ScopedOnly | ToolAccess::ReadOnly => "read-only",
             ToolAccess::WorkspaceWrite => "workspace-write",
             ToolAccess::Unrestricted => "danger-full-access",
+            // The capabilities refuse a level that is not known here; run all the same, it would be the narrowest.
+            _ => "read-only",
         })
     }
 
     /// How the answer names it.
     pub(super) fn words(&self) -> SandboxWords {
         let sandbox = match self.access {
-            ToolAccess::ScopedOnly | ToolAccess::ReadOnly => "readOnly",
             ToolAccess::WorkspaceWrite => "workspaceWrite",
             ToolAccess::Unrestricted => "dangerFullAccess",
+            _ => "readOnly",
         };
         SandboxWords { sandbox, profile: (!self.hidden.is_empty()).then_some(PROFILE) }
     }

@@ -32,12 +32,11 @@ pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     }
     all.access.unrestricted = AccessSupport::Kept(Sandbox::None);
     // The cost of a turn is told at its end, when there is nothing left to stop.
-    all.limits = LimitSupport::new(
-        Enforcement::Ours,
-        Enforcement::Vendor,
-        Enforcement::Ours,
-        Enforcement::Unsupported,
-    );
+    all.limits = LimitSupport::new()
+        .with_tool_calls(Enforcement::Ours)
+        .with_model_calls(Enforcement::Vendor)
+        .with_output_tokens(Enforcement::Ours)
+        .with_cost(Enforcement::Unsupported);
     all.cost = CostReport::Reported;
     all
 }

@@ -58,10 +58,11 @@ const WORKING: [&str; 13] = [
 /// The value of `--tools`, if there is one.
 pub(super) fn allowed(access: ToolAccess) -> Option<String> {
     match access {
-        // Two names that exist, disallowed below where there is no server: an empty list would allow everything.
-        ToolAccess::ScopedOnly => Some(OF_SERVERS.join(",")),
         ToolAccess::ReadOnly => Some(READING.join(",")),
         ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => None,
+        // Two names that exist, disallowed below where there is no server: an empty list would allow everything.
+        // The capabilities refuse a level that is not known here; run all the same, it would be the narrowest.
+        _ => Some(OF_SERVERS.join(",")),
     }
 }
 
@@ -69,9 +70,9 @@ pub(super) fn allowed(access: ToolAccess) -> Option<String> {
 pub(super) fn disallowed(access: ToolAccess, has_callers: bool) -> String {
     let of_servers: &[&str] = if has_callers { &[] } else { &OF_SERVERS };
     let names: Vec<&str> = match access {
-        ToolAccess::ScopedOnly => [&READING[..], of_servers, &NEVER, &WORKING].concat(),
         ToolAccess::ReadOnly => [of_servers, &NEVER, &WORKING].concat(),
         ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => NEVER.to_vec(),
+        _ => [&READING[..], of_servers, &NEVER, &WORKING].concat(),
     };
     names.join(",")
 }
@@ -81,8 +82,8 @@ pub(super) fn disallowed(access: ToolAccess, has_callers: bool) -> String {
 /// [`SEARCH`] counts as one without a path. [`USE`] could else send any JSON file to a tool.
 pub(super) fn denied(access: ToolAccess) -> &'static [&'static str] {
     match access {
-        ToolAccess::ScopedOnly => &["Read(**)", "Edit", "Bash", "Grep", "WebFetch", "WebSearch"],
-        _ => &[],
+        ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => &[],
+        _ => &["Read(**)", "Edit", "Bash", "Grep", "WebFetch", "WebSearch"],
     }
 }
 
@@ -98,10 +99,10 @@ pub(super) fn first_excess<'r>(
         (callers.is_some() && OF_SERVERS.contains(&name)) || mcp_config::own_name(name).is_some_and(defined)
     };
     let is_meant = |name: &str| match access {
-        ToolAccess::ScopedOnly => is_callers(name),
         ToolAccess::ReadOnly => READING.contains(&name) || is_callers(name),
         // The sandbox of these is not the list of tools.
         ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => true,
+        _ => is_callers(name),
     };
     reported.iter().map(String::as_str).find(|name| !is_meant(name))
 }

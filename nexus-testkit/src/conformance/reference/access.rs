@@ -18,10 +18,10 @@ impl Sandbox {
     /// The harness's tools that the model is offered.
     pub(super) fn tools(&self) -> &'static [&'static str] {
         match self.access {
-            ToolAccess::ScopedOnly => &[],
             ToolAccess::ReadOnly => &["read_file"],
             ToolAccess::WorkspaceWrite => &["read_file", "write_file"],
             ToolAccess::Unrestricted => &["read_file", "write_file", "shell"],
+            _ => &[],
         }
     }
 

@@ -61,8 +61,11 @@ impl ExecutionBackend for ReferenceBackend {
             capabilities.access.workspace_write = AccessSupport::Kept(Sandbox::Vendor);
             capabilities.access.unrestricted = AccessSupport::Kept(Sandbox::None);
         }
-        capabilities.limits =
-            LimitSupport::new(Enforcement::Ours, Enforcement::Ours, Enforcement::Ours, Enforcement::Ours);
+        capabilities.limits = LimitSupport::new()
+            .with_tool_calls(Enforcement::Ours)
+            .with_model_calls(Enforcement::Ours)
+            .with_output_tokens(Enforcement::Ours)
+            .with_cost(Enforcement::Ours);
         capabilities.cost = CostReport::Estimated;
         capabilities
     }

@@ -74,14 +74,12 @@ impl Turn<'_, '_> {
         };
         match (session::take_up(&self.backend.home, handle), on_lost) {
             (Some(history), _) => Ok(history),
-            (None, OnLost::Fail) => {
-                Err(Failure::new(ErrorKind::ConversationLost, "it is not there any more"))
-            }
             (None, OnLost::Fresh) => {
                 let text = "the conversation to resume is gone; a new one begins";
                 self.running.event(TurnEvent::warning(text));
                 Ok(History::default())
             }
+            (None, _) => Err(Failure::new(ErrorKind::ConversationLost, "it is not there any more")),
         }
     }
 
