@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, Sandbox, LoopMode,
+    AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, LoopMode, Sandbox,
     Support, TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult, harness::RunningTurn,
 };
 

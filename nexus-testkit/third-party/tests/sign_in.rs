@@ -7,8 +7,8 @@ use std::{
 };
 
 use nexus_backends::auth::{
-    Clock, CredentialError, CredentialSource, CredentialManager, LoginStep, Revocation, SignIn as _,
-    store::{LoginStore, MemoryStore, PendingWrite, StoreError, StoredLogin, TokenStore},
+    Clock, CredentialError, CredentialManager, CredentialSource, LoginStep, Revocation, SignIn as _,
+    store::{LoginStore, MemoryStore, PreparedWrite, StoreError, StoredLogin, TokenStore},
 };
 use nexus_core::{BuildContext, Secret};
 use parrot::{Aviary, Whistle};
@@ -43,7 +43,7 @@ impl TokenStore for Nest {
         self.0.read()
     }
 
-    fn prepare(&self) -> Result<Box<dyn PendingWrite>, StoreError> {
+    fn prepare(&self) -> Result<Box<dyn PreparedWrite>, StoreError> {
         self.0.prepare().map_err(|error| StoreError::new(self.place(), error.reason))
     }
 
