@@ -27,6 +27,8 @@ pub use nexus_backends::mcp_server::McpServer;
 #[cfg(feature = "login")]
 pub use nexus_backends::{OwnLogin, UnknownLogin, login, logins};
 pub use nexus_backends::{Vendor, auth, registry, vendors};
+#[cfg(feature = "cli")]
+pub use nexus_backends::{cli, process};
 pub use nexus_core::{
     AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, Brief, BuildContext,
     CallId, CancelToken, Capabilities, Clock, ConversationMode, Cost, CostReport, CostSource, Credential,

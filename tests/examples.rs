@@ -82,6 +82,15 @@ fn custom_backend_runs_and_falls_back_for_what_it_lacks() {
 }
 
 #[test]
+fn custom_cli_shows_a_tool_a_repair_and_an_error() {
+    let shown = shown("custom_cli");
+    assert_shows(
+        &shown,
+        &["tr a-z A-Z", "Nice weather, is it not?", "{\"degrees\":7}", "RateLimited, After(5s)"],
+    );
+}
+
+#[test]
 fn native_tools_answers_the_model_and_gets_the_report() {
     let shown = shown("native_tools");
     assert_shows(

@@ -35,6 +35,8 @@ mod vendor;
 pub use nexus_auth as auth;
 #[cfg(any(feature = "login", feature = "native"))]
 pub use nexus_auth::http;
+#[cfg(feature = "cli")]
+pub use nexus_process as process;
 #[cfg(feature = "login")]
 pub use own_login::{OwnLogin, UnknownLogin};
 #[cfg(feature = "login")]

@@ -12,6 +12,31 @@
 //! [`Step`]s), and hand the `Cli` to [`CliBackend`]. Everything that must be the same for all is done here: limits of
 //! time by phase, counted limits, cancellation, the polite stop and the signals, the check of structured output, the
 //! caller's tools over MCP, private homes, and the sweep of what a killed host left behind.
+//!
+//! # Adding a CLI
+//!
+//! `examples/custom_cli/` of the repository adds a fourth CLI and passes the conformance suite (`tests/custom_cli.rs`). What to
+//! know before you start:
+//!
+//! - **Capabilities** are promises. Leave out what you do not keep: the driver refuses such requests before anything is spent.
+//!   A counted limit that the driver keeps is [`Enforcement::Ours`](nexus_core::Enforcement::Ours). It sees a call when its line
+//!   comes, and the program runs ahead: where the program takes a limit as an argument, pass it as well.
+//! - **[`Cli::prepare`]** finds the program ([`Executable`](nexus_process::executable::Executable)), builds its environment from
+//!   an allow-list ([`Environment::from_host`](nexus_process::environment::Environment::from_host), then the variables that the
+//!   request names) and makes a private home ([`RunEntry::home`](nexus_process::run_registry::RunEntry::home) of [`TurnPlan::run`]).
+//!   Prompt and instructions go through standard input or a file of the home: an argument list is for every user of the machine
+//!   to read.
+//! - **Standard input** stays open for [`Step::write`] and for a repair in the same process if the invocation says
+//!   [`StdinMode::Open`](nexus_process::spawn::StdinMode::Open). The driver closes it once there is an outcome.
+//! - **An output schema** that is [`Instructed`](nexus_core::OutputSupport::Instructed) is yours to put into the prompt, as
+//!   [`OutputSchema::instruction`](nexus_core::OutputSchema::instruction) words it. The driver checks the answer and calls
+//!   [`Translator::repair`].
+//! - **The outcome** comes from a line, by [`Step::answered`] or [`Step::failed`], or from the record that the program left, in
+//!   [`Translator::ended`]. Without one the turn is [`Crashed`](nexus_core::ErrorKind::Crashed), whatever the exit code.
+//! - **Phases** choose the limit on silence: start with [`Phase::Start`](nexus_core::Phase::Start); once the model is asked,
+//!   [`FirstByte`](nexus_core::Phase::FirstByte); while it writes, [`Model`](nexus_core::Phase::Model); while a tool runs,
+//!   [`Tool`](nexus_core::Phase::Tool).
+//! - **A line that you do not understand** is an [`Unrecognized`](nexus_core::turn::Unrecognized) event, never dropped.
 
 mod backend;
 pub(crate) mod caller_tools;

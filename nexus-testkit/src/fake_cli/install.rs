@@ -38,8 +38,22 @@ impl FakeCli {
     ///
     /// When no folder, link or script can be made.
     pub fn install_program(program: &Path, vendor: Vendor, script: &FakeScript) -> io::Result<Self> {
+        Self::install_link(program, vendor.program(), script)
+    }
+
+    /// Installs a fake named `name` that is this very program and no vendor's, which therefore calls
+    /// [`run_if_named`](super::run_if_named) at the top of its `main`.
+    ///
+    /// # Errors
+    ///
+    /// When no folder, link or script can be made.
+    pub fn install_as(name: &str, script: &FakeScript) -> io::Result<Self> {
+        Self::install_link(&std::env::current_exe()?, name, script)
+    }
+
+    fn install_link(program: &Path, name: &str, script: &FakeScript) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("nexus-fake-cli-").tempdir()?;
-        let link = folder.path().join(vendor.program());
+        let link = folder.path().join(name);
         std::os::unix::fs::symlink(program, &link)?;
         let fake = Self { folder, link };
         fake.set_script(script)?;

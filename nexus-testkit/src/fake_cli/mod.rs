@@ -86,6 +86,28 @@ pub fn run_if_invoked() {
 
 /// As [`run_if_invoked`], with imitations of the caller's own.
 pub fn run_if_invoked_with(casting: fn(Vendor) -> Option<Box<dyn Imitation>>) {
+    perform_if(|name| {
+        let vendor = Vendor::ALL.into_iter().find(|vendor| vendor.program() == name)?;
+        Some(Role { version_line: vendor.version_line().to_owned(), imitation: casting(vendor) })
+    });
+}
+
+/// As [`run_if_invoked`], for a program that is no vendor's: called by the name `program`, this becomes `imitation`. It is
+/// installed by [`FakeCli::install_as`].
+pub fn run_if_named(program: &str, imitation: fn() -> Box<dyn Imitation>) {
+    perform_if(|name| {
+        (name == program)
+            .then(|| Role { version_line: format!("{program} 1.0"), imitation: Some(imitation()) })
+    });
+}
+
+/// What a program poses as.
+struct Role {
+    version_line: String,
+    imitation: Option<Box<dyn Imitation>>,
+}
+
+fn perform_if(role_of: impl FnOnce(&str) -> Option<Role>) {
     let Some(name) = std::env::args_os().next() else { return };
     let name = PathBuf::from(name);
     let Some(file_name) = name.file_name().and_then(OsStr::to_str) else { return };
@@ -95,9 +117,8 @@ pub fn run_if_invoked_with(casting: fn(Vendor) -> Option<Box<dyn Imitation>>) {
     if file_name == misbehaviour::LINGERER {
         misbehaviour::linger();
     }
-    let vendor = Vendor::ALL.into_iter().find(|vendor| vendor.program() == file_name);
-    if let Some(vendor) = vendor {
-        let code = perform::perform(vendor, casting, &located(&name));
+    if let Some(role) = role_of(file_name) {
+        let code = perform::perform(&role.version_line, role.imitation, &located(&name));
         std::process::exit(code);
     }
 }

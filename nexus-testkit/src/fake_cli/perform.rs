@@ -6,7 +6,6 @@ use std::{
 };
 
 use super::{
-    Vendor,
     imitation::{AfterFault, Ending, Imitation, Moment, Next, Reaction, Trouble},
     install::script_path,
     misbehaviour::{self, complain},
@@ -28,11 +27,8 @@ const CANNOT_PLAY: i32 = 70;
 /// How often a fake that waits for a tool looks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Who imitates whom.
-type Casting = fn(Vendor) -> Option<Box<dyn Imitation>>;
-
 /// Plays the fake that `link` leads to. Returns the exit code.
-pub(super) fn perform(vendor: Vendor, casting: Casting, link: &Path) -> i32 {
+pub(super) fn perform(version_line: &str, imitation: Option<Box<dyn Imitation>>, link: &Path) -> i32 {
     let script = match FakeScript::load(&script_path(link)) {
         Ok(script) => script,
         Err(error) => {
@@ -42,7 +38,7 @@ pub(super) fn perform(vendor: Vendor, casting: Casting, link: &Path) -> i32 {
     };
     let given = Given::of_this_process();
     if given.arguments.get(1).is_some_and(|word| matches!(word.as_str(), "--version" | "-V" | "-v")) {
-        println!("{}", script.version_line.as_deref().unwrap_or(vendor.version_line()));
+        println!("{}", script.version_line.as_deref().unwrap_or(version_line));
         return 0;
     }
     let notes = Notes::beside(link);
@@ -57,13 +53,13 @@ pub(super) fn perform(vendor: Vendor, casting: Casting, link: &Path) -> i32 {
     misbehaviour::begin(&script.misbehaviour, &mut stage);
     let end = match &script.act {
         Act::Replay(replay) => replay.play(&mut stage),
-        Act::Imitate { scenario, line } => match casting(vendor) {
+        Act::Imitate { scenario, line } => match imitation {
             Some(imitation) => {
                 let play = Play { imitation, scenario, line: *line, notes, stage: &mut stage, names: 0 };
                 play.run()
             }
             None => {
-                complain(&format!("no imitation of {} is part of this build", vendor.program()));
+                complain(&format!("no imitation of {} is part of this build", link.display()));
                 End::Code(CANNOT_PLAY)
             }
         },

@@ -1,0 +1,261 @@
+//! A fourth CLI, `smalltalk`, behind the driver: what it can do, how one process of it is prepared, and what its lines mean.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use async_trait::async_trait;
+use nexus::{
+    AccessSupport, Availability, CallId, Capabilities, Effects, Enforcement, ErrorKind, FinishReason, Limit,
+    LoopMode, MessageId, OutputSupport, Phase, PromptBlock, Retry, Sandbox, Support, TextGranularity,
+    ToolAccess, ToolCallStatus, ToolContent, Usage,
+    cli::{Attempt, Cli, Prepared, ProcessEnd, Repair, Step, StopRequest, Translator, TurnPlan},
+    harness::Failure,
+    process::{
+        environment::Environment,
+        executable::Executable,
+        spawn::{Invocation, StdinMode},
+    },
+    turn::{
+        MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
+        ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
+    },
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The CLI: where its program is, and the host's environment.
+#[derive(Debug)]
+pub(crate) struct Smalltalk {
+    pub(crate) program: PathBuf,
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+#[async_trait]
+impl Cli for Smalltalk {
+    type Translator = Lines;
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new(LoopMode::Delegated);
+        capabilities.text = TextGranularity::Deltas;
+        capabilities.thinking = Support::Yes;
+        capabilities.system = Support::Yes;
+        capabilities.output = OutputSupport::Instructed;
+        capabilities.harness_tools = Support::Yes;
+        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::Vendor);
+        capabilities.access.unrestricted = AccessSupport::Kept(Sandbox::None);
+        // The driver keeps them from what the translator reports; the program runs ahead of it, and is told its model calls.
+        // Of the cost it says nothing.
+        capabilities.limits.tool_calls = Enforcement::Ours;
+        capabilities.limits.model_calls = Enforcement::Ours;
+        capabilities.limits.output_tokens = Enforcement::Ours;
+        capabilities
+    }
+
+    async fn probe(&self) -> Availability {
+        match Executable::at(&self.program) {
+            Ok(_) => Availability::ready(None),
+            Err(error) => Availability::Unusable { reason: error.to_string() },
+        }
+    }
+
+    async fn prepare(&self, plan: &TurnPlan, _attempt: Attempt) -> Result<Prepared<Lines>, Failure> {
+        let request = &plan.request;
+        let program =
+            Executable::at(&self.program).map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))?;
+        let home = plan.run.home().map_err(|error| Failure::of(ErrorKind::Crashed, &error))?;
+        // The child sees PATH, the locale, what the request names, and a home of its own: nothing else of the host.
+        let host = self.environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let environment = Environment::from_host(host)
+            .pass(&request.environment)
+            .with("HOME", home.path())
+            .build()
+            .map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))?;
+        let has_tools = request.tool_access == ToolAccess::Unrestricted;
+        let max_calls = request.limits.model_calls.map(|calls| calls.to_string());
+        let mut arguments = vec!["--tools", if has_tools { "all" } else { "none" }];
+        if let Some(model) = &request.model {
+            arguments.extend(["--model", model.as_str()]);
+        }
+        if let Some(calls) = &max_calls {
+            arguments.extend(["--max-calls", calls]);
+        }
+        // Words of the caller go by standard input: an argument list is for everybody to read.
+        let mut texts: Vec<String> = request
+            .prompt
+            .iter()
+            .filter_map(|block| match block {
+                PromptBlock::Text { text } => Some(text.clone()),
+                _ => None,
+            })
+            .collect();
+        texts.extend(request.output.as_ref().map(|schema| schema.instruction()));
+        let invocation = Invocation::new(program, &plan.working_directory)
+            .arguments(arguments)
+            .environment(environment)
+            .stdin(StdinMode::Open);
+        Ok(Prepared::new(invocation, Lines::new(question(request.system.as_deref(), &texts))).with_home(home))
+    }
+}
+
+/// A line of standard input.
+fn question(system: Option<&str>, texts: &[String]) -> String {
+    format!("{}\n", json!({ "system": system, "texts": texts }))
+}
+
+/// Reads the lines of one process.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    question: String,
+    phase: Phase,
+    model_calls: u32,
+}
+
+/// A line of standard output.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Said {
+    Asking,
+    Text { text: String },
+    Thinking { text: String },
+    Message { text: String, usage: Option<Tokens> },
+    ToolCall { id: String, name: String, input: Value },
+    ToolResult { id: String, status: ToolCallStatus, text: String },
+    Retry { attempt: u32, reason: String },
+    Error { code: String, message: String, after_seconds: Option<u64>, resets_at: Option<u64> },
+    Done,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    input: u64,
+    cached: u64,
+    output: u64,
+    reasoning: u64,
+}
+
+impl Lines {
+    fn new(question: String) -> Self {
+        Self { question, phase: Phase::Start, model_calls: 0 }
+    }
+
+    fn message(&self) -> MessageId {
+        format!("message-{}", self.model_calls).into()
+    }
+
+    fn said(&mut self, said: Said, step: &mut Step) {
+        self.phase = match &said {
+            Said::Asking | Said::ToolResult { .. } => Phase::FirstByte,
+            Said::ToolCall { .. } => Phase::Tool,
+            _ => Phase::Model,
+        };
+        match said {
+            Said::Asking => {
+                self.model_calls += 1;
+                step.model_calls = Some(self.model_calls);
+            }
+            Said::Text { text } => step.event(TextDelta::new(self.message(), text)),
+            Said::Thinking { text } => step.event(ThinkingDelta::new(self.message(), text)),
+            Said::Message { text, usage } => {
+                step.event(MessageEnded::new(self.message(), text).with_usage(usage.map(usage_of)));
+            }
+            Said::ToolCall { id, name, input } => {
+                let effects = match name.as_str() {
+                    "read_file" => Effects::Read,
+                    "shell" | "write_file" => Effects::Wrote,
+                    _ => Effects::Unknown,
+                };
+                let id = CallId::new(id);
+                step.event(ToolCallStarted::new(id.clone(), name, ToolOrigin::Harness, effects));
+                step.event(ToolCallArguments::new(id, input));
+            }
+            Said::ToolResult { id, status, text } => {
+                step.event(ToolCallFinished::new(CallId::new(id), status, vec![ToolContent::text(text)]));
+            }
+            Said::Retry { attempt, reason } => {
+                step.event(MessageVoided::new(self.message(), VoidCause::Retry));
+                step.event(Retrying::new(attempt, reason));
+            }
+            Said::Error { code, message, after_seconds, resets_at } => {
+                let after = after_seconds.map(|seconds| Retry::After(Duration::from_secs(seconds)));
+                let at = resets_at.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)));
+                let (kind, usual) = kind_of(&code);
+                let retry = at.map(Retry::At).or(after).unwrap_or(usual);
+                step.failed(Failure::new(kind, message).with_retry(retry));
+            }
+            // The driver checks the answer: where it does not fit the schema, it asks for a repair.
+            Said::Done => step.answered(FinishReason::Stop),
+        }
+    }
+}
+
+impl Translator for Lines {
+    fn open(&mut self, step: &mut Step) {
+        step.write(std::mem::take(&mut self.question));
+    }
+
+    fn line(&mut self, line: &[u8], step: &mut Step) {
+        match serde_json::from_slice(line) {
+            Ok(said) => self.said(said, step),
+            // What is not understood is an event, never dropped.
+            Err(_) => {
+                let raw = serde_json::from_slice(line)
+                    .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
+                step.event(Unrecognized::new(None, raw));
+            }
+        }
+    }
+
+    fn interrupt(&mut self, _step: &mut Step) -> StopRequest {
+        StopRequest::Signals
+    }
+
+    fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair {
+        step.write(question(None, &[instruction.to_owned()]));
+        Repair::SameProcess
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn tool_search(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The program keeps no record beside its lines; without an outcome among them the turn has crashed.
+    fn ended(&mut self, _end: &ProcessEnd<'_>, _step: &mut Step) {}
+}
+
+/// What the caller can do about an error, and when to try again if the program does not say.
+fn kind_of(code: &str) -> (ErrorKind, Retry) {
+    let soon = Retry::After(Duration::from_secs(5));
+    match code {
+        "unauthenticated" => (ErrorKind::Unauthenticated, Retry::Never),
+        "forbidden" => (ErrorKind::Forbidden, Retry::Never),
+        "no_such_model" => (ErrorKind::ModelUnavailable, Retry::Never),
+        "rate_limited" => (ErrorKind::RateLimited, soon),
+        "plan_used_up" => (ErrorKind::UsageLimit, Retry::Never),
+        "overloaded" => (ErrorKind::Overloaded, soon),
+        "too_long" => (ErrorKind::ContextExceeded, Retry::Never),
+        "bad_request" => (ErrorKind::InvalidRequest, Retry::Never),
+        "refused" => (ErrorKind::Refused, Retry::Never),
+        "incomplete" => (ErrorKind::Incomplete, Retry::Never),
+        "unreachable" => (ErrorKind::Transport, Retry::Now),
+        "max_calls" => (ErrorKind::LimitReached(Limit::ModelCalls), Retry::Never),
+        "unreadable" => (ErrorKind::Protocol, Retry::Never),
+        _ => (ErrorKind::VendorFailure, soon),
+    }
+}
+
+fn usage_of(tokens: Tokens) -> Usage {
+    let mut usage = Usage::new();
+    usage.input_tokens = Some(tokens.input);
+    usage.cache_read_tokens = Some(tokens.cached);
+    usage.output_tokens = Some(tokens.output);
+    usage.reasoning_tokens = Some(tokens.reasoning);
+    usage
+}
