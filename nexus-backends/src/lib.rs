@@ -12,6 +12,7 @@
 #[cfg(feature = "claude")]
 pub mod claude;
 #[cfg(feature = "cli")]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub mod cli;
 #[cfg(feature = "codex")]
 pub mod codex;
@@ -20,16 +21,22 @@ pub mod generic;
 #[cfg(feature = "grok")]
 pub mod grok;
 #[cfg(feature = "mcp-server")]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub mod mcp_server;
 #[cfg(feature = "login")]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod own_login;
 #[cfg(any(feature = "cli", feature = "native"))]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod redact;
 mod registry;
 #[cfg(feature = "native")]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub mod responses;
 #[cfg(any(feature = "cli", feature = "native"))]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod settings;
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod vendor;
 
 pub use nexus_auth as auth;

@@ -124,7 +124,7 @@ impl CredentialSetting {
 
 /// The credential that the settings name; else the own login, unless the backend is metered: a login is a
 /// subscription's.
-#[cfg(any(feature = "codex", feature = "grok"))]
+#[cfg(feature = "login")]
 pub(crate) fn credential_source(
     named: Option<&CredentialSetting>,
     billing: Billing,

@@ -19,10 +19,6 @@ pub struct Vendor {
 
 impl Vendor {
     /// A vendor with these kinds of backend.
-    #[cfg_attr(
-        not(any(feature = "claude", feature = "codex", feature = "grok", feature = "responses")),
-        allow(dead_code, reason = "this build has no vendor")
-    )]
     pub(crate) const fn new(name: &'static str, kinds: &'static [fn() -> Arc<dyn BackendKind>]) -> Self {
         Self {
             name,
@@ -34,14 +30,13 @@ impl Vendor {
     }
 
     /// Nexus signs in at it by itself.
-    #[cfg(any(feature = "codex", feature = "grok"))]
+    #[cfg(feature = "login")]
     pub(crate) const fn with_login(mut self, login: OwnLogin) -> Self {
         self.login = Some(login);
         self
     }
 
     /// Its program keeps its own login; `command` followed by `login`, `logout` or `status` is how.
-    #[cfg(feature = "claude")]
     pub(crate) const fn with_program_login(mut self, command: &'static str) -> Self {
         self.program_login = Some(command);
         self
@@ -71,7 +66,6 @@ impl Vendor {
 }
 
 /// Makes a kind of backend.
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok", feature = "responses"))]
 pub(crate) fn kind<K: BackendKind + Default + 'static>() -> Arc<dyn BackendKind> {
     Arc::new(K::default())
 }

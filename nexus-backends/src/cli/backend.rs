@@ -48,7 +48,6 @@ impl<C: Cli> CliBackend<C> {
     }
 
     /// As the settings that every CLI of this crate has say.
-    #[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
     pub(crate) fn from_settings(
         id: BackendId,
         cli: C,

@@ -46,9 +46,8 @@ mod drive;
 mod driver_tests;
 #[cfg(test)]
 mod mcp_tests;
-#[cfg(any(feature = "codex", feature = "grok"))]
+#[cfg(feature = "login")]
 pub(crate) mod provider;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 pub(crate) mod settings;
 pub(crate) mod startup;
 mod state;

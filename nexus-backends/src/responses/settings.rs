@@ -86,7 +86,7 @@ const RESERVED_HEADERS: [(&str, &str); 9] = [
 
 impl NativeSettings {
     /// The credential that they name, else the own login where they name a subscription's.
-    #[cfg(any(feature = "codex", feature = "grok"))]
+    #[cfg(feature = "login")]
     pub(crate) fn credential_or(
         &self,
         own: crate::OwnLogin,
