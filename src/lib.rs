@@ -1,5 +1,5 @@
-//! Nexus runs one turn of agent work on whichever vendor a line of `nexus.yaml` names: Claude Code, Codex,
-//! Grok, or a backend of your own. Nothing above [`ExecutionBackend::run_turn`] learns which one it was.
+//! Nexus runs one turn of agent work on whichever vendor a line of `nexus.yaml` names, or on a backend of your
+//! own. Nothing above [`ExecutionBackend::run_turn`] learns which one it was.
 //!
 //! ```no_run
 //! use nexus::{BuildContext, EventEnvelope, Router, TurnHost, TurnRequest};
@@ -17,7 +17,7 @@
 //! This crate has no logic of its own: it gives each public name once. `nexus_core` is the seam,
 //! `nexus_router` the configuration and the choice, `nexus_workspace` folders that hold work and the types of agents,
 //! `nexus_backends` the vendors and their logins, each behind a
-//! feature of this crate (`claude`, `codex`, `grok`, `responses`, beside `yaml`; all are on by default, `keyring` is not). The feature
+//! feature of this crate (all are on by default, as is `yaml`; `keyring` is not). The feature
 //! `mcp-server` is there for itself, too: it serves a session's tools to another program.
 
 #[cfg(any(feature = "login", feature = "responses"))]

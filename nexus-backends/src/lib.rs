@@ -3,7 +3,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | [`vendors()`], [`registry()`] | the one list of vendors, and every kind of backend of this build |
-//! | `claude`, `codex`, `grok`, `generic` | the vendors: `cli/`, `native/` and `login`, as far as each has them |
+//! | a folder for each vendor | `cli/`, `native/` and `login`, as far as it has them |
 //! | [`cli`] | the driver of a line-speaking CLI |
 //! | [`responses`] | the loop over the Responses API |
 //! | [`mcp_server`] | the caller's tools, served to a CLI for one turn |

@@ -31,7 +31,7 @@ impl OwnLogin {
         self.file_name
     }
 
-    /// What it is a login of, such as `A ChatGPT plan`.
+    /// What it is a login of, for help texts.
     pub fn plan(self) -> &'static str {
         self.plan
     }

@@ -2,8 +2,7 @@
 
 use nexus_core::redact::Redactor;
 
-/// Prefixes of keys beyond those that every redactor knows.
-const KEY_PREFIXES: &[&str] = &["xai-"];
+use crate::registry::KEY_PREFIXES;
 
 /// Looks for these secrets, and for what looks like a token of any vendor's. An empty secret is ignored.
 pub(crate) fn redactor(secrets: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Redactor {

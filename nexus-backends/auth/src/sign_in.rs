@@ -10,10 +10,10 @@ use super::Login;
 /// that no refresh token is spent twice.
 #[async_trait]
 pub trait SignIn: fmt::Debug + Send + Sync + 'static {
-    /// Names the login and its file, such as `openai-codex`: lower-case letters, digits and hyphens.
+    /// Names the login and its file, such as `vendor-plan`: lower-case letters, digits and hyphens.
     fn name(&self) -> &str;
 
-    /// What a person does to log in anew, for errors: a command, such as "run `nexus login codex`".
+    /// What a person does to log in anew, for errors: a command, such as "run `nexus login LOGIN`".
     fn remedy(&self) -> String;
 
     /// Signs a person in. Work stops when the future is dropped: no port is left open.

@@ -15,7 +15,6 @@ pub(crate) const SERVER: &str = "nexus";
 pub(crate) const HOST: &str = "127.0.0.1";
 
 /// The variable that carries the token to the program, where it takes it from one.
-#[cfg(feature = "codex")]
 pub(crate) const TOKEN_VARIABLE: &str = "NEXUS_TOOLS_TOKEN";
 
 /// The caller's tools in one turn.

@@ -45,7 +45,7 @@ fn issuer() -> Issuer {
         .with_authorize_parameter("id_token_add_organizations", "true")
         .with_authorize_parameter("codex_cli_simplified_flow", "true")
         .with_authorize_parameter("originator", "nexus")
-        .with_device_flow(DeviceFlow::OpenAi {
+        .with_device_flow(DeviceFlow::CodeWithVerifier {
             endpoint: "/api/accounts/deviceauth/usercode".into(),
             poll_endpoint: "/api/accounts/deviceauth/token".into(),
             page: "/codex/device".into(),

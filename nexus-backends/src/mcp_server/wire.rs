@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use crate::registry::MAX_RESULT_CHARACTERS;
 use nexus_core::{Effects, ToolContent, ToolDefinition, ToolResult};
 use rmcp::model::{
     CallToolResult, ContentBlock, ErrorCode, ErrorData, Implementation, InitializeResult, ListToolsResult,
@@ -23,10 +24,6 @@ pub(super) fn is_spoken(named: &str) -> bool {
     named == ProtocolVersion::V_2025_03_26.as_str()
         || VERSIONS.iter().any(|version| version.as_str() == named)
 }
-
-/// How long a result Claude may show to its model, in characters; it takes no more from anybody. Source: observed
-/// with claude 2.1.197; others pass over it.
-const CLAUDE_MAX_RESULT: (&str, u32) = ("anthropic/maxResultSizeChars", 500_000);
 
 /// A message of a client's.
 #[derive(Debug)]
@@ -140,7 +137,7 @@ fn tool(definition: &ToolDefinition) -> Tool {
         Value::Object(schema) => schema.clone(),
         _ => Map::from_iter([("type".to_owned(), json!("object"))]),
     };
-    let (key, characters) = CLAUDE_MAX_RESULT;
+    let (key, characters) = MAX_RESULT_CHARACTERS;
     let is_read_only = matches!(definition.effects, Effects::None | Effects::Read);
     Tool::new(definition.name.clone(), definition.description.clone(), Arc::new(schema))
         .with_annotations(ToolAnnotations::new().read_only(is_read_only))

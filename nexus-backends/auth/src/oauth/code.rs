@@ -21,9 +21,10 @@ use super::{
 };
 use crate::{Login, LoginStep, SignInError};
 
-/// How many random bytes a verifier is made from. Source: what codex 0.169.0 uses; RFC 7636 takes 32 to 96.
+/// How many random bytes a verifier is made from. Source: recorded requests of a vendor's program;
+/// RFC 7636 takes 32 to 96.
 const VERIFIER_BYTES: u32 = 64;
-/// How many random bytes a state is made from. Source: what codex 0.169.0 uses.
+/// How many random bytes a state is made from. Source: recorded requests of a vendor's program.
 const STATE_BYTES: u32 = 32;
 /// Parameters of the page that are made here, and not the configuration's to set.
 const RESERVED: [&str; 7] = [

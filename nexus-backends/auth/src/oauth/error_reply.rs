@@ -38,7 +38,7 @@ pub(super) struct IssuerError {
 }
 
 impl IssuerError {
-    /// Reads the body of an error, in the standard's form or in the nested one of OpenAI. None of `sent` gets out,
+    /// Reads the body of an error, in the standard's form or with the code nested in an object. None of `sent` gets out,
     /// should the issuer repeat what it was sent.
     pub(super) fn read(body: &[u8], issuer: &Issuer, sent: &[&str]) -> Self {
         let Ok(body) = serde_json::from_slice::<Map<String, Value>>(body) else { return Self::default() };

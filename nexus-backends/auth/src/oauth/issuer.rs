@@ -84,10 +84,11 @@ pub enum DeviceFlow {
         #[serde(default)]
         parameters: BTreeMap<String, String>,
     },
-    /// The way of OpenAI: requests in JSON, a pending answer is status 403 or 404, and what comes at last is an
-    /// authorization code together with the verifier it is exchanged with. Source: requests of codex 0.169.0, and
+    /// A way beside the standard: requests in JSON, a pending answer is status 403 or 404, and what comes at last is an
+    /// authorization code together with the verifier it is exchanged with. Source: recorded requests of a vendor's program, and
     /// its public source.
-    OpenAi {
+    #[serde(rename = "open_ai")]
+    CodeWithVerifier {
         /// Where a code is asked for.
         endpoint: String,
         /// Where it is asked whether the person said yes.

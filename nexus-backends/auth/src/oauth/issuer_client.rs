@@ -22,7 +22,8 @@ use crate::{
 
 /// How long a connection may take to be made. Source: our own choice.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long one request may take in all. Source: our own choice; codex gives an issuer 30 seconds, grok 15.
+/// How long one request may take in all. Source: our own choice; the vendors' programs give an issuer 15
+/// or 30 seconds.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest answer that is read, in bytes. Source: our own bound, far above the few kilobytes that tokens need.
 const MAX_ANSWER_BYTES: usize = 1 << 20;

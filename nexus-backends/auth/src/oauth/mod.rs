@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `issuer`, `endpoint` | an authorization server as data, and which addresses a secret may be sent to |
 //! | `code`, `callback`, `gate`, `page` | the way through a browser, and what it shows at its end |
-//! | `device`, `openai_device` | the way by another device: RFC 8628, and OpenAI's own |
+//! | `device`, `verifier_device` | the way by another device: RFC 8628, and one that ends in an authorization code |
 //! | `issuer_client`, `tokens`, `verdict` | one request to an issuer, and what its answer means |
 //! | `exchange`, `refresh`, `revoke` | tokens made into a login, renewed, and given up |
 //! | `claims`, `words` | what tokens and strangers say, for display |
@@ -29,13 +29,13 @@ mod error_reply;
 mod exchange;
 mod issuer;
 mod issuer_client;
-mod openai_device;
 mod page;
 mod redirect;
 mod refresh;
 mod revoke;
 mod sanitize;
 mod tokens;
+mod verifier_device;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -48,8 +48,8 @@ use self::issuer_client::IssuerClient;
 use super::{Clock, Login, LoginScreen, RefreshError, Revocation, SignIn, SignInError, SystemClock};
 use crate::http::Network;
 
-/// How long a person is waited for, unless it is said otherwise. Source: our own choice; codex waits as long for a
-/// device code, grok 10 minutes for a browser.
+/// How long a person is waited for, unless it is said otherwise. Source: our own choice; the vendors' programs wait
+/// between 10 and 15 minutes.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// A person who is waited for.
@@ -190,9 +190,10 @@ impl SignIn for OAuthSignIn {
                 DeviceFlow::Standard { endpoint, parameters } => {
                     device::sign_in(&self.issuer, endpoint, parameters, &self.issuer_client, on).await
                 }
-                DeviceFlow::OpenAi { endpoint, poll_endpoint, page, redirect } => {
-                    let places = openai_device::OpenAiEndpoints { endpoint, poll_endpoint, page, redirect };
-                    openai_device::sign_in(&self.issuer, places, &self.issuer_client, on).await
+                DeviceFlow::CodeWithVerifier { endpoint, poll_endpoint, page, redirect } => {
+                    let places =
+                        verifier_device::VerifierDeviceEndpoints { endpoint, poll_endpoint, page, redirect };
+                    verifier_device::sign_in(&self.issuer, places, &self.issuer_client, on).await
                 }
                 DeviceFlow::NotOffered => Err(SignInError::Unsupported {
                     reason: "this issuer has no device code here: sign in with a browser".into(),

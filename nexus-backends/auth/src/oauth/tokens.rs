@@ -193,7 +193,7 @@ impl TokenAnswer {
             Field::Text(kind) if !kind.eq_ignore_ascii_case("bearer") => {
                 Err(malformed("its `token_type` is not `Bearer`"))
             }
-            // The answers that codex reads need not have one.
+            // Some issuers leave it out, and the programs that read their answers do not ask for it.
             _ => Ok(Secret::new(access_token.as_str())),
         }
     }

@@ -35,12 +35,14 @@ fn pending(status: u16) -> Reply {
 
 /// An issuer with this flow, at the paths of OpenAI's own.
 fn issuer(url: &str) -> Issuer {
-    Issuer::new(url, CLIENT_ID).with_token_endpoint("/oauth/token").with_device_flow(DeviceFlow::OpenAi {
-        endpoint: "/api/accounts/deviceauth/usercode".into(),
-        poll_endpoint: "/api/accounts/deviceauth/token".into(),
-        page: "/codex/device".into(),
-        redirect: "/deviceauth/callback".into(),
-    })
+    Issuer::new(url, CLIENT_ID).with_token_endpoint("/oauth/token").with_device_flow(
+        DeviceFlow::CodeWithVerifier {
+            endpoint: "/api/accounts/deviceauth/usercode".into(),
+            poll_endpoint: "/api/accounts/deviceauth/token".into(),
+            page: "/codex/device".into(),
+            redirect: "/deviceauth/callback".into(),
+        },
+    )
 }
 
 fn flow(wire: &Wire) -> Flow {

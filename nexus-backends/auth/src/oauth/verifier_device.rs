@@ -1,5 +1,5 @@
-//! OpenAI's own way by another device: what comes at last is an authorization code, with the verifier that it is
-//! exchanged with. Source: requests of codex 0.169.0, and its public source.
+//! A device flow beside RFC 8628: what comes at last is an authorization code, with the verifier that it is
+//! exchanged with. Source: recorded requests of a vendor's program, and its public source.
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ use super::{
 };
 use crate::{Login, LoginStep, RefreshError, SignInError};
 
-/// How long a code is good for. Source: the public source of codex.
+/// How long a code is good for. Source: the public source of a vendor's program.
 const LIFE: Duration = Duration::from_secs(15 * 60);
 /// How often it is asked where the issuer does not say. Source: RFC 8628 section 3.2.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Where the steps are taken.
-pub(super) struct OpenAiEndpoints<'a> {
+pub(super) struct VerifierDeviceEndpoints<'a> {
     pub(super) endpoint: &'a str,
     pub(super) poll_endpoint: &'a str,
     pub(super) page: &'a str,
@@ -60,7 +60,7 @@ struct Approved {
 /// Signs a person in on another device.
 pub(super) async fn sign_in(
     issuer: &Issuer,
-    places: OpenAiEndpoints<'_>,
+    places: VerifierDeviceEndpoints<'_>,
     issuer_client: &IssuerClient,
     on: OnScreen<'_>,
 ) -> Result<Login, SignInError> {
