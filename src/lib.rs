@@ -42,7 +42,7 @@ pub use nexus_core::{
     StreamItem, Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord,
     ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox,
     TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRequest, TurnResult, TurnSession,
-    TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, harness, redact, scope, tool, turn,
+    TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, harness, redact, schemars, scope, tool, turn,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,

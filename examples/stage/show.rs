@@ -10,8 +10,14 @@ use nexus::{EventEnvelope, EventSink, ToolCallStatus, ToolContent, TurnError, Tu
 /// Shows text as it comes, tool calls, warnings, and who takes over.
 #[derive(Debug, Default)]
 pub(crate) struct Show {
-    /// Whether the last thing written was a piece of text.
-    is_in_text: bool,
+    /// What the last thing written was a piece of.
+    writing: Option<Writing>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writing {
+    Thinking,
+    Text,
 }
 
 impl EventSink for Show {
@@ -23,9 +29,10 @@ impl EventSink for Show {
         match event.event {
             // Texts with a parent are those of a sub-agent.
             TurnEvent::TextDelta(delta) if delta.parent.is_none() => {
-                self.is_in_text = true;
-                print!("{}", delta.text);
-                let _ = io::stdout().flush();
+                self.piece(Writing::Text, "", &delta.text);
+            }
+            TurnEvent::ThinkingDelta(delta) if delta.parent.is_none() => {
+                self.piece(Writing::Thinking, "thinking: ", &delta.text);
             }
             TurnEvent::Started(started) => {
                 let model = started.model.map(|model| format!(" · {model}")).unwrap_or_default();
@@ -60,11 +67,26 @@ impl Show {
         }
     }
 
-    /// A line beside the answer.
-    fn note(&mut self, line: &str) {
-        if std::mem::replace(&mut self.is_in_text, false) {
+    /// A piece of text, on a line with the pieces of its kind before it.
+    fn piece(&mut self, writing: Writing, label: &str, text: &str) {
+        if self.writing != Some(writing) {
+            self.end_line();
+            print!("{label}");
+        }
+        self.writing = Some(writing);
+        print!("{text}");
+        let _ = io::stdout().flush();
+    }
+
+    fn end_line(&mut self) {
+        if self.writing.take().is_some() {
             println!();
         }
+    }
+
+    /// A line beside the answer.
+    fn note(&mut self, line: &str) {
+        self.end_line();
         println!("{line}");
     }
 }

@@ -35,6 +35,9 @@ pub mod secret;
 pub mod tool;
 pub mod turn;
 
+/// The crate by which types tell their JSON Schema, as [`OutputSchema::of`] and [`Tool::new`] take them.
+pub use schemars;
+
 pub use availability::Availability;
 pub use backend::{ExecutionBackend, TurnHost};
 pub use backend_ext::{ExecutionBackendExt, StreamItem, TurnStream};
@@ -65,7 +68,7 @@ pub use tool::{
 };
 pub use turn::{
     AppliedEffort, ConversationMode, Cost, CostSource, Effects, Effort, EventEnvelope, EventSink,
-    EventSinkExt, FinishReason, IdleLimits, Limits, Message, NullSink, OnLost, OutputProblem, OutputSchema,
-    PromptBlock, Provenance, ResumeHandle, ToolAccess, ToolCallRecord, ToolCallStatus, TurnEvent,
-    TurnRequest, TurnResult, Usage, Usd,
+    EventSinkExt, FinishReason, IdleLimits, Limits, Message, NotOfType, NullSink, OnLost, OutputProblem,
+    OutputSchema, PromptBlock, Provenance, ResumeHandle, ToolAccess, ToolCallRecord, ToolCallStatus,
+    TurnEvent, TurnRequest, TurnResult, Usage, Usd,
 };

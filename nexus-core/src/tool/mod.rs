@@ -5,7 +5,7 @@ mod definition;
 mod output;
 mod reach;
 mod router;
-mod schema;
+pub(crate) mod schema;
 mod toolbox;
 mod typed;
 

@@ -9,7 +9,7 @@ const MAX_DEPTH: usize = 32;
 
 /// The schema of `A`, as plain as it can be: nothing is referred to that can stand in its place, and neither
 /// the name of the Rust type nor that of its integers is told.
-pub(super) fn of<A: JsonSchema>() -> Value {
+pub(crate) fn of<A: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;

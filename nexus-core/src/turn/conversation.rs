@@ -8,7 +8,7 @@ use crate::id::BackendId;
 /// Whether the conversation is kept.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "mode")]
+#[serde(rename_all = "snake_case", tag = "mode", try_from = "WrittenMode")]
 pub enum ConversationMode {
     /// Nothing is kept after the turn.
     #[default]
@@ -22,6 +22,37 @@ pub enum ConversationMode {
         /// What to do if the conversation is not there any more.
         on_lost: OnLost,
     },
+}
+
+/// The keys of a mode as it is stored. An enum with a tag would take unknown keys beside a variant without any.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenMode {
+    mode: ModeName,
+    handle: Option<ResumeHandle>,
+    on_lost: Option<OnLost>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ModeName {
+    Ephemeral,
+    Keep,
+    Resume,
+}
+
+impl TryFrom<WrittenMode> for ConversationMode {
+    type Error = &'static str;
+
+    fn try_from(written: WrittenMode) -> Result<Self, Self::Error> {
+        match (written.mode, written.handle, written.on_lost) {
+            (ModeName::Ephemeral, None, None) => Ok(Self::Ephemeral),
+            (ModeName::Keep, None, None) => Ok(Self::Keep),
+            (ModeName::Resume, Some(handle), Some(on_lost)) => Ok(Self::Resume { handle, on_lost }),
+            (ModeName::Resume, ..) => Err("the mode `resume` needs `handle` and `on_lost`"),
+            _ => Err("`handle` and `on_lost` belong to the mode `resume`"),
+        }
+    }
 }
 
 impl ConversationMode {
@@ -55,6 +86,7 @@ pub enum OnLost {
 ///
 /// It is plain data: it may be stored and used by another process on the same machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ResumeHandle {
     backend: BackendId,
     state: Value,

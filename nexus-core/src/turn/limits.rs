@@ -14,7 +14,7 @@ use crate::error::Phase;
 /// given backend; one that the backend cannot keep is refused before the turn starts.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// The whole turn, from the first poll to the return.
     pub deadline: Option<Duration>,
@@ -37,7 +37,7 @@ pub struct Limits {
 /// default nothing but the deadline ends it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct IdleLimits {
     /// From the start to the first sign of life of whoever runs the turn. Default: 60 seconds.
     pub start: Option<Duration>,

@@ -25,7 +25,7 @@ pub use event::{
 pub use limits::{IdleLimits, Limits};
 pub use output::{InvalidSchema, OutputProblem, OutputSchema};
 pub use request::{PromptBlock, ToolAccess, TurnRequest};
-pub use result::{FinishReason, Message, Provenance, TurnResult};
+pub use result::{FinishReason, Message, NotOfType, Provenance, TurnResult};
 pub use sink::{EventSink, EventSinkExt, NullSink};
 pub use tool_call::{ToolCallRecord, ToolCallStatus, ToolOrigin};
 pub use usage::Usage;

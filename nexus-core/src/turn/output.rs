@@ -6,8 +6,11 @@
 use std::{fmt, sync::Arc};
 
 use jsonschema::Validator;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::tool::schema;
 
 /// A JSON Schema for the answer, checked when it is made.
 ///
@@ -33,6 +36,7 @@ pub struct OutputSchema {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Written {
     schema: Value,
     #[serde(default = "default_repairs")]
@@ -58,6 +62,16 @@ impl OutputSchema {
             reason: error.to_string(),
         })?;
         Ok(Self { schema, repairs: Self::DEFAULT_REPAIRS, validator: Arc::new(validator) })
+    }
+
+    /// The schema of a type, derived by [`schemars`](crate::schemars). [`TurnResult::output_as`](crate::TurnResult)
+    /// reads the answer back.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSchema`] if what `T` derives is not a JSON Schema; a derived one always is.
+    pub fn of<T: JsonSchema>() -> Result<Self, InvalidSchema> {
+        Self::new(schema::of::<T>())
     }
 
     /// Sets how often an answer that does not fit is sent back.

@@ -10,7 +10,7 @@ use crate::{id::ModelId, picture};
 /// A piece of the prompt.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "type")]
+#[serde(rename_all = "snake_case", tag = "type", deny_unknown_fields)]
 pub enum PromptBlock {
     /// Text, sent as it is: no slash command, no `@file` and no option is read out of it.
     Text {
@@ -89,7 +89,7 @@ impl ToolAccess {
 /// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct TurnRequest {
     /// What is asked, in order.
     pub prompt: Vec<PromptBlock>,
@@ -247,5 +247,33 @@ mod tests {
             .with_label("run", "7");
         let stored = serde_json::to_string(&request).unwrap();
         assert_eq!(serde_json::from_str::<TurnRequest>(&stored).unwrap(), request);
+    }
+
+    #[test]
+    fn a_stored_request_with_an_unknown_key_is_refused_at_every_depth() {
+        let handle = crate::ResumeHandle::new("alpha".into(), serde_json::json!({ "free": "form" }));
+        let schema = crate::OutputSchema::new(serde_json::json!({ "type": "object" })).unwrap();
+        let mut request = TurnRequest::new("x").with_output(schema);
+        request.conversation = ConversationMode::resume(handle);
+        let whole = serde_json::to_value(&request).unwrap();
+        assert_eq!(
+            serde_json::from_value::<TurnRequest>(whole.clone()).unwrap().conversation,
+            request.conversation
+        );
+        for place in
+            ["", "/limits", "/limits/idle", "/prompt/0", "/conversation", "/conversation/handle", "/output"]
+        {
+            let mut stored = whole.clone();
+            let object = stored
+                .pointer_mut(place)
+                .and_then(serde_json::Value::as_object_mut)
+                .unwrap_or_else(|| panic!("{place}"));
+            object.insert("no_such_key".into(), true.into());
+            let error = serde_json::from_value::<TurnRequest>(stored).unwrap_err().to_string();
+            assert!(error.contains("no_such_key"), "{place}: {error}");
+        }
+        // Beside a mode without keys, too.
+        let ephemeral = serde_json::json!({ "conversation": { "mode": "ephemeral", "no_such_key": 1 } });
+        assert!(serde_json::from_value::<TurnRequest>(ephemeral).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{AppliedEffort, Cost, Effects, ResumeHandle, ToolCallRecord, Usage};
@@ -35,6 +35,52 @@ pub struct TurnResult {
     pub resume: Option<ResumeHandle>,
     /// Who ran it. For logs; never shown to an agent.
     pub provenance: Provenance,
+}
+
+impl TurnResult {
+    /// The answer as a `T`, where the request set a schema: see [`OutputSchema::of`](crate::OutputSchema::of).
+    ///
+    /// ```
+    /// use nexus_core::{OutputSchema, schemars};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Moons {
+    ///     count: u32,
+    /// }
+    ///
+    /// let schema = OutputSchema::of::<Moons>()?;
+    /// assert!(schema.read("{\"count\": 146}").is_ok());
+    /// assert!(schema.read("{\"count\": -1}").is_err());
+    /// # Ok::<(), nexus_core::turn::InvalidSchema>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`NotOfType`]: there is no structured answer, or it is none of a `T`; the place within it is named.
+    pub fn output_as<T: DeserializeOwned>(&self) -> Result<T, NotOfType> {
+        let output = self.output.as_ref().ok_or(NotOfType::Missing)?;
+        serde_path_to_error::deserialize(output).map_err(|error| NotOfType::Mismatch {
+            place: error.path().to_string(),
+            reason: error.into_inner().to_string(),
+        })
+    }
+}
+
+/// Why an answer is not of the type that was asked for.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOfType {
+    /// The request set no schema.
+    #[error("there is no structured answer: set an output schema in the request")]
+    Missing,
+    /// A value that does not fit.
+    #[error("the structured answer does not fit at {place}: {reason}")]
+    Mismatch {
+        /// Where, as a path of keys and indices; `.` is the whole value.
+        place: String,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// One message.
