@@ -129,7 +129,7 @@ enum Said {
     Done,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 struct Tokens {
     input: u64,
     cached: u64,

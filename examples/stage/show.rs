@@ -46,7 +46,7 @@ impl EventSink for Show {
             }
             TurnEvent::MessageVoided(_) => self.note("< the message above is taken back"),
             TurnEvent::Retrying(retry) => {
-                self.note(&format!("~ attempt {}: {}", retry.attempt, retry.reason))
+                self.note(&format!("~ attempt {}: {}", retry.attempt, retry.reason));
             }
             TurnEvent::Fallback(fallback) => {
                 let skipped = &fallback.skipped;

@@ -162,7 +162,7 @@ fn a_reference_at_the_root_is_replaced_by_what_it_leads_to() {
         "additionalProperties": false,
     });
     let schema = json!({ "$schema": "x", "$ref": "#/$defs/node", "title": "T", "$defs": { "node": node } });
-    let mut expected = node.clone();
+    let mut expected = node;
     expected["title"] = json!("T");
     expected["$defs"] = schema["$defs"].clone();
     assert_eq!(kept(&schema), expected);
