@@ -100,7 +100,7 @@ pub enum Attempt {
     Repair {
         /// What the model is told.
         instruction: String,
-        /// Where the conversation goes on, as [`Step::resume`] named it.
+        /// Where the conversation goes on, as [`Step::resume`](super::Step::resume) named it.
         resume: ResumeHandle,
         /// The home of the process before, with its session in it.
         home: Option<PrivateHome>,

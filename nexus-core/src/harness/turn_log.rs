@@ -80,7 +80,7 @@ impl TurnLog {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Cancelled`], or what [`Watch::ran_out`] says. The future is dropped.
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), or what [`Watch::ran_out`] says. The future is dropped.
     pub async fn wait_for<T>(
         &mut self,
         future: impl Future<Output = T>,

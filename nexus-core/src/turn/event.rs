@@ -28,7 +28,7 @@ pub struct EventEnvelope {
 }
 
 impl EventEnvelope {
-    /// Puts an event in its place. Backends let [`Outbox`](super::Outbox) do this.
+    /// Puts an event in its place. Backends let [`Outbox`](crate::Outbox) do this.
     pub fn new(sequence: u64, elapsed: Duration, event: TurnEvent) -> Self {
         Self { sequence, elapsed, event }
     }
