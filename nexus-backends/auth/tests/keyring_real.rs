@@ -368,7 +368,7 @@ fn where_no_keyring_answers_it_is_said() {
 fn a_keyring_that_is_locked_or_silent_is_said_to_be() {
     if std::env::var_os(ROLE).is_none() {
         // It is locked for good, so it is one of its own.
-        let with_keyring = concat!(env!("CARGO_MANIFEST_DIR"), "/../real-servers/with-keyring");
+        let with_keyring = concat!(env!("CARGO_MANIFEST_DIR"), "/../../real-servers/with-keyring");
         let test = ["a_keyring_that_is_locked_or_silent_is_said_to_be", "--exact", "--ignored"];
         let mut child = Command::new(with_keyring);
         let child =
