@@ -73,6 +73,11 @@ impl CallerTools {
         self.session.was_denied(name, arguments)
     }
 
+    /// Whether the program has asked the server which tools there are, and was told.
+    pub fn were_listed(&self) -> bool {
+        self.activity.is_listed()
+    }
+
     /// Whether a call reached the session, whatever was decided.
     pub(super) fn were_called(&self) -> bool {
         self.activity.were_decided()

@@ -15,9 +15,15 @@ pub(crate) struct CallActivity {
 struct Calls {
     decided: u64,
     pending: u32,
+    is_listed: bool,
 }
 
 impl CallActivity {
+    /// A program was told which tools there are.
+    pub(super) fn listed(&self) {
+        self.calls().is_listed = true;
+    }
+
     /// A call was decided on.
     pub(super) fn decided(&self) {
         self.calls().decided += 1;
@@ -48,6 +54,11 @@ impl Drop for Running<'_> {
 
 #[cfg(feature = "cli")]
 impl CallActivity {
+    /// Whether a program was told which tools there are.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.calls().is_listed
+    }
+
     /// Whether a call was decided on.
     pub(crate) fn were_decided(&self) -> bool {
         self.calls().decided > 0

@@ -135,7 +135,10 @@ impl RequestHandler {
                 "initialize" => self.initialize(id, &params),
                 "ping" => response::result(id, json!({})),
                 "tools/list" => match self.client(head) {
-                    Ok(_) => response::result(id, wire::listed(self.session.definitions())),
+                    Ok(_) => {
+                        self.activity.listed();
+                        response::result(id, wire::listed(self.session.definitions()))
+                    }
                     Err(no_client) => no_client.answer(Some(id)),
                 },
                 "tools/call" => match (self.client(head), Called::read(params)) {

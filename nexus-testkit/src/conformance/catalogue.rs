@@ -84,6 +84,8 @@ catalogue! { $
         a_tool_of_the_callers_is_answered_by_the_caller [CallerTools, ScopedOnly]
     }
     caller_tools {
+        an_answer_may_begin_with_text_where_tools_are_offered [CallerTools, ScopedOnly]
+        an_answer_may_begin_with_a_thought_where_tools_are_offered [CallerTools, ScopedOnly, Thinking]
         a_call_of_an_unknown_tool_is_answered [CallerTools, ScopedOnly]
         an_error_of_a_tool_is_told_to_the_model [CallerTools, ScopedOnly]
         a_tool_that_panics_does_not_fail_the_turn [CallerTools, ScopedOnly]

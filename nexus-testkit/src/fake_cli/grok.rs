@@ -36,6 +36,8 @@ pub(super) struct Grok {
     servers: Servers,
     /// Most bytes of a server's answer that the model is told.
     max_answer_bytes: Option<usize>,
+    /// Whether the servers' tools were connected and are not listed yet.
+    lists_late: bool,
     model_calls: u32,
     usage: Option<Tokens>,
     cost_ticks: Option<u64>,
@@ -103,6 +105,12 @@ impl Grok {
         );
     }
 
+    fn list_late(&mut self, stage: &mut Stage) {
+        if std::mem::take(&mut self.lists_late) {
+            self.show_tools(stage);
+        }
+    }
+
     fn fail(&self, message: &str, stage: &mut Stage) -> Exit {
         stage.line(&json!({ "type": "error", "message": message }));
         stage.error(&format!("Error: {message}\n"));
@@ -168,6 +176,7 @@ impl Grok {
         stage: &mut Stage,
     ) {
         self.model_calls += 1;
+        self.lists_late = false;
         self.show_tools(stage);
         match usage {
             Some(usage) => {
@@ -225,9 +234,8 @@ impl Imitation for Grok {
             stage.given().variable("GROK_MAX_MCP_OUTPUT_BYTES").and_then(|bytes| bytes.parse().ok());
         self.servers = servers::connect(&self.request.grok_home, stage);
         self.session.servers_are_there(&self.servers);
-        if !self.servers.tools().is_empty() {
-            self.show_tools(stage);
-        }
+        // The list is written after the model's first words.
+        self.lists_late = !self.servers.tools().is_empty();
         if !self.request.hooks_let_the_prompt_through() {
             stage.line(&self.end_line("cancelled"));
             return Err(Exit::code(0));
@@ -295,8 +303,14 @@ impl Imitation for Grok {
 
     fn show(&mut self, moment: &Moment<'_>, stage: &mut Stage) {
         match moment {
-            Moment::Text(text) => stage.line(&json!({ "type": "text", "data": text })),
-            Moment::Thinking(text) => stage.line(&json!({ "type": "thought", "data": text })),
+            Moment::Text(text) => {
+                stage.line(&json!({ "type": "text", "data": text }));
+                self.list_late(stage);
+            }
+            Moment::Thinking(text) => {
+                stage.line(&json!({ "type": "thought", "data": text }));
+                self.list_late(stage);
+            }
             Moment::MessageEnds { text, thinking, calls, finish, usage } => {
                 // A response that broke off, or that was empty, is none.
                 let is_whole =

@@ -30,7 +30,10 @@ pub(crate) fn caller_tools() -> Vec<Row> {
     };
     let unlimited = || request(|it| it.limits = Limits::new());
     let deaf = || host(|it| it.with_cancel(CancelToken::new()));
+    let refuses = || setting(|it| it.script.replies = vec![Reply::status(400)]);
     vec![
+        row("an_answer_may_begin_with_text_where_tools_are_offered", "the turn ends well", refuses()),
+        row("an_answer_may_begin_with_a_thought_where_tools_are_offered", "the turn ends well", refuses()),
         row("a_call_of_an_unknown_tool_is_answered", "status", known()),
         row(
             "an_error_of_a_tool_is_told_to_the_model",

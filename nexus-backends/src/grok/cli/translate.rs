@@ -5,8 +5,10 @@
 //! `updates.jsonl`, and at the end the messages are held against `chat_history.jsonl`. Without a session
 //! folder, as in a recording, the output alone is judged.
 //!
-//! Where there are tools of the caller's, nothing of the model's is believed before the CLI has listed them all. A call
-//! of one is told by the caller's name for it, however the model made it.
+//! Where there are tools of the caller's, nothing of the model's is believed before the CLI has them all: it has listed
+//! them, or has fetched the list from our server. Its own list is written by another task than the model's words, and often
+//! comes after the first of them; at the end of the turn it must be there. A call of one is told by the caller's name for
+//! it, however the model made it.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -220,8 +222,14 @@ impl GrokTranslator {
         }
     }
 
-    /// Why the turn cannot be believed: tools of the caller's are not there.
+    /// Why what the model says now cannot be believed: the CLI does not have the caller's tools.
     fn unready(&self) -> Option<Failure> {
+        let were_fetched = self.callers.as_ref().is_some_and(CallerTools::were_listed);
+        self.unlisted().filter(|_| !were_fetched)
+    }
+
+    /// Why the turn cannot be believed: the CLI did not list tools of the caller's.
+    fn unlisted(&self) -> Option<Failure> {
         if self.missing.is_empty() {
             return None;
         }
@@ -412,7 +420,7 @@ impl GrokTranslator {
         Some(match self.last.as_ref()? {
             Last::Error(error) => TurnOutcome::Failed(failure::from_message(&error.message, record)),
             // The prompt was held back for them, and stopped.
-            Last::End(_) if !self.missing.is_empty() => TurnOutcome::Failed(self.unready()?),
+            Last::End(_) if !self.missing.is_empty() => TurnOutcome::Failed(self.unlisted()?),
             Last::End(end) => {
                 let answer = self.closed.last().map(|message| message.text.as_str());
                 outcome::of_end(end, answer, self.reached_max_turns)

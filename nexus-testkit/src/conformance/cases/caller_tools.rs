@@ -25,6 +25,14 @@ const AFTERWARDS: Duration = Duration::from_secs(2);
 /// What stopping may take beyond the limit itself.
 const SLACK: Duration = Duration::from_secs(15);
 
+pub(crate) async fn an_answer_may_begin_with_text_where_tools_are_offered(trial: &Trial<'_>) -> Verdict {
+    begins_with(trial, Reply::text("Let me see.")).await
+}
+
+pub(crate) async fn an_answer_may_begin_with_a_thought_where_tools_are_offered(trial: &Trial<'_>) -> Verdict {
+    begins_with(trial, Reply::thinking("A bird, perhaps.")).await
+}
+
 pub(crate) async fn a_call_of_an_unknown_tool_is_answered(trial: &Trial<'_>) -> Verdict {
     let unknown = trial.subject().caller_tool("no_such_tool", json!({}));
     let script = Scenario::tool_then_text(unknown, "Never mind.");
@@ -175,6 +183,20 @@ pub(super) fn work(staged: &Staged<'_>) -> TurnRequest {
 /// `lookup`, which never answers.
 fn hanging() -> CaseTools {
     CaseTools::one(tool("lookup"), |_| std::future::pending())
+}
+
+/// The model begins so, and answers at once; then it begins so, calls a tool, and answers.
+async fn begins_with(trial: &Trial<'_>, beginning: Reply) -> Verdict {
+    let tools = Arc::new(lookup("a long-legged bird"));
+    let (staged, turn) = turn_with(trial, beginning.clone().and_text(ANSWER), &tools, |it| it).await?;
+    let text = &turn.result()?.text;
+    ensure(text.ends_with(ANSWER), "answer", || short(text))?;
+    // Another process, or another request, would say it again.
+    same("model calls", &staged.model_calls().len(), &1)?;
+    let script = Scenario::new([beginning.and_call(look_up(trial)), Reply::text(ANSWER)]);
+    let (_, turn) = turn_with(trial, script, &tools, |it| it).await?;
+    same_text("answer", &turn.result()?.text, ANSWER)?;
+    same("calls that arrived", &tools.asked().len(), &1)
 }
 
 /// A turn whose tool hangs ends as `kind`.
