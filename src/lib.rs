@@ -16,9 +16,11 @@
 //!
 //! This crate has no logic of its own: it gives each public name once. `nexus_core` is the seam,
 //! `nexus_router` the configuration and the choice, `nexus_workspace` folders that hold work and the types of agents,
-//! `nexus_backends` the vendors and their logins, each behind a
-//! feature of this crate (all are on by default, as is `yaml`; `keyring` is not). The feature
-//! `mcp-server` is there for itself, too: it serves a session's tools to another program.
+//! `nexus_backends` the vendors and their logins.
+//!
+//! Each vendor is a feature of this crate, and so are `yaml` (reading `nexus.yaml`), `schema` (output schemas, and tools whose
+//! schema was written by hand) and `globs` (globs in what must not be touched). These are on by default; `keyring` is not. The
+//! feature `mcp-server` is there for itself, too: it serves a session's tools to another program.
 
 #[cfg(any(feature = "login", feature = "responses"))]
 pub use nexus_backends::http;

@@ -15,6 +15,9 @@
 //! | see what it called, and what it was denied | [`Session::decisions`], [`Decision`], [`Denial`] |
 //! | lend credentials of your own | [`CredentialSource`] |
 //! | write a backend | the contract of [`ExecutionBackend`], then [`harness`] |
+//!
+//! Two features are on by default: `schema` (output schemas, and tools whose schema was written by hand) and `globs` (globs in
+//! what must not be touched). A feature adds items. Without it, what it would have to check or to protect is refused.
 
 pub mod availability;
 pub mod backend;
@@ -27,6 +30,7 @@ pub mod credential_source;
 pub mod error;
 pub mod harness;
 pub mod id;
+mod json_schema;
 mod picture;
 pub mod redact;
 pub mod registry;

@@ -26,6 +26,7 @@ mod files_by_name;
 mod files_folder;
 mod participant;
 mod path_argument;
+mod path_glob;
 mod path_identity;
 mod path_key;
 mod path_policy;

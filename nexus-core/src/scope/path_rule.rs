@@ -7,10 +7,9 @@ use std::{
     sync::Arc,
 };
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 
-use super::{path_key::folded, path_spelling::shell_shorthand};
+use super::{path_glob::PathGlob, path_spelling::shell_shorthand};
 
 /// Longest rule, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 1024;
@@ -37,6 +36,7 @@ const ESCAPE: char = '\\';
 /// with `/` is not held against the name of the root, nor against those above it.
 /// A rule errs to denial: it holds for every spelling that some file system takes for the same name,
 /// as of case and of Unicode forms; and a rule that reads as a glob holds for the path that is spelt like it, too.
+/// Globs are of the feature `globs`; without it a rule that is one is refused.
 ///
 /// ```
 /// use nexus_core::scope::PathRule;
@@ -66,65 +66,10 @@ impl PathRule {
         root.join(&*self.0).components().collect()
     }
 
-    /// The glob, for absolute paths, as it is written and as names are compared. `None` if the rule is none.
-    pub(super) fn globs_below(&self, root: &str) -> Result<Option<[GlobSet; 2]>, String> {
-        if !self.is_glob() {
-            return Ok(None);
-        }
-        let ready = |fold| self.glob_below(root, fold).map_err(|problem| format!("is no glob: {problem}"));
-        Ok(Some([ready(str::to_owned)?, ready(folded)?]))
+    /// The glob, for absolute paths. `None` if the rule is none.
+    pub(super) fn glob_below(&self, root: &str) -> Result<Option<PathGlob>, String> {
+        if self.is_glob() { PathGlob::new(&self.0, root).map(Some) } else { Ok(None) }
     }
-
-    fn glob_below(&self, root: &str, fold: fn(&str) -> String) -> Result<GlobSet, String> {
-        let text = self.0.strip_suffix('/').unwrap_or(&self.0);
-        let text = text.strip_prefix("./").unwrap_or(text);
-        let below = glob_of_characters(&fold(text))?;
-        let text = if text.starts_with('/') || text.starts_with("**/") {
-            below
-        } else if text.contains('/') || text == "**" {
-            format!("{}/{below}", globset::escape(&fold(root)))
-        } else {
-            format!("**/{below}")
-        };
-        let glob = GlobBuilder::new(&text).literal_separator(true).backslash_escape(true).build();
-        let set = glob.and_then(|glob| GlobSetBuilder::new().add(glob).build());
-        set.map_err(|error| error.kind().to_string())
-    }
-}
-
-/// A glob in which one character may be several bytes. [`globset`] goes by bytes: its `?` is half an `é`.
-fn glob_of_characters(glob: &str) -> Result<String, String> {
-    /// One of the bytes that a character has of which there are several.
-    const BYTE: &str = "[!\u{1}-\u{7f}]";
-    let one_or_more =
-        |one: &str| format!("{{{one},{BYTE}{BYTE},{BYTE}{BYTE}{BYTE},{BYTE}{BYTE}{BYTE}{BYTE}}}");
-    let mut found = String::new();
-    let mut rest = glob.chars();
-    while let Some(character) = rest.next() {
-        match character {
-            '\\' => {
-                found.push(character);
-                found.extend(rest.next());
-            }
-            '?' => found += &one_or_more("?"),
-            '[' => {
-                let text = rest.as_str();
-                let negated = text.starts_with(['!', '^']);
-                let first = usize::from(negated);
-                // A `]` that comes first is one of the characters.
-                let after = text.char_indices().skip(first + 1).find(|(_, character)| *character == ']');
-                let class = after.and_then(|(end, _)| text.get(..=end)).ok_or("a `[` is not closed")?;
-                if !class.is_ascii() {
-                    return Err(format!("{:?} is for ASCII characters; write {{a,b}}", format!("[{class}")));
-                }
-                let class_text = format!("[{class}");
-                found += &if negated { one_or_more(&class_text) } else { class_text };
-                rest = text.get(class.len()..).unwrap_or_default().chars();
-            }
-            character => found.push(character),
-        }
-    }
-    Ok(found)
 }
 
 impl FromStr for PathRule {
@@ -148,7 +93,7 @@ impl FromStr for PathRule {
             return Err(invalid("has `..` in it; write the path it leads to".to_owned()));
         }
         let rule = Self(text.into());
-        rule.globs_below("").map_err(invalid)?;
+        rule.glob_below("").map_err(invalid)?;
         Ok(rule)
     }
 }
@@ -189,7 +134,7 @@ pub struct InvalidRule {
     pub problem: String,
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "globs"))]
 mod tests {
     use super::*;
 

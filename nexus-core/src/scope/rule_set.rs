@@ -5,10 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use globset::GlobSet;
-
 use super::{
     PathRule, ScopeError,
+    path_glob::PathGlob,
     path_key::{joined, key_of, names},
 };
 
@@ -25,8 +24,7 @@ struct Ready {
     rule: PathRule,
     path: PathBuf,
     key: Vec<String>,
-    /// As it is written, and as names are compared.
-    globs: Option<[GlobSet; 2]>,
+    glob: Option<PathGlob>,
 }
 
 impl RuleSet {
@@ -35,10 +33,10 @@ impl RuleSet {
         let root_names: Vec<String> = names(root).map(Cow::into_owned).collect();
         let root_text = joined(&root_names);
         let ready = rules.iter().map(|rule| {
-            let globs = rule.globs_below(&root_text);
-            let globs = globs.map_err(|problem| ScopeError::Rule { rule: rule.clone(), problem })?;
+            let glob = rule.glob_below(&root_text);
+            let glob = glob.map_err(|problem| ScopeError::Rule { rule: rule.clone(), problem })?;
             let path = rule.path_below(root);
-            Ok(Ready { rule: rule.clone(), key: key_of(&path), path, globs })
+            Ok(Ready { rule: rule.clone(), key: key_of(&path), path, glob })
         });
         Ok(Self { rules: ready.collect::<Result<_, _>>()?, root: root_names })
     }
@@ -49,7 +47,7 @@ impl RuleSet {
         if let Some(ready) = self.rules.iter().find(|ready| key.starts_with(&ready.key)) {
             return Some(&ready.rule);
         }
-        let globs = || self.rules.iter().filter_map(|ready| Some((&ready.rule, ready.globs.as_ref()?)));
+        let globs = || self.rules.iter().filter_map(|ready| Some((&ready.rule, ready.glob.as_ref()?)));
         globs().next()?;
         let (mut plain, mut loose, mut is_above) = (String::new(), String::new(), true);
         for (index, (name, key)) in names(path).zip(&key).enumerate() {
@@ -59,7 +57,7 @@ impl RuleSet {
             is_above = is_above && self.root.get(index).is_some_and(|above| *above == name);
             let found = globs()
                 .filter(|(rule, _)| !is_above || rule.as_str().starts_with('/'))
-                .find(|(_, [exact, folded])| exact.is_match(&plain) || folded.is_match(&loose));
+                .find(|(_, glob)| glob.is_match(&plain, &loose));
             if let Some((rule, _)) = found {
                 return Some(rule);
             }
@@ -74,11 +72,11 @@ impl RuleSet {
 
     /// Whether what is below a folder can only be judged by looking at it.
     pub(super) fn has_globs(&self) -> bool {
-        self.rules.iter().any(|ready| ready.globs.is_some())
+        self.rules.iter().any(|ready| ready.glob.is_some())
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "globs"))]
 mod tests {
     use super::*;
 

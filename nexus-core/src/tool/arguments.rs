@@ -1,11 +1,11 @@
 //! Reading what a model wrote as arguments, and telling it what is wrong with them.
 
-use jsonschema::Validator;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::{Path, Segment};
 
 use super::ToolDefinition;
+use crate::json_schema::SchemaChecker;
 
 /// Longest description of a problem that is sent back, in bytes: a reader quotes what it refuses, and a model
 /// may have written megabytes. Source: our own bound.
@@ -31,11 +31,9 @@ pub(super) fn read<A: DeserializeOwned>(arguments: &Value) -> Result<A, String> 
 }
 
 /// Checks arguments against a schema.
-pub(super) fn check(arguments: &Value, validator: &Validator) -> Result<(), String> {
-    let describe = |error: jsonschema::ValidationError<'_>| {
-        located(&error.instance_path().to_string(), &error.to_string())
-    };
-    let violations: Vec<_> = validator.iter_errors(arguments).take(MAX_VIOLATIONS).map(describe).collect();
+pub(super) fn check(arguments: &Value, checker: &SchemaChecker) -> Result<(), String> {
+    let violations = checker.violations(arguments, MAX_VIOLATIONS);
+    let violations: Vec<_> = violations.iter().map(|(place, problem)| located(place, problem)).collect();
     if violations.is_empty() { Ok(()) } else { Err(violations.join("; ")) }
 }
 
@@ -83,7 +81,7 @@ fn pointer(path: &Path) -> String {
     pointer
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "schema"))]
 mod tests {
     use serde::Deserialize;
     use serde_json::json;
@@ -114,18 +112,17 @@ mod tests {
         let text = "ü".repeat(1 << 20);
         let problem = read::<Order>(&json!({ "items": text })).unwrap_err();
         assert!(problem.len() < MAX_PROBLEM_BYTES, "{} bytes", problem.len());
-        let validator =
-            jsonschema::validator_for(&json!({ "additionalProperties": { "type": "integer" } })).unwrap();
-        let problem = check(&json!({ text: "x" }), &validator).unwrap_err();
+        let checker = SchemaChecker::new(&json!({ "additionalProperties": { "type": "integer" } })).unwrap();
+        let problem = check(&json!({ text: "x" }), &checker).unwrap_err();
         assert!(problem.len() < MAX_PROBLEM_BYTES, "{} bytes", problem.len());
     }
 
     #[test]
     fn a_schema_tells_every_violation_up_to_five() {
-        let validator = jsonschema::validator_for(&json!({ "items": { "type": "string" } })).unwrap();
-        let problem = check(&json!([1, "a", 2]), &validator).unwrap_err();
+        let checker = SchemaChecker::new(&json!({ "items": { "type": "string" } })).unwrap();
+        let problem = check(&json!([1, "a", 2]), &checker).unwrap_err();
         assert!(problem.contains("at /0: ") && problem.contains("; at /2: "), "{problem}");
-        let problem = check(&json!([1, 2, 3, 4, 5, 6]), &validator).unwrap_err();
+        let problem = check(&json!([1, 2, 3, 4, 5, 6]), &checker).unwrap_err();
         assert!(problem.contains("/4") && !problem.contains("/5"), "{problem}");
     }
 

@@ -1,8 +1,9 @@
 //! The schema of a tool's arguments: derived from a type, and checked before it is offered.
 
-use jsonschema::Validator;
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Map, Value, json};
+
+use crate::json_schema::SchemaChecker;
 
 /// How deep a schema is followed when it is asked whether it admits an object. Source: our own bound.
 const MAX_DEPTH: usize = 32;
@@ -46,8 +47,12 @@ pub(super) enum Unfit {
     NotAnObject,
 }
 
-/// Checks a schema and states in it that arguments are an object, where it leaves that open.
-pub(super) fn checked(schema: &mut Value) -> Result<Validator, Unfit> {
+/// Checks a schema and states in it that arguments are an object, where it leaves that open. A derived schema has no
+/// `checker`; of one that was written by hand it is the checker, or why there can be none.
+pub(super) fn checked(
+    schema: &mut Value,
+    checker: Option<Result<SchemaChecker, String>>,
+) -> Result<Option<SchemaChecker>, Unfit> {
     if matches!(schema, Value::Bool(true)) {
         *schema = Value::Object(Map::new());
     }
@@ -57,18 +62,14 @@ pub(super) fn checked(schema: &mut Value) -> Result<Validator, Unfit> {
             _ => Unfit::NotASchema("it is neither an object nor a boolean".to_owned()),
         });
     }
-    let validator = jsonschema::validator_for(schema).map_err(|error| {
-        let place = error.instance_path().to_string();
-        let place = if place.is_empty() { "its root" } else { &place };
-        Unfit::NotASchema(format!("at {place}: {error}"))
-    })?;
+    let checker = checker.transpose().map_err(Unfit::NotASchema)?;
     if !admits_object(schema, schema, MAX_DEPTH) {
         return Err(Unfit::NotAnObject);
     }
     if let Some(object) = schema.as_object_mut() {
         object.insert("type".to_owned(), json!("object"));
     }
-    Ok(validator)
+    Ok(checker)
 }
 
 /// Whether an object may fit `schema`, as far as its shape tells.
@@ -94,13 +95,18 @@ fn admits_object(schema: &Value, root: &Value, depth: usize) -> bool {
         && target.and_then(|path| root.pointer(path)).is_none_or(inside)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "schema"))]
 mod tests {
     use std::collections::BTreeMap;
 
     use serde::Deserialize;
 
     use super::*;
+
+    fn checked(schema: &mut Value) -> Result<Option<SchemaChecker>, Unfit> {
+        let checker = SchemaChecker::new(schema);
+        super::checked(schema, Some(checker))
+    }
 
     #[derive(PartialEq, Deserialize, JsonSchema)]
     struct Booking {

@@ -46,8 +46,8 @@ const MAX_NAME: usize = 64;
 /// ```
 ///
 /// One bad tool does not spoil the rest. A tool whose name is taken or is not made of 1 to 64 letters, digits,
-/// `_` and `-`, or whose schema is no JSON Schema of an object, is left out: a vendor would refuse the whole
-/// request for its sake. So is one that names
+/// `_` and `-`, or whose schema is not that of an object, is left out: a vendor would refuse the whole
+/// request for its sake. So is one whose schema was written by hand and is no JSON Schema, and one that names
 /// a path by what is no JSON Pointer, or by one that leads nowhere in its schema and would protect nothing.
 /// [`Toolbox::quarantined`] lists what was left out, and why.
 #[derive(Clone, Default)]

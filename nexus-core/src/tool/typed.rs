@@ -3,13 +3,13 @@
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::{FutureExt as _, future::BoxFuture};
-use jsonschema::Validator;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{IntoToolResult, ToolDefinition, ToolResult, arguments, reach, schema};
 use crate::{
+    json_schema::SchemaChecker,
     scope::{Denial, PathAccess},
     turn::Effects,
 };
@@ -71,9 +71,9 @@ pub struct Tool {
     definition: ToolDefinition,
     handler: Handler,
     reader: Reader,
-    /// Whether the schema is the only description of the arguments, so that they are checked against it. Else it is
-    /// derived from the type that reads them.
-    checks_schema: bool,
+    /// What checks the arguments where the schema is their only description, or why it is no schema. `None` where the
+    /// schema is derived from the type that reads them.
+    checker: Option<Result<SchemaChecker, String>>,
 }
 
 impl Tool {
@@ -89,7 +89,7 @@ impl Tool {
         let definition = ToolDefinition::new(name, description, schema::of::<A>());
         let handler = move |value| arguments::read(&value).map(|read| finish(handler(read)));
         let reader = |value: &_| arguments::read::<A>(value).map(drop);
-        Self { definition, handler: Arc::new(handler), reader, checks_schema: false }
+        Self { definition, handler: Arc::new(handler), reader, checker: None }
     }
 
     /// A tool that needs no arguments. What the model writes as arguments is not looked at, as long as it is an object.
@@ -104,10 +104,10 @@ impl Tool {
     {
         let definition = ToolDefinition::new(name, description, schema::of_nothing());
         let handler = move |_| Ok(finish(handler()));
-        Self { definition, handler: Arc::new(handler), reader: |_| Ok(()), checks_schema: false }
+        Self { definition, handler: Arc::new(handler), reader: |_| Ok(()), checker: None }
     }
 
-    /// A tool whose schema comes from elsewhere. The arguments are checked against it, then handed over as
+    /// A tool whose schema comes from elsewhere. Of the feature `schema`. The arguments are checked against it, then handed over as
     /// they are.
     ///
     /// ```
@@ -120,6 +120,7 @@ impl Tool {
     /// });
     /// # let _ = echo;
     /// ```
+    #[cfg(feature = "schema")]
     pub fn with_schema<H, F>(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -130,9 +131,10 @@ impl Tool {
         H: Fn(Value) -> F + Send + Sync + 'static,
         F: Future<Output: IntoToolResult> + Send + 'static,
     {
+        let checker = SchemaChecker::new(&schema);
         let definition = ToolDefinition::new(name, description, schema);
         let handler = move |value| Ok(finish(handler(value)));
-        Self { definition, handler: Arc::new(handler), reader: |_| Ok(()), checks_schema: true }
+        Self { definition, handler: Arc::new(handler), reader: |_| Ok(()), checker: Some(checker) }
     }
 
     /// States that a call reads and changes nothing.
@@ -198,8 +200,8 @@ impl Tool {
 
     /// Checks the schema and makes it ready to be offered.
     pub(super) fn prepared(mut self) -> Result<Prepared, schema::Unfit> {
-        let validator = schema::checked(&mut self.definition.input_schema)?;
-        Ok(Prepared { validator: self.checks_schema.then_some(validator), tool: self })
+        let checker = schema::checked(&mut self.definition.input_schema, self.checker.take())?;
+        Ok(Prepared { checker, tool: self })
     }
 }
 
@@ -213,7 +215,7 @@ impl fmt::Debug for Tool {
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
     tool: Tool,
-    validator: Option<Validator>,
+    checker: Option<SchemaChecker>,
 }
 
 impl Prepared {
@@ -241,8 +243,8 @@ impl Prepared {
     }
 
     fn fits(&self, arguments: &Value) -> Result<(), String> {
-        match &self.validator {
-            Some(validator) => arguments::check(arguments, validator),
+        match &self.checker {
+            Some(checker) => arguments::check(arguments, checker),
             None => {
                 let ToolDefinition { input_schema, paths, .. } = self.definition();
                 let mut paths = paths.iter();

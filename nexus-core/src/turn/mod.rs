@@ -23,7 +23,9 @@ pub use event::{
     Unrecognized, VoidCause, Warning,
 };
 pub use limits::{IdleLimits, Limits};
-pub use output::{InvalidSchema, OutputProblem, OutputSchema};
+#[cfg(feature = "schema")]
+pub use output::InvalidSchema;
+pub use output::{OutputProblem, OutputSchema};
 pub use request::{PromptBlock, ToolAccess, TurnRequest};
 pub use result::{FinishReason, Message, NotOfType, Provenance, TurnResult};
 pub use sink::{EventSink, EventSinkExt, NullSink};

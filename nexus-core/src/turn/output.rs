@@ -3,16 +3,24 @@
 //! Where the vendor can be given the schema, it is; where not, the model is told. Either way the answer is
 //! checked here, and an answer that does not fit is sent back to the model a bounded number of times.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
-use jsonschema::Validator;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::json_schema::SchemaChecker;
+#[cfg(feature = "schema")]
 use crate::tool::schema;
 
+/// How many violations of a schema the model is told of at once.
+const MAX_VIOLATIONS: usize = 20;
+
 /// A JSON Schema for the answer, checked when it is made.
+///
+/// It is made by the items of the feature `schema`. Without that feature no answer can be checked, so none can be made, and
+/// a stored request that has one is refused.
 ///
 /// ```
 /// use nexus_core::OutputSchema;
@@ -32,7 +40,7 @@ use crate::tool::schema;
 pub struct OutputSchema {
     schema: Value,
     repairs: u32,
-    validator: Arc<Validator>,
+    checker: SchemaChecker,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -51,25 +59,24 @@ impl OutputSchema {
     /// How often an answer that does not fit is sent back, by default.
     pub const DEFAULT_REPAIRS: u32 = 2;
 
-    /// Checks `schema` and keeps it. References to other documents are not followed.
+    /// Checks `schema` and keeps it. Of the feature `schema`. References to other documents are not followed.
     ///
     /// # Errors
     ///
     /// [`InvalidSchema`] if it is not a JSON Schema.
+    #[cfg(feature = "schema")]
     pub fn new(schema: Value) -> Result<Self, InvalidSchema> {
-        let validator = jsonschema::validator_for(&schema).map_err(|error| InvalidSchema {
-            place: error.instance_path().to_string(),
-            reason: error.to_string(),
-        })?;
-        Ok(Self { schema, repairs: Self::DEFAULT_REPAIRS, validator: Arc::new(validator) })
+        let checker = SchemaChecker::new(&schema).map_err(|problem| InvalidSchema { problem })?;
+        Ok(Self { schema, repairs: Self::DEFAULT_REPAIRS, checker })
     }
 
-    /// The schema of a type, derived by [`schemars`](crate::schemars). [`TurnResult::output_as`](crate::TurnResult)
+    /// The schema of a type, derived by [`schemars`](crate::schemars). Of the feature `schema`. [`TurnResult::output_as`](crate::TurnResult)
     /// reads the answer back.
     ///
     /// # Errors
     ///
     /// [`InvalidSchema`] if what `T` derives is not a JSON Schema; a derived one always is.
+    #[cfg(feature = "schema")]
     pub fn of<T: JsonSchema>() -> Result<Self, InvalidSchema> {
         Self::new(schema::of::<T>())
     }
@@ -113,11 +120,11 @@ impl OutputSchema {
     ///
     /// [`OutputProblem::Violations`], at most twenty of them.
     pub fn check(&self, value: &Value) -> Result<(), OutputProblem> {
-        let describe = |error: jsonschema::ValidationError<'_>| {
-            let place = error.instance_path().to_string();
-            if place.is_empty() { error.to_string() } else { format!("at {place}: {error}") }
+        let found = self.checker.violations(value, MAX_VIOLATIONS).into_iter();
+        let describe = |(place, problem): (String, _)| {
+            if place.is_empty() { problem } else { format!("at {place}: {problem}") }
         };
-        let violations: Vec<_> = self.validator.iter_errors(value).take(20).map(describe).collect();
+        let violations: Vec<_> = found.map(describe).collect();
         if violations.is_empty() { Ok(()) } else { Err(OutputProblem::Violations(violations)) }
     }
 
@@ -159,11 +166,22 @@ impl PartialEq for OutputSchema {
     }
 }
 
+#[cfg(feature = "schema")]
 impl TryFrom<Written> for OutputSchema {
     type Error = InvalidSchema;
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
         Ok(Self::new(written.schema)?.with_repairs(written.repairs))
+    }
+}
+
+/// No answer is taken unchecked.
+#[cfg(not(feature = "schema"))]
+impl TryFrom<Written> for OutputSchema {
+    type Error = &'static str;
+
+    fn try_from(_written: Written) -> Result<Self, Self::Error> {
+        Err("an answer cannot be held to an output schema: nexus-core is built without its feature `schema`")
     }
 }
 
@@ -174,20 +192,12 @@ impl From<OutputSchema> for Written {
 }
 
 /// What was given is not a JSON Schema.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg(feature = "schema")]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a JSON Schema: {problem}")]
 pub struct InvalidSchema {
-    place: String,
-    reason: String,
+    problem: String,
 }
-
-impl fmt::Display for InvalidSchema {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.place.is_empty() { "its root" } else { &self.place };
-        write!(f, "not a JSON Schema: at {place}: {}", self.reason)
-    }
-}
-
-impl std::error::Error for InvalidSchema {}
 
 /// Why an answer cannot be used.
 #[non_exhaustive]
@@ -213,7 +223,7 @@ impl fmt::Display for OutputProblem {
 
 impl std::error::Error for OutputProblem {}
 
-#[cfg(test)]
+#[cfg(all(test, feature = "schema"))]
 mod tests {
     use serde_json::json;
 
