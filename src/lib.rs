@@ -48,7 +48,7 @@ pub use nexus_core::{
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,
-    FallbackRule, Hold, KindError, PanelOutcome, PanelSink, Position, Problem, RoutedBackend, Router,
+    FallbackRule, Hold, KindError, Lens, PanelOutcome, PanelSink, Position, Problem, RoutedBackend, Router,
     RouterBuilder, Seat, SeatEvent, SeatOutcome, UnknownKind, Verdict, Vote, WorkKind, fallback, hold,
     json_schema, panel,
 };

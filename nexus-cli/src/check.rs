@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use nexus::Availability;
 use serde_json::json;
 
-use crate::{EXIT_FAILED, args::ConfigArgs, availability::words, config, output::say};
+use crate::{
+    EXIT_FAILED, args::ConfigArgs, availability::words, command_error::CommandError, config, output::say,
+};
 
 /// A configuration with every key in it.
 const EXAMPLE: &str = include_str!("../nexus.yaml.example");
@@ -16,7 +18,7 @@ pub(crate) fn example() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Result<ExitCode, String> {
+pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Result<ExitCode, CommandError> {
     let router = config::load(args)?;
     let kinds = router.kinds();
     let mut backends = Vec::new();

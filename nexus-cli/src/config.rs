@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use nexus::{BuildContext, Router};
 
-use crate::args::ConfigArgs;
+use crate::{args::ConfigArgs, command_error::CommandError};
 
 /// Loads the configuration that the command line, or else the usual places, name.
-pub(crate) fn load(args: &ConfigArgs) -> Result<Router, String> {
+pub(crate) fn load(args: &ConfigArgs) -> Result<Router, CommandError> {
     let context = BuildContext::from_process();
-    let path =
-        find(args, &context).map_err(|places| format!("{places}; name one with --config, or {BEGIN}"))?;
+    let path = find(args, &context).map_err(|places| {
+        CommandError::no_configuration(format!("{places}; name one with --config, or {BEGIN}"))
+    })?;
     load_file(&path, context)
 }
 
@@ -18,8 +19,8 @@ pub(crate) fn load(args: &ConfigArgs) -> Result<Router, String> {
 pub(crate) const BEGIN: &str = "begin with `nexus check --example > nexus.yaml`";
 
 /// Loads a configuration that was found.
-pub(crate) fn load_file(path: &Path, context: BuildContext) -> Result<Router, String> {
-    Router::from_file(path, nexus::registry(), context).map_err(|error| error.to_string())
+pub(crate) fn load_file(path: &Path, context: BuildContext) -> Result<Router, CommandError> {
+    Router::from_file(path, nexus::registry(), context).map_err(CommandError::from)
 }
 
 /// The configuration that would be used; else where none was found.

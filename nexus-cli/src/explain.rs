@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::{args::ConfigArgs, config, output::say};
+use crate::{args::ConfigArgs, command_error::CommandError, config, output::say};
 
-pub(crate) fn explain(args: &ConfigArgs, kind: Option<&str>, json: bool) -> Result<ExitCode, String> {
+pub(crate) fn explain(args: &ConfigArgs, kind: Option<&str>, json: bool) -> Result<ExitCode, CommandError> {
     let router = config::load(args)?;
     let kinds = match kind {
         Some(kind) => vec![kind.to_owned()],
@@ -14,7 +14,7 @@ pub(crate) fn explain(args: &ConfigArgs, kind: Option<&str>, json: bool) -> Resu
         kinds.iter().map(|kind| router.explain(kind.as_str()).map_err(|error| error.to_string()));
     let explanations = explanations.collect::<Result<Vec<_>, _>>()?;
     if json {
-        say(serde_json::to_string_pretty(&explanations).map_err(|error| error.to_string())?);
+        say(serde_json::to_string_pretty(&explanations).map_err(CommandError::failed)?);
     } else {
         let texts = explanations.iter().map(ToString::to_string);
         say(texts.collect::<Vec<_>>().join("\n"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::interrupt::interrupted;
+use crate::{interrupt::interrupted, output::complain};
 
 /// How long a person waits without being told why.
 const SILENCE: Duration = Duration::from_millis(500);
@@ -15,7 +15,7 @@ pub(crate) async fn finish_refreshes() {
         () = &mut finished => return,
         () = tokio::time::sleep(SILENCE) => {}
     }
-    eprintln!("nexus: a login is being renewed; Ctrl-C gives that up, and may cost the login");
+    complain("a login is being renewed; Ctrl-C gives that up, and may cost the login");
     tokio::select! {
         () = finished => {}
         _ = interrupted() => {}

@@ -10,18 +10,19 @@ use nexus::{Secret, auth::store::KeyringKey};
 use crate::{
     EXIT_CANCELLED, EXIT_FAILED,
     args::KeyCommand,
-    output::{printable, say},
+    command_error::CommandError,
+    output::{complain, printable, say},
 };
 
 /// Longest input that is taken for a key, in bytes.
 const MAX_KEY_BYTES: u64 = 16 << 10;
 
-pub(crate) async fn key(command: KeyCommand) -> Result<ExitCode, String> {
+pub(crate) async fn key(command: KeyCommand) -> Result<ExitCode, CommandError> {
     // The keyring answers when it likes: it may ask the person first.
     tokio::task::spawn_blocking(move || run(&command)).await.map_err(|error| error.to_string())?
 }
 
-fn run(command: &KeyCommand) -> Result<ExitCode, String> {
+fn run(command: &KeyCommand) -> Result<ExitCode, CommandError> {
     let (KeyCommand::Set { name } | KeyCommand::Remove { name }) = command;
     let entry = KeyringKey::named(name).map_err(|error| error.to_string())?;
     let outcome = match command {
@@ -31,7 +32,9 @@ fn run(command: &KeyCommand) -> Result<ExitCode, String> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     return Ok(ExitCode::from(EXIT_CANCELLED));
                 }
-                Err(error) => return Err(format!("no key could be read: {error}")),
+                Err(error) => {
+                    return Err(CommandError::failed(format_args!("no key could be read: {error}")));
+                }
             };
             entry
                 .set(&key)
@@ -48,7 +51,7 @@ fn run(command: &KeyCommand) -> Result<ExitCode, String> {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("nexus: {}", printable(&error.to_string()));
+            complain(printable(&error.to_string()));
             ExitCode::from(EXIT_FAILED)
         }
     })

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use crate::{
     EXIT_FAILED,
     args::LogoutArgs,
-    output::{printable, say, say_json},
+    command_error::CommandError,
+    output::{complain, printable, say, say_json},
 };
 
-pub(crate) async fn logout(args: &LogoutArgs) -> Result<ExitCode, String> {
+pub(crate) async fn logout(args: &LogoutArgs) -> Result<ExitCode, CommandError> {
     let context = BuildContext::from_process();
     let network = args.network.network();
     let mut is_failed = false;
@@ -31,7 +32,7 @@ pub(crate) async fn logout(args: &LogoutArgs) -> Result<ExitCode, String> {
             match &outcome {
                 Ok(None) => say(format_args!("{}: not logged in; nothing was changed", name.as_str())),
                 Ok(Some(done)) => say(format_args!("{}: {}", name.as_str(), words(done))),
-                Err(error) => eprintln!("nexus: {}: {}", name.as_str(), printable(&error.to_string())),
+                Err(error) => complain(format_args!("{}: {}", name.as_str(), printable(&error.to_string()))),
             }
         }
     }

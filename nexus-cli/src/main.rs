@@ -1,8 +1,12 @@
 //! The `nexus` command: one turn, what would run it, and the logins that pay for it, from a shell.
 
+// These panic when the stream is closed, and lose the failure when it is full: everything goes by `output`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod args;
 mod availability;
 mod check;
+mod command_error;
 mod config;
 mod core_dump;
 mod explain;
@@ -32,6 +36,8 @@ use std::{process::ExitCode, time::Duration};
 use clap::Parser as _;
 
 use args::{Args, Command};
+use command_error::CommandError;
+use output::complain;
 
 /// The command line or the configuration cannot be used.
 const EXIT_USAGE: u8 = 2;
@@ -45,12 +51,17 @@ const LAST_WORK: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     core_dump::forbid();
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return output::exit_code(refuse(&error)),
+    };
     warnings::show();
+    output::watch_reader();
+    let as_json = args.command.wants_json();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("nexus: no thread could be started: {error}");
+            complain(format_args!("no thread could be started: {error}"));
             return ExitCode::from(EXIT_FAILED);
         }
     };
@@ -61,16 +72,20 @@ fn main() -> ExitCode {
         outcome
     });
     runtime.shutdown_timeout(LAST_WORK);
-    match outcome {
-        Ok(code) => code,
-        Err(message) => {
-            eprintln!("nexus: {message}");
-            ExitCode::from(EXIT_USAGE)
-        }
-    }
+    output::exit_code(outcome.unwrap_or_else(|error| error.report(as_json)))
 }
 
-async fn run(args: Args) -> Result<ExitCode, String> {
+/// Prints what the parser says of a command line that is none, or of `--help` and `--version`.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if let Err(unwritten) = error.print()
+        && !error.use_stderr()
+    {
+        output::fail(unwritten);
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_USAGE))
+}
+
+async fn run(args: Args) -> Result<ExitCode, CommandError> {
     match args.command {
         Command::Run(run) => run::run(&args.config, &run).await,
         Command::Explain { kind, json } => explain::explain(&args.config, kind.as_deref(), json),

@@ -1,27 +1,131 @@
-//! What goes to standard output.
+//! Standard output and standard error of the command.
+//!
+//! The first write to standard output that fails is kept: [`broken`] ends work whose output nobody can have, and
+//! [`exit_code`] reports it once, so that no subcommand can end as a success whose output is lost. What cannot be written to
+//! standard error is dropped, since there is nowhere left to say so.
 
 use std::{
     fmt::Display,
-    io::{self, Write as _},
+    io::{self, ErrorKind, Write as _},
+    process::ExitCode,
+    sync::OnceLock,
+    thread,
 };
 
-/// Writes a line. A reader that went away ends the output, not the work.
-pub(crate) fn say(line: impl Display) {
-    let _ = writeln!(io::stdout(), "{line}");
-}
+use serde::Serialize;
+use tokio::sync::Notify;
 
-/// Writes a value as one line of JSON.
-#[cfg(feature = "login")]
-pub(crate) fn say_json(value: &impl serde::Serialize) {
-    match serde_json::to_string(value) {
-        Ok(line) => say(line),
-        Err(error) => eprintln!("nexus: {error}"),
+use crate::EXIT_FAILED;
+
+/// The reader of standard output went away: as a shell shows a program that SIGPIPE ended.
+const EXIT_CLOSED_PIPE: u8 = 141;
+
+static FAILURE: OnceLock<io::Error> = OnceLock::new();
+static FAILED: Notify = Notify::const_new();
+
+/// Writes a line to standard output.
+pub(crate) fn say(line: impl Display) {
+    if FAILURE.get().is_none()
+        && let Err(error) = io::stdout().write_all(format!("{line}\n").as_bytes())
+    {
+        fail(error);
     }
 }
 
-/// A text of somebody else's, in which a terminal finds nothing to obey.
+/// Writes a value as one line of JSON.
+pub(crate) fn say_json(value: &impl Serialize) {
+    match serde_json::to_string(value) {
+        Ok(line) => say(line),
+        Err(error) => fail(error.into()),
+    }
+}
+
+/// Writes a line to standard error, with the name of the command in front.
+pub(crate) fn complain(message: impl Display) {
+    complain_line(format_args!("nexus: {message}"));
+}
+
+/// Writes a line to standard error. At once, so that no other thread writes into it.
+pub(crate) fn complain_line(line: impl Display) {
+    let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+}
+
+/// Whether something that was written to standard output is lost.
+pub(crate) fn is_broken() -> bool {
+    FAILURE.get().is_some()
+}
+
+/// Waits until standard output cannot be written any more; for ever if it can.
+pub(crate) async fn broken() {
+    let mut notified = std::pin::pin!(FAILED.notified());
+    notified.as_mut().enable();
+    if !is_broken() {
+        notified.await;
+    }
+}
+
+/// Notices a reader that goes away while nothing is written, where standard output is a pipe.
+pub(crate) fn watch_reader() {
+    #[cfg(unix)]
+    {
+        use rustix::{
+            event::{PollFd, PollFlags, poll},
+            fs::{FileType, fstat},
+        };
+
+        let is_pipe =
+            fstat(io::stdout()).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
+        if !is_pipe {
+            return;
+        }
+        let watch = || {
+            let stdout = io::stdout();
+            // An error of the other end is reported whatever is asked for.
+            let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
+            loop {
+                match poll(&mut watched, None) {
+                    Ok(_) if watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) => {
+                        return fail(ErrorKind::BrokenPipe.into());
+                    }
+                    Err(rustix::io::Errno::INTR) => {}
+                    _ => return,
+                }
+            }
+        };
+        // Without the thread, the next write notices.
+        let _ = thread::Builder::new().name("output".into()).spawn(watch);
+    }
+}
+
+/// The exit code of a command that would end with `code`, once everything is written; says what was lost.
+pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
+    if let Err(error) = io::stdout().flush() {
+        fail(error);
+    }
+    match FAILURE.get() {
+        None => code,
+        Some(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::from(EXIT_CLOSED_PIPE),
+        Some(error) => {
+            complain(format_args!("standard output cannot be written: {error}"));
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+/// Keeps why standard output cannot be written, if nothing was kept before.
+pub(crate) fn fail(error: io::Error) {
+    let _ = FAILURE.set(error);
+    FAILED.notify_waiters();
+}
+
+/// An outside text without control characters, which a terminal would obey.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).collect()
+}
+
+/// An outside text whose lines stay lines, without any other control character.
+pub(crate) fn printable_lines(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ use nexus::{
 };
 use serde_json::Value;
 
+use crate::output::printable_lines;
+
 /// Longest line shown of a tool's arguments or output, in characters.
 const MAX_DETAIL_CHARS: usize = 96;
 
@@ -92,6 +94,11 @@ impl<W: Write + Send> TurnPrinter<W> {
         self.try_write(|out| out.flush());
     }
 
+    /// Whether everything so far was written.
+    pub(crate) fn is_intact(&self) -> bool {
+        !self.has_failed
+    }
+
     fn try_write(&mut self, write: impl FnOnce(&mut W) -> io::Result<()>) {
         if !self.has_failed {
             self.has_failed = write(&mut self.out).is_err();
@@ -105,7 +112,7 @@ impl<W: Write + Send> TurnPrinter<W> {
             PrintStyle::Plain => ("", ""),
             PrintStyle::Ansi => ("\u{1b}[2m", "\u{1b}[0m"),
         };
-        let text = printable(text);
+        let text = printable_lines(text);
         self.try_write(|out| writeln!(out, "{dim}{mark} {text}{plain}"));
     }
 
@@ -129,7 +136,7 @@ impl<W: Write + Send> TurnPrinter<W> {
             }
             self.open = Some((message.clone(), mode));
         }
-        let text = printable(text);
+        let text = printable_lines(text);
         self.try_write(|out| out.write_all(text.as_bytes()).and_then(|()| out.flush()));
         if let Some(last) = text.chars().last() {
             self.is_at_line_start = last == '\n';
@@ -231,11 +238,6 @@ fn shorten(text: &str) -> String {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
         None => line,
     }
-}
-
-/// A model's words may hold escape codes; a terminal must not obey them.
-fn printable(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
 }
 
 #[cfg(test)]

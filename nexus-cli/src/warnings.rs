@@ -2,10 +2,7 @@
 //!
 //! `RUST_LOG` widens or narrows it, by `TARGET=LEVEL` pairs. There is no colour in it.
 
-use std::{
-    fmt::{self, Write as _},
-    io::{self, Write as _},
-};
+use std::fmt::{self, Write as _};
 
 use tracing::{
     Event, Level, Subscriber,
@@ -18,7 +15,7 @@ use tracing_subscriber::{
     layer::{Context, SubscriberExt as _},
 };
 
-use crate::output::printable;
+use crate::output::{complain_line, printable};
 
 /// Shows warnings and errors of this process from now on, or what `RUST_LOG` asks for.
 pub(crate) fn show() {
@@ -26,7 +23,7 @@ pub(crate) fn show() {
     // Whatever was there before goes on.
     let _ = tracing::subscriber::set_global_default(Registry::default().with(targets).with(Lines));
     if let Some(complaint) = complaint {
-        write_line(&complaint);
+        complain_line(&complaint);
     }
 }
 
@@ -50,7 +47,7 @@ impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
         let mut words = Words::default();
         event.record(&mut words);
-        write_line(&line(*event.metadata().level(), &words.to_string()));
+        complain_line(line(*event.metadata().level(), &words.to_string()));
     }
 }
 
@@ -64,12 +61,6 @@ fn line(level: Level, words: &str) -> String {
     };
     // What a vendor said may be in it.
     printable(&format!("nexus: {level}: {words}"))
-}
-
-/// A reader that went away ends the lines, not the work.
-fn write_line(line: &str) {
-    // At once, so that no other thread writes into it.
-    let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
 }
 
 /// The message of an event, and what it says beside.

@@ -26,6 +26,7 @@ mod queue;
 mod routed;
 mod router;
 mod run;
+mod seat;
 mod telemetry;
 mod work_kind;
 
@@ -35,7 +36,8 @@ pub use config::MAX_FILE_BYTES;
 pub use config::{ConfigError, FallbackRule, Position, Problem, json_schema};
 pub use explain::{ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation, Verdict};
 pub use hold::Hold;
-pub use panel::{PanelOutcome, PanelSink, Seat, SeatEvent, SeatOutcome, Vote};
+pub use panel::{PanelOutcome, PanelSink, SeatEvent};
 pub use routed::RoutedBackend;
 pub use router::{Router, RouterBuilder};
+pub use seat::{Lens, Seat, SeatOutcome, Vote};
 pub use work_kind::{KindError, UnknownKind, WorkKind};

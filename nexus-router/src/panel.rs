@@ -7,46 +7,19 @@
 
 use std::{
     collections::BTreeSet,
-    fmt,
     future::{Future, poll_fn},
     pin::Pin,
     task::{Context, Poll},
 };
 
-use nexus_core::{
-    BackendId, ErrorKind, EventEnvelope, EventQueue, Limit, TurnError, TurnHost, TurnRequest, TurnResult,
-    VendorId,
-};
+use nexus_core::{ErrorKind, EventEnvelope, EventQueue, Limit, TurnHost, TurnRequest, TurnResult, VendorId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    binding::with_lens,
-    config::{Configuration, FallbackRule, PanelSeat, Target},
     router::Router,
-    run::Route,
+    seat::{Seat, SeatOutcome, Vote},
     work_kind::{KindError, WorkKind},
 };
-
-/// A place in a panel.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seat {
-    /// Counts from zero, in the order of the file.
-    pub index: usize,
-    /// The group that fills it.
-    pub group: String,
-    /// The name of its lens.
-    pub lens: Option<String>,
-}
-
-impl fmt::Display for Seat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.lens {
-            Some(lens) => write!(f, "{} ({lens})", self.group),
-            None => f.write_str(&self.group),
-        }
-    }
-}
 
 /// An event of one seat's turn.
 #[non_exhaustive]
@@ -77,42 +50,6 @@ impl<F: FnMut(SeatEvent) + Send> PanelSink for F {
     }
 }
 
-/// What became of one seat.
-#[non_exhaustive]
-#[derive(Debug)]
-pub struct SeatOutcome {
-    /// The seat.
-    pub seat: Seat,
-    /// The backend that decided.
-    pub backend: BackendId,
-    /// The company behind it, where one answered.
-    pub vendor: Option<VendorId>,
-    /// How its turn ended.
-    pub outcome: Result<TurnResult, TurnError>,
-}
-
-/// What a seat has to say.
-#[derive(Debug)]
-pub enum Vote<'a> {
-    /// An answer. What it says is for the caller to read.
-    Answer(&'a TurnResult),
-    /// Nothing, for this reason. It is no approval.
-    None(String),
-}
-
-impl SeatOutcome {
-    /// What the seat has to say.
-    pub fn vote(&self) -> Vote<'_> {
-        match &self.outcome {
-            Ok(result) if result.output.is_none() && result.text.trim().is_empty() => {
-                Vote::None(format!("{} answered nothing", self.backend))
-            }
-            Ok(result) => Vote::Answer(result),
-            Err(error) => Vote::None(error.to_string()),
-        }
-    }
-}
-
 /// What became of a panel.
 #[non_exhaustive]
 #[derive(Debug)]
@@ -124,6 +61,11 @@ pub struct PanelOutcome {
 }
 
 impl PanelOutcome {
+    /// What became of these seats.
+    pub fn new(panel: impl Into<String>, seats: Vec<SeatOutcome>) -> Self {
+        Self { panel: panel.into(), seats }
+    }
+
     /// The seats that answered, and their answers.
     pub fn answers(&self) -> impl Iterator<Item = (&SeatOutcome, &TurnResult)> {
         self.seats.iter().filter_map(|seat| match seat.vote() {
@@ -157,86 +99,38 @@ impl Router {
         events: &mut dyn PanelSink,
     ) -> Result<PanelOutcome, KindError> {
         let configuration = self.configuration();
-        let (name, rule) = panel_of(&configuration, &panel.into())?;
-        let places = configuration.panels.get(&name).map(Vec::as_slice).unwrap_or_default();
-        let mut running: Vec<RunningSeat<'_>> = Vec::with_capacity(places.len());
-        for (index, place) in places.iter().enumerate() {
-            let seat = Seat {
-                index,
-                group: place.binding.group.clone(),
-                lens: place.lens.as_ref().map(|(name, _)| name.clone()),
-            };
-            let host = host(&seat);
-            let request = match &place.lens {
-                Some((_, text)) => with_lens(request.clone(), text),
-                None => request.clone(),
-            };
-            let label = format!("{name}[{index}]");
-            running.push(self.start_seat(&configuration, label, place, rule, seat, (request, host)));
+        let (panel, seats) = configuration.panel_seats(&panel.into())?;
+        let mut running: Vec<RunningSeat<'_>> = Vec::with_capacity(seats.len());
+        for seat in &seats {
+            let queue = EventQueue::default();
+            let (request, host, mut sink) = (request.clone(), host(seat), queue.clone());
+            let configuration = &configuration;
+            let turn =
+                Box::pin(
+                    async move { self.run_seat_of(configuration, seat, request, host, &mut sink).await },
+                );
+            running.push(RunningSeat { index: seat.index, turn, queue, outcome: None });
         }
         poll_fn(|context| poll_seats(&mut running, events, context)).await;
-        let seats = running.into_iter().filter_map(|seat| seat.into_outcome(&configuration)).collect();
-        Ok(PanelOutcome { panel: name, seats })
-    }
-
-    fn start_seat<'a>(
-        &'a self,
-        configuration: &'a Configuration,
-        label: String,
-        place: &'a PanelSeat,
-        rule: FallbackRule,
-        seat: Seat,
-        (request, host): (TurnRequest, TurnHost),
-    ) -> RunningSeat<'a> {
-        let queue = EventQueue::default();
-        let mut sink = queue.clone();
-        let turn = Box::pin(async move {
-            let route = Route { configuration, name: &label, binding: &place.binding, rule };
-            self.run_route(route, request, host, &mut sink).await
-        });
-        RunningSeat { seat, turn, queue, outcome: None }
+        let seats = running.into_iter().filter_map(|seat| seat.outcome).collect();
+        Ok(PanelOutcome { panel, seats })
     }
 }
 
-fn panel_of(configuration: &Configuration, kind: &WorkKind) -> Result<(String, FallbackRule), KindError> {
-    let unknown = match configuration.work_type(kind) {
-        Ok(work_type) => match &work_type.target {
-            Target::Panel(panel) => return Ok((panel.clone(), work_type.fallback)),
-            Target::Binding(_) => KindError::IsNoPanel { kind: kind.clone() },
-        },
-        Err(unknown) => unknown.into(),
-    };
-    match kind {
-        WorkKind::Named(name) if configuration.panels.contains_key(name) => {
-            Ok((name.clone(), FallbackRule::default()))
-        }
-        _ => Err(unknown),
-    }
-}
-
-type SeatTurn<'a> = Pin<Box<dyn Future<Output = Result<TurnResult, TurnError>> + Send + 'a>>;
+type SeatTurn<'a> = Pin<Box<dyn Future<Output = SeatOutcome> + Send + 'a>>;
 
 struct RunningSeat<'a> {
-    seat: Seat,
+    index: usize,
     turn: SeatTurn<'a>,
     queue: EventQueue,
-    outcome: Option<Result<TurnResult, TurnError>>,
+    outcome: Option<SeatOutcome>,
 }
 
 impl RunningSeat<'_> {
     fn was_stopped(&self) -> bool {
         let stops = |kind| matches!(kind, ErrorKind::Cancelled | ErrorKind::LimitReached(Limit::Deadline));
-        matches!(&self.outcome, Some(Err(error)) if stops(error.kind()))
-    }
-
-    fn into_outcome(self, configuration: &Configuration) -> Option<SeatOutcome> {
-        let outcome = self.outcome?;
-        let backend = match &outcome {
-            Ok(result) => result.provenance.backend.clone(),
-            Err(error) => error.backend().clone(),
-        };
-        let vendor = configuration.vendor(&backend).cloned();
-        Some(SeatOutcome { seat: self.seat, backend, vendor, outcome })
+        let outcome = self.outcome.as_ref().map(|seat| &seat.outcome);
+        matches!(outcome, Some(Err(error)) if stops(error.kind()))
     }
 }
 
@@ -263,7 +157,7 @@ fn poll_seats(
                 return if all_stopped { Poll::Ready(()) } else { Poll::Pending };
             }
             if let Some(event) = seat.queue.pop() {
-                events.accept(SeatEvent { seat: seat.seat.index, event });
+                events.accept(SeatEvent { seat: seat.index, event });
             }
         }
     }

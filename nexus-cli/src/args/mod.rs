@@ -82,6 +82,23 @@ pub(crate) enum Command {
     Key(KeyCommand),
 }
 
+impl Command {
+    /// Whether the answer is wanted as JSON, also the answer that something is wrong.
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Self::Run(args) => args.json,
+            Self::Explain { json, .. } | Self::Check { json, .. } => *json,
+            Self::Status(args) => args.json,
+            #[cfg(feature = "login")]
+            Self::Login(args) => args.json,
+            #[cfg(feature = "login")]
+            Self::Logout(args) => args.json,
+            #[cfg(feature = "keyring")]
+            Self::Key(_) => false,
+        }
+    }
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())

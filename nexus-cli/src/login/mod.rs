@@ -15,20 +15,21 @@ use self::screen::Screen;
 use crate::{
     EXIT_CANCELLED, EXIT_FAILED,
     args::{LoginArgs, Method, StoreChoice},
+    command_error::CommandError,
     interrupt::interrupted,
     login_report::LoginReport,
-    output::{printable, say, say_json},
+    output::{complain, printable, say, say_json},
     surroundings::Surroundings,
 };
 
-pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
+pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, CommandError> {
     let name = args.login;
     let context = BuildContext::from_process();
     let is_set = |name: &str| context.environment.get(name).is_some_and(|value| !value.is_empty());
     if !is_set("NEXUS_HOME") && !is_set("HOME") {
-        return Err(
-            "neither NEXUS_HOME nor HOME is set: there is no folder of yours to keep a login in".to_owned()
-        );
+        return Err("neither NEXUS_HOME nor HOME is set: there is no folder of yours to keep a login in"
+            .to_owned()
+            .into());
     }
     let surroundings = Surroundings::of(&context.environment);
     let sign_in = strategy(args, name, &context)?;
@@ -73,7 +74,7 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
                 let reason = printable(&error.to_string());
                 say_json(&json!({ "outcome": "failed", "kind": kind(&error), "reason": reason }));
             } else {
-                eprintln!("nexus: {}", printable(&error.to_string()));
+                complain(printable(&error.to_string()));
             }
             ExitCode::from(EXIT_FAILED)
         }
@@ -81,7 +82,7 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, String> {
             if args.json {
                 say_json(&json!({ "outcome": "cancelled" }));
             } else {
-                eprintln!("nexus: given up");
+                complain("given up");
             }
             ExitCode::from(EXIT_CANCELLED)
         }
@@ -120,7 +121,7 @@ fn choose(
 }
 
 /// The strategy that comes along, as the flags change it.
-fn strategy(args: &LoginArgs, name: OwnLogin, context: &BuildContext) -> Result<OAuthSignIn, String> {
+fn strategy(args: &LoginArgs, name: OwnLogin, context: &BuildContext) -> Result<OAuthSignIn, CommandError> {
     let sign_in = name.sign_in(context, &args.network.network()).map_err(|error| error.to_string())?;
     let mut issuer = sign_in.issuer().clone();
     if let Some(url) = &args.issuer {
@@ -139,12 +140,12 @@ fn strategy(args: &LoginArgs, name: OwnLogin, context: &BuildContext) -> Result<
     })
 }
 
-fn place(place: StoreChoice) -> Result<StorePlace, String> {
+fn place(place: StoreChoice) -> Result<StorePlace, CommandError> {
     match place {
         StoreChoice::File => Ok(StorePlace::File),
         StoreChoice::Keyring if cfg!(feature = "keyring") => Ok(StorePlace::Keyring),
         StoreChoice::Keyring => {
-            Err("this build of nexus leaves the keyring out (feature `keyring`)".to_owned())
+            Err("this build of nexus leaves the keyring out (feature `keyring`)".to_owned().into())
         }
     }
 }

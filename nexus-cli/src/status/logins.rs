@@ -7,9 +7,9 @@ use nexus::http::Network;
 use nexus::{BuildContext, Vendor, vendors};
 use serde::Serialize;
 
-use crate::args::StatusArgs;
 #[cfg(feature = "login")]
 use crate::login_report::{LoginReport, LoginState};
+use crate::{args::StatusArgs, command_error::CommandError};
 
 /// Nexus's own logins.
 #[derive(Debug, Serialize)]
@@ -40,7 +40,7 @@ impl VendorLogin {
 
 #[cfg(feature = "login")]
 impl Logins {
-    pub(super) async fn look(context: &BuildContext, now: SystemTime) -> Result<Self, String> {
+    pub(super) async fn look(context: &BuildContext, now: SystemTime) -> Result<Self, CommandError> {
         let mut logins = Vec::new();
         for name in nexus::logins() {
             let manager = name.manager(context, &Network::default()).map_err(|error| error.to_string())?;
@@ -75,7 +75,7 @@ impl Logins {
 
 #[cfg(not(feature = "login"))]
 impl Logins {
-    pub(super) async fn look(_context: &BuildContext, _now: SystemTime) -> Result<Self, String> {
+    pub(super) async fn look(_context: &BuildContext, _now: SystemTime) -> Result<Self, CommandError> {
         Ok(Self {})
     }
 

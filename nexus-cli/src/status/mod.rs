@@ -16,6 +16,7 @@ use crate::{
     EXIT_FAILED,
     args::{ConfigArgs, StatusArgs},
     availability::words,
+    command_error::CommandError,
     config,
     output::say,
 };
@@ -49,7 +50,7 @@ struct Kind {
     explanation: Explanation,
 }
 
-pub(crate) async fn status(config: &ConfigArgs, args: &StatusArgs) -> Result<ExitCode, String> {
+pub(crate) async fn status(config: &ConfigArgs, args: &StatusArgs) -> Result<ExitCode, CommandError> {
     let now = SystemTime::now();
     let context = BuildContext::from_process();
     let logins = Logins::look(&context, now).await?;
@@ -79,7 +80,7 @@ pub(crate) async fn status(config: &ConfigArgs, args: &StatusArgs) -> Result<Exi
         }
     }
     if args.json {
-        say(serde_json::to_string_pretty(&status).map_err(|error| error.to_string())?);
+        say(serde_json::to_string_pretty(&status).map_err(CommandError::failed)?);
     } else {
         status.print(now);
     }
@@ -87,7 +88,7 @@ pub(crate) async fn status(config: &ConfigArgs, args: &StatusArgs) -> Result<Exi
 }
 
 impl Status {
-    async fn look_at(&mut self, router: &Router) -> Result<(), String> {
+    async fn look_at(&mut self, router: &Router) -> Result<(), CommandError> {
         for (id, backend) in router.backends() {
             self.backends.push(Backend { id, availability: backend.probe().await });
         }

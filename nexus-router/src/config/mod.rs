@@ -18,7 +18,7 @@ mod value;
 #[cfg(feature = "yaml")]
 mod yaml;
 
-pub(crate) use configuration::{Configuration, Entry, EntryState, PanelSeat, Target};
+pub(crate) use configuration::{Configuration, Entry, EntryState, Target};
 pub use error::{ConfigError, Problem};
 #[cfg(feature = "yaml")]
 pub use file::MAX_FILE_BYTES;

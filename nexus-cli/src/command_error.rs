@@ -1,0 +1,99 @@
+//! Why a command could not do its work.
+
+use std::{fmt, process::ExitCode};
+
+use nexus::{ConfigError, KindError, Problem};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    EXIT_FAILED, EXIT_USAGE,
+    output::{complain, say_json},
+};
+
+/// Why a command ends before its work is done. What a turn or a login failed of is its outcome, not this.
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    cause: Cause,
+    message: String,
+}
+
+#[derive(Debug)]
+enum Cause {
+    /// The command line, or a file that it names, cannot be used.
+    Usage,
+    /// The configuration cannot be used, for these reasons if it could be read.
+    Configuration(Vec<Problem>),
+    /// Something of this machine failed.
+    Failed,
+}
+
+/// A [`Problem`] as `--json` prints it. Lines and columns count from 1.
+#[derive(Debug, Serialize)]
+struct ProblemReport<'a> {
+    line: usize,
+    column: usize,
+    message: &'a str,
+    suggestion: Option<&'a str>,
+}
+
+impl CommandError {
+    /// Something of this machine failed: the command line is not to blame.
+    pub(crate) fn failed(message: impl fmt::Display) -> Self {
+        Self { cause: Cause::Failed, message: message.to_string() }
+    }
+
+    /// No configuration is there.
+    pub(crate) fn no_configuration(message: String) -> Self {
+        Self { cause: Cause::Configuration(Vec::new()), message }
+    }
+
+    /// Prints it, to standard output if JSON is wanted, and gives the exit code.
+    pub(crate) fn report(&self, as_json: bool) -> ExitCode {
+        let (kind, code) = match &self.cause {
+            Cause::Usage => ("usage", EXIT_USAGE),
+            Cause::Configuration(_) => ("configuration", EXIT_USAGE),
+            Cause::Failed => ("failed", EXIT_FAILED),
+        };
+        if as_json {
+            let mut error = json!({ "kind": kind, "message": self.message });
+            if let Cause::Configuration(problems) = &self.cause {
+                error["problems"] =
+                    problems.iter().map(|problem| json!(ProblemReport::of(problem))).collect();
+            }
+            say_json(&json!({ "error": error }));
+        } else {
+            complain(&self.message);
+        }
+        ExitCode::from(code)
+    }
+}
+
+impl<'a> ProblemReport<'a> {
+    fn of(problem: &'a Problem) -> Self {
+        Self {
+            line: problem.position.line,
+            column: problem.position.column,
+            message: &problem.message,
+            suggestion: problem.suggestion.as_deref(),
+        }
+    }
+}
+
+impl From<String> for CommandError {
+    fn from(message: String) -> Self {
+        Self { cause: Cause::Usage, message }
+    }
+}
+
+impl From<ConfigError> for CommandError {
+    fn from(error: ConfigError) -> Self {
+        Self { cause: Cause::Configuration(error.all().to_vec()), message: error.to_string() }
+    }
+}
+
+impl From<KindError> for CommandError {
+    fn from(error: KindError) -> Self {
+        error.to_string().into()
+    }
+}

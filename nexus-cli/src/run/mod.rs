@@ -1,0 +1,152 @@
+//! `nexus run`: one turn, or one panel.
+
+mod handle_file;
+mod panel;
+mod request;
+mod seat_board;
+mod show;
+
+use std::{
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+    time::Instant,
+};
+
+use nexus::{CancelToken, ErrorKind, KindError, Router, TurnError, TurnHost, TurnRequest, TurnResult};
+use serde_json::Value;
+
+use self::{
+    handle_file::HandleFile,
+    panel::run_panel,
+    request::request,
+    show::{JsonLines, Quiet, Show},
+};
+use crate::{
+    EXIT_CANCELLED, EXIT_FAILED,
+    args::{ConfigArgs, RunArgs},
+    command_error::CommandError,
+    config,
+    interrupt::interrupted,
+    output::{self, complain, complain_line, say},
+    printer::{PrintStyle, TurnPrinter},
+};
+
+pub(crate) async fn run(config: &ConfigArgs, args: &RunArgs) -> Result<ExitCode, CommandError> {
+    let router = config::load(config)?;
+    let is_panel = match router.binding(args.kind.as_str()) {
+        Ok(_) => false,
+        Err(KindError::IsPanel { .. }) => true,
+        Err(error) => return Err(error.into()),
+    };
+    let request = request(args)?;
+    let interrupts = Interrupts::listen();
+    let cancel = interrupts.cancel.clone();
+    let work = async {
+        match is_panel {
+            true => run_panel(&router, args, request, &cancel, style()).await,
+            false => run_turn(&router, args, request, cancel.clone()).await,
+        }
+    };
+    let work = stopping_without_output(work, &cancel);
+    interrupts.unless_second(work).await.unwrap_or(Ok(ExitCode::from(EXIT_CANCELLED)))
+}
+
+/// Runs `work` to its end. Once its output cannot be written it is told to stop, so that nothing more is spent on it.
+async fn stopping_without_output<T>(work: impl Future<Output = T>, cancel: &CancelToken) -> T {
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        done = &mut work => return done,
+        () = output::broken() => cancel.cancel(),
+    }
+    work.await
+}
+
+async fn run_turn(
+    router: &Router,
+    args: &RunArgs,
+    request: TurnRequest,
+    cancel: CancelToken,
+) -> Result<ExitCode, CommandError> {
+    let handle_path = args.keep.as_ref().or(args.resume.as_ref());
+    let handle_file = handle_path.map(|path| HandleFile::prepare(path)).transpose()?;
+    let began = Instant::now();
+    let host = TurnHost::new().with_cancel(cancel);
+    let mut shown: Box<dyn Show> = if args.json {
+        Box::new(JsonLines)
+    } else if args.quiet {
+        Box::new(Quiet)
+    } else {
+        Box::new(TurnPrinter::new(io::stderr()).with_style(style()))
+    };
+    let outcome = router.run_turn(args.kind.as_str(), request, host, shown.as_events()).await;
+    shown.outcome(&outcome, began);
+    let (resume, code) = match &outcome {
+        Ok(result) => {
+            print_answer(result, args, &*shown);
+            (result.resume.as_ref(), ExitCode::SUCCESS)
+        }
+        Err(error) => (error.partial().resume.as_ref(), code_of(error)),
+    };
+    // Without a new handle, what stood in the file before is still there.
+    if let (Some(file), Some(handle)) = (handle_file, resume) {
+        let path = file.path().display().to_string();
+        file.write(handle).map_err(|error| {
+            CommandError::failed(format_args!("{path}: the conversation's handle is not written: {error}"))
+        })?;
+    }
+    Ok(code)
+}
+
+/// Writes the answer to standard output, unless it has been shown on the same terminal already.
+fn print_answer(result: &TurnResult, args: &RunArgs, shown: &dyn Show) {
+    if args.json || (shown.has_shown_answer() && io::stdout().is_terminal()) {
+        return;
+    }
+    let answer = result.output.as_ref().map_or_else(|| result.text.clone(), Value::to_string);
+    say(&answer);
+    // It was paid for: it is worth the wrong stream, where the right one is full.
+    if output::is_broken() && !shown.has_shown_answer() {
+        complain_line(&answer);
+    }
+}
+
+fn code_of(error: &TurnError) -> ExitCode {
+    ExitCode::from(if error.kind() == ErrorKind::Cancelled { EXIT_CANCELLED } else { EXIT_FAILED })
+}
+
+fn style() -> PrintStyle {
+    let wants_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if io::stderr().is_terminal() && !wants_none { PrintStyle::Ansi } else { PrintStyle::Plain }
+}
+
+/// The first Ctrl-C stops the turn politely; the second drops it, which ends its processes at once.
+struct Interrupts {
+    cancel: CancelToken,
+    second: tokio::sync::oneshot::Receiver<()>,
+}
+
+impl Interrupts {
+    fn listen() -> Self {
+        let cancel = CancelToken::new();
+        let (sender, second) = tokio::sync::oneshot::channel();
+        let token = cancel.clone();
+        tokio::spawn(async move {
+            if interrupted().await.is_ok() {
+                complain("stopping; press Ctrl-C again to stop at once");
+                token.cancel();
+            }
+            if interrupted().await.is_ok() {
+                let _ = sender.send(());
+            }
+        });
+        Self { cancel, second }
+    }
+
+    /// Runs `work` to its end, or drops it at the second Ctrl-C.
+    async fn unless_second<T>(self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            Ok(()) = self.second => None,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The seats of a panel and what each is doing, shown to a person while they work.
+
+use std::{
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use nexus::{BackendId, Seat, SeatOutcome, TurnEvent, Vote};
+
+use crate::{output::printable, printer::PrintStyle};
+
+/// One line per seat: its group and lens, the backend that runs it, and its state. Where colours are used the lines are
+/// written again in place; elsewhere each change is a line of its own.
+///
+/// A writer that fails is not written to again; the panel goes on.
+#[derive(Debug)]
+pub(super) struct SeatBoard<W> {
+    out: W,
+    style: PrintStyle,
+    began: Instant,
+    rows: Vec<Row>,
+    is_drawn: bool,
+    has_failed: bool,
+}
+
+#[derive(Debug)]
+struct Row {
+    seat: String,
+    backend: Option<BackendId>,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Started,
+    Thinking,
+    Answering,
+    CallingTool(String),
+    Retrying(String),
+    Ended(String),
+}
+
+impl<W: Write> SeatBoard<W> {
+    pub(super) fn new(out: W, style: PrintStyle, seats: &[Seat]) -> Self {
+        let row =
+            |seat: &Seat| Row { seat: printable(&seat.to_string()), backend: None, state: State::Waiting };
+        let rows = seats.iter().map(row).collect();
+        let mut board = Self { out, style, began: Instant::now(), rows, is_drawn: false, has_failed: false };
+        board.draw();
+        board
+    }
+
+    /// What a seat's turn does now.
+    pub(super) fn event(&mut self, seat: usize, event: &TurnEvent) {
+        let Some(row) = self.rows.get_mut(seat) else { return };
+        let state = match event {
+            TurnEvent::Queued(_) => State::Waiting,
+            TurnEvent::Started(started) => {
+                row.backend = Some(started.backend.clone());
+                State::Started
+            }
+            TurnEvent::ThinkingDelta(_) => State::Thinking,
+            TurnEvent::TextDelta(delta) if delta.parent.is_none() => State::Answering,
+            TurnEvent::ToolCallStarted(call) => State::CallingTool(call.name.clone()),
+            TurnEvent::Retrying(retry) => State::Retrying(retry.reason.to_string()),
+            TurnEvent::Fallback(fallback) => {
+                row.backend = Some(fallback.to.clone());
+                State::Retrying(format!("{}: {}", fallback.skipped.backend, fallback.skipped.reason))
+            }
+            _ => return,
+        };
+        self.change(seat, state);
+    }
+
+    /// How a seat's turn ended.
+    pub(super) fn ended(&mut self, outcome: &SeatOutcome) {
+        let after = self.began.elapsed();
+        let state = match outcome.vote() {
+            Vote::Answer(_) => State::Ended(format!("answered after {}", seconds(after))),
+            Vote::None(reason) => State::Ended(format!("no vote after {}: {reason}", seconds(after))),
+        };
+        if let Some(row) = self.rows.get_mut(outcome.seat.index) {
+            row.backend = Some(outcome.backend.clone());
+        }
+        self.change(outcome.seat.index, state);
+    }
+
+    fn change(&mut self, seat: usize, state: State) {
+        let Some(row) = self.rows.get_mut(seat) else { return };
+        if row.state == state {
+            return;
+        }
+        row.state = state;
+        match self.style {
+            PrintStyle::Ansi => self.draw(),
+            PrintStyle::Plain => {
+                let line = row.line(seat);
+                self.write(&format!("{line}\n"));
+            }
+        }
+    }
+
+    fn draw(&mut self) {
+        if self.style == PrintStyle::Plain {
+            return;
+        }
+        let mut text = String::new();
+        if self.is_drawn {
+            text.push_str(&format!("\u{1b}[{}A", self.rows.len()));
+        }
+        for (index, row) in self.rows.iter().enumerate() {
+            // Without wrapping, so that every row is one line of the terminal.
+            text.push_str(&format!("\u{1b}[2K\u{1b}[?7l{}\u{1b}[?7h\n", row.line(index)));
+        }
+        self.is_drawn = true;
+        self.write(&text);
+    }
+
+    fn write(&mut self, text: &str) {
+        if !self.has_failed {
+            self.has_failed = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).is_err();
+        }
+    }
+}
+
+impl Row {
+    fn line(&self, index: usize) -> String {
+        let backend = self.backend.as_ref().map(|id| format!(" · {id}")).unwrap_or_default();
+        let state = match &self.state {
+            State::Waiting => "waiting",
+            State::Started => "started",
+            State::Thinking => "thinking",
+            State::Answering => "answering",
+            State::CallingTool(name) => &format!("calls {name}"),
+            State::Retrying(reason) => &format!("tries again: {reason}"),
+            State::Ended(how) => how,
+        };
+        printable(&format!("seat {index} · {}{backend} · {state}", self.seat))
+    }
+}
+
+fn seconds(span: Duration) -> String {
+    format!("{:.1} s", span.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus::{
+        Binding,
+        turn::{Started, TextDelta},
+    };
+
+    use super::*;
+
+    fn shown(style: PrintStyle) -> String {
+        let binding: Binding = serde_json::from_value(
+            serde_json::json!({ "group": "one", "chain": ["a"], "model": null, "effort": null }),
+        )
+        .unwrap();
+        let seats = [Seat::new(0, binding.clone()), Seat::new(1, binding)];
+        let mut board = SeatBoard::new(Vec::new(), style, &seats);
+        board.event(1, &Started::new("a".into()).into());
+        board.event(1, &TextDelta::new("m".into(), "x\u{1b}[2J").into());
+        board.event(1, &TextDelta::new("m".into(), "y").into());
+        String::from_utf8(board.out).unwrap()
+    }
+
+    #[test]
+    fn elsewhere_each_change_is_a_line() {
+        assert_eq!(shown(PrintStyle::Plain), "seat 1 · one · a · started\nseat 1 · one · a · answering\n");
+    }
+
+    #[test]
+    fn on_a_terminal_the_seats_are_written_again_in_place() {
+        let shown = shown(PrintStyle::Ansi);
+        assert_eq!(shown.matches("\u{1b}[2A").count(), 2, "{shown:?}");
+        assert!(shown.ends_with("\u{1b}[2K\u{1b}[?7lseat 1 · one · a · answering\u{1b}[?7h\n"), "{shown:?}");
+    }
+}

@@ -1,0 +1,275 @@
+//! Output that cannot be written, readers that go away, and errors as JSON: every subcommand.
+
+#![cfg(target_os = "linux")]
+
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
+use serde_json::Value;
+
+/// Exit code of a program whose reader went away, as a shell shows one that SIGPIPE ended.
+const CLOSED_PIPE: i32 = 141;
+
+/// A folder with a configuration, a home of its own, and a simulated model.
+struct Folder {
+    folder: tempfile::TempDir,
+    model: Sim,
+}
+
+impl Folder {
+    fn new(reply: Reply) -> Self {
+        let scenario = Scenario::new(vec![reply; 8]).models(["simulated"]);
+        let model = Sim::start(Dialect::Responses, scenario).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let config = format!(
+            "groups: {{ main: [local], other: [second] }}\n\
+             models: {{ simulated: {{ main: simulated, other: simulated }} }}\n\
+             backends:\n  local: {{ kind: responses, base_url: {url:?}, vendor: one }}\n  \
+             second: {{ kind: responses, base_url: {url:?}, vendor: two }}\n\
+             panels: {{ jury: [{{ group: main, model: simulated, lens: edges }}, {{ group: other, model: simulated }}] }}\n\
+             lenses: {{ edges: Look at the edges. }}\n\
+             types:\n  talker: {{ tier: execution, phase: talk, group: main, model: simulated }}\n  \
+             judges: {{ tier: advisory, phase: review, panel: jury }}\n",
+            url = model.base_url()
+        );
+        fs::write(folder.path().join("nexus.yaml"), config).unwrap();
+        Self { folder, model }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nexus"));
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.path())
+            .env("NEXUS_HOME", self.path().join("nexus-home"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn nexus(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+}
+
+fn full() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap()
+}
+
+/// Every subcommand that answers on standard output and needs no person.
+const ANSWERING: &[&[&str]] = &[
+    &["--help"],
+    &["--version"],
+    &["run", "--help"],
+    &["run", "talker", "hello"],
+    &["run", "talker", "hello", "--quiet"],
+    &["run", "talker", "hello", "--json"],
+    &["run", "judges", "hello"],
+    &["run", "judges", "hello", "--quiet"],
+    &["run", "judges", "hello", "--json"],
+    &["explain"],
+    &["explain", "--json"],
+    &["check"],
+    &["check", "--json"],
+    &["check", "--probe"],
+    &["check", "--example"],
+    &["status"],
+    &["status", "--json"],
+    #[cfg(feature = "login")]
+    &["logout", "codex"],
+    #[cfg(feature = "login")]
+    &["logout", "codex", "--json"],
+];
+
+#[test]
+fn a_full_disk_on_standard_output_is_a_failure_of_every_command() {
+    let folder = Folder::new(Reply::text("Here."));
+    for arguments in ANSWERING {
+        let output = folder.command(arguments).stdout(full()).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("standard output cannot be written"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn an_answer_that_standard_output_does_not_take_is_not_lost() {
+    let folder = Folder::new(Reply::text("Here."));
+    for arguments in [&["run", "talker", "hello"][..], &["run", "talker", "hello", "--quiet"]] {
+        let output = folder.command(arguments).stdout(full()).output().unwrap();
+        assert!(text(&output.stderr).contains("Here."), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_reader_that_is_gone_ends_every_command_quietly() {
+    let folder = Folder::new(Reply::text("Here."));
+    for arguments in ANSWERING {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = folder.command(arguments).stdout(writer).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(CLOSED_PIPE), "{arguments:?}: {said}");
+        assert!(!said.contains("panic") && !said.contains("standard output"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_closed_standard_error_changes_no_outcome() {
+    let folder = Folder::new(Reply::text("Here."));
+    for arguments in ANSWERING {
+        let expected = folder.nexus(arguments).status.code();
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        for stderr in [Stdio::from(writer), Stdio::from(full())] {
+            let output = folder.command(arguments).stderr(stderr).output().unwrap();
+            assert_eq!(output.status.code(), expected, "{arguments:?}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_in_mid_turn_stops_the_turn() {
+    let folder = Folder::new(Reply::text("a long answer, said slowly").paced(1, Duration::from_secs(2)));
+    for arguments in
+        [&["run", "talker", "hello"][..], &["run", "talker", "hello", "--json"], &["run", "judges", "hello"]]
+    {
+        let before = folder.model.requests().len();
+        let mut child =
+            folder.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let asked = folder
+            .model
+            .wait_until_blocking(Duration::from_secs(30), |model| model.requests().len() > before);
+        assert!(asked, "{arguments:?}");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(CLOSED_PIPE), "{arguments:?}: {}", text(&output.stderr));
+        // The turn would have taken most of a minute.
+        assert!(
+            folder.model.wait_until_blocking(Duration::from_secs(10), |model| model.open_connections() == 0)
+        );
+    }
+}
+
+#[test]
+fn lines_of_a_panel_that_is_read_only_in_part_end_quietly() {
+    let folder = Folder::new(Reply::text("Here."));
+    let mut child = folder
+        .command(&["run", "judges", "hello", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(serde_json::from_str::<Value>(&first).is_ok(), "{first}");
+    let output = child.wait_with_output().unwrap();
+    // Whether the panel was over by then is a race; that it says nothing is none.
+    assert!(matches!(output.status.code(), Some(0 | CLOSED_PIPE)), "{:?}", output.status);
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn a_configuration_with_faults_is_told_as_json_where_json_is_wanted() {
+    let folder = Folder::new(Reply::text("Here."));
+    fs::write(
+        folder.path().join("nexus.yaml"),
+        "groups: { main: [lcal] }\ntypes: { talker: { group: man } }\n",
+    )
+    .unwrap();
+    for arguments in [
+        &["run", "talker", "hello", "--json"][..],
+        &["explain", "--json"],
+        &["check", "--json"],
+        &["check", "--probe", "--json"],
+        &["status", "--json"],
+    ] {
+        let output = folder.nexus(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said: Value = serde_json::from_str(text(&output.stdout)).unwrap();
+        assert_eq!(said["error"]["kind"], "configuration", "{arguments:?}: {said}");
+        let problems = said["error"]["problems"].as_array().unwrap();
+        assert!(
+            problems.iter().any(|problem| problem["line"] == 2 && problem["suggestion"] == "main"),
+            "{said}"
+        );
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn no_configuration_and_an_unknown_kind_are_told_as_json_too() {
+    let folder = Folder::new(Reply::text("Here."));
+    let output = folder.nexus(&["run", "talkr", "hello", "--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said: Value = serde_json::from_str(text(&output.stdout)).unwrap();
+    assert_eq!(said["error"]["kind"], "usage", "{said}");
+
+    let output = folder.nexus(&["explain", "--json", "--config", "absent.yaml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said: Value = serde_json::from_str(text(&output.stdout)).unwrap();
+    assert_eq!(said["error"]["kind"], "configuration", "{said}");
+    fs::remove_file(folder.path().join("nexus.yaml")).unwrap();
+    let output = folder.nexus(&["check", "--json"]);
+    let said: Value = serde_json::from_str(text(&output.stdout)).unwrap();
+    assert_eq!(said["error"]["kind"], "configuration", "{said}");
+}
+
+#[test]
+fn a_kept_conversation_is_readable_by_its_owner_alone() {
+    let folder = Folder::new(Reply::text("Here."));
+    let path = folder.path().join("handle.json");
+    fs::write(&path, "{}").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let output = folder.nexus(&["run", "talker", "hello", "--keep", "handle.json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_ne!(fs::read_to_string(&path).unwrap(), "{}");
+    let output = folder.nexus(&["run", "talker", "again", "--resume", "handle.json", "--quiet"]);
+    assert_eq!(
+        (output.status.code(), text(&output.stdout)),
+        (Some(0), "Here.\n"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn a_handle_that_could_not_be_written_is_told_before_anything_is_spent() {
+    let folder = Folder::new(Reply::text("Here."));
+    for place in ["absent/handle.json", "."] {
+        let output = folder.nexus(&["run", "talker", "hello", "--keep", place]);
+        assert_eq!(output.status.code(), Some(2), "{place}");
+        assert!(text(&output.stderr).contains(place), "{}", text(&output.stderr));
+    }
+    assert!(folder.model.requests().is_empty(), "a turn was spent");
+}
+
+#[test]
+fn a_panel_shows_its_seats_while_they_work() {
+    let folder = Folder::new(Reply::text("Here."));
+    let output = folder.nexus(&["run", "judges", "hello"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert!(said.contains("seat 0 · main (edges) · local · started"), "{said}");
+    assert!(said.contains("seat 1 · other · second · answered after"), "{said}");
+    assert!(said.contains("= 2 of 2 seats answered, from 2 vendors"), "{said}");
+    assert!(text(&output.stdout).contains("## main (edges) · local\n\nHere.\n"), "{}", text(&output.stdout));
+}
