@@ -33,8 +33,8 @@ pub use nexus_backends::{Vendor, auth, registry, vendors};
 pub use nexus_backends::{cli, process};
 pub use nexus_core::{
     AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, Brief, BuildContext,
-    CallId, CancelToken, Capabilities, Clock, ConversationMode, Cost, CostReport, CostSource, Credential,
-    CredentialError, CredentialSource, Decision, Denial, Effects, Effort, Enforcement, ErrorKind,
+    CallId, CancelToken, Capabilities, Clock, Containment, ConversationMode, Cost, CostReport, CostSource,
+    Credential, CredentialError, CredentialSource, Decision, Denial, Effects, Effort, Enforcement, ErrorKind,
     EventEnvelope, EventSink, EventSinkExt, ExecutionBackend, ExecutionBackendExt, FinishReason, IdleLimits,
     IntoToolResult, Json, Limit, LimitSupport, Limits, LoopMode, Message, MessageId, ModelId, NoTools,
     NullSink, OnLost, Outbox, OutputProblem, OutputSchema, OutputSupport, Overlay, Partial, ParticipantId,

@@ -45,6 +45,9 @@ pub struct Capabilities {
     pub limits: LimitSupport,
     /// Whether the cost of a turn is known.
     pub cost: CostReport,
+    /// What ends the processes of a turn on this machine, at least; [`Provenance`](crate::Provenance) says what ended those of
+    /// one turn. `None`: a turn has no processes.
+    pub containment: Option<Containment>,
 }
 
 /// Who keeps the sandbox of each access level.
@@ -95,6 +98,7 @@ impl Capabilities {
             },
             limits: LimitSupport::default(),
             cost: CostReport::Never,
+            containment: None,
         }
     }
 }
@@ -336,6 +340,37 @@ impl LimitSupport {
         ];
         let unmet = set.into_iter().filter(|(set, keeper, _)| *set && *keeper == Enforcement::Unsupported);
         unmet.map(|(_, _, limit)| Unmet::Limit(limit))
+    }
+}
+
+/// What ends the processes of a turn with it, also those that walk away from it. A later one is stronger.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Containment {
+    /// A search by marks that they inherit, through all processes of the machine.
+    #[default]
+    Search,
+    /// A search by the same marks through the descendants of this program, which orphans come to.
+    Subreaper,
+    /// A control group, which the kernel ends as a whole.
+    Cgroup,
+    /// A PID namespace within a user namespace. The kernel ends it as a whole, also when this program is killed. Programs
+    /// inside gain no privileges, and files of other users seem to be nobody's.
+    UserNamespace,
+    /// A PID namespace. The kernel ends it as a whole, also when this program is killed.
+    PidNamespace,
+}
+
+impl fmt::Display for Containment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Search => "search",
+            Self::Subreaper => "subreaper",
+            Self::Cgroup => "cgroup",
+            Self::UserNamespace => "user namespace",
+            Self::PidNamespace => "PID namespace",
+        })
     }
 }
 

@@ -47,8 +47,8 @@ pub use backend::{ExecutionBackend, TurnHost};
 pub use backend_ext::{ExecutionBackendExt, StreamItem, TurnStream};
 pub use cancel::CancelToken;
 pub use capabilities::{
-    AccessSupport, AccessTable, Capabilities, CostReport, Enforcement, LimitSupport, LoopMode, OutputSupport,
-    Sandbox, Support, TextGranularity, Unmet,
+    AccessSupport, AccessTable, Capabilities, Containment, CostReport, Enforcement, LimitSupport, LoopMode,
+    OutputSupport, Sandbox, Support, TextGranularity, Unmet,
 };
 pub use clock::{Clock, SystemClock};
 pub use credential::Credential;

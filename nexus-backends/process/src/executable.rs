@@ -2,7 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -58,6 +59,9 @@ pub enum ExecutableError {
         source: io::Error,
     },
 }
+
+/// How much of a file says what it is. Source: Linux, `BINPRM_BUF_SIZE`.
+const HEAD_BYTES: u64 = 256;
 
 impl Executable {
     /// Finds `name`: a path if it holds a `/`, else the first executable file of that name in the
@@ -131,6 +135,26 @@ impl Executable {
             device: metadata.dev(),
             inode: metadata.ino(),
         })
+    }
+
+    /// Whether the system can run the file as it is: a program for the machine that this program is for, or a script
+    /// whose interpreter is there. A shell would take anything else for a script of its own.
+    pub(crate) fn is_plain(&self) -> bool {
+        let head = |path: &Path| -> io::Result<Vec<u8>> {
+            let mut head = Vec::new();
+            std::fs::File::open(path)?.take(HEAD_BYTES).read_to_end(&mut head)?;
+            Ok(head)
+        };
+        let Ok(start) = head(&self.path) else { return false };
+        if let Some(line) = start.strip_prefix(b"#!") {
+            let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
+            let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+            return Path::new(OsStr::from_bytes(&line[..end])).is_file();
+        }
+        // Source: elf(5): the class and the byte order stand at 4 and 5, the machine at 18.
+        let machine = |head: &[u8]| Some((head.get(..6)?.to_vec(), head.get(18..20)?.to_vec()));
+        let own = std::env::current_exe().and_then(|own| head(&own)).unwrap_or_default();
+        start.starts_with(b"\x7fELF") && machine(&start) == machine(&own)
     }
 
     /// Checks that the program is still there and still executable.

@@ -7,11 +7,13 @@
 //! | build its environment from an allow-list | [`environment`] |
 //! | give it a private folder | [`private_home`] |
 //! | find every process that it started | [`process_tree`] |
+//! | hold them together, so that none is left | [`containment`] |
 //! | end what a killed host left behind | [`run_registry`] |
 //!
 //! What the program says is not read here beyond cutting it into bounded [`lines`]. It knows no vendor and no turn.
 
 mod capture;
+pub mod containment;
 pub mod environment;
 pub mod executable;
 pub mod lines;

@@ -1,10 +1,12 @@
 //! Every process that one child brought into being, also those that walked away from it.
 //!
-//! A descendant is known by any of three traces. It is a child of one that is known (so each is
-//! remembered as it is seen, and stays known after its parent is gone). It is in a process group or
-//! session that a known one leads. Or it carries the run's marker, `NEXUS_RUN=<run id>`, in its
-//! environment. A process that forks twice, starts a session, and scrubs its environment within the
-//! few milliseconds between two looks leaves none of them, and no unprivileged means finds it.
+//! A descendant is known by any of these traces. It has the run's [mark](crate::containment), which is inherited and
+//! cannot be scrubbed. It is a child of one that is known. It is in a process group or session that a known one leads. It
+//! carries the run's marker, `NEXUS_RUN=<run id>`, in its environment. Where a child could not be marked: nobody may
+//! read its environment, and neither its parent nor its start say that it is somebody else's.
+//!
+//! A child is marked some microseconds after it was started. What it starts before that, scrubs and orphans within the same
+//! time leaves none of these traces; a namespace or a cgroup holds that too.
 //!
 //! A process is told apart by its id *and* its start time, and signalled through a pidfd, so that a
 //! reused id is never hit.
@@ -19,9 +21,10 @@ use serde::{Deserialize, Serialize};
 
 mod snapshot;
 
-use snapshot::{Carries, Row, Snapshot, carries};
-pub(crate) use snapshot::{boot_id, identity_of};
+use snapshot::{Carries, Row, carries};
+pub(crate) use snapshot::{Snapshot, boot_id, children_of, identity_of, live, state_of};
 
+use crate::containment::tag::Tag;
 use crate::run_id::RunId;
 
 /// The variable that every child of a run carries.
@@ -29,6 +32,8 @@ pub const RUN_MARKER: &str = "NEXUS_RUN";
 
 /// How often to look again while somebody shows no environment.
 const LOOKS_AT_THE_EMPTY: usize = 3;
+/// How often to look again while somebody is dead and not yet ours to reap.
+const LOOKS_AT_CORPSES: usize = 40;
 /// The parent of all kernel threads, which have no environment. Source: Linux, `kthreadd`.
 const KERNEL_PARENT: u32 = 2;
 
@@ -59,10 +64,13 @@ pub struct ProcessTree {
     sessions: HashSet<u32>,
     /// Nothing older can belong to the run.
     oldest_start_ticks: u64,
-    /// A snapshot from before says nothing about this tree.
-    begun: Instant,
     /// The one process that a waiter of ours reaps.
     child: Option<u32>,
+    tag: Tag,
+    /// Whether whoever belongs to the run is known to have its mark.
+    is_marked: bool,
+    /// Whether orphans come to this program, so that nobody else has to be looked at.
+    is_below_us: bool,
 }
 
 impl ProcessTree {
@@ -70,13 +78,15 @@ impl ProcessTree {
     #[must_use]
     pub fn of_run(run: RunId) -> Self {
         Self {
+            tag: Tag::of(&run),
             run,
             known: HashMap::new(),
             groups: HashSet::new(),
             sessions: HashSet::new(),
             oldest_start_ticks: 0,
-            begun: Instant::now(),
             child: None,
+            is_marked: false,
+            is_below_us: false,
         }
     }
 
@@ -90,8 +100,26 @@ impl ProcessTree {
         tree
     }
 
-    /// Says who the first process of the tree is: nothing older can belong to it.
+    /// Says that every process of the tree has the run's mark.
+    pub(crate) fn marked(mut self, is_marked: bool) -> Self {
+        self.is_marked = is_marked;
+        self
+    }
+
+    /// Says that this program is the subreaper of the whole tree.
+    pub(crate) fn below_us(mut self) -> Self {
+        self.is_below_us = true;
+        self
+    }
+
+    /// Says who the first process of the tree is: nothing older can belong to it. What it started before it could be marked
+    /// is marked.
     pub fn begin_with(&mut self, child: ProcessIdentity) {
+        if self.is_marked {
+            Snapshot::below(child.pid).alive().iter().for_each(|one| {
+                self.tag.mark(one.identity.pid);
+            });
+        }
         self.oldest_start_ticks = child.start_ticks;
         self.remember(child);
     }
@@ -101,26 +129,17 @@ impl ProcessTree {
         self.known.insert(identity.pid, identity.start_ticks);
     }
 
-    /// Looks around and remembers whom it sees. Cheap: looks of several trees within a few
-    /// milliseconds share one reading of `/proc`.
-    ///
-    /// Returns how long the reading took.
-    pub fn look(&mut self) -> Duration {
-        let snapshot = Snapshot::recent(Duration::from_millis(20), self.begun);
-        self.absorb(&snapshot, Marker::Ignored);
-        snapshot.cost
-    }
-
     /// Every process of the run that is alive now, by every trace. A zombie is not alive; one that
     /// the kernel gave us to reap is reaped.
     #[must_use]
     pub fn alive(&mut self) -> Vec<LiveProcess> {
         // A process in the middle of an exec shows no environment for a moment. Where somebody
-        // shows none, nobody is called gone at the first look.
-        for _ in 0..LOOKS_AT_THE_EMPTY {
-            let snapshot = Snapshot::now();
-            let look = self.absorb(&snapshot, Marker::Read);
-            if !look.alive.is_empty() || !look.undecided {
+        // shows none, nobody is called gone at the first look. A corpse comes to us once its parent is one.
+        for attempt in 0..LOOKS_AT_CORPSES {
+            let snapshot = if self.is_below_us { Snapshot::below_us() } else { Snapshot::now() };
+            let look = self.absorb(&snapshot);
+            let is_unclear = look.undecided && attempt < LOOKS_AT_THE_EMPTY || look.corpses;
+            if !look.alive.is_empty() || !is_unclear {
                 return look.alive.into_iter().map(Row::live).collect();
             }
             std::thread::sleep(Duration::from_micros(500));
@@ -166,7 +185,7 @@ impl ProcessTree {
     }
 
     /// Adds every newly seen descendant, and returns those that are alive.
-    fn absorb<'a>(&mut self, snapshot: &'a Snapshot, marker: Marker) -> Look<'a> {
+    fn absorb<'a>(&mut self, snapshot: &'a Snapshot) -> Look<'a> {
         let start_of: HashMap<u32, u64> =
             snapshot.rows.iter().map(|row| (row.pid, row.start_ticks)).collect();
         // The id of a group stays taken while the group has a member. One that is empty, or is led
@@ -181,7 +200,7 @@ impl ProcessTree {
             .retain(|id| ours(*id, &self.known) && snapshot.rows.iter().any(|row| row.session == *id));
 
         let mut found = vec![false; snapshot.rows.len()];
-        let mut unread: Vec<bool> = vec![marker == Marker::Read; snapshot.rows.len()];
+        let mut unread: Vec<bool> = vec![true; snapshot.rows.len()];
         let mut undecided = false;
         loop {
             let mut grew = false;
@@ -198,10 +217,10 @@ impl ProcessTree {
                     || parent_known
                     || self.groups.contains(&row.group)
                     || self.sessions.contains(&row.session);
-                if !belongs && row.is_alive() && std::mem::take(&mut unread[index]) {
-                    match carries(row.pid, RUN_MARKER, self.run.as_str()) {
+                if !belongs && std::mem::take(&mut unread[index]) {
+                    match self.shows(row) {
                         Carries::Yes => belongs = true,
-                        Carries::Nothing => undecided |= row.parent != KERNEL_PARENT,
+                        Carries::Nothing => undecided = true,
                         Carries::No => {}
                     }
                 }
@@ -223,20 +242,43 @@ impl ProcessTree {
         }
         let rows = snapshot.rows.iter().zip(found).filter_map(|(row, found)| found.then_some(row));
         let (alive, dead): (Vec<&Row>, Vec<&Row>) = rows.partition(|row| row.is_alive());
-        if marker == Marker::Read {
-            self.reap_adopted(&dead);
+        let corpses = self.reap_adopted(&dead);
+        Look { alive, undecided, corpses: self.is_below_us && corpses }
+    }
+
+    /// Whether a process shows by itself that it is of the run.
+    fn shows(&self, row: &Row) -> Carries {
+        let mark = self.tag.is_on(row.pid);
+        if mark == Some(true) {
+            return Carries::Yes;
         }
-        Look { alive, undecided }
+        if !row.is_alive() || row.parent == KERNEL_PARENT {
+            return Carries::No;
+        }
+        match carries(row.pid, RUN_MARKER, self.run.as_str()) {
+            Some(shown) => shown,
+            // Nobody may read it. Where the mark says nothing, it is of the run until shown otherwise: by a parent that is
+            // not, or by its start, which the caller has compared. Without a known start, as in a sweep, only the mark counts.
+            None if self.is_marked && mark.is_some() => Carries::No,
+            None if self.oldest_start_ticks > 0 && row.is_orphan() => Carries::Yes,
+            None => Carries::No,
+        }
     }
 
     /// Reaps orphans that the kernel handed to this process, which happens where the host is the
     /// first process of a container or a subreaper. The direct child is left to its own waiter.
-    fn reap_adopted(&self, dead: &[&Row]) {
-        let Some(child) = self.child else { return };
-        let adopted = dead.iter().filter(|row| row.parent == std::process::id() && row.pid != child);
-        for pid in adopted.filter_map(|row| pid(row.pid)) {
-            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
+    /// Returns whether somebody is left who is dead.
+    fn reap_adopted(&self, dead: &[&Row]) -> bool {
+        let Some(child) = self.child else { return false };
+        let mut left = false;
+        for row in dead.iter().filter(|row| row.pid != child) {
+            let is_reaped = row.parent == std::process::id()
+                && pid(row.pid).is_some_and(|pid| {
+                    rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG).is_ok()
+                });
+            left |= !is_reaped;
         }
+        left
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -252,12 +294,8 @@ struct Look<'a> {
     alive: Vec<&'a Row>,
     /// Whether somebody young enough showed no environment at all.
     undecided: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Marker {
-    Ignored,
-    Read,
+    /// Whether somebody is dead, and will come to us to be reaped.
+    corpses: bool,
 }
 
 fn pid(pid: u32) -> Option<Pid> {

@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::containment::end_cgroup;
 use crate::private_home::{PrivateHome, private_folder, remove_tree};
 use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, boot_id, identity_of};
 use crate::run_id::RunId;
@@ -55,6 +56,8 @@ struct Written {
     owner: Owner,
     children: Vec<ProcessIdentity>,
     folders: Vec<PathBuf>,
+    #[serde(default)]
+    cgroups: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -93,6 +96,7 @@ impl RunEntry {
             owner: Owner { process: identity_of(std::process::id()), boot_id: boot_id() },
             children: Vec::new(),
             folders: Vec::new(),
+            cgroups: Vec::new(),
         };
         let path = runs.join(format!("{run}.json"));
         // Locked under another name first: a sweep must never see the entry unlocked.
@@ -127,6 +131,12 @@ impl RunEntry {
         written.folders.push(home.path().to_owned());
         self.inner.write(&written)?;
         Ok(home)
+    }
+
+    pub(crate) fn add_cgroup(&self, cgroup: &Path) {
+        let mut written = self.inner.lock();
+        written.cgroups.push(cgroup.to_owned());
+        self.keep(&written);
     }
 
     pub(crate) fn add_child(&self, child: ProcessIdentity) {
@@ -211,6 +221,11 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
         return Ok(());
     }
     if same_boot {
+        for cgroup in written.iter().flat_map(|written| &written.cgroups) {
+            let (count, left) = end_cgroup(cgroup, run, KILL_PATIENCE);
+            swept.killed += count;
+            swept.survivors.extend(left);
+        }
         let mut tree = ProcessTree::of_run(run.clone());
         for child in written.iter().flat_map(|written| &written.children) {
             tree.remember(*child);

@@ -11,6 +11,7 @@ use nexus_core::{
 
 use super::contract::Cli;
 use super::turn::{DriverSettings, Turn};
+use nexus_process::containment::{ContainmentPolicy, strongest};
 use nexus_process::run_registry;
 
 /// One CLI as an [`ExecutionBackend`]: what every vendor's CLI has in common.
@@ -28,7 +29,12 @@ pub struct CliBackend<C> {
 impl<C: Cli> CliBackend<C> {
     /// Runs turns with `cli`. Private homes and the run registry stand below `nexus_home`.
     pub fn new(id: BackendId, cli: C, nexus_home: impl Into<PathBuf>) -> Self {
-        let driver = DriverSettings { nexus_home: nexus_home.into(), capture: None, max_line_bytes: None };
+        let driver = DriverSettings {
+            nexus_home: nexus_home.into(),
+            capture: None,
+            max_line_bytes: None,
+            containment: ContainmentPolicy::default(),
+        };
         Self { id, cli, driver, swept: tokio::sync::OnceCell::new() }
     }
 
@@ -47,6 +53,13 @@ impl<C: Cli> CliBackend<C> {
         self
     }
 
+    /// Says how much containment the processes must have. Default: the strongest that this machine allows.
+    #[must_use]
+    pub fn with_containment(mut self, policy: ContainmentPolicy) -> Self {
+        self.driver.containment = policy;
+        self
+    }
+
     /// As the settings that every CLI of this crate has say.
     pub(crate) fn from_settings(
         id: BackendId,
@@ -57,6 +70,7 @@ impl<C: Cli> CliBackend<C> {
         let mut backend = Self::new(id, cli, &context.home);
         backend.driver.capture = settings.record.clone();
         backend.driver.max_line_bytes = settings.max_line_bytes;
+        backend.driver.containment = settings.containment;
         backend
     }
 
@@ -85,11 +99,17 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.cli.capabilities()
+        let mut capabilities = self.cli.capabilities();
+        // At every access level, hence also where the agent keeps its privileges.
+        capabilities.containment = strongest(self.driver.containment, true).ok();
+        capabilities
     }
 
     async fn probe(&self) -> Availability {
-        self.cli.probe().await
+        match strongest(self.driver.containment, true) {
+            Ok(_) => self.cli.probe().await,
+            Err(refused) => Availability::Unusable { reason: refused.to_string() },
+        }
     }
 
     async fn run_turn(

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use nexus_core::{BuildContext, CredentialSource, SettingsError};
+use nexus_process::containment::ContainmentPolicy;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -25,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) record: Option<PathBuf>,
     /// Longest line taken whole, in bytes. Default: 64 MiB.
     pub(crate) max_line_bytes: Option<usize>,
+    /// How much containment its processes must have.
+    pub(crate) containment: ContainmentPolicy,
     /// What of the host's network settings the CLI is given.
     pub(crate) network: NetworkSettings,
 }
@@ -75,6 +78,7 @@ impl Settings {
                 "base_url": { "type": "string", "description": "The vendor's endpoint, for a gateway or a simulator." },
                 "record": { "type": "string", "description": "Folder for the redacted raw output of each process, for bug reports." },
                 "max_line_bytes": { "type": "integer", "minimum": 1024, "description": "Longest line taken whole, in bytes. Default: 67108864." },
+                "containment": { "enum": ["auto", "required", "off"], "description": "What ends the CLI's processes with it. auto: the strongest that this machine allows (a PID namespace, a cgroup, a subreaper, a search). required: a namespace or a cgroup, or no turn. off: a search. Default: auto." },
                 "network": {
                     "type": "object",
                     "additionalProperties": false,
@@ -100,8 +104,17 @@ mod tests {
     #[test]
     fn an_error_names_the_key() {
         assert_eq!(read(json!({ "billing": "both" })).unwrap_err().path, ["billing"]);
+        assert_eq!(read(json!({ "containment": "exactly" })).unwrap_err().path, ["containment"]);
         assert_eq!(read(json!({ "excutable": "x" })).unwrap_err().path, ["excutable"]);
         assert_eq!(read(json!({ "base_url": "localhost" })).unwrap_err().path, ["base_url"]);
+    }
+
+    #[test]
+    fn containment_is_automatic_unless_it_is_named() {
+        let containment = |settings| read(settings).unwrap().containment;
+        assert_eq!(containment(json!({})), ContainmentPolicy::Auto);
+        assert_eq!(containment(json!({ "containment": "required" })), ContainmentPolicy::Required);
+        assert_eq!(containment(json!({ "containment": "off" })), ContainmentPolicy::Off);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use nexus_core::{
     AppliedEffort, BackendId, CancelToken, ConversationMode, Effects, ErrorKind, EventSink, FinishReason,
-    Limit, OnLost, TurnError, TurnEvent, TurnRequest, TurnResult, TurnSession,
+    Limit, OnLost, ToolAccess, TurnError, TurnEvent, TurnRequest, TurnResult, TurnSession,
     harness::{Failure, sleep_until},
     turn::{MessageVoided, VoidCause},
 };
@@ -16,6 +16,7 @@ use super::drive::{Drive, Ended};
 use super::startup::StartupWait;
 use super::state::TurnState;
 use crate::mcp_server::McpServer;
+use nexus_process::containment::ContainmentPolicy;
 use nexus_process::private_home::PrivateHome;
 use nexus_process::run_registry::RunEntry;
 use nexus_process::spawn::{Bounds, SpawnError};
@@ -32,6 +33,8 @@ pub(super) struct DriverSettings {
     pub(super) capture: Option<PathBuf>,
     /// Longest line taken whole, in bytes.
     pub(super) max_line_bytes: Option<usize>,
+    /// How much containment a process must have.
+    pub(super) containment: ContainmentPolicy,
 }
 
 /// Runs one turn on one CLI.
@@ -227,7 +230,12 @@ impl<'a, C: Cli> Turn<'a, C> {
             self.state.end_with(lease)?;
         }
         self.wait_for(startup, events).await?;
-        let mut invocation = invocation.ledger(&plan.run).redactor(redactor);
+        let mut invocation =
+            invocation.ledger(&plan.run).redactor(redactor).containment(self.driver.containment);
+        if self.request.tool_access == ToolAccess::Unrestricted {
+            // What the user may do with `sudo` and `ssh`, the agent may do.
+            invocation = invocation.keep_privileges();
+        }
         if let Some(folder) = &self.driver.capture {
             let name = format!("{}-{}", plan.run.run(), self.state.log.provenance.attempts);
             invocation = invocation.record(folder.join(name));
@@ -239,6 +247,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         }
         // Declared after the home, hence dropped before it: nobody writes there any more.
         let process = invocation.spawn().map_err(|error| could_not_spawn(&error))?;
+        self.state.log.provenance.containment = Some(process.containment());
         self.state.stats.begin_process(&self.state.log);
         self.state.watch.restart();
         let drive = Drive {
@@ -289,6 +298,7 @@ fn could_not_spawn(error: &SpawnError) -> Failure {
     let kind = match error {
         SpawnError::Executable(_) | SpawnError::WrongFormat { .. } => ErrorKind::NotInstalled,
         SpawnError::System { .. } => ErrorKind::Crashed,
+        SpawnError::NotContained(_) => ErrorKind::Unsupported,
         _ => ErrorKind::InvalidRequest,
     };
     Failure::of(kind, error)

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{AppliedEffort, Cost, Effects, ResumeHandle, ToolCallRecord, Usage};
 use crate::{
+    capabilities::Containment,
     error::Skipped,
     id::{BackendId, CallId, MessageId, ModelId},
 };
@@ -151,6 +152,8 @@ pub struct Provenance {
     pub effort: Option<AppliedEffort>,
     /// The version of the program or service.
     pub version: Option<String>,
+    /// What held the processes of the last attempt together; `None` if there were none.
+    pub containment: Option<Containment>,
     /// How often the backend was started for this turn: 1, and one more for each repair or respawn.
     pub attempts: u32,
     /// Who was asked before, or passed over, and why.
@@ -160,6 +163,14 @@ pub struct Provenance {
 impl Provenance {
     /// One attempt by `backend`.
     pub fn new(backend: BackendId) -> Self {
-        Self { backend, model: None, effort: None, version: None, attempts: 1, skipped: Vec::new() }
+        Self {
+            backend,
+            model: None,
+            effort: None,
+            version: None,
+            containment: None,
+            attempts: 1,
+            skipped: Vec::new(),
+        }
     }
 }

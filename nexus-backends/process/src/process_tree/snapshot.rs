@@ -3,10 +3,13 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use super::{LiveProcess, ProcessIdentity};
+
+/// Most descendants that are looked at; children of theirs are seen at the next look.
+const MOST_DESCENDANTS: usize = 1 << 16;
+/// How often children are listed again while the lists differ.
+const MOST_LISTS: usize = 8;
 
 /// What `/proc/PID/stat` says of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,44 +32,97 @@ impl Row {
         LiveProcess { identity: self.identity(), name: self.name.clone() }
     }
 
+    /// Whether its parent is one that orphans come to: the first process, this program, or another that the first one
+    /// started, as a person's session manager is.
+    pub(super) fn is_orphan(&self) -> bool {
+        self.parent <= 1
+            || self.parent == std::process::id()
+            || row(self.parent).is_none_or(|parent| parent.parent <= 1)
+    }
+
     pub(super) fn is_alive(&self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x')
     }
 }
 
+/// Some processes at one moment.
 #[derive(Debug)]
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     pub(super) rows: Vec<Row>,
-    pub(super) cost: Duration,
-    taken: Instant,
 }
 
 impl Snapshot {
+    /// All processes of the machine.
     pub(super) fn now() -> Self {
-        let taken = Instant::now();
-        let mut rows = Vec::new();
-        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            rows.extend(pid.and_then(row));
-        }
-        Self { rows, cost: taken.elapsed(), taken }
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        Self { rows: pids.filter_map(row).collect() }
     }
 
-    /// A snapshot not older than `age` and not from before `begun`, shared by everybody who asks.
-    pub(super) fn recent(age: Duration, begun: Instant) -> Arc<Self> {
-        static LATEST: Mutex<Option<Arc<Snapshot>>> = Mutex::new(None);
-        let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*latest {
-            Some(snapshot) if snapshot.taken > begun && snapshot.taken.elapsed() < age => {
-                Arc::clone(snapshot)
-            }
-            _ => {
-                let snapshot = Arc::new(Self::now());
-                *latest = Some(Arc::clone(&snapshot));
-                snapshot
+    /// The descendants of this program, and of nobody else. Needs a kernel that lists children.
+    pub(super) fn below_us() -> Self {
+        Self::below(std::process::id())
+    }
+
+    /// The descendants of one process.
+    pub(crate) fn below(pid: u32) -> Self {
+        let mut rows: Vec<Row> = children_of(pid).into_iter().filter_map(row).collect();
+        let mut next = 0;
+        while let Some(parent) = rows.get(next).map(|row| row.pid) {
+            let children = children_of(parent);
+            rows.extend(children.into_iter().filter_map(row));
+            next += 1;
+            if next > MOST_DESCENDANTS {
+                break;
             }
         }
+        Self { rows }
     }
+
+    /// Those that are no zombies.
+    pub(crate) fn alive(&self) -> Vec<LiveProcess> {
+        self.rows.iter().filter(|row| row.is_alive()).map(Row::live).collect()
+    }
+}
+
+/// The children of a process, of all its threads; zombies too.
+///
+/// A list may lack somebody if another one of it ends while it is read, and a thread that ends hands its children to one
+/// that may have been read. Two equal lists in a row lack nobody. Source: `proc_tid_children(5)`; `get_children_proc` of
+/// Linux.
+pub(crate) fn children_of(pid: u32) -> Vec<u32> {
+    let mut all = listed_children(pid);
+    for _ in 0..MOST_LISTS {
+        let again = listed_children(pid);
+        if again == all {
+            break;
+        }
+        all = again;
+    }
+    all
+}
+
+fn listed_children(pid: u32) -> Vec<u32> {
+    let mut all = Vec::new();
+    let mut list = String::new();
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+        list.clear();
+        // A thread that has ended meanwhile has no children.
+        let _ = fs::File::open(thread.path().join("children"))
+            .and_then(|mut file| file.read_to_string(&mut list));
+        all.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    all
+}
+
+/// The state of a process, as in its `stat`; `None` if it is gone.
+pub(crate) fn state_of(pid: u32) -> Option<u8> {
+    row(pid).map(|row| row.state)
+}
+
+/// The process with this id, if it is alive.
+pub(crate) fn live(pid: u32) -> Option<LiveProcess> {
+    row(pid).filter(Row::is_alive).map(|row| row.live())
 }
 
 /// The process that has this id now, alive or zombie.
@@ -80,13 +136,15 @@ pub(crate) fn boot_id() -> String {
     text.trim().to_owned()
 }
 
-/// Says whether the environment that a process was started with holds `name=value`.
-pub(super) fn carries(pid: u32, name: &str, value: &str) -> Carries {
-    let Ok(environment) = fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) else {
-        return Carries::No;
+/// Says whether the environment that a process was started with holds `name=value`; `None` if nobody may read it.
+pub(super) fn carries(pid: u32, name: &str, value: &str) -> Option<Carries> {
+    let environment = match fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) {
+        Ok(environment) => environment,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+        Err(_) => return Some(Carries::No),
     };
     if environment.is_empty() {
-        return Carries::Nothing;
+        return Some(Carries::Nothing);
     }
     let found = environment.split(|byte| *byte == 0).any(|entry| {
         entry
@@ -94,7 +152,7 @@ pub(super) fn carries(pid: u32, name: &str, value: &str) -> Carries {
             .and_then(|rest| rest.strip_prefix(b"="))
             .is_some_and(|found| found == value.as_bytes())
     });
-    if found { Carries::Yes } else { Carries::No }
+    Some(if found { Carries::Yes } else { Carries::No })
 }
 
 /// Whether a process carries a variable.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::executable::ExecutableError;
+use crate::containment::NotContained;
+use crate::executable::{Executable, ExecutableError};
 
 /// Why no process was started. Nothing was spent: no prompt left this program.
 #[derive(Debug, Error)]
@@ -49,6 +50,9 @@ pub enum SpawnError {
         /// Which one, counted from 1. Its text is not shown.
         position: usize,
     },
+    /// Containment is required, and this machine has none that is strong enough.
+    #[error(transparent)]
+    NotContained(#[from] NotContained),
     /// The system refused: too many processes or open files, no memory, arguments too long.
     #[error("the system did not start {}", .executable.display())]
     System {
@@ -81,4 +85,18 @@ pub enum StdinError {
     /// The system refused the write.
     #[error("writing the input failed: {0}")]
     System(io::ErrorKind),
+}
+
+impl SpawnError {
+    /// Says what the system's refusal to start `executable` means.
+    pub(super) fn of(executable: &Executable, source: io::Error) -> Self {
+        let executable = executable.path().to_owned();
+        match source.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+            // The file itself was there a moment ago: what is missing is its interpreter.
+            Some(rustix::io::Errno::NOEXEC | rustix::io::Errno::NOENT | rustix::io::Errno::LIBBAD) => {
+                Self::WrongFormat { executable, source }
+            }
+            _ => Self::System { executable, source },
+        }
+    }
 }

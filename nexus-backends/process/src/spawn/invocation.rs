@@ -2,16 +2,15 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use super::bounds::Bounds;
-use super::core_limit::forbid_core_dumps;
 use super::error::SpawnError;
-use super::process::{Process, Started};
+use super::process::{Process, Start};
 use super::stdin::StdinMode;
 use crate::capture::Capture;
+use crate::containment::{Cgroup, ContainmentPolicy, Holding, Means, Subreaper, choose};
 use crate::environment::Environment;
 use crate::executable::Executable;
 use crate::process_tree::RUN_MARKER;
@@ -35,6 +34,8 @@ pub struct Invocation {
     display_only: fn(&[u8]) -> bool,
     redactor: Redactor,
     record: Option<PathBuf>,
+    containment: ContainmentPolicy,
+    keeps_privileges: bool,
 }
 
 /// Arguments whose `Debug` shows how many there are.
@@ -63,6 +64,8 @@ impl Invocation {
             display_only: |_| false,
             redactor: Redactor::default(),
             record: None,
+            containment: ContainmentPolicy::default(),
+            keeps_privileges: false,
         }
     }
 
@@ -140,6 +143,21 @@ impl Invocation {
         self
     }
 
+    /// How much containment the child must have. Default: the strongest that there is.
+    #[must_use]
+    pub fn containment(mut self, policy: ContainmentPolicy) -> Self {
+        self.containment = policy;
+        self
+    }
+
+    /// Leaves the child what it may do outside of a user namespace, such as `sudo` and `ssh`. It is held by the next
+    /// weaker kind then, unless containment is required.
+    #[must_use]
+    pub fn keep_privileges(mut self) -> Self {
+        self.keeps_privileges = true;
+        self
+    }
+
     /// Starts the process. Must not be called where blocking for a millisecond is not allowed;
     /// needs no async runtime.
     ///
@@ -168,7 +186,9 @@ impl Invocation {
             None => None,
         };
 
-        let mut command = Command::new(self.executable.path());
+        let means = self.means()?;
+        let containment = means.kind();
+        let (mut command, holding) = self.contained(means)?;
         command
             .args(&self.arguments.0)
             .env_clear()
@@ -181,13 +201,10 @@ impl Invocation {
         // No `pre_exec` and no user or group change: with either, std forks the whole host instead
         // of calling posix_spawn, which costs 19 ms from a host of 512 MiB.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let started = Instant::now();
-        let child = command.spawn().map_err(|source| self.explain(source))?;
-        forbid_core_dumps(child.id());
-        drop(command);
-        Process::attach(Started {
-            child,
-            at: started,
+        Process::start(Start {
+            command,
+            holding,
+            containment,
             executable: self.executable,
             stdin: self.stdin,
             bounds: self.bounds,
@@ -196,6 +213,44 @@ impl Invocation {
             display_only: self.display_only,
             redactor: self.redactor,
             capture: record,
+        })
+    }
+
+    /// How the child is held.
+    fn means(&self) -> Result<Means, SpawnError> {
+        let means = choose(self.containment, self.keeps_privileges)?;
+        // Between us and a contained child are programs that would not say what is wrong with it.
+        match means {
+            Means::Namespace(..) | Means::Cgroup(_) if !self.executable.is_plain() => Ok(Means::Search),
+            means => Ok(means),
+        }
+    }
+
+    /// The command that starts the child, but for the child's arguments, and what it will be held by.
+    fn contained(&self, means: Means) -> Result<(Command, Holding), SpawnError> {
+        let wrapped = |(program, arguments): (&Path, Vec<OsString>)| {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(self.executable.path());
+            command
+        };
+        let direct = || Command::new(self.executable.path());
+        Ok(match means {
+            Means::Namespace(launcher, _) => (wrapped(launcher.command()), Holding::Namespace),
+            Means::Cgroup(own) => {
+                let cgroup = Cgroup::make(&own, &self.run).map_err(|source| SpawnError::System {
+                    executable: self.executable.path().into(),
+                    source,
+                })?;
+                if let Some(ledger) = &self.ledger {
+                    ledger.add_cgroup(cgroup.path());
+                }
+                (wrapped(cgroup.command()), Holding::Cgroup(cgroup))
+            }
+            Means::Subreaper => match Subreaper::hold() {
+                Some(subreaper) => (direct(), Holding::Subreaper(subreaper)),
+                None => (direct(), Holding::Search),
+            },
+            Means::Search => (direct(), Holding::Search),
         })
     }
 
@@ -211,16 +266,5 @@ impl Invocation {
         }
         rustix::fs::access(&self.working_directory, rustix::fs::Access::EXEC_OK)
             .map_err(|source| SpawnError::WorkingDirectoryUnusable { path: path(), source: source.into() })
-    }
-
-    fn explain(&self, source: io::Error) -> SpawnError {
-        let executable = self.executable.path().to_owned();
-        match source.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-            // The file itself was there a moment ago: what is missing is its interpreter.
-            Some(rustix::io::Errno::NOEXEC | rustix::io::Errno::NOENT | rustix::io::Errno::LIBBAD) => {
-                SpawnError::WrongFormat { executable, source }
-            }
-            _ => SpawnError::System { executable, source },
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The handle on one running process.
 
 use std::collections::VecDeque;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tracing::Span;
 
 use super::bounds::Bounds;
+use super::core_limit::forbid_core_dumps;
 use super::error::{SpawnError, StdinError};
 use super::exit::Exit;
 use super::pump::Pump;
@@ -17,6 +18,7 @@ use super::shared::{Dropped, Queue, Shared, State, StdinState};
 use super::stdin::StdinMode;
 use super::stop::Stop;
 use crate::capture::Capture;
+use crate::containment::{Containment, Hold, Holding};
 use crate::executable::Executable;
 use crate::lines::Line;
 use crate::process_tree::ProcessTree;
@@ -38,6 +40,7 @@ const DROP_PATIENCE: Duration = Duration::from_secs(1);
 pub struct Process {
     pid: u32,
     run: RunId,
+    containment: Containment,
     shared: Arc<Shared>,
     batch: Mutex<VecDeque<Line>>,
     redactor: Redactor,
@@ -51,10 +54,11 @@ pub struct StdinWriter {
     shared: Arc<Shared>,
 }
 
-/// A child that has just been started, and what it is served by.
-pub(super) struct Started {
-    pub(super) child: Child,
-    pub(super) at: Instant,
+/// A child to be started, and what it is served by.
+pub(super) struct Start {
+    pub(super) command: Command,
+    pub(super) holding: Holding,
+    pub(super) containment: Containment,
     pub(super) executable: Executable,
     pub(super) stdin: StdinMode,
     pub(super) bounds: Bounds,
@@ -66,83 +70,87 @@ pub(super) struct Started {
 }
 
 impl Process {
-    /// Serves a child from a thread of its own. If that cannot be, the child is ended.
-    pub(super) fn attach(started: Started) -> Result<Self, SpawnError> {
-        let Started {
-            child,
-            at,
-            executable,
-            stdin: mode,
-            bounds,
-            run,
-            entry,
-            display_only,
-            redactor,
-            capture,
-        } = started;
-        let pid = child.id();
+    /// Starts a child and serves it from a thread of its own. If that cannot be, there is no child.
+    pub(super) fn start(start: Start) -> Result<Self, SpawnError> {
+        let Start { command, holding, containment, executable, stdin, bounds, run, .. } = start;
         let span = tracing::info_span!(
             "spawn",
-            pid,
+            pid = tracing::field::Empty,
             executable = %executable.file_name().display(),
+            containment = %containment,
         );
-        let mut stdin = StdinState::default();
-        match mode {
-            StdinMode::Empty => stdin.closed = Some(StdinError::ClosedByUs),
-            StdinMode::Bytes(bytes) => {
-                stdin.accepted = bytes.len() as u64;
-                stdin.pending.extend((!bytes.is_empty()).then_some(bytes));
-                stdin.close_when_written = true;
-            }
-            StdinMode::Open => {}
-        }
         let state = State {
-            queue: Queue::new(bounds.queue_bytes, bounds.ceiling_bytes, display_only),
+            queue: Queue::new(bounds.queue_bytes, bounds.ceiling_bytes, start.display_only),
             stderr: Tail::new(bounds.stderr_tail_bytes),
-            stdin,
+            stdin: StdinState::of(stdin),
             kill_now: false,
             stop: None,
             exit: None,
         };
-        let mut unstarted = Unstarted { child: Some(child), run: run.clone() };
+        let refused = |source| SpawnError::of(&executable, source);
         let system = |source| SpawnError::System { executable: executable.path().to_owned(), source };
         let (woken, wake) = std::io::pipe().map_err(system)?;
         rustix::io::ioctl_fionbio(&woken, true).map_err(|error| system(error.into()))?;
-        rustix::io::ioctl_fionbio(&wake, true).map_err(|error| system(error.into()))?;
         let shared = Arc::new(Shared::new(state, wake.into()));
+        let at = Instant::now();
         let pump = Pump::new(
             Arc::clone(&shared),
             woken.into(),
             bounds,
-            run.clone(),
-            entry,
-            capture,
+            start.entry,
+            start.capture,
             span.clone(),
             at,
         );
-        // The child moves into the thread through a slot, so that a thread that cannot be started
-        // does not take it along.
-        let slot = Arc::new(Mutex::new(unstarted.child.take()));
-        let taken = Arc::clone(&slot);
-        let thread = std::thread::Builder::new().name("nexus-spawn".to_owned()).stack_size(256 << 10).spawn(
-            move || {
-                if let Some(child) = taken.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                    pump.serve(child);
-                }
-            },
-        );
-        match thread {
-            Ok(thread) => {
-                Ok(Self { pid, run, shared, batch: Mutex::default(), redactor, pump: Some(thread), span })
-            }
-            Err(source) => {
-                unstarted.child = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-                Err(system(source))
-            }
+
+        let mut birth = Birth { unborn: Some((command, holding)), child: None, run: run.clone() };
+        // A namespace ends with the *thread* that made it, so that thread has to be the one that serves it. Any other child
+        // is there sooner if it is started first.
+        let is_in_thread = containment >= Containment::UserNamespace;
+        if !is_in_thread {
+            birth.spawn().map_err(refused)?;
         }
+        // It moves into the thread through a slot, so that a thread that cannot be started does not take it along.
+        let slot = Arc::new(Mutex::new(birth));
+        let taken = Arc::clone(&slot);
+        let (born, started) = std::sync::mpsc::sync_channel(1);
+        let serve = move || {
+            let (spawned, served) = {
+                let mut birth = taken.lock().unwrap_or_else(PoisonError::into_inner);
+                (if is_in_thread { birth.spawn() } else { Ok(()) }, birth.child.take())
+            };
+            drop(taken);
+            let pid = served.as_ref().map(|(child, _)| child.id());
+            // Nobody waits where the starting thread is gone; then nobody has the handle, and it says so by `kill_now`.
+            let _ = born.send(spawned.map(|()| pid));
+            if let Some((child, hold)) = served {
+                pump.serve(child, hold);
+            }
+        };
+        let named = std::thread::Builder::new().name("nexus-spawn".to_owned()).stack_size(256 << 10);
+        let thread = named.spawn(serve).map_err(system)?;
+        let gone = || system(std::io::ErrorKind::BrokenPipe.into());
+        let pid = started.recv().map_err(|_| gone())?.map_err(refused)?.ok_or_else(gone)?;
+        span.record("pid", pid);
+        Ok(Self {
+            pid,
+            run,
+            containment,
+            shared,
+            batch: Mutex::default(),
+            redactor: start.redactor,
+            pump: Some(thread),
+            span,
+        })
     }
 
-    /// The child's process id.
+    /// What holds the child and all that it starts.
+    #[must_use]
+    pub fn containment(&self) -> Containment {
+        self.containment
+    }
+
+    /// The id of the process that was started: the child, or in a namespace what waits for it outside.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
@@ -274,17 +282,30 @@ impl StdinWriter {
 }
 
 /// A child that nobody serves yet: ended if it comes to nothing.
-struct Unstarted {
-    child: Option<Child>,
+struct Birth {
+    unborn: Option<(Command, Holding)>,
+    child: Option<(Child, Hold)>,
     run: RunId,
 }
 
-impl Drop for Unstarted {
+impl Birth {
+    fn spawn(&mut self) -> std::io::Result<()> {
+        let Some((mut command, holding)) = self.unborn.take() else { return Ok(()) };
+        let child = command.spawn()?;
+        // At once: what it starts from here on inherits both.
+        let hold = holding.take(&self.run, child.id());
+        forbid_core_dumps(child.id());
+        self.child = Some((child, hold));
+        Ok(())
+    }
+}
+
+impl Drop for Birth {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
+        if let Some((mut child, mut hold)) = self.child.take() {
+            let _ = hold.kill(DROP_PATIENCE);
             let _ = child.kill();
             let _ = child.wait();
-            let _ = ProcessTree::of_run(self.run.clone()).kill(DROP_PATIENCE);
         }
     }
 }

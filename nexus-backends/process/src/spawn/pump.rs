@@ -1,5 +1,5 @@
-//! The thread that serves one process: reads both pipes, feeds the third, watches the tree, and
-//! carries the process to its end.
+//! The thread that serves one process: reads both pipes, feeds the third, and carries the process with all that it
+//! started to its end.
 //!
 //! It waits in one `poll` for all of it, and never for the consumer.
 
@@ -22,20 +22,14 @@ use super::exit::{EndedBy, Exit, ExitStatus};
 use super::shared::Shared;
 use super::stop::{Polite, Stop};
 use crate::capture::{Capture, Stream};
+use crate::containment::Hold;
 use crate::lines::{Line, LineSplitter};
-use crate::process_tree;
-use crate::process_tree::{ProcessIdentity, ProcessTree, identity_of};
-use crate::run_id::RunId;
+use crate::process_tree::{ProcessIdentity, identity_of, send};
 use crate::run_registry::RunEntry;
 
 /// How soon after the spawn the child is identified and written down. Not at once: reading about a
 /// process while it starts slows its start, and until then its marker tells it.
 const IDENTIFY_AFTER: Duration = Duration::from_millis(2);
-/// How soon after the spawn the tree is first looked at, and how often from then on at most.
-const FIRST_LOOK: Duration = Duration::from_millis(20);
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A look may take this part of one processor, so many processes on the machine make it rarer.
-const LOOK_SHARE: u32 = 50;
 /// How often the end of the tree is looked for while it is being stopped.
 const STOP_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often an exit is looked for where the kernel does not announce it.
@@ -50,7 +44,6 @@ pub(super) struct Pump {
     shared: Arc<Shared>,
     woken: OwnedFd,
     bounds: Bounds,
-    run: RunId,
     ledger: Option<RunEntry>,
     record: Option<Capture>,
     span: Span,
@@ -68,7 +61,7 @@ struct Serving {
     stdin: Option<ChildStdin>,
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
-    tree: ProcessTree,
+    hold: Hold,
     status: Option<ExitStatus>,
     identity: Option<ProcessIdentity>,
     identified: bool,
@@ -84,12 +77,10 @@ enum Stopping {
 }
 
 impl Pump {
-    #[expect(clippy::too_many_arguments, reason = "moves the parts of one invocation into its thread")]
     pub(super) fn new(
         shared: Arc<Shared>,
         woken: OwnedFd,
         bounds: Bounds,
-        run: RunId,
         ledger: Option<RunEntry>,
         record: Option<Capture>,
         span: Span,
@@ -100,7 +91,6 @@ impl Pump {
             shared,
             woken,
             bounds,
-            run,
             ledger,
             record,
             span,
@@ -111,13 +101,13 @@ impl Pump {
         }
     }
 
-    /// Serves `child` until its whole tree is gone.
-    pub(super) fn serve(mut self, child: Child) {
+    /// Serves `child` until everyone in `hold` is gone.
+    pub(super) fn serve(mut self, child: Child, hold: Hold) {
         let shared = Arc::clone(&self.shared);
         let started = self.started;
         // Whatever happens in here, nobody may wait for ever.
         let last_word = LastWord { shared: &shared, started };
-        let mut serving = Serving::new(child, &self.run);
+        let mut serving = Serving::new(child, hold);
         let exit = self.run_to_the_end(&mut serving);
         if let (Some(ledger), Some(identity)) = (&self.ledger, serving.identity) {
             ledger.remove_child(identity);
@@ -140,7 +130,6 @@ impl Pump {
     }
 
     fn run_to_the_end(&mut self, serving: &mut Serving) -> Exit {
-        let mut next_look = self.started + FIRST_LOOK;
         let mut stopping: Option<Stopping> = None;
         let mut ended_by = EndedBy::Itself;
         let mut exited: Option<Instant> = None;
@@ -180,14 +169,8 @@ impl Pump {
                     }
                 }
             }
-            if now >= next_look && serving.status.is_none() {
-                let cost = serving.tree.look();
-                next_look = now + LOOK_EVERY.max(cost * LOOK_SHARE);
-            }
-
             let mut until = now + Duration::from_secs(3600);
             if serving.status.is_none() {
-                until = until.min(next_look);
                 if !serving.identified {
                     until = until.min(self.started + IDENTIFY_AFTER);
                 }
@@ -235,13 +218,13 @@ impl Pump {
                         return Ok(Stopping::Polite { left, until: now + grace, stop });
                     }
                 }
-                if stop.terminate.is_zero() || serving.tree.signal(Signal::TERM) == 0 {
+                if stop.terminate.is_zero() || serving.hold.signal(Signal::TERM) == 0 {
                     return Err(stop.kill);
                 }
                 Ok(Stopping::Terminating { until: now + stop.terminate, stop })
             }
             Stopping::Terminating { until, stop } => {
-                if now >= until || serving.status.is_some() && serving.tree.alive().is_empty() {
+                if now >= until || serving.status.is_some() && serving.hold.alive().is_empty() {
                     return Err(stop.kill);
                 }
                 Ok(Stopping::Terminating { until, stop })
@@ -252,8 +235,8 @@ impl Pump {
     fn ask(&self, polite: Polite, serving: &Serving) {
         match polite {
             Polite::Interrupt => {
-                if let Some(identity) = serving.identity {
-                    process_tree::send(identity, Signal::INT);
+                if let Some(program) = serving.hold.program(serving.identity) {
+                    send(program, Signal::INT);
                 }
             }
             Polite::Write(bytes) => {
@@ -272,11 +255,11 @@ impl Pump {
         serving.identify();
         let held = serving.status.is_some() && (serving.stdout.is_some() || serving.stderr.is_some());
         let (left_behind, survivors) = if serving.status.is_some() {
-            let left = serving.tree.alive();
-            let survivors = if left.is_empty() { Vec::new() } else { serving.tree.kill(patience) };
+            let left = serving.hold.alive();
+            let survivors = if left.is_empty() { Vec::new() } else { serving.hold.kill(patience) };
             (left, survivors)
         } else {
-            (Vec::new(), serving.tree.kill(patience))
+            (Vec::new(), serving.hold.kill(patience))
         };
         serving.reap(patience);
         self.read_stdout(serving, usize::MAX);
@@ -285,7 +268,7 @@ impl Pump {
         serving.stderr = None;
         self.close_stdin(serving, StdinError::ClosedByChild);
         Exit {
-            status: serving.status.unwrap_or(ExitStatus::Unknown),
+            status: serving.hold.status(serving.status.unwrap_or(ExitStatus::Unknown)),
             ended_by,
             output_held_open: held,
             left_behind,
@@ -488,7 +471,7 @@ enum Source {
 }
 
 impl Serving {
-    fn new(mut child: Child, run: &RunId) -> Self {
+    fn new(mut child: Child, hold: Hold) -> Self {
         let pid = child.id();
         let nonblocking = |descriptor: OwnedFd| {
             let _ = rustix::io::ioctl_fionbio(&descriptor, true);
@@ -503,7 +486,7 @@ impl Serving {
             stdin,
             stdout: child.stdout.take().map(|stdout| nonblocking(stdout.into())),
             stderr: child.stderr.take().map(|stderr| nonblocking(stderr.into())),
-            tree: ProcessTree::below(run.clone(), pid),
+            hold,
             status: None,
             identity: None,
             identified: false,
@@ -515,7 +498,7 @@ impl Serving {
     fn identify(&mut self) {
         if !self.identified && self.status.is_none() {
             self.identity = identity_of(self.child.id());
-            self.identity.into_iter().for_each(|identity| self.tree.begin_with(identity));
+            self.identity.into_iter().for_each(|identity| self.hold.begin_with(identity));
         }
         self.identified = true;
     }

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::error::StdinError;
 use super::exit::Exit;
+use super::stdin::StdinMode;
 use super::stop::Stop;
 use crate::lines::Line;
 use nexus_core::redact::Tail;
@@ -74,6 +75,22 @@ pub(super) struct StdinState {
     pub(super) written: u64,
     pub(super) close_when_written: bool,
     pub(super) closed: Option<StdinError>,
+}
+
+impl StdinState {
+    pub(super) fn of(mode: StdinMode) -> Self {
+        let mut stdin = Self::default();
+        match mode {
+            StdinMode::Empty => stdin.closed = Some(StdinError::ClosedByUs),
+            StdinMode::Bytes(bytes) => {
+                stdin.accepted = bytes.len() as u64;
+                stdin.pending.extend((!bytes.is_empty()).then_some(bytes));
+                stdin.close_when_written = true;
+            }
+            StdinMode::Open => {}
+        }
+        stdin
+    }
 }
 
 impl Queue {

@@ -9,4 +9,5 @@ mod homes;
 mod ledger;
 mod pipes;
 mod support;
+mod survivors;
 mod tree;

@@ -7,13 +7,19 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use nexus_process::containment::{Containment, ContainmentPolicy};
 use nexus_process::environment::Environment;
 use nexus_process::executable::Executable;
 use nexus_process::run_id::RunId;
 use nexus_process::spawn::{Invocation, Process};
 
-/// A shell that runs `script`.
+/// A shell that runs `script`, held by what takes no namespace: the tests compare process ids from inside and outside.
 pub(crate) fn shell(script: &str) -> Invocation {
+    contained_shell(script).containment(ContainmentPolicy::Exactly(Containment::Subreaper))
+}
+
+/// A shell that runs `script`, held by the strongest that there is.
+pub(crate) fn contained_shell(script: &str) -> Invocation {
     Invocation::new(Executable::at("/bin/sh").expect("a system has a shell"), "/")
         .arguments(["-c", script])
         .environment(environment())

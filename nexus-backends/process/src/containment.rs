@@ -1,0 +1,53 @@
+//! What holds the processes of one child together, so that none outlives it: chosen at run time, the strongest first.
+//!
+//! | kind | who is found | a killed host | where |
+//! | --- | --- | --- | --- |
+//! | PID namespace | everyone: the kernel ends them with the first process of the namespace | nothing is left | root; with a user namespace any user |
+//! | cgroup | everyone, by `cgroup.kill` | until the next [sweep](crate::run_registry::sweep), which finds everyone | the program's own cgroup can be written |
+//! | subreaper | every descendant of this program that has the run's [mark](tag) | until the next sweep | Linux |
+//! | search | every process of the machine that has the run's mark | until the next sweep | Linux; elsewhere the process group |
+//!
+//! With the first three, `/proc` is read for processes of this program alone. What a fork loop without end brings into
+//! being is ended by the first two only.
+//!
+//! **A user namespace takes something away**: programs with a set-user-id bit gain nothing in it, and files of other users
+//! seem to be nobody's, which `ssh` takes amiss. So it is not used where the child
+//! [keeps its privileges](crate::spawn::Invocation::keep_privileges), unless containment is required.
+//!
+//! **The host as subreaper.** While a child is held so, this program is the subreaper of its descendants: orphans of *any*
+//! child of this program become its children. Those with a mark are reaped here; others are left alone. The setting is
+//! taken back when the last such child has ended. A helper process would keep the setting away from the host, but a
+//! library has no program of its own to start.
+
+mod cgroup;
+mod hold;
+mod machine;
+mod namespace;
+mod subreaper;
+pub(crate) mod tag;
+
+pub use nexus_core::Containment;
+use serde::Deserialize;
+
+pub(crate) use cgroup::{Cgroup, end_cgroup};
+pub(crate) use hold::{Hold, Holding};
+pub(crate) use machine::{Means, choose};
+pub use machine::{NotContained, available, strongest};
+pub(crate) use subreaper::Subreaper;
+
+/// How much containment a child must have.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainmentPolicy {
+    /// The strongest that takes nothing from the child.
+    #[default]
+    Auto,
+    /// A PID namespace or a cgroup; without either, nothing is started.
+    Required,
+    /// None: what is left is searched for.
+    Off,
+    /// This kind, or nothing is started.
+    #[serde(skip)]
+    Exactly(Containment),
+}

@@ -1,0 +1,141 @@
+//! A cgroup of its own for one child, where this program's own cgroup can be written.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::process_tree::{LiveProcess, live, send};
+use crate::run_id::RunId;
+
+/// Moves itself, then becomes what follows. So there is no moment at which the child is outside.
+const MOVE_AND_BECOME: &str = r#"unset PWD OLDPWD SHLVL; echo 0 > "$0/cgroup.procs" && exec "$@""#;
+/// How long a drop may go on killing.
+const DROP_PATIENCE: Duration = Duration::from_secs(1);
+/// What the folders are called, before the name of the run.
+const PREFIX: &str = "nexus-";
+
+/// The cgroup that this program is in, if it may make others below it and they can be killed as a whole.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnCgroup(PathBuf);
+
+impl OwnCgroup {
+    /// Looks for it, and tries it with a process.
+    pub(crate) fn find() -> Option<Self> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        // Source: proc_pid_mountinfo(5): the mount point is field 5, the type is the first after " - ".
+        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
+        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        let own = Self(Path::new(mount).join(path));
+        let cgroup = Cgroup::make(&own, &RunId::new()).ok()?;
+        let (program, arguments) = cgroup.command();
+        let tried = std::process::Command::new(program).args(arguments).args(["/bin/sh", "-c", ":"]).output();
+        // Kernels before 5.14 have no such file.
+        let can_kill = cgroup.path.join("cgroup.kill").exists();
+        (can_kill && tried.is_ok_and(|tried| tried.status.success())).then_some(own)
+    }
+}
+
+/// The cgroup of one child; gone with everyone in it when dropped.
+#[derive(Debug)]
+pub(crate) struct Cgroup {
+    path: PathBuf,
+}
+
+impl Cgroup {
+    pub(crate) fn make(own: &OwnCgroup, run: &RunId) -> io::Result<Self> {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        // One run may have several processes, one after the other.
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = own.0.join(format!("{PREFIX}{run}-{count:x}"));
+        fs::create_dir(&path)?;
+        Ok(Self { path })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The program to start, and its arguments before those of the child.
+    pub(crate) fn command(&self) -> (&Path, Vec<OsString>) {
+        (Path::new("/bin/sh"), vec!["-c".into(), MOVE_AND_BECOME.into(), self.path.clone().into()])
+    }
+
+    pub(crate) fn alive(&self) -> Vec<LiveProcess> {
+        members(&self.path)
+    }
+
+    pub(crate) fn kill(&self, patience: Duration) -> Vec<LiveProcess> {
+        kill(&self.path, patience)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = kill(&self.path, DROP_PATIENCE);
+        remove(&self.path);
+    }
+}
+
+/// Who is alive in a cgroup and in those below it.
+fn members(path: &Path) -> Vec<LiveProcess> {
+    let pids = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+    let own = pids.lines().filter_map(|pid| live(pid.parse().ok()?));
+    own.chain(folders(path).iter().flat_map(|below| members(below))).collect()
+}
+
+fn folders(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+fn kill(path: &Path, patience: Duration) -> Vec<LiveProcess> {
+    let until = Instant::now() + patience;
+    loop {
+        let alive = members(path);
+        if alive.is_empty() {
+            return alive;
+        }
+        if fs::write(path.join("cgroup.kill"), "1").is_err() {
+            alive.iter().for_each(|one| send(one.identity, Signal::KILL));
+        }
+        if Instant::now() >= until {
+            return alive;
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}
+
+fn remove(path: &Path) {
+    folders(path).iter().for_each(|below| remove(below));
+    // A zombie keeps it for a moment.
+    for _ in 0..20 {
+        match fs::remove_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                std::thread::sleep(Duration::from_micros(500));
+            }
+            _ => return,
+        }
+    }
+}
+
+/// Ends what a dead host left in a cgroup of `run`. Returns how many there were, and who is left.
+pub(crate) fn end_cgroup(path: &Path, run: &RunId, patience: Duration) -> (usize, Vec<LiveProcess>) {
+    // A name that somebody else wrote into the entry ends nobody.
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !name.starts_with(&format!("{PREFIX}{run}-")) || !path.join("cgroup.procs").exists() {
+        return (0, Vec::new());
+    }
+    let count = members(path).len();
+    let left = kill(path, patience);
+    remove(path);
+    (count, left)
+}

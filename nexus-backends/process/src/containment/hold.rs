@@ -1,0 +1,103 @@
+//! The processes of one child, whatever holds them.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::cgroup::Cgroup;
+use super::namespace::Namespace;
+use super::subreaper::Subreaper;
+use super::tag::Tag;
+use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, send};
+use crate::run_id::RunId;
+use crate::spawn::ExitStatus;
+
+/// What will hold the processes of a child that is about to start.
+#[derive(Debug)]
+pub(crate) enum Holding {
+    Namespace,
+    Cgroup(Cgroup),
+    Subreaper(Subreaper),
+    Search,
+}
+
+impl Holding {
+    /// Holds the child that was just started, and marks it: a host that is killed leaves it to a sweep.
+    pub(crate) fn take(self, run: &RunId, child: u32) -> Hold {
+        let is_marked = Tag::of(run).mark(child);
+        let tree = || ProcessTree::below(run.clone(), child).marked(is_marked);
+        match self {
+            Self::Namespace => Hold::Namespace(Namespace::below(child)),
+            Self::Cgroup(cgroup) => Hold::Cgroup(cgroup),
+            Self::Subreaper(subreaper) => Hold::Subreaper(tree().below_us(), subreaper),
+            Self::Search => Hold::Search(tree()),
+        }
+    }
+}
+
+/// What holds the processes of one child.
+#[derive(Debug)]
+pub(crate) enum Hold {
+    /// A PID namespace.
+    Namespace(Namespace),
+    /// A cgroup.
+    Cgroup(Cgroup),
+    /// This program is their subreaper.
+    Subreaper(ProcessTree, Subreaper),
+    /// Nothing.
+    Search(ProcessTree),
+}
+
+impl Hold {
+    /// Says who the first process is: nothing older can belong to it.
+    pub(crate) fn begin_with(&mut self, child: ProcessIdentity) {
+        match self {
+            Self::Subreaper(tree, _) | Self::Search(tree) => tree.begin_with(child),
+            Self::Namespace(_) | Self::Cgroup(_) => {}
+        }
+    }
+
+    /// Who is alive.
+    pub(crate) fn alive(&mut self) -> Vec<LiveProcess> {
+        match self {
+            Self::Namespace(namespace) => namespace.alive(),
+            Self::Cgroup(cgroup) => cgroup.alive(),
+            Self::Subreaper(tree, _) | Self::Search(tree) => tree.alive(),
+        }
+    }
+
+    /// Sends a signal to everyone, and says how many there were.
+    pub(crate) fn signal(&mut self, signal: Signal) -> usize {
+        if let Self::Search(tree) | Self::Subreaper(tree, _) = self {
+            return tree.signal(signal);
+        }
+        let alive = self.alive();
+        alive.iter().for_each(|process| send(process.identity, signal));
+        alive.len()
+    }
+
+    /// Ends everyone. Blocks for `patience` at most, and returns who is left.
+    pub(crate) fn kill(&mut self, patience: Duration) -> Vec<LiveProcess> {
+        match self {
+            Self::Namespace(namespace) => namespace.kill(patience),
+            Self::Cgroup(cgroup) => cgroup.kill(patience),
+            Self::Subreaper(tree, _) | Self::Search(tree) => tree.kill(patience),
+        }
+    }
+
+    /// The process that a polite signal is for, where `child` is the one that was started.
+    pub(crate) fn program(&self, child: Option<ProcessIdentity>) -> Option<ProcessIdentity> {
+        match self {
+            Self::Namespace(namespace) => namespace.program(),
+            _ => child,
+        }
+    }
+
+    /// How the program ended, where `status` is how the process ended that was started.
+    pub(crate) fn status(&self, status: ExitStatus) -> ExitStatus {
+        match self {
+            Self::Namespace(_) => Namespace::status(status),
+            _ => status,
+        }
+    }
+}

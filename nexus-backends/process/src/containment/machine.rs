@@ -1,0 +1,142 @@
+//! What this machine allows, tried once.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use nexus_core::Containment;
+use thiserror::Error;
+
+use super::ContainmentPolicy;
+use super::cgroup::OwnCgroup;
+use super::namespace::NamespaceLauncher;
+use super::subreaper::Subreaper;
+
+/// How one child is to be held.
+#[derive(Clone, Debug)]
+pub(crate) enum Means {
+    Namespace(NamespaceLauncher, Containment),
+    Cgroup(OwnCgroup),
+    Subreaper,
+    Search,
+}
+
+impl Means {
+    pub(crate) fn kind(&self) -> Containment {
+        match self {
+            Self::Namespace(_, kind) => *kind,
+            Self::Cgroup(_) => Containment::Cgroup,
+            Self::Subreaper => Containment::Subreaper,
+            Self::Search => Containment::Search,
+        }
+    }
+}
+
+/// The policy asks for more than this machine allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "this machine contains processes by {found} at best, and the configuration requires more: let this user make \
+     namespaces (`unshare --user --pid` has to work) or delegate a cgroup to it, or set `containment: auto`"
+)]
+pub struct NotContained {
+    /// The strongest kind there is.
+    pub found: Containment,
+}
+
+/// Strongest first.
+const KINDS: [Containment; 5] = [
+    Containment::PidNamespace,
+    Containment::UserNamespace,
+    Containment::Cgroup,
+    Containment::Subreaper,
+    Containment::Search,
+];
+
+/// Every kind of containment that this machine allows this program, the strongest first. The first call starts some
+/// processes to find out, and blocks for some ten milliseconds.
+#[must_use]
+pub fn available() -> Vec<Containment> {
+    KINDS.into_iter().filter(|kind| means(*kind).is_some()).collect()
+}
+
+/// The kind that a child is held by under `policy`, where it does or does not keep its privileges. The first call blocks, as
+/// that of [`available`].
+///
+/// # Errors
+///
+/// [`NotContained`] if the policy asks for more than there is.
+pub fn strongest(policy: ContainmentPolicy, keeps_privileges: bool) -> Result<Containment, NotContained> {
+    choose(policy, keeps_privileges).map(|means| means.kind())
+}
+
+pub(crate) fn choose(policy: ContainmentPolicy, keeps_privileges: bool) -> Result<Means, NotContained> {
+    let is_fit = |kind: &Containment| match policy {
+        ContainmentPolicy::Auto => !(keeps_privileges && *kind == Containment::UserNamespace),
+        ContainmentPolicy::Required => *kind >= Containment::Cgroup,
+        ContainmentPolicy::Off => *kind == Containment::Search,
+        ContainmentPolicy::Exactly(wanted) => *kind == wanted,
+    };
+    let found = KINDS.into_iter().filter(is_fit).find_map(means);
+    found.ok_or_else(|| NotContained {
+        found: KINDS.into_iter().find(|kind| means(*kind).is_some()).unwrap_or_default(),
+    })
+}
+
+/// The means of one kind, if this machine has them.
+fn means(kind: Containment) -> Option<Means> {
+    static NAMESPACES: [OnceLock<Option<NamespaceLauncher>>; 2] = [const { OnceLock::new() }; 2];
+    static CGROUP: OnceLock<Option<OwnCgroup>> = OnceLock::new();
+    static SUBREAPER: OnceLock<bool> = OnceLock::new();
+    let namespace =
+        |place: usize| NAMESPACES[place].get_or_init(|| tried(NamespaceLauncher::find(place == 1)?)).clone();
+    match kind {
+        Containment::PidNamespace => Some(Means::Namespace(namespace(0)?, kind)),
+        Containment::UserNamespace => Some(Means::Namespace(namespace(1)?, kind)),
+        Containment::Cgroup => CGROUP.get_or_init(OwnCgroup::find).clone().map(Means::Cgroup),
+        Containment::Subreaper => SUBREAPER
+            .get_or_init(|| lists_children() && Subreaper::hold().is_some())
+            .then_some(Means::Subreaper),
+        Containment::Search => Some(Means::Search),
+        _ => None,
+    }
+}
+
+/// The launcher, if it works: the program runs as one of the first processes, and sees itself in `/proc`.
+fn tried(launcher: NamespaceLauncher) -> Option<NamespaceLauncher> {
+    let (program, arguments) = launcher.command();
+    let mut command = Command::new(program);
+    command.args(arguments).args([
+        "/bin/sh",
+        "-c",
+        "[ $$ -lt 9 ] && [ -e /proc/$$/stat ] && [ ! -e /proc/9 ]",
+    ]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let works = lists_children() && command.status().is_ok_and(|status| status.success());
+    works.then_some(launcher)
+}
+
+/// Whether the kernel lists the children of a process. Source: `proc_tid_children(5)`, an option of the kernel.
+fn lists_children() -> bool {
+    Path::new("/proc/thread-self/children").exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_without_the_search_and_required_takes_no_less_than_a_cgroup() {
+        let all = available();
+        assert_eq!(all.last(), Some(&Containment::Search));
+        assert!(all.is_sorted_by(|stronger, weaker| stronger > weaker), "{all:?}");
+        assert_eq!(strongest(ContainmentPolicy::Off, false), Ok(Containment::Search));
+        match strongest(ContainmentPolicy::Required, true) {
+            Ok(kind) => assert!(kind >= Containment::Cgroup && all.contains(&kind)),
+            Err(refused) => assert_eq!(refused.found, all[0]),
+        }
+        assert_ne!(strongest(ContainmentPolicy::Auto, true), Ok(Containment::UserNamespace));
+        for kind in KINDS {
+            assert_eq!(strongest(ContainmentPolicy::Exactly(kind), false).is_ok(), all.contains(&kind));
+        }
+    }
+}

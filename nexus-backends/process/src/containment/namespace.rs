@@ -1,0 +1,131 @@
+//! A PID namespace that ends with its parent.
+//!
+//! Two programs of util-linux make it, in 2 ms: `setpriv` has the kernel kill the next one when the thread that started it
+//! is gone; `unshare` enters the namespace and has the kernel kill it in turn. A shell is its first process, since a vendor's
+//! program would not reap what others orphan. `bwrap` takes as long, and would take privileges away from root and
+//! from programs with a set-user-id bit.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::process_tree::{LiveProcess, ProcessIdentity, Snapshot, children_of, identity_of, send, state_of};
+use crate::spawn::ExitStatus;
+
+/// Runs what follows and stays the first process. Not by `exec`: orphans are reaped by it. Shells export these variables
+/// unasked.
+const FIRST_PROCESS: &str = r#"unset PWD OLDPWD SHLVL; "$@"; exit $?"#;
+/// How long a stopped process may take to stop.
+const STOP_PATIENCE: Duration = Duration::from_millis(50);
+/// Exit codes from here on say by which signal a program was ended. Source: POSIX, shell command language, 2.8.2.
+const SIGNAL_CODES: i32 = 128;
+
+/// The programs that make a namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct NamespaceLauncher {
+    setpriv: PathBuf,
+    unshare: PathBuf,
+    with_user_namespace: bool,
+}
+
+impl NamespaceLauncher {
+    /// Looks for the programs where systems have them, never on a `PATH` that somebody else may have written.
+    pub(crate) fn find(with_user_namespace: bool) -> Option<Self> {
+        let place = |name: &str| {
+            let folders = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
+            folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())
+        };
+        Some(Self { setpriv: place("setpriv")?, unshare: place("unshare")?, with_user_namespace })
+    }
+
+    /// The program to start, and its arguments before those of the child.
+    pub(crate) fn command(&self) -> (&Path, Vec<OsString>) {
+        let mut arguments: Vec<OsString> =
+            vec!["--pdeathsig".into(), "KILL".into(), self.unshare.clone().into()];
+        if self.with_user_namespace {
+            arguments.extend(["--user", "--map-current-user"].map(Into::into));
+        }
+        // Mounts of the host's still arrive, those from inside stay there.
+        let rest = ["--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "slave"];
+        arguments.extend(rest.into_iter().chain(["/bin/sh", "-c", FIRST_PROCESS, "sh"]).map(Into::into));
+        (&self.setpriv, arguments)
+    }
+}
+
+/// The processes of one namespace, seen from outside.
+///
+/// What was started stays outside and waits; its one child is the first process inside, and everybody else's ancestor.
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    /// What was started.
+    outer: u32,
+}
+
+impl Namespace {
+    pub(crate) fn below(outer: u32) -> Self {
+        Self { outer }
+    }
+
+    fn first(&self) -> Option<ProcessIdentity> {
+        children_of(self.outer).first().copied().and_then(identity_of)
+    }
+
+    /// What the vendor's program is, once it runs.
+    pub(crate) fn program(&self) -> Option<ProcessIdentity> {
+        children_of(self.first()?.pid).first().copied().and_then(identity_of)
+    }
+
+    /// Everyone inside but the first.
+    pub(crate) fn alive(&self) -> Vec<LiveProcess> {
+        self.first().map(|first| Snapshot::below(first.pid).alive()).unwrap_or_default()
+    }
+
+    /// Ends the first process, and so everyone. Returns who is left when `patience` is over: somebody whom the kernel
+    /// cannot kill.
+    pub(crate) fn kill(&self, patience: Duration) -> Vec<LiveProcess> {
+        let until = Instant::now() + patience;
+        let Some(outer) = identity_of(self.outer) else { return Vec::new() };
+        loop {
+            match self.first() {
+                Some(first) => send(first, Signal::KILL),
+                None => self.kill_unborn(outer),
+            }
+            // It waits for the first, and the first is gone only after everyone inside.
+            if matches!(state_of(self.outer), None | Some(b'Z' | b'X')) {
+                return Vec::new();
+            }
+            if Instant::now() >= until {
+                return Snapshot::below(self.outer).alive();
+            }
+            std::thread::sleep(Duration::from_micros(300));
+        }
+    }
+
+    /// Ends what has no child yet, and must not get one meanwhile.
+    fn kill_unborn(&self, outer: ProcessIdentity) {
+        let until = Instant::now() + STOP_PATIENCE;
+        send(outer, Signal::STOP);
+        while matches!(state_of(self.outer), Some(state) if !matches!(state, b'T' | b't' | b'Z' | b'X')) {
+            if Instant::now() >= until {
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        send(outer, if children_of(self.outer).is_empty() { Signal::KILL } else { Signal::CONT });
+    }
+
+    /// What the shell's exit code says of the program. A program that ends by itself with such a code, as some do when they
+    /// are asked to end, keeps it: only signals that nobody answers so are told as signals.
+    pub(crate) fn status(status: ExitStatus) -> ExitStatus {
+        const CRASHES: [Signal; 7] =
+            [Signal::KILL, Signal::SEGV, Signal::ABORT, Signal::BUS, Signal::ILL, Signal::FPE, Signal::TRAP];
+        match status {
+            ExitStatus::Code(code) if CRASHES.iter().any(|signal| signal.as_raw() == code - SIGNAL_CODES) => {
+                ExitStatus::Signal(code - SIGNAL_CODES)
+            }
+            other => other,
+        }
+    }
+}

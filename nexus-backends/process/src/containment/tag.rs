@@ -1,0 +1,91 @@
+//! The mark that every descendant of a child keeps, whatever it does to its environment, session or parents.
+//!
+//! It stands in a limit that a process inherits over `fork` and `exec`, that cannot be raised again without privilege,
+//! and that anybody may read of anybody: `RLIMIT_RTTIME`, the processor time that a real-time process may take without a
+//! system call. The values are some 73,000 years, so it limits nobody.
+//!
+//! Linux only.
+
+use crate::run_id::RunId;
+
+/// The bits of a limit that name the run.
+const NAME_BITS: u32 = 48;
+/// The highest bit of the first mark. A run within a run has a lower one, since limits only shrink.
+const FIRST_BIT: u32 = 61;
+
+/// The mark of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(u64);
+
+impl Tag {
+    /// The mark of `run`; the same for everybody who knows its name.
+    pub(crate) fn of(run: &RunId) -> Self {
+        // FNV-1a. Source: draft-eastlake-fnv, 64 bits.
+        let hash = run.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Self((hash ^ (hash >> NAME_BITS)) & ((1 << NAME_BITS) - 1))
+    }
+
+    fn is_in(self, limit: u64) -> bool {
+        limit != u64::MAX && limit >> NAME_BITS != 0 && limit & ((1 << NAME_BITS) - 1) == self.0
+    }
+
+    /// Marks a child that was just started. Returns whether it worked.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn mark(self, child: u32) -> bool {
+        use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+        let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else { return false };
+        let outer = getrlimit(Resource::Rttime).maximum;
+        let bit =
+            outer.map_or(FIRST_BIT, |outer| outer.checked_ilog2().unwrap_or_default().saturating_sub(1));
+        if bit < NAME_BITS {
+            return false;
+        }
+        let mark = (1 << bit) | self.0;
+        // The mark of a run that this program itself is part of stays.
+        let limit = Rlimit { current: Some(mark), maximum: Some(outer.unwrap_or(mark)) };
+        prlimit(Some(pid), Resource::Rttime, limit).is_ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn mark(self, _child: u32) -> bool {
+        false
+    }
+
+    /// Whether the process has this mark; `None` if nobody may know.
+    pub(crate) fn is_on(self, pid: u32) -> Option<bool> {
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+        let values = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
+        let mut limits = values.split_ascii_whitespace().filter_map(|value| value.parse().ok());
+        Some(limits.any(|limit| self.is_in(limit)))
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_child_starts_has_its_mark_and_nobody_elses() {
+        let (run, other) = (RunId::new(), RunId::new());
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "read go; env -i setsid sleep 20 & echo $!; wait"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert!(Tag::of(&run).mark(child.id()));
+        drop(child.stdin.take());
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
+            .unwrap();
+        let below: u32 = line.trim().parse().unwrap();
+        assert_eq!(Tag::of(&run).is_on(below), Some(true));
+        assert_eq!(Tag::of(&other).is_on(below), Some(false));
+        assert_eq!(Tag::of(&run).is_on(std::process::id()), Some(false));
+        let pid = |pid: u32| rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+        rustix::process::kill_process(pid(below), rustix::process::Signal::KILL).unwrap();
+        child.wait().unwrap();
+    }
+}
