@@ -38,6 +38,11 @@ impl Subject for SmalltalkSubject {
         Ok(Stage::new(Arc::new(backend), fake).with_own_folder(folder))
     }
 
+    fn cannot_stage(&self, case: &str) -> Option<String> {
+        (case == "a_level_that_is_a_list_of_tools_is_not_kept_unseen")
+            .then(|| "the program has tools only if it is started with them, and lists none".to_owned())
+    }
+
     fn model(&self) -> Option<ModelId> {
         Some("chatty".into())
     }

@@ -151,7 +151,7 @@ async fn a_tool_beyond_what_was_asked_for_ends_the_turn() {
     for access in [ToolAccess::ScopedOnly, ToolAccess::ReadOnly] {
         let request = TurnRequest::new("go").with_tool_access(access).in_directory(player.folder.path());
         let error = player.backend.run_text(request).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Protocol, "{access:?}");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{access:?}");
     }
 }
 

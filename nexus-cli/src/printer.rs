@@ -1,6 +1,7 @@
 //! A turn shown to a person, as it happens.
 
 use std::{
+    collections::BTreeSet,
     io::{self, Write},
     task::{Context, Poll},
     time::Duration,
@@ -17,6 +18,9 @@ use crate::output::printable_lines;
 /// Longest line shown of a tool's arguments or output, in characters.
 const MAX_DETAIL_CHARS: usize = 96;
 
+/// Most names of unknown things that a turn's output shows.
+const MAX_NOT_UNDERSTOOD: usize = 8;
+
 /// An [`EventSink`] that writes a turn for a person to watch: text as it comes, tool calls, warnings, and the
 /// usage at the end.
 ///
@@ -28,6 +32,7 @@ pub(crate) struct TurnPrinter<W> {
     is_at_line_start: bool,
     open: Option<(MessageId, Mode)>,
     has_failed: bool,
+    not_understood: BTreeSet<String>,
 }
 
 /// Whether the terminal's colours are used.
@@ -49,7 +54,14 @@ enum Mode {
 impl<W: Write + Send> TurnPrinter<W> {
     /// Writes to `out`, plain.
     pub(crate) fn new(out: W) -> Self {
-        Self { out, style: PrintStyle::Plain, is_at_line_start: true, open: None, has_failed: false }
+        Self {
+            out,
+            style: PrintStyle::Plain,
+            is_at_line_start: true,
+            open: None,
+            has_failed: false,
+            not_understood: BTreeSet::new(),
+        }
     }
 
     /// Sets whether colours are used.
@@ -114,6 +126,14 @@ impl<W: Write + Send> TurnPrinter<W> {
         };
         let text = printable_lines(text);
         self.try_write(|out| writeln!(out, "{dim}{mark} {text}{plain}"));
+    }
+
+    /// Says once what of the vendor's output nobody knows, and what follows from it.
+    fn not_understood(&mut self, name: &str, is_harmless: bool) {
+        if self.not_understood.len() < MAX_NOT_UNDERSTOOD && self.not_understood.insert(name.to_owned()) {
+            let so = if is_harmless { "" } else { "; what the turn changed is not known for certain" };
+            self.note("?", &format!("not understood: {name}{so}"));
+        }
     }
 
     fn end_line(&mut self) {
@@ -192,6 +212,10 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
                 );
             }
             TurnEvent::Warning(warning) => self.note("!", &warning.text),
+            TurnEvent::Unrecognized(unknown) => {
+                let name = unknown.name.unwrap_or_else(|| unknown.raw.to_string());
+                self.not_understood(&shorten(&name), unknown.is_harmless);
+            }
             // Texts of sub-agents, and what is for programs only.
             _ => {}
         }
@@ -242,7 +266,9 @@ fn shorten(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nexus::turn::{Effects, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallStarted, ToolOrigin};
+    use nexus::turn::{
+        Effects, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallStarted, ToolOrigin, Unrecognized,
+    };
 
     use super::*;
 
@@ -273,6 +299,19 @@ mod tests {
             TextDelta::new("m".into(), "yes").into(),
         ]);
         assert_eq!(shown, "hm\nyes");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_shown_once() {
+        let unknown = |name: &str| Unrecognized::new(Some(name.to_owned()), Value::Null);
+        let shown = print(vec![
+            unknown("tool_call_v2").into(),
+            unknown("tool_call_v2").into(),
+            unknown("delta").harmless().into(),
+        ]);
+        let expected = "? not understood: tool_call_v2; what the turn changed is not known for certain\n\
+                        ? not understood: delta\n";
+        assert_eq!(shown, expected);
     }
 
     #[test]

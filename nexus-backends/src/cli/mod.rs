@@ -46,6 +46,8 @@ mod drive;
 mod driver_tests;
 #[cfg(test)]
 mod mcp_tests;
+#[cfg(any(feature = "claude", feature = "grok"))]
+pub(crate) mod number;
 #[cfg(feature = "login")]
 pub(crate) mod provider;
 pub(crate) mod settings;

@@ -66,7 +66,10 @@ impl<'a, C: Cli> Turn<'a, C> {
     ) -> Self {
         let efforts = cli.capabilities().efforts;
         let effort = request.effort.and_then(|effort| effort.clamp_to(&efforts));
-        let state = TurnState::new(backend, &request, effort, cancel);
+        let mut state = TurnState::new(backend, &request, effort, cancel);
+        if session.definitions().is_empty() && request.tool_access == ToolAccess::ScopedOnly {
+            state.log.recorder = state.log.recorder.without_tools();
+        }
         Self { backend, cli, driver, request, effort, session, state }
     }
 

@@ -97,6 +97,10 @@ impl<'a> TurnLoop<'a> {
     ) -> Result<(FinishReason, Option<Value>), Failure> {
         let session = self.host.open_turn(&self.request);
         let definitions = session.definitions().to_vec();
+        if definitions.is_empty() {
+            let recorder = std::mem::take(&mut self.context.log.recorder);
+            self.context.log.recorder = recorder.without_tools();
+        }
         let mut setup = self.set_up(&definitions, events).await?;
         let conversation = kept.insert(self.open(&setup)?);
         let calls_before = conversation.calls_before().clone();

@@ -24,6 +24,7 @@ pub struct Recorder {
     call_places: HashMap<CallId, usize>,
     /// Beside those of the calls.
     effects: Effects,
+    is_without_tools: bool,
     usage_by_message: Usage,
     usage_of_turn: Option<Usage>,
     /// What it cost, where that is known.
@@ -38,6 +39,13 @@ impl Recorder {
     /// An empty record.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Says that the turn has no tools, neither the caller's nor others: what is not understood of it changed nothing.
+    #[must_use]
+    pub fn without_tools(mut self) -> Self {
+        self.is_without_tools = true;
+        self
     }
 
     /// Takes an event into the record.
@@ -87,6 +95,10 @@ impl Recorder {
                     }
                 }
             }
+            // It may have been a call.
+            TurnEvent::Unrecognized(unknown) if !unknown.is_harmless && !self.is_without_tools => {
+                self.add_effects(Effects::Unknown);
+            }
             _ => {}
         }
     }
@@ -106,7 +118,7 @@ impl Recorder {
         self.usage_of_turn.unwrap_or(self.usage_by_message)
     }
 
-    /// What the turn may have changed so far. A call of a caller's tool that was denied changed nothing, whatever was
+    /// What the turn may have changed so far. What was not understood may have changed anything. A call of a caller's tool that was denied changed nothing, whatever was
     /// said when it began: what decides on it is the caller's session. Of a vendor's own tools that is not taken for
     /// granted.
     pub fn effects(&self) -> Effects {
@@ -196,7 +208,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, VoidCause};
+    use crate::turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, Unrecognized, VoidCause};
 
     fn record(events: &[TurnEvent]) -> Recorder {
         let mut recorder = Recorder::new();
@@ -308,6 +320,16 @@ mod tests {
         assert_eq!((recorder.effects(), recorder.tool_calls()[1].effects), (Effects::Read, Effects::None));
         assert_eq!(recorder.into_partial().effects, Effects::Read);
         assert_eq!(denied(ToolOrigin::Harness).effects(), Effects::Wrote);
+    }
+
+    #[test]
+    fn what_is_not_understood_may_have_been_a_call() {
+        let unknown = || Unrecognized::new(None, serde_json::Value::Null);
+        assert_eq!(record(&[unknown().into()]).effects(), Effects::Unknown);
+        assert_eq!(record(&[unknown().harmless().into()]).effects(), Effects::None);
+        let mut without = Recorder::new().without_tools();
+        without.observe(&unknown().into());
+        assert_eq!(without.effects(), Effects::None);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     BackendId, CallId, CancelToken, Capabilities, ConversationMode, ErrorKind, EventSink, FinishReason,
-    Limits, MessageId, Phase, ToolCall, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
-    TurnSession,
+    Limits, MessageId, Phase, ToolAccess, ToolCall, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest,
+    TurnResult, TurnSession,
     turn::{MessageVoided, ToolOrigin, VoidCause},
 };
 
@@ -68,9 +68,14 @@ impl<'e> RunningTurn<'e> {
         let effort = request.effort.and_then(|effort| effort.clamp_to(&capabilities.efforts));
         let mut limits = request.limits.clone();
         limits.tool_calls = None;
+        let session = host.open_turn(&request);
+        let mut log = TurnLog::new(id.clone(), request.model.clone(), effort);
+        if session.definitions().is_empty() && request.tool_access == ToolAccess::ScopedOnly {
+            log.recorder = log.recorder.without_tools();
+        }
         Ok(Self {
-            session: host.open_turn(&request),
-            log: TurnLog::new(id.clone(), request.model.clone(), effort),
+            session,
+            log,
             watch: Watch::new(&request.limits),
             span: TurnSpan::new(id, &request),
             cancel: host.cancel,

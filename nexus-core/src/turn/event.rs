@@ -466,6 +466,9 @@ impl Warning {
 }
 
 /// Something the vendor sent that we do not know.
+///
+/// In a turn that has tools it may be a call, or the answer to one. So the turn's effects are
+/// [`Unknown`](super::Effects::Unknown) from then on, and no other backend takes it over by itself.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unrecognized {
@@ -475,12 +478,22 @@ pub struct Unrecognized {
     pub raw: Value,
     /// How long the original was, in bytes, if `raw` is only its beginning.
     pub truncated_from_bytes: Option<u64>,
+    /// Whether it stands where no call can be: it leaves the turn's effects alone.
+    #[serde(default)]
+    pub is_harmless: bool,
 }
 
 impl Unrecognized {
     /// Keeps `raw` word for word.
     pub fn new(name: Option<String>, raw: Value) -> Self {
-        Self { name, raw, truncated_from_bytes: None }
+        Self { name, raw, truncated_from_bytes: None, is_harmless: false }
+    }
+
+    /// Says that it stands where no call can be, such as in what another line confirms.
+    #[must_use]
+    pub fn harmless(mut self) -> Self {
+        self.is_harmless = true;
+        self
     }
 
     /// Says that `raw` is only the beginning.

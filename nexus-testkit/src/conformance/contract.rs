@@ -19,6 +19,7 @@ pub(super) fn check(observed: &Observed, capabilities: &Capabilities) -> Verdict
     order(&observed.events)?;
     let tool_calls = calls(&observed.events)?;
     let messages = messages(&observed.events, observed.is_whole)?;
+    understanding(observed)?;
     honesty(observed, capabilities)?;
     secrecy(observed)?;
     match &observed.outcome {
@@ -206,6 +207,22 @@ fn effects(check: &'static str, stated: Effects, tool_calls: &[ToolCallRecord]) 
     let let_through = tool_calls.iter().filter(|record| record.status != ToolCallStatus::Denied);
     let least = let_through.map(|record| record.effects).fold(Effects::None, Effects::and);
     ensure(stated >= least, check, || format!("stated {stated:?}, the tool calls have {least:?}"))
+}
+
+/// What a backend does not understand in a turn with tools may have been a call: nobody takes that turn over.
+fn understanding(observed: &Observed) -> Verdict {
+    let is_unknown =
+        |envelope: &EventEnvelope| matches!(&envelope.event, TurnEvent::Unrecognized(it) if !it.is_harmless);
+    let stated = match &observed.outcome {
+        Ok(result) => result.effects,
+        Err(error) => error.partial().effects,
+    };
+    let must_be_unknown = observed.has_tools && observed.events.iter().any(is_unknown);
+    ensure(
+        !must_be_unknown || stated == Effects::Unknown,
+        "what is not understood may have changed anything",
+        || format!("stated {stated:?}"),
+    )
 }
 
 /// What is shown was declared.

@@ -6,7 +6,7 @@ use nexus_core::BackendKind;
 
 use super::{
     kind_subject::{Builder, Counterpart, KindSubject, Weather},
-    subject::{Line, Stage, StageError},
+    subject::{Line, Stage, StageError, ToolList},
 };
 use crate::{
     fake_cli::{Act, FakeCli, FakeScript, Misbehaviour, Vendor},
@@ -72,11 +72,16 @@ impl Counterpart for Program {
     fn stage(&self, weather: Weather, mut builder: Builder<'_>) -> Result<Stage, StageError> {
         match &self.0 {
             Which::Fake { vendor, program } => {
-                let Weather { script, line, door } = weather;
+                let Weather { script, line, door, tool_list } = weather;
                 let mut script = FakeScript::new(Act::Imitate { scenario: Box::new(script), line });
                 if door == Line::Refused {
                     script = script.with(Misbehaviour::ReachesNoServer);
                 }
+                script = match tool_list {
+                    ToolList::Whole => script,
+                    ToolList::Missing => script.with(Misbehaviour::NamesNoTools),
+                    ToolList::WithAnother => script.with(Misbehaviour::NamesAnotherTool),
+                };
                 let fake = Arc::new(match program {
                     Some(program) => FakeCli::install_program(program, *vendor, &script)?,
                     None => FakeCli::install(*vendor, &script)?,
@@ -93,8 +98,13 @@ impl Counterpart for Program {
     }
 
     fn cannot_stage(&self, case: &str) -> Option<String> {
-        let is_real = matches!(self.0, Which::Real { .. });
-        let needs_failure = case == "tools_that_the_program_does_not_reach_are_missed";
-        (is_real && needs_failure).then(|| "the real program reaches every server that is there".to_owned())
+        let Which::Real { .. } = self.0 else { return None };
+        let because = match case {
+            "tools_that_the_program_does_not_reach_are_missed" => "it reaches every server that is there",
+            "a_level_that_is_a_list_of_tools_is_not_kept_unseen" => "it says which tools its model has",
+            "what_is_not_understood_may_have_changed_anything" => "it says nothing that is not known",
+            _ => return None,
+        };
+        Some(format!("this is the real program: {because}"))
     }
 }

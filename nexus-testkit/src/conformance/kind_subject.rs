@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use nexus_core::{BackendId, BackendKind, BuildContext, ExecutionBackend, ModelId};
 use serde_json::{Map, Value, json};
 
-use super::subject::{Departure, Line, Setting, Stage, StageError, Subject, TOKEN_VARIABLE, Timing};
+use super::subject::{
+    Departure, Line, Setting, Stage, StageError, Subject, TOKEN_VARIABLE, Timing, ToolList,
+};
 use crate::sim::{Dialect, RefusedPort, Scenario, Sim, ToolCall};
 
 /// How the scripted model calls a tool of the caller's.
@@ -55,6 +57,8 @@ pub struct Weather {
     pub(super) line: Line,
     /// Whether the caller's tools are in reach.
     pub(super) door: Line,
+    /// What a program says of its model's tools.
+    pub(super) tool_list: ToolList,
 }
 
 /// Builds a backend from settings that can still be added to.
@@ -192,7 +196,8 @@ impl<C: Counterpart> Subject for KindSubject<C> {
         environment.extend(self.variables.iter().cloned());
         let context = BuildContext::new(&setting.home, &setting.home).with_environment(environment);
         let builder = Builder { kind: &*self.kind, settings: self.settings.clone(), context };
-        let weather = Weather { script: setting.script, line: setting.line, door: setting.door };
+        let Setting { script, line, door, tool_list, .. } = setting;
+        let weather = Weather { script, line, door, tool_list };
         self.counterpart.stage(weather, builder)
     }
 

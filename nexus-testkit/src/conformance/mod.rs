@@ -63,6 +63,6 @@ pub use report::{Entry, Outcome, Report};
 pub use run::{hold, hold_declarations, run, run_case};
 pub use subject::{
     Departure, Line, MARK_VARIABLE, ModelCall, Setting, Stage, StageError, Subject, TOKEN_VARIABLE, Timing,
-    Witness,
+    ToolList, Witness,
 };
 pub use trial::Trial;

@@ -78,6 +78,9 @@ pub struct Setting {
     /// Whether a program that runs the loop reaches the caller's tools. A subject that cannot keep it from them says
     /// so by [`Subject::cannot_stage`].
     pub door: Line,
+    /// What a program that brings tools of its own says of those that its model has. A subject that cannot make it say
+    /// something else says so by [`Subject::cannot_stage`].
+    pub tool_list: ToolList,
     /// The folder for what Nexus keeps: [`BuildContext::home`](nexus_core::BuildContext::home).
     pub home: PathBuf,
     /// The host's environment: [`BuildContext::environment`](nexus_core::BuildContext::environment). It holds
@@ -88,7 +91,7 @@ pub struct Setting {
 impl Setting {
     /// A model that plays `script`, and a place of its own.
     pub fn new(script: Scenario, home: PathBuf, environment: BTreeMap<String, String>) -> Self {
-        Self { script, line: Line::Open, door: Line::Open, home, environment }
+        Self { script, line: Line::Open, door: Line::Open, tool_list: ToolList::Whole, home, environment }
     }
 }
 
@@ -100,6 +103,18 @@ pub enum Line {
     Open,
     /// Connections are refused.
     Refused,
+}
+
+/// What a program says of the tools that its model has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolList {
+    /// All of them, and they are those that it may have.
+    Whole,
+    /// Nothing.
+    Missing,
+    /// One more than it may have.
+    WithAnother,
 }
 
 /// A staged backend. Dropping it takes the stage down.

@@ -202,11 +202,12 @@ impl<'t> Staged<'t> {
     ) -> Result<Observed, Finding> {
         let seen = Seen::default();
         let began = Instant::now();
+        let has_tools = has_tools(&request, &host);
         let mut sink = Keeper::new(seen.clone(), pace);
         let turn = self.stage.backend.run_turn(request, host, &mut sink);
         let outcome = tokio::time::timeout(self.trial.timing().bound, turn).await;
         let outcome = outcome.map_err(|_elapsed| self.overdue(&seen))?;
-        self.observe(&seen, outcome, began.elapsed(), pace == SinkPace::Ready)
+        self.observe(&seen, outcome, began.elapsed(), pace == SinkPace::Ready, has_tools)
     }
 
     /// Runs a turn, does `act` once `is_time` says so, and then waits for the end.
@@ -220,6 +221,7 @@ impl<'t> Staged<'t> {
     ) -> Result<(Observed, Duration), Finding> {
         let seen = Seen::default();
         let began = Instant::now();
+        let has_tools = has_tools(&request, &host);
         let mut sink = Keeper::new(seen.clone(), pace);
         let mut turn = self.stage.backend.run_turn(request, host, &mut sink);
         let bound = self.trial.timing().bound;
@@ -235,7 +237,7 @@ impl<'t> Staged<'t> {
         let acted = Instant::now();
         let outcome = tokio::time::timeout(bound, turn).await.map_err(|_elapsed| self.overdue(&seen))?;
         let took = acted.elapsed();
-        Ok((self.observe(&seen, outcome, began.elapsed(), pace == SinkPace::Ready)?, took))
+        Ok((self.observe(&seen, outcome, began.elapsed(), pace == SinkPace::Ready, has_tools)?, took))
     }
 
     /// Runs a turn and drops it once `is_time` says so.
@@ -285,6 +287,7 @@ impl<'t> Staged<'t> {
         outcome: Result<TurnResult, TurnError>,
         took: Duration,
         is_whole: bool,
+        has_tools: bool,
     ) -> Result<Observed, Finding> {
         let observed = Observed {
             backend: self.stage.backend.id().clone(),
@@ -293,6 +296,7 @@ impl<'t> Staged<'t> {
             outcome,
             took,
             is_whole,
+            has_tools,
         };
         contract::check(&observed, &self.capabilities())?;
         Ok(observed)
@@ -322,6 +326,12 @@ pub(super) struct Observed {
     pub(super) took: Duration,
     /// Whether the sink was always ready, so that no delta may be missing.
     pub(super) is_whole: bool,
+    /// Whether the turn had any tools, the caller's or others.
+    pub(super) has_tools: bool,
+}
+
+fn has_tools(request: &TurnRequest, host: &TurnHost) -> bool {
+    request.tool_access != ToolAccess::ScopedOnly || !host.session().definitions().is_empty()
 }
 
 impl Observed {

@@ -78,8 +78,17 @@ impl Codex {
                     }
                 },
                 Some("config/read") => {
-                    stage
-                        .line(&json!({ "id": id, "result": { "config": self.config.whole, "origins": {} } }));
+                    let mut result = json!({ "config": self.config.whole, "origins": {} });
+                    // It names no tools, but says what it is set to, the strongest setting first.
+                    if let Some(others) = stage.named_tools(&[]) {
+                        let features = others.iter().map(|_| ("goals".to_owned(), json!(true)));
+                        let features: serde_json::Map<_, _> = features.collect();
+                        result["layers"] = json!([
+                            { "name": { "type": "sessionFlags" }, "config": { "features": features } },
+                            { "name": { "type": "user" }, "config": self.config.whole },
+                        ]);
+                    }
+                    stage.line(&json!({ "id": id, "result": result }));
                 }
                 Some("mcpServerStatus/list") => {
                     stage.line(&json!({ "id": id, "result": self.servers.list() }));

@@ -100,9 +100,11 @@ impl Grok {
     fn show_tools(&self, stage: &mut Stage) {
         let mut tools: Vec<String> = self.request.tools.iter().map(|tool| tool.wire.to_owned()).collect();
         tools.extend(self.servers.tools().iter().map(servers::name));
-        stage.line(
-            &json!({ "type": "available_commands", "tools": tools, "commands": ["compact", "context"] }),
-        );
+        let mut line = json!({ "type": "available_commands", "commands": ["compact", "context"] });
+        if let Some(tools) = stage.named_tools(&tools) {
+            line["tools"] = json!(tools);
+        }
+        stage.line(&line);
     }
 
     fn list_late(&mut self, stage: &mut Stage) {

@@ -61,6 +61,10 @@ pub enum Misbehaviour {
     NeverExits,
     /// Connects to none of the MCP servers that it is given, and goes on without.
     ReachesNoServer,
+    /// Does not say which tools its model has, where the vendor's program does.
+    NamesNoTools,
+    /// Gives its model a tool more than it was asked to, and says so.
+    NamesAnotherTool,
     /// Waits this long, in milliseconds, before it does anything.
     StartsLate {
         /// How long.

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::json;
+
 use super::{
     imitation::{AfterFault, Ending, Imitation, Moment, Next, Reaction, Trouble},
     install::script_path,
@@ -18,7 +20,7 @@ use super::{
 };
 use crate::{
     conformance::{Line, ModelCall},
-    sim::{Count, Fault, Finish, Part, Reply, Scenario, ToolCall, long_text},
+    sim::{Count, Fault, Finish, Odd, Part, Reply, Scenario, ToolCall, long_text},
 };
 
 /// Exit code of a fake that cannot play: `EX_SOFTWARE` of sysexits(3).
@@ -207,6 +209,10 @@ impl Play<'_> {
                     self.imitation.show(&Moment::ToolAsked { id: &id, call }, self.stage);
                     calls.push((id, call.clone()));
                 }
+                // A line that is none of any vendor's.
+                Part::Odd { odd: Odd::Event | Odd::Item } => self.stage.line(&json!({
+                    "type": "novelty", "method": "item/novelty", "params": { "novel": true },
+                })),
                 Part::Odd { .. } => {}
             }
         }

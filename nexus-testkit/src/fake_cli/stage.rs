@@ -165,6 +165,14 @@ impl Stage {
         }
     }
 
+    /// What the program says of the tools that its model has, if it says anything.
+    pub fn named_tools(&self, tools: &[String]) -> Option<Vec<String>> {
+        let another =
+            self.misbehaviour.contains(&Misbehaviour::NamesAnotherTool).then(|| "novelty".to_owned());
+        let named = tools.iter().cloned().chain(another).collect();
+        (!self.misbehaviour.contains(&Misbehaviour::NamesNoTools)).then_some(named)
+    }
+
     pub(super) fn misbehaviour(&self) -> &[Misbehaviour] {
         &self.misbehaviour
     }

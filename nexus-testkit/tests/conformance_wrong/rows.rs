@@ -244,6 +244,19 @@ fn tools() -> Vec<Row> {
             }),
         ),
         row(
+            "a_level_that_is_a_list_of_tools_is_not_kept_unseen",
+            "the turn fails",
+            Wrong { capabilities: Some(|it, _| it.mode = LoopMode::Delegated), ..Wrong::default() },
+        ),
+        row(
+            "what_is_not_understood_may_have_changed_anything",
+            "what is not understood is told",
+            event(|it| match it {
+                TurnEvent::Unrecognized(_) => vec![],
+                it => vec![it],
+            }),
+        ),
+        row(
             "a_tool_of_the_callers_is_answered_by_the_caller",
             "what the caller was asked",
             Wrong { host: Some(|host| host.with_tools(Arc::new(NoTools))), ..Wrong::default() },
@@ -508,6 +521,11 @@ pub(crate) fn contract() -> Vec<Row> {
     const TORN: &str = "an_answer_torn_once_is_asked_for_again";
     const FAILED: &str = "an_answer_cut_by_its_bound_is_incomplete";
     vec![
+        row(
+            "what_is_not_understood_may_have_changed_anything",
+            "what is not understood may have changed anything",
+            outcome(|it, _| well(it, |result| result.effects = Effects::None)),
+        ),
         row(ANY, "sequence has no gaps", Wrong { envelope: Some(|it| it.sequence += 1), ..Wrong::default() }),
         row(
             ANY,

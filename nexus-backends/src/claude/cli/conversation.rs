@@ -113,6 +113,7 @@ impl ConversationState {
             return None;
         }
         let total = line.model_usage.values().map(counted).fold(Usage::new(), |sum, one| sum.plus(&one));
+        total.total_tokens()?;
         self.usage = total;
         self.cost = cost.unwrap_or_default();
         if let Some(before) = &self.before {

@@ -179,7 +179,7 @@ fn tools_that_the_model_is_not_given_end_the_turn() {
     let (mut conversation, _) = with_add();
     let init = |tools: Value| json!({ "type": "system", "subtype": "init", "tools": tools });
     let step = read(&mut conversation, &init(json!([])));
-    assert!(missed(&step).contains("add") && writes(&step).contains("interrupt"));
+    assert!(missed(&step).contains("add") && step.stops);
     let (mut conversation, _) = with_add();
     let step = read(&mut conversation, &init(json!(["mcp__nexus__add", "mcp__nexus__sub"])));
     assert!(
@@ -284,7 +284,105 @@ fn a_tool_that_the_level_does_not_have_ends_the_turn() {
     assert!(
         matches!(&step.outcome, Some(TurnOutcome::Failed(failure)) if failure.kind == ErrorKind::Unsupported)
     );
-    assert!(writes(&step).contains("interrupt"));
+    assert!(step.stops);
+}
+
+#[test]
+fn a_level_that_is_a_list_of_tools_is_not_kept_without_one() {
+    let is_refused = |step: &Step| {
+        step.stops
+            && matches!(&step.outcome, Some(TurnOutcome::Failed(failure)) if failure.kind == ErrorKind::Unsupported)
+    };
+    let inits = [
+        json!({}),
+        json!({ "tools": null }),
+        json!({ "tools": [{ "name": "Read" }] }),
+        json!({ "tools": "Read" }),
+    ];
+    for access in ToolAccess::ALL {
+        let is_list = super::tools::is_list(access);
+        for more in &inits {
+            let mut init = json!({ "type": "system", "subtype": "init" });
+            init.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let mut conversation = conversation(access, None);
+            let step = read(&mut conversation, &init);
+            assert_eq!(is_refused(&step), is_list, "{access:?} {init}");
+            assert_eq!(effects_of(&[step]), Effects::Unknown, "{access:?} {init}");
+        }
+        // The line may have another name, or never come.
+        let mut conversation = conversation(access, None);
+        let said = json!({ "type": "assistant", "message": { "id": "m", "content": [{ "type": "text", "text": "Hi" }] } });
+        assert_eq!(is_refused(&read(&mut conversation, &said)), is_list, "{access:?}");
+    }
+}
+
+/// What a turn of these steps may have changed.
+fn effects_of(steps: &[Step]) -> Effects {
+    let mut recorder = nexus_core::Recorder::new();
+    steps.iter().flat_map(|step| &step.events).for_each(|event| recorder.observe(event));
+    recorder.effects()
+}
+
+#[test]
+fn a_call_in_words_that_nobody_knows_may_have_changed_anything() {
+    let listed = json!({ "type": "system", "subtype": "init", "tools": ["Write"] });
+    let answer = json!({ "type": "user", "message": { "content": [{ "type": "tool_result", "tool_use_id": "c", "content": "ok" }] } });
+    let call = |content: Value| json!({ "type": "assistant", "message": { "id": "m", "content": content } });
+    let block = |kind: &str| json!([{ "type": kind, "id": "c", "name": "Write", "input": {} }]);
+    for (line, expected) in [
+        (call(block("tool_use")), Effects::Wrote),
+        (call(block("tool_call")), Effects::Unknown),
+        (call(json!({ "tool_use": block("tool_use") })), Effects::Unknown),
+        (json!({ "type": "model", "message": { "content": block("tool_use") } }), Effects::Unknown),
+        (
+            json!({ "type": "assistant", "message": { "id": "m", "blocks": block("tool_use") } }),
+            Effects::Unknown,
+        ),
+        // The call is in no line at all.
+        (json!({ "type": "system", "subtype": "status" }), Effects::Unknown),
+    ] {
+        let mut conversation = conversation(ToolAccess::Unrestricted, None);
+        let steps = [&listed, &line, &answer].map(|line| read(&mut conversation, line));
+        assert_eq!(effects_of(&steps), expected, "{line}");
+    }
+}
+
+#[test]
+fn a_tool_that_is_in_no_list_and_runs_all_the_same_is_found_out() {
+    let call = json!({ "type": "tool_use", "id": "c", "name": "Bash", "input": {} });
+    let call = json!({ "type": "assistant", "message": { "id": "m", "content": [call] } });
+    let answer = |is_error: bool| {
+        json!({ "type": "user", "message": { "content": [
+        { "type": "tool_result", "tool_use_id": "c", "content": "x", "is_error": is_error }] } })
+    };
+    for (access, is_error, stops, effects) in [
+        (ToolAccess::ScopedOnly, true, false, Effects::None),
+        (ToolAccess::ScopedOnly, false, true, Effects::Unknown),
+        (ToolAccess::ReadOnly, false, true, Effects::Unknown),
+        (ToolAccess::Unrestricted, false, false, Effects::Unknown),
+    ] {
+        let mut conversation = conversation(access, None);
+        let listed = json!({ "type": "system", "subtype": "init", "tools": [] });
+        let steps = [&listed, &call, &answer(is_error)].map(|line| read(&mut conversation, line));
+        assert_eq!(steps[2].stops, stops, "{access:?}");
+        assert_eq!(effects_of(&steps), effects, "{access:?}");
+    }
+}
+
+#[test]
+fn usage_that_cannot_be_found_is_missed_aloud() {
+    let warns = |model_usage: Value| {
+        let mut conversation = conversation(ToolAccess::Unrestricted, None);
+        let line = json!({ "type": "result", "subtype": "success", "num_turns": 1, "result": "Hi", "modelUsage": model_usage });
+        let step = read(&mut conversation, &line);
+        let is_warned = step.events.iter().any(|event| matches!(event, TurnEvent::Warning(_)));
+        (is_warned, step.usage.and_then(|usage| usage.input_tokens))
+    };
+    assert_eq!(warns(json!({ "m": { "inputTokens": 3 } })), (false, Some(3)));
+    assert_eq!(warns(json!({ "m": { "inputTokens": "3" } })), (false, Some(3)));
+    assert_eq!(warns(json!({ "m": { "inputTokens": 3.0 } })), (false, Some(3)));
+    assert_eq!(warns(json!({ "m": { "input": 3 } })).0, true);
+    assert_eq!(warns(json!(null)).0, true);
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::{
-    CallId, Effects, ToolAccess, ToolCallStatus, TurnEvent,
-    turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
+    CallId, Effects, ErrorKind, ToolAccess, ToolCallStatus, TurnEvent,
+    harness::Failure,
+    turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin, Unrecognized},
 };
 
 use serde_json::Value;
@@ -31,7 +32,10 @@ pub(super) struct Calls {
 #[derive(Clone, Debug)]
 enum Kind {
     /// A tool of the harness's own, or of the vendor's server.
-    Own,
+    Own {
+        /// The tool, if it is in no list of those that the model has: a call of it does nothing.
+        unlisted: Option<String>,
+    },
     /// A tool of the caller's, by the caller's name.
     Callers { name: String, arguments: Value },
     /// The model hands in an answer that must have a shape.
@@ -52,6 +56,7 @@ impl Calls {
     /// The model called a tool.
     pub(super) fn begin(&mut self, block: Block, parent: Option<&str>, step: &mut Step) {
         if block.name == tools::STRUCTURED_OUTPUT && block.kind == "tool_use" {
+            self.known.insert(block.id.clone());
             self.waiting.insert(block.id, Kind::Answer);
             return;
         }
@@ -65,26 +70,28 @@ impl Calls {
                 let started = ToolCallStarted::new(call.clone(), name, ToolOrigin::Caller, effects);
                 (started, Kind::Callers { name: name.to_owned(), arguments: block.input.clone() })
             }
-            None => (self.own(call.clone(), &block), Kind::Own),
+            None => {
+                let (started, is_listed) = self.own(call.clone(), &block);
+                (started, Kind::Own { unlisted: (!is_listed).then(|| block.name.clone()) })
+            }
         };
         step.event(started.with_parent(parent.map(CallId::new)));
         step.event(ToolCallArguments::new(call, block.input));
         self.waiting.insert(block.id, kind);
     }
 
-    /// The start of a call that is not the caller's to answer.
-    fn own(&self, call: CallId, block: &Block) -> ToolCallStarted {
+    /// The start of a call that is not the caller's to answer, and whether the model has its tool.
+    fn own(&self, call: CallId, block: &Block) -> (ToolCallStarted, bool) {
         // Hosted tools are in no list.
         let is_call = block.kind != "server_tool_use";
         let origin = if is_call { ToolOrigin::Harness } else { ToolOrigin::Hosted };
-        let effects = match &self.offered {
-            // A call of a tool that is not there is answered with an error, and nothing runs.
-            Some(offered) if is_call && !tools::is_offered(&block.name, self.access, offered) => {
-                Effects::None
-            }
-            _ => tools::effects(&block.name),
+        let is_listed = match &self.offered {
+            Some(offered) => !is_call || tools::is_offered(&block.name, self.access, offered),
+            None => true,
         };
-        ToolCallStarted::new(call, block.name.as_str(), origin, effects)
+        // A call of a tool that is not there is answered with an error, and nothing runs.
+        let effects = if is_listed { tools::effects(&block.name) } else { Effects::None };
+        (ToolCallStarted::new(call, block.name.as_str(), origin, effects), is_listed)
     }
 
     /// The CLI says beforehand that a call is not let through.
@@ -99,7 +106,14 @@ impl Calls {
 
     /// A call was answered.
     pub(super) fn end(&mut self, block: &Block, step: &mut Step) {
-        let Some(kind) = self.waiting.remove(&block.tool_use_id) else { return };
+        let Some(kind) = self.waiting.remove(&block.tool_use_id) else {
+            if !self.known.contains(&block.tool_use_id) && !self.is_stopping {
+                // Something was called, and the line that said so was not understood.
+                let id = Value::String(block.tool_use_id.clone());
+                step.event(Unrecognized::new(Some("the answer to an unknown call".to_owned()), id));
+            }
+            return;
+        };
         let is_denied = match kind {
             Kind::Answer => {
                 if block.is_error {
@@ -117,7 +131,11 @@ impl Calls {
                 }
                 self.was_denied(&name, &arguments) || self.denied.contains(&block.tool_use_id)
             }
-            Kind::Own => self.denied.contains(&block.tool_use_id) || tools::is_refusal(block),
+            Kind::Own { unlisted: Some(tool) } if !block.is_error => {
+                self.ran_unlisted(tool, step);
+                false
+            }
+            Kind::Own { .. } => self.denied.contains(&block.tool_use_id) || tools::is_refusal(block),
         };
         let status = match (block.is_error, is_denied) {
             (false, _) => ToolCallStatus::Succeeded,
@@ -126,6 +144,19 @@ impl Calls {
         };
         let call = CallId::new(block.tool_use_id.as_str());
         step.event(ToolCallFinished::new(call, status, tools::output(block)));
+    }
+
+    /// A call was carried out of a tool that the model should not have.
+    fn ran_unlisted(&self, tool: String, step: &mut Step) {
+        step.event(Unrecognized::new(
+            Some(format!("a call of {tool}, which is in no list of tools")),
+            Value::Null,
+        ));
+        if tools::is_list(self.access) {
+            let level = self.access.as_str();
+            let reason = format!("the CLI carried out a call of {tool}, which {level} does not have");
+            step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
+        }
     }
 
     /// Whether a call of the caller's tools was not let through: by the session, or by the CLI, which knows of no

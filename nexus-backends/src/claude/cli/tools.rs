@@ -63,6 +63,11 @@ fn whole_list(access: ToolAccess) -> Option<&'static [&'static str]> {
     }
 }
 
+/// Whether a level is a list of tools, and kept by nothing else.
+pub(super) fn is_list(access: ToolAccess) -> bool {
+    whole_list(access).is_some()
+}
+
 /// The first tool of `offered` that a turn at this level must not have.
 pub(super) fn forbidden<'o>(
     access: ToolAccess,

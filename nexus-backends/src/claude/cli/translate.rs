@@ -23,7 +23,7 @@ use super::wire::{
     AskedLine, AssistantLine, Block, ControlAnswer, ControlLine, ControlResponse, Head, RateLimitLine,
     ResultLine, StreamLine, SystemLine, UserLine,
 };
-use super::{account, mcp_config, outcome, tools};
+use super::{account, mcp_config, outcome, tools, wire};
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::settings::Billing;
 use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
@@ -71,6 +71,8 @@ pub(super) struct Opening {
 pub(crate) struct ClaudeTranslator {
     opening: Opening,
     stage: Stage,
+    /// Whether the CLI has said which tools its model has, and they are those that it may have.
+    is_listed: bool,
     is_streaming: bool,
     is_stopping: bool,
     messages: Messages,
@@ -104,6 +106,7 @@ impl ClaudeTranslator {
         Self {
             opening,
             stage: Stage::Starting,
+            is_listed: false,
             is_streaming: false,
             is_stopping: false,
             messages: Messages::default(),
@@ -150,6 +153,7 @@ impl ClaudeTranslator {
             "message_start" => {
                 let message = event.message.as_ref()?;
                 self.is_answered();
+                self.unlisted(step);
                 self.goes_on(step);
                 self.is_streaming = true;
                 self.messages.start(&message.id, message.usage, step);
@@ -181,7 +185,7 @@ impl ClaudeTranslator {
         let parent = line.parent_tool_use_id.as_deref();
         let message = line.message;
         let is_synthetic = message.is_synthetic();
-        let blocks = message.content.into_iter().map(|raw| {
+        let blocks = message.content?.into_iter().map(|raw| {
             let block: Block = serde_json::from_value(raw.clone()).unwrap_or_default();
             (block, raw)
         });
@@ -192,6 +196,7 @@ impl ClaudeTranslator {
         }
         self.stage = Stage::Asked;
         self.is_answered();
+        self.unlisted(step);
         if parent.is_none() {
             self.goes_on(step);
         }
@@ -222,14 +227,25 @@ impl ClaudeTranslator {
     }
 
     fn user(&mut self, line: UserLine, step: &mut Step) -> Option<()> {
-        for content in line.message.content {
-            let block: Block = serde_json::from_value(content).ok()?;
+        let is_nudge = line.parent_tool_use_id.is_none() && !line.is_replay;
+        let blocks = match line.message.content {
+            Value::Array(blocks) => blocks,
+            Value::String(text) => {
+                if is_nudge {
+                    self.nudged(&text, step);
+                }
+                return Some(());
+            }
+            _ => return None,
+        };
+        for raw in blocks {
+            let block: Block = serde_json::from_value(raw.clone()).ok()?;
             match block.kind.as_str() {
                 "tool_result" => self.answer(&block, step),
-                "text" if line.parent_tool_use_id.is_none() && !line.is_replay => {
-                    self.nudged(&block.text, step);
-                }
-                _ => {}
+                "text" if is_nudge => self.nudged(&block.text, step),
+                // What is said to a sub-agent, and what was said by the caller.
+                "text" | "image" | "document" => {}
+                _ => step.event(Unrecognized::new(Some(format!("user/{}", block.kind)), raw)),
             }
         }
         Some(())
@@ -280,15 +296,7 @@ impl ClaudeTranslator {
             "task_updated" => {
                 self.tasks.remove(&line.task_id?);
             }
-            "status"
-            | "thinking_tokens"
-            | "task_progress"
-            | "background_tasks_changed"
-            | "hook_started"
-            | "hook_progress"
-            | "hook_response"
-            | "model_refusal_no_fallback"
-            | "session_state_changed" => {}
+            _ if wire::is_harmless(subtype) => {}
             _ => return None,
         }
         Some(())
@@ -304,11 +312,32 @@ impl ClaudeTranslator {
             self.opening.session.is_at(session);
             step.resume = self.opening.session.handle();
         }
-        if let Err(failure) = self.check_tools(&line.tools) {
-            step.write(interrupt(STOP));
-            step.failed(failure);
+        match line.tools {
+            Some(tools) => {
+                match self.check_tools(&tools) {
+                    Ok(()) => self.is_listed = true,
+                    Err(failure) => step.failed_and_stops(failure),
+                }
+                self.calls.offer(tools);
+            }
+            None => {
+                step.event(Unrecognized::new(Some("system/init without tools".to_owned()), Value::Null));
+                self.unlisted(step);
+            }
         }
-        self.calls.offer(line.tools);
+    }
+
+    /// Ends a turn whose level is a list of tools, if the CLI has not said which tools its model has: a level is kept
+    /// that was seen to be kept.
+    fn unlisted(&self, step: &mut Step) {
+        let access = self.opening.access;
+        if !self.is_listed && tools::is_list(access) && step.outcome.is_none() {
+            let level = access.as_str();
+            let reason = format!(
+                "the CLI does not say which tools its model has, so that {level} is not known to be kept"
+            );
+            step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
+        }
     }
 
     /// Holds the tools that the model is given against those that it must have and must not.
@@ -467,6 +496,10 @@ impl ClaudeTranslator {
         if let Some((usage, cost)) = self.opening.session.account(line, &self.messages.counted()) {
             step.usage = Some(usage);
             step.cost = cost.map(|usd| Cost { usd: Usd(usd), source: CostSource::Estimated });
+        } else if !line.is_error && line.num_turns != Some(0) {
+            step.event(TurnEvent::warning(
+                "the CLI does not say what the turn used: its tokens are those of its messages",
+            ));
         }
     }
 
@@ -499,7 +532,10 @@ impl Translator for ClaudeTranslator {
             return;
         }
         if self.read(line, step).is_none() {
-            step.event(Self::unrecognized(line));
+            let unknown = Self::unrecognized(line);
+            // What streams is confirmed, block by block, by lines of their own.
+            let is_streamed = unknown.name.as_deref() == Some("stream_event");
+            step.event(if is_streamed { unknown.harmless() } else { unknown });
         }
     }
 

@@ -10,6 +10,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
+use crate::cli::number;
+
 /// What tells the lines apart.
 #[derive(Debug, Deserialize)]
 pub(super) struct Head<'a> {
@@ -65,13 +67,13 @@ pub(super) struct StartedMessage {
 /// Tokens of one model call. Input counts exclude both cache counts; output includes thinking.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct ApiUsage {
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "number::count")]
     pub(super) input_tokens: Option<u64>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "number::count")]
     pub(super) cache_creation_input_tokens: Option<u64>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "number::count")]
     pub(super) cache_read_input_tokens: Option<u64>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "number::count")]
     pub(super) output_tokens: Option<u64>,
 }
 
@@ -93,8 +95,9 @@ pub(super) struct AssistantMessage {
     pub(super) id: String,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) model: Option<String>,
+    /// `None` if it cannot be read.
     #[serde(default, deserialize_with = "lenient")]
-    pub(super) content: Vec<Value>,
+    pub(super) content: Option<Vec<Value>>,
     /// Set only where the answer was not streamed.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) stop_reason: Option<String>,
@@ -150,8 +153,28 @@ pub(super) struct UserLine {
 /// The message of a [`UserLine`].
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct UserMessage {
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) content: Vec<Value>,
+    /// Blocks, or a text.
+    #[serde(default)]
+    pub(super) content: Value,
+}
+
+/// Subtypes of `system` that say nothing which is not said elsewhere, or that concern nobody, and a recording that has
+/// each; one without a recording is in the vendor's documents.
+const HARMLESS: [(&str, &str); 9] = [
+    ("status", "agent_sub_partial"),
+    ("thinking_tokens", "recommended_scoped"),
+    ("task_progress", "agent_sub"),
+    ("background_tasks_changed", "v2_1_329_bash_background"),
+    ("hook_started", "hook_events"),
+    ("hook_progress", ""),
+    ("hook_response", "hook_events"),
+    ("model_refusal_no_fallback", "fail_refusal"),
+    ("session_state_changed", ""),
+];
+
+/// Whether a `system` line of this subtype can be passed over.
+pub(super) fn is_harmless(subtype: &str) -> bool {
+    HARMLESS.iter().any(|(known, _)| *known == subtype)
 }
 
 /// `system`, of any subtype.
@@ -162,8 +185,9 @@ pub(super) struct SystemLine {
     pub(super) session_id: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub(super) model: Option<String>,
+    /// `None` if the line does not say.
     #[serde(deserialize_with = "lenient")]
-    pub(super) tools: Vec<String>,
+    pub(super) tools: Option<Vec<String>>,
     #[serde(deserialize_with = "lenient")]
     pub(super) claude_code_version: Option<String>,
     #[serde(deserialize_with = "lenient")]
@@ -210,7 +234,7 @@ pub(super) struct ResultLine {
     pub(super) terminal_reason: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub(super) stop_reason: Option<String>,
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "number::count")]
     pub(super) num_turns: Option<u64>,
     #[serde(deserialize_with = "lenient")]
     pub(super) structured_output: Option<Value>,
@@ -218,7 +242,7 @@ pub(super) struct ResultLine {
     pub(super) session_id: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub(super) uuid: Option<String>,
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "number::amount")]
     pub(super) total_cost_usd: Option<f64>,
     #[serde(rename = "modelUsage", deserialize_with = "lenient")]
     pub(super) model_usage: std::collections::BTreeMap<String, ModelUsage>,
@@ -230,16 +254,16 @@ pub(super) struct ResultLine {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ModelUsage {
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "number::count")]
     pub(super) input_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "number::count")]
     pub(super) output_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "number::count")]
     pub(super) cache_read_input_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "number::count")]
     pub(super) cache_creation_input_tokens: Option<u64>,
     /// Part of the output. Not before 2.1.329.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "number::count")]
     pub(super) thinking_tokens: Option<u64>,
 }
 

@@ -160,7 +160,7 @@ pub(super) fn configuration(
 
 /// Everything that leaves a tool of the program's own out, or an instruction about them. The rest is in the model's
 /// entry.
-fn without_own_tools(folders: &Folders) -> Value {
+pub(super) fn without_own_tools(folders: &Folders) -> Value {
     json!({
         "model_catalog_json": folders.models(),
         "web_search": "disabled",

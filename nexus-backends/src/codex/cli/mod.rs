@@ -57,6 +57,7 @@ mod rate_limits;
 mod sandbox;
 mod session_log;
 mod setting;
+mod switches;
 #[cfg(test)]
 mod tests;
 mod tool_calls;
@@ -298,6 +299,8 @@ impl Cli for Codex {
             backend: plan.backend.clone(),
             access: request.tool_access,
             tools: plan.tools.clone(),
+            without_tools: (request.tool_access == ToolAccess::ScopedOnly)
+                .then(|| home::without_own_tools(&folders)),
             effort,
             keeper,
         };

@@ -1,6 +1,7 @@
 //! What one process of the program belongs to: the turn as its translator needs it.
 
 use nexus_core::{AppliedEffort, BackendId, ToolAccess};
+use serde_json::Value;
 
 use super::conversation::SessionKeeper;
 use crate::cli::CallerTools;
@@ -23,6 +24,8 @@ pub(super) struct Setting {
     pub(super) access: ToolAccess,
     /// The caller's tools, if there are any.
     pub(super) tools: Option<CallerTools>,
+    /// The settings that take the program's own tools away, if it is to have none.
+    pub(super) without_tools: Option<Value>,
     /// How hard the model is asked to think.
     pub(super) effort: EffortChoice,
     /// Keeps the conversation, if it is to be kept.

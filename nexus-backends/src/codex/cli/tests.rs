@@ -26,7 +26,7 @@ fn script() -> Script {
 /// A setting with nothing special.
 pub(super) fn setting(access: ToolAccess) -> Setting {
     let effort = EffortChoice::default();
-    Setting { backend: "codex-cli".into(), access, tools: None, effort, keeper: None }
+    Setting { backend: "codex-cli".into(), access, tools: None, without_tools: None, effort, keeper: None }
 }
 
 fn server() -> AppServer {

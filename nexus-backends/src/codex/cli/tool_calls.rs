@@ -1,7 +1,8 @@
 //! The program's items as tool calls: names, arguments, what they may change, and how they ended.
 
 use nexus_core::{
-    CallId, Effects, ToolAccess, ToolCallStatus, ToolContent,
+    CallId, Effects, ErrorKind, ToolAccess, ToolCallStatus, ToolContent,
+    harness::Failure,
     turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::{Value, json};
@@ -130,6 +131,16 @@ impl ItemCall {
         };
         self.output = output;
         self
+    }
+
+    /// Why the turn must end: the program carries out a call that its model should have no tool for.
+    pub(super) fn beyond(&self, access: ToolAccess) -> Option<Failure> {
+        let is_own = self.origin != ToolOrigin::Caller && self.effects != Effects::None;
+        (access == ToolAccess::ScopedOnly && is_own).then(|| {
+            let reason =
+                format!("codex runs its own tool {}, which {} does not have", self.name, access.as_str());
+            Failure::new(ErrorKind::Unsupported, reason)
+        })
     }
 
     /// The event of its beginning.

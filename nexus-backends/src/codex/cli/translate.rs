@@ -19,7 +19,7 @@ use super::session_log::{Record, RecordedEnd};
 use super::setting::Setting;
 use super::usage::UsageTotals;
 use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNews};
-use super::{failure, mcp_config, session_log};
+use super::{failure, mcp_config, session_log, switches};
 use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator};
 
 /// What the program is asked, made ready before it runs.
@@ -63,6 +63,8 @@ pub(crate) struct AppServer {
     has_answer: bool,
     is_over: bool,
     warned: BTreeSet<String>,
+    /// Whether the program said what it is set to.
+    is_checked: bool,
 }
 
 /// What a request was for.
@@ -123,6 +125,7 @@ impl AppServer {
             has_answer: false,
             is_over: false,
             warned: BTreeSet::new(),
+            is_checked: false,
         }
     }
 
@@ -152,10 +155,19 @@ impl AppServer {
         match (asked, result) {
             (Asked::Initialize, Ok(_)) => {
                 write(step, &json!({ "method": "initialized" }));
-                let params = json!({ "cwd": self.script.thread.get("cwd"), "includeLayers": false });
+                let params = json!({ "cwd": self.script.thread.get("cwd"), "includeLayers": true });
                 self.look(Asked::Configuration, "config/read", &params, step);
             }
             (Asked::Configuration, read) => {
+                let overruled = self
+                    .setting
+                    .without_tools
+                    .as_ref()
+                    .and_then(|asked| switches::overruled(asked, read.as_ref()));
+                if let Some(failure) = overruled {
+                    return step.failed_and_stops(failure);
+                }
+                self.is_checked = true;
                 let (method, mut params) = (self.script.thread_method, self.script.thread.take());
                 let off = mcp_config::switched_off(self.setting.tools.as_ref(), read);
                 if let (Some(off), Some(params)) = (off, params.as_object_mut()) {
@@ -189,6 +201,10 @@ impl AppServer {
     }
 
     fn thread_opened(&mut self, result: Value, step: &mut Step) {
+        if self.setting.without_tools.is_some() && !self.is_checked {
+            let reason = "codex does not say what it is set to; nothing was sent";
+            return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
+        }
         let opened: ThreadOpened = match serde_json::from_value(result) {
             Ok(opened) => opened,
             Err(error) => {

@@ -51,6 +51,17 @@ pub(super) struct ThreadOpened {
 pub(super) struct ConfigRead {
     #[serde(default)]
     pub(super) config: Config,
+    /// What it comes from, the strongest first.
+    #[serde(default)]
+    pub(super) layers: Vec<ConfigLayer>,
+}
+
+/// A configuration that is one of several.
+#[derive(Debug, Deserialize)]
+pub(super) struct ConfigLayer {
+    /// As it is written.
+    #[serde(default)]
+    pub(super) config: Value,
 }
 
 /// A configuration, as far as it matters here.
@@ -59,6 +70,9 @@ pub(super) struct Config {
     /// Servers of tools, by name.
     #[serde(default)]
     pub(super) mcp_servers: BTreeMap<String, IgnoredAny>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub(super) rest: Value,
 }
 
 /// The answer to `mcpServerStatus/list`.

@@ -185,10 +185,72 @@ fn a_prompt_that_was_stopped_names_the_tools_that_it_was_held_back_for() {
 }
 
 #[test]
+fn a_level_that_is_a_list_of_tools_is_not_kept_without_one() {
+    let answer: [&[u8]; 2] = [br#"{"type":"text","data":"hi"}"#, br#"{"type":"usage"}"#];
+    let call = br#"{"type":"tool_call","toolCallId":"c","toolName":"write","kind":"edit"}"#;
+    let lists: [&[u8]; 3] = [
+        br#"{"type":"available_commands","commands":[]}"#,
+        br#"{"type":"available_commands","tools":{"read_file":true}}"#,
+        br#"{"type":"commands","tools":["read_file"]}"#,
+    ];
+    for access in ToolAccess::ALL {
+        for list in lists {
+            let conversation = || GrokTranslator::new("grok-cli".into(), access, 0);
+            let run = finish(conversation(), &[&[list], &answer[..], &[END]].concat(), None);
+            assert_eq!(run.recorder.effects(), Effects::Unknown);
+            let is_refused = matches!(&run.verdict, Some(TurnOutcome::Failed(failure)) if failure.kind == ErrorKind::Unsupported);
+            assert_eq!(is_refused, super::tools::is_list(access), "{access:?}");
+            // It does not get as far as its end where it calls something.
+            let run = finish(conversation(), &[list, call], None);
+            assert_eq!(
+                matches!(run.verdict, Some(TurnOutcome::Failed(_))),
+                super::tools::is_list(access),
+                "{access:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_call_in_words_that_nobody_knows_may_have_changed_anything() {
+    let list: &[u8] = br#"{"type":"available_commands","tools":["write"]}"#;
+    let answer: &[u8] = br#"{"type":"tool_call_update","toolCallId":"c","status":"completed"}"#;
+    for (call, expected) in [
+        (&br#"{"type":"tool_call","toolCallId":"c","toolName":"write","kind":"edit"}"#[..], Effects::Wrote),
+        (br#"{"type":"call","toolCallId":"c","toolName":"write","kind":"edit"}"#, Effects::Unknown),
+        (br#"{"type":"tool_call","callId":"c","toolName":"write","kind":"edit"}"#, Effects::Unknown),
+        // The call is in no line at all.
+        (br#"{"type":"plan","entries":[]}"#, Effects::Unknown),
+    ] {
+        let run = run(&[list, call, answer, br#"{"type":"usage"}"#, END], None);
+        assert_eq!(run.recorder.effects(), expected, "{}", String::from_utf8_lossy(call));
+    }
+    let quiet =
+        run(&[list, br#"{"type":"plan","entries":[]}"#, br#"{"type":"text","data":"hi"}"#, END], None);
+    assert_eq!(quiet.recorder.effects(), Effects::None);
+}
+
+#[test]
+fn a_number_of_another_type_does_not_cost_the_answer() {
+    for usage in [
+        r#""usage":{"input_tokens":3.0,"output_tokens":2}"#,
+        r#""usage":{"input_tokens":"3","output_tokens":2}"#,
+        r#""usage":{"input_tokens":[],"output_tokens":2.5}"#,
+        r#""usage":"much","total_cost_usd_ticks":12.0,"modelUsage":7"#,
+        r#""total_cost_usd":"0.25","structuredOutputError":5"#,
+    ] {
+        let end = format!(r#"{{"type":"end","stopReason":"end_turn",{usage}}}"#);
+        let run = run(&[br#"{"type":"text","data":"hi"}"#, end.as_bytes()], None);
+        assert!(matches!(run.verdict, Some(TurnOutcome::Answered { .. })), "{end}: {:?}", run.verdict);
+        assert_eq!(run.recorder.last_message().unwrap().text, "hi");
+    }
+}
+
+#[test]
 fn a_tool_that_is_not_the_callers_is_an_excess() {
     let more = br#"{"type":"available_commands","tools":["search_tool","use_tool","nexus__noon","nexus__midnight","read_file"]}"#;
     let (kind, reason) = failure_of(&run_with_callers(&[more, END]));
-    assert_eq!(kind, ErrorKind::Protocol);
+    assert_eq!(kind, ErrorKind::Unsupported);
     assert!(reason.contains("read_file"), "{reason}");
 }
 

@@ -87,6 +87,11 @@ pub(super) fn denied(access: ToolAccess) -> &'static [&'static str] {
     }
 }
 
+/// Whether a level is a list of tools, and kept by nothing else.
+pub(super) fn is_list(access: ToolAccess) -> bool {
+    !matches!(access, ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted)
+}
+
 /// The first of `reported` that a turn at this level must not have.
 pub(super) fn first_excess<'r>(
     access: ToolAccess,

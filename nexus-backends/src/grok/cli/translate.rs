@@ -63,6 +63,8 @@ pub(crate) struct GrokTranslator {
     callers: Option<CallerTools>,
     /// Tools of the caller's that the CLI has not listed yet.
     missing: Vec<String>,
+    /// Whether the CLI has said which tools its model has, and they are those that it may have.
+    is_listed: bool,
     /// Whether the caller was told that the model does not see pictures of tools.
     has_warned_of_pictures: bool,
 }
@@ -149,6 +151,7 @@ impl GrokTranslator {
             phase: Phase::Start,
             callers: None,
             missing: Vec::new(),
+            is_listed: false,
             has_warned_of_pictures: false,
         }
     }
@@ -210,16 +213,33 @@ impl GrokTranslator {
         if self.phase == Phase::Start {
             self.phase = Phase::FirstByte;
         }
+        let Some(tools) = &available.tools else {
+            step.event(Unrecognized::new(Some("available_commands without tools".to_owned()), Value::Null));
+            return;
+        };
         if let Some(callers) = &self.callers {
-            let is_listed =
-                |name: &str| available.tools.iter().any(|tool| mcp_config::own_name(tool) == Some(name));
+            let is_listed = |name: &str| tools.iter().any(|tool| mcp_config::own_name(tool) == Some(name));
             self.missing = callers.missing(is_listed).into_iter().map(str::to_owned).collect();
         }
-        if let Some(excess) = tools::first_excess(self.access, self.callers.as_ref(), &available.tools) {
-            let access = self.access.as_str();
-            let reason = format!("it gives the model the tool {excess}, which {access} does not allow");
-            step.failed_and_stops(Failure::new(ErrorKind::Protocol, reason));
+        match tools::first_excess(self.access, self.callers.as_ref(), tools) {
+            None => self.is_listed = true,
+            Some(excess) => {
+                let access = self.access.as_str();
+                let reason = format!("it gives the model the tool {excess}, which {access} does not allow");
+                step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
+            }
         }
+    }
+
+    /// Why a turn whose level is a list of tools cannot be believed: the CLI has not said which tools its model has.
+    fn unseen(&self) -> Option<Failure> {
+        (!self.is_listed && tools::is_list(self.access)).then(|| {
+            let level = self.access.as_str();
+            let reason = format!(
+                "the vendor's program does not say which tools its model has, so that {level} is not known to be kept"
+            );
+            Failure::new(ErrorKind::Unsupported, reason)
+        })
     }
 
     /// Why what the model says now cannot be believed: the CLI does not have the caller's tools.
@@ -321,6 +341,11 @@ impl GrokTranslator {
             }
         };
         let callers = callers.map(|(_, callers)| callers);
+        // The caller's tools, and the search for them, may be called while the list is under way.
+        let is_own = origin == ToolOrigin::Harness && effects != Effects::None;
+        if let Some(failure) = self.unseen().filter(|_| is_own) {
+            step.failed_and_stops(failure);
+        }
         let arguments = callers.as_ref().map_or(call.raw_input, |callers| callers.arguments.clone());
         // There should be nothing that could be called so: the CLI refuses it, unless it has more than it was told to.
         let is_held = (self.access == ToolAccess::ScopedOnly || tools::is_of_a_server(&name))
@@ -345,7 +370,14 @@ impl GrokTranslator {
         };
         let running =
             self.calls.iter_mut().find(|call| call.is_running && call.vendor_id == update.tool_call_id);
-        let Some(call) = running else { return };
+        let Some(call) = running else {
+            if !self.calls.iter().any(|call| call.vendor_id == update.tool_call_id) {
+                // Something was called, and the line that said so was not understood.
+                let id = Value::String(update.tool_call_id.clone());
+                step.event(Unrecognized::new(Some("the answer to an unknown call".to_owned()), id));
+            }
+            return;
+        };
         call.is_running = false;
         if let Some(held) = call.held.take() {
             let was_refused = !succeeded && !tool_result::is_of_a_server(update);
@@ -375,7 +407,7 @@ impl GrokTranslator {
     fn spent(&mut self, spent: &wire::Spent, step: &mut Step) {
         // The whole is the sum of what the responses reported; it counts only where they did not.
         if !self.has_usage {
-            step.usage = spent.usage.map(into_usage);
+            step.usage = spent.usage.map(into_usage).filter(|usage| usage.total_tokens().is_some());
         }
         step.model = spent.model_usage.keys().next().map(|model| model.as_str().into());
         let usd = spent.total_cost_usd_ticks.map(|ticks| ticks as f64 / 1e10).or(spent.total_cost_usd);
@@ -421,6 +453,7 @@ impl GrokTranslator {
             Last::Error(error) => TurnOutcome::Failed(failure::from_message(&error.message, record)),
             // The prompt was held back for them, and stopped.
             Last::End(_) if !self.missing.is_empty() => TurnOutcome::Failed(self.unlisted()?),
+            Last::End(_) if let Some(failure) = self.unseen() => TurnOutcome::Failed(failure),
             Last::End(end) => {
                 let answer = self.closed.last().map(|message| message.text.as_str());
                 outcome::of_end(end, answer, self.reached_max_turns)
@@ -449,7 +482,9 @@ impl Translator for GrokTranslator {
         if !is_known {
             let raw = serde_json::from_slice(line)
                 .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
-            step.event(Unrecognized::new(kind, raw));
+            let is_harmless = kind.as_deref().is_some_and(wire::is_harmless);
+            let unknown = Unrecognized::new(kind, raw);
+            step.event(if is_harmless { unknown.harmless() } else { unknown });
         }
     }
 

@@ -1,11 +1,30 @@
 //! The lines that Grok writes with `--output-format streaming-json`, in the vendor's words.
 //!
 //! Source: observed with grok 1.0.41. Fields that nothing is made of are left out, and an unknown one is no
-//! error. A line is read in two steps, its name first, since most lines are short and one name is most of
+//! error; a number of another type than expected costs that number and not the line. A line is read in two steps, its name first, since most lines are short and one name is most of
 //! them.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
+
+use crate::cli::number;
+
+/// Lines that nothing is made of: plans, and what the CLI does with a conversation that grows long. Source: its own guide
+/// (`docs/user-guide/14`); no recording has one.
+const HARMLESS: [&str; 7] = [
+    "plan",
+    "auto_compact_started",
+    "auto_compact_completed",
+    "auto_compact_failed",
+    "auto_compact_cancelled",
+    "auto_continue_completed",
+    "image_compressed",
+];
+
+/// Whether no call can stand in a line of this name.
+pub(super) fn is_harmless(kind: &str) -> bool {
+    HARMLESS.contains(&kind)
+}
 
 /// The name of a line.
 #[derive(Debug, Deserialize)]
@@ -24,8 +43,9 @@ pub(super) struct Delta {
 /// is connected: `tools` holds the tools of servers, too.
 #[derive(Debug, Deserialize)]
 pub(super) struct AvailableCommands {
-    #[serde(default)]
-    pub(super) tools: Vec<String>,
+    /// `None` if the line does not say.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) tools: Option<Vec<String>>,
 }
 
 /// `tool_call`: complete with its arguments.
@@ -55,16 +75,23 @@ pub(super) struct ToolCallUpdate {
 /// `usage`: the end of one model response; without numbers if the server sent none.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResponseEnd {
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) usage: Option<Tokens>,
 }
 
 /// Tokens, the cached part of the input apart, the reasoning part of the output inside.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Tokens {
+    #[serde(deserialize_with = "number::count")]
     pub(super) input_tokens: Option<u64>,
+    #[serde(deserialize_with = "number::count")]
     pub(super) cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "number::count")]
     pub(super) cache_creation_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "number::count")]
     pub(super) output_tokens: Option<u64>,
+    #[serde(deserialize_with = "number::count")]
     pub(super) reasoning_tokens: Option<u64>,
 }
 
@@ -73,7 +100,9 @@ pub(super) struct Tokens {
 #[serde(rename_all = "camelCase")]
 pub(super) struct End {
     pub(super) stop_reason: String,
+    #[serde(default)]
     pub(super) structured_output: Option<Value>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) structured_output_error: Option<String>,
     #[serde(flatten)]
     pub(super) spent: Spent,
@@ -89,12 +118,16 @@ pub(super) struct Error {
 
 /// What the whole turn used, at its end.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Spent {
+    #[serde(deserialize_with = "lenient")]
     pub(super) usage: Option<Tokens>,
-    #[serde(rename = "modelUsage", default)]
+    #[serde(rename = "modelUsage", deserialize_with = "lenient")]
     pub(super) model_usage: Map<String, Value>,
     /// Ten billion to the US dollar.
+    #[serde(deserialize_with = "number::count")]
     pub(super) total_cost_usd_ticks: Option<u64>,
+    #[serde(deserialize_with = "number::amount")]
     pub(super) total_cost_usd: Option<f64>,
 }
 
@@ -104,4 +137,13 @@ pub(super) struct InternalError {
     pub(super) message: String,
     pub(super) http_status: Option<u16>,
     pub(super) error_kind: Option<String>,
+}
+
+/// Reads a field, or leaves it empty.
+fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }

@@ -1,4 +1,7 @@
 //! What kind of event it is, and what becomes of one that nobody knows.
+//!
+//! Calls are dispatched here, out of items that are over; what a server runs by itself it tells as an item, too. So an
+//! unknown event leaves the turn's effects alone unless it brings an item.
 
 use std::borrow::Cow;
 
@@ -103,7 +106,7 @@ impl ResponseReader {
             Ok(value) => {
                 self.is_unreadable = true;
                 let name = (!name.is_empty()).then(|| name.to_owned());
-                events.push(Unrecognized::new(name, value).into());
+                events.push(unknown_event(name, value));
             }
             Err(error) => self.broken(None, data, Some(&error), events),
         }
@@ -116,7 +119,7 @@ impl ResponseReader {
         }
         match serde_json::from_str::<Value>(data) {
             Ok(value) if !kind.starts_with("response.") && has_error(&value) => self.fail(&value),
-            Ok(value) => events.push(Unrecognized::new(Some(kind.to_owned()), value).into()),
+            Ok(value) => events.push(unknown_event(Some(kind.to_owned()), value)),
             Err(error) => self.broken(Some(kind), data, Some(&error), events),
         }
     }
@@ -140,13 +143,22 @@ fn has_error(value: &Value) -> bool {
     value.get("error").is_some_and(|error| !error.is_null())
 }
 
+fn unknown_event(name: Option<String>, value: Value) -> TurnEvent {
+    let has_item = value.get("item").is_some();
+    let unknown = Unrecognized::new(name, value);
+    if has_item { unknown.into() } else { unknown.harmless().into() }
+}
+
 /// What came, or its beginning as text.
 fn head(kind: Option<&str>, data: &str, bytes: usize) -> TurnEvent {
     let kind = kind.map(str::to_owned);
     if data.len() <= bytes {
         let raw = serde_json::from_str(data).unwrap_or_else(|_| Value::String(data.to_owned()));
-        return Unrecognized::new(kind, raw).into();
+        return unknown_event(kind, raw);
     }
     let head = data.get(..data.floor_char_boundary(bytes)).unwrap_or_default();
-    Unrecognized::new(kind, Value::String(head.to_owned())).truncated_from(data.len() as u64).into()
+    Unrecognized::new(kind, Value::String(head.to_owned()))
+        .truncated_from(data.len() as u64)
+        .harmless()
+        .into()
 }

@@ -2,18 +2,19 @@
 
 use std::{path::Path, sync::Arc};
 
-use nexus_core::{Effects, ToolAccess, ToolCallStatus};
+use nexus_core::{AccessSupport, Effects, ErrorKind, Sandbox, ToolAccess, ToolCallStatus, TurnEvent};
 use serde_json::{Value, json};
 
-use super::caller_tools::lookup;
+use super::caller_tools::{ANSWER, lookup, turn_with};
 
 use crate::{
     conformance::{
         finding::{Finding, Verdict, ensure, same, same_text, short},
+        subject::ToolList,
         trial::{Staged, Trial},
         watch::SinkPace,
     },
-    sim::{Reply, Scenario, ToolCall},
+    sim::{Odd, Reply, Scenario, ToolCall},
 };
 
 pub(crate) async fn a_shell_command_runs_in_the_working_directory(trial: &Trial<'_>) -> Verdict {
@@ -102,6 +103,33 @@ pub(crate) async fn a_tool_that_fails_is_told_to_the_model(trial: &Trial<'_>) ->
     told(&staged, "broken-glass")?;
     let statuses: Vec<_> = result.tool_calls.iter().map(|call| call.status).collect();
     same("status", &statuses, &vec![ToolCallStatus::Failed])
+}
+
+pub(crate) async fn a_level_that_is_a_list_of_tools_is_not_kept_unseen(trial: &Trial<'_>) -> Verdict {
+    for tool_list in [ToolList::Missing, ToolList::WithAnother] {
+        for access in [ToolAccess::ScopedOnly, ToolAccess::ReadOnly] {
+            let mut setting = trial.setting_at(&format!("{tool_list:?}-{access:?}"), Scenario::text(ANSWER));
+            setting.tool_list = tool_list;
+            let staged = trial.stage_setting(setting).await?;
+            // What the system keeps, it keeps whatever tools there are.
+            if staged.capabilities().access.of(access) != AccessSupport::Kept(Sandbox::Vendor) {
+                continue;
+            }
+            let turn = staged.run(staged.work("Look around.", access)).await?;
+            trial.expect_kind(turn.error()?, &[ErrorKind::Unsupported])?;
+            let said = turn.error()?.message().unwrap_or_default();
+            ensure(!said.is_empty(), "the error says why", || format!("{tool_list:?} {access:?}"))?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn what_is_not_understood_may_have_changed_anything(trial: &Trial<'_>) -> Verdict {
+    let odd = Reply::text(ANSWER).and_odd(Odd::Item);
+    // Any tool will do; it is not called.
+    let (_, turn) = turn_with(trial, odd, &Arc::new(lookup("heron")), |it| it).await?;
+    let is_told = turn.saw(|event| matches!(event, TurnEvent::Unrecognized(_)));
+    ensure(is_told, "what is not understood is told", || short(&turn.events))
 }
 
 pub(crate) async fn tools_called_together_are_all_answered(trial: &Trial<'_>) -> Verdict {

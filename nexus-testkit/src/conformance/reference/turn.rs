@@ -8,7 +8,7 @@ use nexus_core::{
     ConversationMode, Cost, CostSource, ErrorKind, FinishReason, MessageId, OnLost, Phase, PromptBlock,
     Retry, TurnEvent, Usage, Usd,
     harness::{Checked, Failure, RunningTurn},
-    turn::{MessageEnded, Retrying, TextDelta, ThinkingDelta, VoidCause},
+    turn::{MessageEnded, Retrying, TextDelta, ThinkingDelta, Unrecognized, VoidCause},
 };
 use serde_json::Value;
 use tokio::{task::yield_now, time::sleep};
@@ -19,7 +19,7 @@ use super::{
     fault::{bad_end, refusal},
     session::{self, History},
 };
-use crate::sim::{Fault, Part, Reply, long_text};
+use crate::sim::{Fault, Odd, Part, Reply, long_text};
 use calls::Called;
 
 /// How often a broken answer is asked for again.
@@ -159,6 +159,10 @@ impl Turn<'_, '_> {
                 Part::Call(call) => {
                     let id = reply.call_id.clone().unwrap_or_else(|| format!("call-{asked}"));
                     calls.push(Called { id, call: call.clone() });
+                }
+                Part::Odd { odd: odd @ (Odd::Event | Odd::Item) } => {
+                    let raw = serde_json::to_value(odd).unwrap_or_default();
+                    self.running.event(Unrecognized::new(Some("odd".to_owned()), raw));
                 }
                 Part::Odd { .. } => {}
             }

@@ -43,13 +43,17 @@ impl Wire {
         session.id().clone_into(&mut self.session);
         given.value_of("--model").unwrap_or("claude-opus-4-8[1m]").clone_into(&mut self.model);
         let key = if given.variable("ANTHROPIC_API_KEY").is_some() { "ANTHROPIC_API_KEY" } else { "none" };
-        stage.line(&json!({
+        let mut line = json!({
             "type": "system", "subtype": "init", "cwd": given.directory, "session_id": self.session,
-            "tools": tools, "mcp_servers": servers, "model": self.model,
+            "mcp_servers": servers, "model": self.model,
             "permissionMode": given.value_of("--permission-mode").unwrap_or("default"),
             "slash_commands": [], "apiKeySource": key, "claude_code_version": "2.1.197", "output_style": "default",
             "agents": [], "skills": [], "plugins": [],
-        }));
+        });
+        if let Some(tools) = stage.named_tools(tools) {
+            line["tools"] = json!(tools);
+        }
+        stage.line(&line);
     }
 
     /// The model is asked.

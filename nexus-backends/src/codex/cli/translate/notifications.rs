@@ -38,8 +38,12 @@ impl AppServer {
             _ => Err(params),
         };
         if let Err(params) = known {
+            // What the agent does is told as items of a turn; the program's other affairs are no calls.
+            let is_harmless =
+                !method.starts_with("item/") && !method.starts_with("turn/") && params.get("item").is_none();
             let raw = json!({ "method": method, "params": params });
-            step.event(Unrecognized::new(Some(method.to_owned()), raw));
+            let unknown = Unrecognized::new(Some(method.to_owned()), raw);
+            step.event(if is_harmless { unknown.harmless() } else { unknown });
         }
     }
 
@@ -144,6 +148,9 @@ impl AppServer {
 
     fn tool(&mut self, item: Item, parent: Option<CallId>, is_complete: bool, step: &mut Step) {
         let Some(call) = ItemCall::read(item, &self.setting) else { return };
+        if let Some(failure) = call.beyond(self.setting.access) {
+            step.failed_and_stops(failure);
+        }
         let is_new = !self.calls.contains_key(&call.id);
         let name = self.name_call(&call.id);
         if is_new {

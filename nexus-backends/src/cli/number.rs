@@ -1,0 +1,61 @@
+//! Numbers as CLIs write them: one that comes as `7.0` or `"7"` is still seven, and one that cannot be read costs
+//! itself and not its line.
+
+use serde::{Deserialize as _, Deserializer};
+use serde_json::Value;
+
+/// Reads a count; `None` if it is none.
+pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::Number(number) => number.as_u64().or_else(|| number.as_f64().and_then(whole)),
+        Value::String(text) => text.trim().parse().ok().or_else(|| text.trim().parse().ok().and_then(whole)),
+        _ => None,
+    })
+}
+
+/// Reads an amount; `None` if it is none.
+pub(crate) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let amount = match Value::deserialize(deserializer)? {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    Ok(amount.filter(|amount: &f64| amount.is_finite()))
+}
+
+/// A float that is a count, without its point.
+fn whole(number: f64) -> Option<u64> {
+    // Beyond this, not every whole number is a float.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    (number.fract() == 0.0 && (0.0..=EXACT).contains(&number)).then_some(number as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Counted(#[serde(deserialize_with = "count")] Option<u64>);
+
+    #[derive(Deserialize)]
+    struct Priced(#[serde(deserialize_with = "amount")] Option<f64>);
+
+    #[test]
+    fn a_number_is_read_however_it_is_written() {
+        let counted = |value| serde_json::from_value::<Counted>(value).unwrap().0;
+        for value in [json!(7), json!(7.0), json!("7"), json!(" 7.0 ")] {
+            assert_eq!(counted(value.clone()), Some(7), "{value}");
+        }
+        for value in [json!(7.5), json!(-7), json!("seven"), json!(null), json!([7]), json!(1e300)] {
+            assert_eq!(counted(value.clone()), None, "{value}");
+        }
+        let priced = |value| serde_json::from_value::<Priced>(value).unwrap().0;
+        assert_eq!(
+            (priced(json!("0.25")), priced(json!(1)), priced(json!("NaN"))),
+            (Some(0.25), Some(1.0), None)
+        );
+    }
+}

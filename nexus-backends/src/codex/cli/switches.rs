@@ -1,0 +1,106 @@
+//! Whether the settings that take the program's own tools away hold, by its own report.
+//!
+//! The program does not say which tools its model has. It says what its settings come to, and where each comes from:
+//! `config/read` lists every layer, the strongest first, such as a command line of somebody else's, an administrator's file
+//! and ours. So each setting of ours is looked for there, and one that another layer overrules ends the turn before the
+//! prompt is sent. A tool that a later version has by default, under a name that is not known here, shows in no setting;
+//! which versions have none was seen at a loopback model, and stands in the table of versions.
+//!
+//! Source: observed with codex 0.158.0 and 0.169.0.
+
+use nexus_core::{ErrorKind, harness::Failure};
+use serde_json::Value;
+
+use super::wire::{ConfigRead, RpcError};
+
+/// Why a turn that is to have none of the program's own tools cannot begin: a setting of `asked` is not what the program
+/// goes by. `None` if all are.
+pub(super) fn overruled(asked: &Value, read: Result<&Value, &RpcError>) -> Option<Failure> {
+    let refused = |reason: String| Some(Failure::new(ErrorKind::Unsupported, reason));
+    let read = match read.map(|read| serde_json::from_value::<ConfigRead>(read.clone())) {
+        Ok(Ok(read)) => read,
+        Ok(Err(_)) => ConfigRead::default(),
+        Err(error) => return refused(format!("codex does not say what it is set to: {}", error.message)),
+    };
+    let mut path = Vec::new();
+    let overruled = first_other(asked, &mut path, &|path, wanted| {
+        let named = read.layers.iter().find_map(|layer| at(&layer.config, path));
+        let effective =
+            path.first().filter(|first| **first == "features").and_then(|_| at(&read.config.rest, path));
+        named == Some(wanted) && effective.is_none_or(|value| value == wanted)
+    })?;
+    refused(format!(
+        "codex is not set as a turn without its own tools needs: {overruled} is set elsewhere, such as in \
+         /etc/codex/config.toml, or by what starts the program; nothing was sent"
+    ))
+}
+
+/// The path of the first leaf of `asked` that is not so.
+fn first_other<'v>(
+    asked: &'v Value,
+    path: &mut Vec<&'v str>,
+    is_so: &impl Fn(&[&str], &Value) -> bool,
+) -> Option<String> {
+    let Value::Object(keys) = asked else {
+        return (!is_so(path, asked)).then(|| path.join("."));
+    };
+    keys.iter().find_map(|(key, value)| {
+        path.push(key);
+        let other = first_other(value, path, is_so);
+        path.pop();
+        other
+    })
+}
+
+fn at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |value, key| value.get(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn verdict(layers: Value, features: Value) -> Option<String> {
+        let asked = json!({ "web_search": "disabled", "features": { "goals": false }, "tools": { "plan": { "on": false } } });
+        let read = json!({ "config": { "features": features }, "layers": layers });
+        overruled(&asked, Ok(&read)).map(|failure| failure.message.unwrap_or_default())
+    }
+
+    fn ours() -> Value {
+        let config = json!({ "web_search": "disabled", "features": { "goals": false }, "tools": { "plan": { "on": false } } });
+        json!({ "name": { "type": "user" }, "config": config })
+    }
+
+    #[test]
+    fn settings_that_hold_are_held() {
+        assert_eq!(verdict(json!([ours()]), json!({ "goals": false, "other": true })), None);
+        let beside = json!({ "name": { "type": "system" }, "config": { "features": { "goals": true } } });
+        assert_eq!(verdict(json!([ours(), beside]), json!({ "goals": false })), None, "ours is the stronger");
+    }
+
+    #[test]
+    fn a_stronger_layer_is_found_out() {
+        for (flags, name) in [
+            (json!({ "features": { "goals": true } }), "features.goals"),
+            (json!({ "tools": { "plan": { "on": true } } }), "tools.plan.on"),
+            (json!({ "web_search": "live" }), "web_search"),
+        ] {
+            let layers = json!([{ "name": { "type": "sessionFlags" }, "config": flags }, ours()]);
+            let reason = verdict(layers, json!({ "goals": false })).unwrap();
+            assert!(reason.contains(&format!(" {name} is set elsewhere")), "{reason}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_reported_is_not_held() {
+        assert!(verdict(json!([]), json!({ "goals": false })).is_some());
+        assert!(verdict(Value::Null, Value::Null).is_some());
+        assert!(verdict(json!([ours()]), json!({ "goals": true })).is_some(), "a layer that is not listed");
+        let refusal: RpcError = serde_json::from_value(json!({ "message": "no such method" })).unwrap();
+        assert!(
+            overruled(&json!({ "a": 1 }), Err(&refusal)).unwrap().message.unwrap().contains("no such method")
+        );
+    }
+}
