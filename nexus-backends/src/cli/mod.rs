@@ -56,6 +56,8 @@ mod state;
 mod stats;
 mod translator;
 mod turn;
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+pub(crate) mod versions;
 
 pub use backend::CliBackend;
 pub use caller_tools::CallerTools;

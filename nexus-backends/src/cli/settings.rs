@@ -30,6 +30,19 @@ pub(crate) struct Settings {
     pub(crate) containment: ContainmentPolicy,
     /// What of the host's network settings the CLI is given.
     pub(crate) network: NetworkSettings,
+    /// Which versions of the program are run.
+    pub(crate) versions: VersionsSetting,
+}
+
+/// Which versions of a program are run. One below the floor never is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum VersionsSetting {
+    /// Also one that was not tested, with a warning.
+    #[default]
+    Warn,
+    /// One that was tested and passed everything.
+    Tested,
 }
 
 /// What of the host's network settings a CLI is given.
@@ -79,6 +92,7 @@ impl Settings {
                 "record": { "type": "string", "description": "Folder for the redacted raw output of each process, for bug reports." },
                 "max_line_bytes": { "type": "integer", "minimum": 1024, "description": "Longest line taken whole, in bytes. Default: 67108864." },
                 "containment": { "enum": ["auto", "required", "off"], "description": "What ends the CLI's processes with it. auto: the strongest that this machine allows (a PID namespace, a cgroup, a subreaper, a search). required: a namespace or a cgroup, or no turn. off: a search. Default: auto." },
+                "versions": { "enum": ["warn", "tested"], "description": "Which versions of the program are run: also one that was not tested, with a warning (the default), or only one that passed everything." },
                 "network": {
                     "type": "object",
                     "additionalProperties": false,

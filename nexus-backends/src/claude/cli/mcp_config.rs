@@ -9,8 +9,10 @@
 use nexus_core::{ErrorKind, ToolDefinition, harness::Failure};
 use serde_json::{Value, json};
 
+use super::version::VERSIONS;
 use super::wire::{ControlAnswer, ServerStatus};
 use crate::cli::caller_tools::{CallerTools, SERVER};
+use crate::cli::versions::Version;
 
 /// What the rule is called that lets every call of the caller's tools through. Which of them there are, the session
 /// decides.
@@ -25,13 +27,6 @@ const ANY_SERVER: &str = "mcp__";
 /// Longest name of a tool that the API takes, in bytes. Source: the vendor's API; a 2.1.329 leaves a tool out whose
 /// name is longer, observed.
 const MAX_NAME_BYTES: usize = 128;
-
-/// Longest description that a 2.1.197 passes on, in UTF-16 units; of a longer one it cuts the end off. A later version
-/// is told to take any. Source: observed.
-const MAX_DESCRIPTION_UNITS: usize = 2048;
-
-/// The version that cuts descriptions.
-const CUTS_DESCRIPTIONS: &str = "2.1.197";
 
 /// How long one call may take before the CLI gives it up, in milliseconds. Close to the longest that it takes
 /// (2³¹ - 1); the turn's own limits end a call long before.
@@ -57,8 +52,10 @@ pub(super) fn has(tools: &CallerTools, name: &str) -> bool {
 /// # Errors
 ///
 /// [`ErrorKind::InvalidRequest`] for a name that the model cannot be given.
-pub(super) fn inspect(tools: &[ToolDefinition], version: &str) -> Result<Vec<String>, Failure> {
+pub(super) fn inspect(tools: &[ToolDefinition], version: &Version) -> Result<Vec<String>, Failure> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    // Of a longer description some versions cut the end off in silence.
+    let most = VERSIONS.description_units(version);
     let mut warnings = Vec::new();
     for tool in tools {
         let name = &tool.name;
@@ -70,9 +67,9 @@ pub(super) fn inspect(tools: &[ToolDefinition], version: &str) -> Result<Vec<Str
             );
             return Err(Failure::new(ErrorKind::InvalidRequest, reason));
         }
-        if version == CUTS_DESCRIPTIONS && tool.description.encode_utf16().count() > MAX_DESCRIPTION_UNITS {
+        if let Some(most) = most.filter(|most| tool.description.encode_utf16().count() > *most) {
             warnings.push(format!(
-                "Claude Code {version} shows the model the first {MAX_DESCRIPTION_UNITS} characters of the description of {name:?}"
+                "Claude Code {version} shows the model the first {most} characters of the description of {name:?}"
             ));
         }
     }
@@ -169,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_name_that_the_model_cannot_be_given_is_refused() {
-        let inspected = |name: &str| inspect(callers(&[name]).definitions(), CUTS_DESCRIPTIONS).map(drop);
+        let version = "2.1.329".parse().unwrap();
+        let inspected = |name: &str| inspect(callers(&[name]).definitions(), &version).map(drop);
         for name in ["add", &"a".repeat(64), &"a".repeat(116), "a__b", "A-1"] {
             assert!(inspected(name).is_ok(), "{name}");
         }
@@ -181,12 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn a_description_that_is_cut_is_said_of_the_version_that_cuts() {
+    fn a_description_that_is_cut_is_said_of_every_version_that_cuts() {
         let tool = |length| ToolDefinition::new("add", "d".repeat(length), json!({}));
-        let warnings = |length, version| inspect(&[tool(length)], version).unwrap();
-        assert_eq!(warnings(2048, CUTS_DESCRIPTIONS), [""; 0]);
-        assert!(warnings(2049, CUTS_DESCRIPTIONS)[0].contains("add"));
-        assert_eq!(warnings(1 << 20, "2.1.329"), [""; 0]);
+        let warnings = |length, version: &str| inspect(&[tool(length)], &version.parse().unwrap()).unwrap();
+        for version in ["2.1.126", "2.1.197", "2.1.210", "2.1.250"] {
+            assert_eq!(warnings(2048, version), [""; 0], "{version}");
+            assert!(warnings(2049, version)[0].contains("add"), "{version}");
+        }
+        for version in ["2.1.329", "2.1.330", "9.0.0"] {
+            assert_eq!(warnings(1 << 20, version), [""; 0], "{version}");
+        }
     }
 
     #[test]

@@ -71,10 +71,12 @@ use serde_json::{Map, Value};
 
 use self::startup_throttle::FirstTurn;
 use self::translate::{ClaudeTranslator, Opening};
+use self::version::VERSIONS;
 use crate::auth::{CredentialSource, Lease};
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;
 use crate::cli::settings::Settings;
+use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
 use crate::redact::redactor;
 use nexus_process::environment::Environment;
@@ -139,14 +141,15 @@ impl Claude {
         Executable::find(name, self.context.environment.get("PATH").map(OsStr::new))
     }
 
-    /// The version, in the program's own words.
-    async fn version(&self, executable: &Executable) -> Result<String, Failure> {
+    /// The version, if it may be run.
+    async fn version(&self, executable: &Executable) -> Result<Admitted, Failure> {
         let host = self.context.environment.iter().map(|(name, value)| (name.into(), value.into()));
         let environment = Environment::from_host(host).with("DISABLE_AUTOUPDATER", "1").build();
         let environment = environment.unwrap_or_default();
-        version_line(executable, &environment)
+        let line = version_line(executable, &environment)
             .await
-            .map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))
+            .map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))?;
+        VERSIONS.admit(executable.path(), &line, self.settings.versions)
     }
 
     /// Borrows the credential that the settings name. The user's own login is the program's business alone.
@@ -223,16 +226,11 @@ impl Cli for Claude {
             }
             Err(error) => return Availability::Unusable { reason: error.to_string() },
         };
-        let version = match self.version(&executable).await {
-            Ok(version) => version,
+        let Admitted { version, note } = match self.version(&executable).await {
+            Ok(admitted) => admitted,
             Err(failure) => return Availability::Unusable { reason: failure.message.unwrap_or_default() },
         };
-        let mut notes = Vec::new();
-        match version::judge(&version) {
-            version::Known::Tested => {}
-            version::Known::Untested(note) => notes.push(note),
-            version::Known::Unusable(reason) => return Availability::Unusable { reason },
-        }
+        let mut notes = Vec::from_iter(note);
         if let Some(source) = &self.credential {
             if let Err(error) = source.standing().await {
                 return Availability::Unauthenticated { remedy: error.to_string() };
@@ -247,7 +245,7 @@ impl Cli for Claude {
                 }
             }
         }
-        Availability::Ready { version: Some(version::number(&version).to_owned()), notes }
+        Availability::Ready { version: Some(version.to_string()), notes }
     }
 
     async fn prepare(
@@ -256,19 +254,14 @@ impl Cli for Claude {
         attempt: Attempt,
     ) -> Result<Prepared<Self::Translator>, Failure> {
         let executable = self.executable().map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))?;
-        let version = self.version(&executable).await?;
-        let mut warnings = Vec::new();
-        match version::judge(&version) {
-            version::Known::Tested => {}
-            version::Known::Untested(note) => warnings.push(note),
-            version::Known::Unusable(reason) => return Err(Failure::new(ErrorKind::Unsupported, reason)),
-        }
+        let Admitted { version, note } = self.version(&executable).await?;
+        let mut warnings = Vec::from_iter(note);
         let request = &plan.request;
         if request.model.as_ref().is_some_and(|model| model.as_str().trim().is_empty()) {
             return Err(Failure::new(ErrorKind::InvalidRequest, "the model has no name"));
         }
         if let Some(tools) = &plan.tools {
-            warnings.extend(mcp_config::inspect(tools.definitions(), version::number(&version))?);
+            warnings.extend(mcp_config::inspect(tools.definitions(), &version)?);
         }
         if matches!(attempt, Attempt::Repair { .. }) {
             return Err(Failure::new(ErrorKind::OutputInvalid, "the process that would ask again has ended"));
@@ -310,7 +303,7 @@ impl Cli for Claude {
             redactor: redactor(secrets.into_iter().flatten()),
             lease,
             startup,
-            version: Some(version::number(&version).to_owned()),
+            version: Some(version.to_string()),
             warnings,
         })
     }

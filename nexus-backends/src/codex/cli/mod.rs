@@ -87,6 +87,7 @@ use crate::cli::StartupWait;
 use crate::cli::caller_tools;
 use crate::cli::provider::CredentialProvider;
 use crate::cli::settings::{Billing, Settings};
+use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
 use crate::codex::login::LOGIN;
 use crate::redact::redactor;
@@ -232,15 +233,17 @@ impl Cli for Codex {
         let Ok(environment) = self.bare_environment(&Folders::below(Path::new("/nonexistent"))) else {
             return Availability::Unusable { reason: "the host's environment cannot be passed on".into() };
         };
-        let version = match version::version(&executable, &environment).await {
-            Ok(version) => version,
-            Err(failure) => return Availability::Unusable { reason: failure.message.unwrap_or_default() },
-        };
+        let Admitted { version, note } =
+            match version::version(&executable, &environment, self.settings.versions).await {
+                Ok(admitted) => admitted,
+                Err(failure) => {
+                    return Availability::Unusable { reason: failure.message.unwrap_or_default() };
+                }
+            };
         if let Some(refusal) = self.credentials.refusal().await {
             return refusal;
         }
-        let notes = version::version_warning(&version).into_iter().collect();
-        Availability::Ready { version: Some(version), notes }
+        Availability::Ready { version: Some(version.to_string()), notes: Vec::from_iter(note) }
     }
 
     async fn prepare(&self, plan: &TurnPlan, attempt: Attempt) -> Result<Prepared<AppServer>, Failure> {
@@ -255,11 +258,12 @@ impl Cli for Codex {
             home.folder(folder).map_err(unwritable)?;
         }
         let bare = self.bare_environment(&folders)?;
-        let version = version::version(&executable, &bare).await?;
+        let Admitted { version, note } = version::version(&executable, &bare, self.settings.versions).await?;
+        let version = version.to_string();
         // The program takes whatever is in its environment to the end, and asks for nothing else.
         let lease = self.borrow(plan.lifetime()).await?;
         let renamed = plan.tools.as_ref().and_then(mcp_config::renamed);
-        let warnings = version::version_warning(&version).into_iter().chain(renamed).collect();
+        let warnings = note.into_iter().chain(renamed).collect();
 
         let keeper = match &request.conversation {
             ConversationMode::Ephemeral => None,

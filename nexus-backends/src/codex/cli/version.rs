@@ -1,15 +1,18 @@
 //! Finds the program, and asks it what it is.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use nexus_core::{Availability, ErrorKind, harness::Failure};
 
+use crate::cli::settings::VersionsSetting;
+use crate::cli::versions::{Admitted, VersionTable};
 use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::version::version_line;
 
-/// Versions that the translation was tested with.
-const TESTED: &[&str] = &["0.169.0"];
+/// What is known of its versions.
+static VERSIONS: LazyLock<VersionTable> = LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 
 /// What to do where there is no program.
 const INSTALL: &str = "install it with `npm install -g @openai/codex`, or name it by `executable`";
@@ -57,26 +60,17 @@ fn platform() -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// The version, out of a line such as `codex-cli 0.169.0`; [`ErrorKind::NotInstalled`] if the program is not
-/// one of these.
-pub(super) async fn version(executable: &Executable, environment: &Environment) -> Result<String, Failure> {
+/// The version, if it may be run; [`ErrorKind::NotInstalled`] if the program is not one of these.
+pub(super) async fn version(
+    executable: &Executable,
+    environment: &Environment,
+    setting: VersionsSetting,
+) -> Result<Admitted, Failure> {
     let line = version_line(executable, environment).await.map_err(|error| {
         let reason = format!("{} does not tell its version", executable.path().display());
         Failure::new(ErrorKind::NotInstalled, reason).with_source(error)
     })?;
-    match line.split_once(' ') {
-        Some(("codex-cli", version)) => Ok(version.trim().to_owned()),
-        _ => {
-            let path = executable.path().display();
-            Err(Failure::new(ErrorKind::NotInstalled, format!("{path} is no Codex CLI: it says {line:?}")))
-        }
-    }
-}
-
-/// What to know about a version before it is used.
-pub(super) fn version_warning(version: &str) -> Option<String> {
-    let is_tested = TESTED.contains(&version);
-    (!is_tested).then(|| format!("codex {version} is not tested; {} is", TESTED.join(", ")))
+    VERSIONS.admit(executable.path(), &line, setting)
 }
 
 /// A missing program as an answer to a probe.
@@ -124,5 +118,14 @@ mod tests {
         program(&native);
         assert_eq!(find(Some(&link), None).unwrap().path(), native);
         assert_eq!(find(None, Some(root.join("bin").to_str().unwrap())).unwrap().path(), native);
+    }
+
+    #[test]
+    fn the_program_is_told_by_what_it_says() {
+        let admits = |line: &str| VERSIONS.admit("/bin/codex".as_ref(), line, VersionsSetting::Warn).is_ok();
+        assert!(admits("codex-cli 0.158.0") && admits("codex-cli 1.0.0-alpha.1"));
+        for line in ["codex-cli 0.157.1", "codex 0.169.0", "hello world", "0.169.0"] {
+            assert!(!admits(line), "{line}");
+        }
     }
 }

@@ -60,7 +60,8 @@ use serde_json::{Map, Value};
 use self::translate::GrokTranslator;
 use crate::cli::CliBackend;
 use crate::cli::provider::CredentialProvider;
-use crate::cli::settings::{Billing, Settings};
+use crate::cli::settings::{Billing, Settings, VersionsSetting};
+use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
 use crate::grok::login::LOGIN;
 use nexus_process::environment::{Environment, EnvironmentBuilder, NetworkSettings};
@@ -114,6 +115,7 @@ pub(crate) struct Grok {
     network: NetworkSettings,
     ca_file: Option<PathBuf>,
     bubblewrap: Option<Executable>,
+    versions: VersionsSetting,
     /// Counts the processes, so that no two name a message alike.
     processes: AtomicU64,
 }
@@ -137,6 +139,7 @@ impl Grok {
             },
             ca_file: settings.network.ca_file.clone(),
             bubblewrap: sandbox::find(search_path.as_deref()),
+            versions: settings.versions,
             processes: AtomicU64::new(0),
             host,
         })
@@ -170,19 +173,16 @@ impl Cli for Grok {
             }
             Err(error) => return Availability::Unusable { reason: format!("{error}: {INSTALL}") },
         };
-        let version = match self.version_in_passing(&executable).await {
-            Ok(version) => version,
-            Err(reason) => return Availability::Unusable { reason },
+        let Admitted { version, note } = match self.version_in_passing(&executable).await {
+            Ok(admitted) => admitted,
+            Err(failure) => return Availability::Unusable { reason: failure.message.unwrap_or_default() },
         };
         if let Some(refusal) = self.credentials.refusal().await {
             return refusal;
         }
-        match version.refusal() {
-            Some(reason) => Availability::Unusable { reason },
-            None => Availability::Ready {
-                version: Some(version.text().to_owned()),
-                notes: version.warning().into_iter().chain(version::launcher_warning(&executable)).collect(),
-            },
+        Availability::Ready {
+            version: Some(version.to_string()),
+            notes: note.into_iter().chain(version::launcher_warning(&executable)).collect(),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::auth::Lease;
 use crate::cli::StartupWait;
 use crate::cli::caller_tools;
 use crate::cli::settings::Billing;
+use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Prepared, TurnPlan};
 use crate::redact::redactor;
 use nexus_process::environment::{Environment, EnvironmentError};
@@ -46,14 +47,8 @@ impl Grok {
         let (home, start) = self.home(plan, attempt)?;
         let mut warnings = Vec::new();
 
-        let known = self
-            .version(&executable, &home::user_home(&home))
-            .await
-            .map_err(|reason| Failure::new(ErrorKind::NotInstalled, format!("{reason}: {INSTALL}")))?;
-        if let Some(reason) = known.refusal() {
-            return Err(Failure::new(ErrorKind::Unsupported, reason));
-        }
-        warnings.extend(known.warning());
+        let Admitted { version: known, note } = self.version(&executable, &home::user_home(&home)).await?;
+        warnings.extend(note);
         warnings.extend(version::launcher_warning(&executable));
 
         let effort = plan.effort.map(|effort| effort.applied);
@@ -132,7 +127,7 @@ impl Grok {
             redactor,
             lease: Some(lease),
             startup: StartupWait::none(),
-            version: Some(known.text().to_owned()),
+            version: Some(known.to_string()),
             warnings,
         })
     }

@@ -1,0 +1,272 @@
+//! Which versions of a vendor's program are known: the floor, and those that `nexus-judge` tried, as `versions.json` beside
+//! the vendor's code says.
+
+use std::fmt;
+
+use nexus_core::{ErrorKind, harness::Failure};
+use serde::Deserialize;
+
+use super::settings::VersionsSetting;
+
+/// What is known of the versions of one program.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct VersionTable {
+    /// The program, in words.
+    program: String,
+    /// What it says to `--version` stands before the number.
+    before: String,
+    /// What it says to `--version` stands after the number.
+    after: String,
+    /// The command that brings the newest version.
+    upgrade: String,
+    floor: Floor,
+    /// What was tried, oldest first.
+    judged: Vec<Judged>,
+}
+
+/// The oldest version that is run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Floor {
+    version: Version,
+    /// What is wrong with older ones, to follow "it".
+    because: String,
+}
+
+/// A version that was tried.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Judged {
+    version: Version,
+    /// The scenarios that it did not pass.
+    failed: Vec<String>,
+    /// Longest description of a tool that reaches the model whole, in UTF-16 units; `None` if any does.
+    description_units: Option<usize>,
+}
+
+/// A version that may be run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    /// Its number.
+    pub(crate) version: Version,
+    /// Why it may surprise.
+    pub(crate) note: Option<String>,
+}
+
+impl VersionTable {
+    /// Reads a table of this build.
+    pub(crate) fn read(json: &str) -> Self {
+        serde_json::from_str(json).expect("the tables of this build are read by its tests")
+    }
+
+    /// Judges what the program at `path` says to `--version`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotInstalled`] if it is another program; [`ErrorKind::Unsupported`] below the floor, and for a version
+    /// that was not tested where the setting asks for one that was.
+    pub(crate) fn admit(
+        &self,
+        path: &std::path::Path,
+        line: &str,
+        setting: VersionsSetting,
+    ) -> Result<Admitted, Failure> {
+        let Self { program, upgrade, .. } = self;
+        let Some(version) = self.number(line) else {
+            let line: String = line.chars().take(80).collect();
+            let reason =
+                format!("{} is not {program}: asked for its version it says {line:?}", path.display());
+            return Err(Failure::new(ErrorKind::NotInstalled, reason));
+        };
+        let refused = |reason| Err(Failure::new(ErrorKind::Unsupported, reason));
+        let Floor { version: floor, because } = &self.floor;
+        if version < *floor {
+            return refused(format!(
+                "{program} {version} is too old: it {because}; {floor} or newer is needed: run `{upgrade}`"
+            ));
+        }
+        let note = self.note(&version);
+        match (&note, setting) {
+            (Some(note), VersionsSetting::Tested) => {
+                let newest = self.judged.iter().rev().find(|judged| judged.failed.is_empty());
+                let newest = newest.map(|judged| format!(", such as {}", judged.version)).unwrap_or_default();
+                refused(format!("{note}; `versions: tested` takes one that passed{newest}"))
+            }
+            _ => Ok(Admitted { version, note }),
+        }
+    }
+
+    /// Why a version may surprise; `None` if it passed everything.
+    fn note(&self, version: &Version) -> Option<String> {
+        let program = &self.program;
+        if let Some(judged) = self.judged.iter().find(|judged| judged.version == *version) {
+            let failed = judged.failed.join(", ");
+            return (!judged.failed.is_empty()).then(|| {
+                format!("{program} {version} did not pass everything when it was tested: {failed}")
+            });
+        }
+        let after = self.judged.iter().find(|judged| judged.version > *version);
+        let before = self.judged.iter().rev().find(|judged| judged.version < *version);
+        Some(match (before, after) {
+            (Some(before), None) => {
+                format!(
+                    "{program} {version} is newer than any that was tested, the newest of which is {}",
+                    before.version
+                )
+            }
+            (None, Some(after)) => {
+                format!(
+                    "{program} {version} is older than any that was tested, the oldest of which is {}",
+                    after.version
+                )
+            }
+            (Some(before), Some(after)) => {
+                format!("{program} {version} was not tested; {} and {} were", before.version, after.version)
+            }
+            (None, None) => format!("{program} {version} was not tested"),
+        })
+    }
+
+    /// Longest description of a tool that reaches the model whole, in UTF-16 units, as the versions around this one have it;
+    /// `None` if any does.
+    pub(crate) fn description_units(&self, version: &Version) -> Option<usize> {
+        let before = self.judged.iter().rev().find(|judged| judged.version <= *version);
+        let known = before.or_else(|| self.judged.first());
+        known.and_then(|judged| judged.description_units)
+    }
+
+    /// The number in what the program says to `--version`.
+    fn number(&self, line: &str) -> Option<Version> {
+        let (word, rest) = {
+            let line = line.trim().strip_prefix(self.before.as_str())?;
+            let end = line.find(char::is_whitespace).unwrap_or(line.len());
+            line.split_at(end)
+        };
+        rest.starts_with(self.after.as_str()).then(|| word.parse().ok()).flatten()
+    }
+}
+
+/// A version: three numbers, and what stands behind a `-`. One with that comes before the one without.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Version {
+    number: [u64; 3],
+    is_release: bool,
+    before_release: String,
+}
+
+impl std::str::FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, rest) = text.split_once('-').unwrap_or((text, ""));
+        let parts: Vec<u64> = number.split('.').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
+        let number = parts.try_into().map_err(|_| format!("{text:?} is no version"))?;
+        Ok(Self { number, is_release: rest.is_empty(), before_release: rest.to_owned() })
+    }
+}
+
+impl TryFrom<String> for Version {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.number;
+        write!(f, "{major}.{minor}.{patch}")?;
+        if self.is_release { Ok(()) } else { write!(f, "-{}", self.before_release) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> VersionTable {
+        VersionTable::read(
+            r#"{ "program": "Alpha", "before": "alpha ", "after": "", "upgrade": "alpha update",
+                 "floor": { "version": "1.2.0", "because": "shows its token" },
+                 "judged": [
+                   { "version": "1.2.0", "failed": ["a_tool_is_hidden"], "description_units": 2048 },
+                   { "version": "1.4.0", "failed": [], "description_units": 2048 },
+                   { "version": "1.10.0", "failed": [], "description_units": null } ] }"#,
+        )
+    }
+
+    fn admitted(line: &str, setting: VersionsSetting) -> Result<Option<String>, (ErrorKind, String)> {
+        let admitted = table().admit("/bin/alpha".as_ref(), line, setting);
+        admitted
+            .map(|admitted| admitted.note)
+            .map_err(|failure| (failure.kind, failure.message.unwrap_or_default()))
+    }
+
+    #[test]
+    fn newer_and_older_read_differently() {
+        let note = |line: &str| admitted(line, VersionsSetting::Warn).unwrap().unwrap_or_default();
+        assert_eq!(note("alpha 1.10.0 (x)"), "");
+        assert!(
+            note("alpha 1.11.0").contains("newer than any that was tested, the newest of which is 1.10.0")
+        );
+        assert!(note("alpha 1.5.0").contains("was not tested; 1.4.0 and 1.10.0 were"));
+        assert!(note("alpha 1.2.0").contains("did not pass everything when it was tested: a_tool_is_hidden"));
+    }
+
+    #[test]
+    fn below_the_floor_is_refused_with_the_command_that_upgrades() {
+        for line in ["alpha 1.1.99", "alpha 0.9.0", "alpha 1.2.0-alpha.1"] {
+            let (kind, reason) = admitted(line, VersionsSetting::Warn).unwrap_err();
+            assert_eq!(kind, ErrorKind::Unsupported);
+            assert!(reason.contains("shows its token") && reason.contains("`alpha update`"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn only_what_passed_is_taken_where_that_is_asked_for() {
+        assert_eq!(admitted("alpha 1.4.0", VersionsSetting::Tested), Ok(None));
+        for line in ["alpha 1.2.0", "alpha 1.5.0", "alpha 1.11.0"] {
+            let (kind, reason) = admitted(line, VersionsSetting::Tested).unwrap_err();
+            assert_eq!(kind, ErrorKind::Unsupported);
+            assert!(reason.ends_with("such as 1.10.0"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn another_program_is_told_apart() {
+        for line in [
+            "",
+            "hello world",
+            "alpha",
+            "alpha 1.2",
+            "1.4.0",
+            "alphabet 1.4.0",
+            "alpha v1.4.0",
+            "alpha 1.4.0.1",
+        ] {
+            assert_eq!(
+                admitted(line, VersionsSetting::Warn).unwrap_err().0,
+                ErrorKind::NotInstalled,
+                "{line:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_limit_holds_for_the_versions_around_those_that_showed_it() {
+        let units = |version: &str| table().description_units(&version.parse().unwrap());
+        let expected = [
+            ("1.1.0", Some(2048)),
+            ("1.3.0", Some(2048)),
+            ("1.9.0", Some(2048)),
+            ("1.10.0", None),
+            ("2.0.0", None),
+        ];
+        for (version, limit) in expected {
+            assert_eq!(units(version), limit, "{version}");
+        }
+    }
+}
