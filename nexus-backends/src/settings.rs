@@ -4,18 +4,17 @@
 use std::{path::PathBuf, sync::Arc};
 
 use nexus_core::{BuildContext, SettingsError};
+use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::auth::{CredentialSource, StaticToken};
 
-/// Who pays for a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// Who is expected to pay: a subscription, or a metered API key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Billing {
-    /// A subscription.
     Plan,
-    /// A metered API key.
     Metered,
 }
 
@@ -26,11 +25,6 @@ impl Billing {
             Self::Plan => "plan",
             Self::Metered => "metered",
         }
-    }
-
-    /// JSON Schema of the setting.
-    pub(crate) fn schema() -> Value {
-        json!({ "enum": ["plan", "metered"], "description": "Who is expected to pay: a subscription, or a metered API key." })
     }
 }
 
@@ -59,35 +53,24 @@ pub(crate) fn check_web_url(key: &str, url: Option<&str>) -> Result<(), Settings
     }
 }
 
-/// How `nexus.yaml` names where a credential comes from: one of `env`, `file`, `keyring` and `source`, with an
-/// optional `account`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// Where a credential comes from: one of `env`, `file`, `keyring` and `source`, with an optional `account`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["env"] }, { "required": ["file"] }, { "required": ["keyring"] }, { "required": ["source"] }]))]
 pub(crate) struct CredentialSetting {
+    /// Variable of the host's environment that holds the token.
     env: Option<String>,
+    /// File, readable by its owner alone, that holds the token and nothing else.
     file: Option<PathBuf>,
+    /// Name of the API key in the keyring of the system, as `nexus key set NAME` puts it there.
     keyring: Option<String>,
+    /// A source that the host's program brings along, by its name there.
     source: Option<String>,
+    /// Account the token belongs to, where the vendor wants it named.
     account: Option<String>,
 }
 
 impl CredentialSetting {
-    /// JSON Schema of the setting.
-    pub(crate) fn schema() -> Value {
-        json!({
-            "type": "object",
-            "additionalProperties": false,
-            "properties": {
-                "env": { "type": "string", "description": "Variable of the host's environment that holds the token." },
-                "file": { "type": "string", "description": "File, readable by its owner alone, that holds the token and nothing else." },
-                "keyring": { "type": "string", "description": "Name of the API key in the keyring of the system, as `nexus key set NAME` puts it there." },
-                "source": { "type": "string", "description": "A source that the host's program brings along, by its name there." },
-                "account": { "type": "string", "description": "Account the token belongs to, where the vendor wants it named." },
-            },
-            "oneOf": [{ "required": ["env"] }, { "required": ["file"] }, { "required": ["keyring"] }, { "required": ["source"] }],
-        })
-    }
-
     /// Looks the variable up, remembers the file, or finds the source; an error names the setting.
     pub(crate) fn source(&self, context: &BuildContext) -> Result<Arc<dyn CredentialSource>, SettingsError> {
         let wrong = |reason: String| SettingsError::new("credential", reason);
@@ -151,6 +134,8 @@ fn token_in_keyring(_name: &str) -> Result<StaticToken, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn source(setting: Value) -> Result<Arc<dyn CredentialSource>, SettingsError> {

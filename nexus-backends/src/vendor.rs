@@ -65,6 +65,42 @@ impl Vendor {
     }
 }
 
+/// Declares a kind of backend whose vendor is always the same: the type, its name, the vendor, the JSON Schema of its
+/// settings, and what builds a backend of it.
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+macro_rules! backend_kind {
+    ($(#[$doc:meta])* $kind:ident = $name:literal of $vendor:literal, settings $schema:expr, built by $build:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $kind;
+
+        impl nexus_core::BackendKind for $kind {
+            fn name(&self) -> &str {
+                $name
+            }
+
+            fn vendor(&self, _: &serde_json::Map<String, serde_json::Value>) -> nexus_core::VendorId {
+                $vendor.into()
+            }
+
+            fn settings_schema(&self) -> serde_json::Value {
+                $schema
+            }
+
+            fn build(
+                &self,
+                id: nexus_core::BackendId,
+                settings: &serde_json::Map<String, serde_json::Value>,
+                context: &nexus_core::BuildContext,
+            ) -> Result<std::sync::Arc<dyn nexus_core::ExecutionBackend>, nexus_core::SettingsError> {
+                $build(id, settings, context)
+            }
+        }
+    };
+}
+#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+pub(crate) use backend_kind;
+
 /// Makes a kind of backend.
 pub(crate) fn kind<K: BackendKind + Default + 'static>() -> Arc<dyn BackendKind> {
     Arc::new(K::default())

@@ -4,12 +4,15 @@ use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, Capabilities, EventSink, ExecutionBackend, TurnError, TurnHost, TurnRequest,
-    TurnResult,
+    Availability, BackendId, BuildContext, Capabilities, EventSink, ExecutionBackend, SettingsError,
+    TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit},
 };
 
+use serde_json::{Map, Value};
+
 use super::contract::Cli;
+use super::settings::Settings;
 use super::turn::{DriverSettings, Turn};
 use nexus_process::containment::{ContainmentPolicy, strongest};
 use nexus_process::run_registry;
@@ -60,18 +63,19 @@ impl<C: Cli> CliBackend<C> {
         self
     }
 
-    /// As the settings that every CLI of this crate has say.
-    pub(crate) fn from_settings(
+    /// Builds a backend from the settings that every CLI of this crate has; `cli` prepares its processes.
+    pub(crate) fn build(
         id: BackendId,
-        cli: C,
-        settings: &super::settings::Settings,
-        context: &nexus_core::BuildContext,
-    ) -> Self {
-        let mut backend = Self::new(id, cli, &context.home);
-        backend.driver.capture = settings.record.clone();
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+        cli: impl FnOnce(&Settings, &BuildContext) -> Result<C, SettingsError>,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let settings = Settings::read(settings, context)?;
+        let mut backend = Self::new(id, cli(&settings, context)?, &context.home);
+        backend.driver.capture = settings.record;
         backend.driver.max_line_bytes = settings.max_line_bytes;
         backend.driver.containment = settings.containment;
-        backend
+        Ok(Arc::new(backend))
     }
 
     /// The CLI.

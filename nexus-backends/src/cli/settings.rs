@@ -4,38 +4,39 @@ use std::{path::PathBuf, sync::Arc};
 
 use nexus_core::{BuildContext, CredentialSource, SettingsError};
 use nexus_process::containment::ContainmentPolicy;
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 pub(crate) use crate::settings::Billing;
 use crate::settings::{CredentialSetting, absolute, check_web_url, read_by_key};
 
 /// Settings of a delegated backend. Every key may be left out.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// The program: a path, or a name to look for on the `PATH`.
+    /// The program: a path, or a name to look for on the PATH.
     pub(crate) executable: Option<PathBuf>,
-    /// Where the credential comes from. Without it the CLI's own login is used, if it has one.
     pub(crate) credential: Option<CredentialSetting>,
-    /// Who is expected to pay.
     pub(crate) billing: Option<Billing>,
     /// The vendor's endpoint, for a gateway or a simulator.
     pub(crate) base_url: Option<String>,
     /// Folder for the redacted raw output of each process, for bug reports.
     pub(crate) record: Option<PathBuf>,
-    /// Longest line taken whole, in bytes. Default: 64 MiB.
+    /// Longest line taken whole, in bytes. Default: 67108864.
+    #[schemars(range(min = 1024))]
     pub(crate) max_line_bytes: Option<usize>,
-    /// How much containment its processes must have.
+    /// What ends the CLI's processes with it. auto: the strongest that this machine allows (a PID namespace, a cgroup, a
+    /// subreaper, a search). required: a namespace or a cgroup, or no turn. off: a search. Default: auto.
+    #[schemars(schema_with = "containment_policies")]
     pub(crate) containment: ContainmentPolicy,
-    /// What of the host's network settings the CLI is given.
     pub(crate) network: NetworkSettings,
-    /// Which versions of the program are run.
     pub(crate) versions: VersionsSetting,
 }
 
-/// Which versions of a program are run. One below the floor never is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// Which versions of the program are run: also one that was not tested, with a warning (the default), or only one that passed
+/// everything. One below the floor never is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum VersionsSetting {
     /// Also one that was not tested, with a warning.
@@ -45,11 +46,16 @@ pub(crate) enum VersionsSetting {
     Tested,
 }
 
+/// The policies of containment, as the configuration names them.
+fn containment_policies(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "string", "enum": ["auto", "required", "off"] })
+}
+
 /// What of the host's network settings a CLI is given.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NetworkSettings {
-    /// Pass the host's proxy variables on. Default: no.
+    /// Pass the host's proxy variables on.
     pub(crate) inherit_proxy: bool,
     /// File of certificate authorities, in PEM, to trust as well.
     pub(crate) ca_file: Option<PathBuf>,
@@ -78,36 +84,12 @@ impl Settings {
     ) -> Result<Option<Arc<dyn CredentialSource>>, SettingsError> {
         self.credential.as_ref().map(|setting| setting.source(context)).transpose()
     }
-
-    /// JSON Schema of the settings.
-    pub(crate) fn schema() -> Value {
-        json!({
-            "type": "object",
-            "additionalProperties": false,
-            "properties": {
-                "executable": { "type": "string", "description": "The program: a path, or a name to look for on the PATH." },
-                "credential": CredentialSetting::schema(),
-                "billing": Billing::schema(),
-                "base_url": { "type": "string", "description": "The vendor's endpoint, for a gateway or a simulator." },
-                "record": { "type": "string", "description": "Folder for the redacted raw output of each process, for bug reports." },
-                "max_line_bytes": { "type": "integer", "minimum": 1024, "description": "Longest line taken whole, in bytes. Default: 67108864." },
-                "containment": { "enum": ["auto", "required", "off"], "description": "What ends the CLI's processes with it. auto: the strongest that this machine allows (a PID namespace, a cgroup, a subreaper, a search). required: a namespace or a cgroup, or no turn. off: a search. Default: auto." },
-                "versions": { "enum": ["warn", "tested"], "description": "Which versions of the program are run: also one that was not tested, with a warning (the default), or only one that passed everything." },
-                "network": {
-                    "type": "object",
-                    "additionalProperties": false,
-                    "properties": {
-                        "inherit_proxy": { "type": "boolean", "description": "Pass the host's proxy variables on. Default: false." },
-                        "ca_file": { "type": "string", "description": "File of certificate authorities, in PEM, to trust as well." },
-                    },
-                },
-            },
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn read(settings: Value) -> Result<Settings, SettingsError> {

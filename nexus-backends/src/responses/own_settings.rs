@@ -1,37 +1,80 @@
 //! Settings that one dialect takes beside those of every native backend.
 
+#[cfg(feature = "login")]
+use std::sync::Arc;
+
 use nexus_core::SettingsError;
+#[cfg(feature = "login")]
+use nexus_core::{BackendId, BuildContext, ExecutionBackend};
+use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::settings::NativeSettings;
-use crate::settings::read_by_key;
+#[cfg(feature = "login")]
+use super::{dialect::Dialect, kind};
+use crate::{settings::read_by_key, settings_schema};
 
-/// Parts what belongs to the dialect, by its `keys`, from what every native backend takes.
+/// Parts what belongs to the dialect, `Own`, from what every native backend takes.
 ///
 /// Fails where a value of the dialect's own cannot be used; the error names the key.
-pub(crate) fn part<Own: DeserializeOwned>(
+pub(crate) fn part<Own: DeserializeOwned + JsonSchema>(
     settings: &Map<String, Value>,
-    keys: &[&str],
 ) -> Result<(Own, Map<String, Value>), SettingsError> {
+    let keys = settings_schema::of::<Own>();
     let (own, shared): (Map<_, _>, Map<_, _>) =
-        settings.clone().into_iter().partition(|(key, _)| keys.contains(&key.as_str()));
+        settings.clone().into_iter().partition(|(key, _)| keys["properties"].get(key).is_some());
     Ok((read_by_key(&own)?, shared))
 }
 
-/// The schema of every native backend's settings, with the `own` properties of a dialect.
-pub(crate) fn schema(own: Value) -> Value {
-    let mut schema = NativeSettings::schema();
-    if let (Some(Value::Object(all)), Value::Object(own)) = (schema.get_mut("properties"), own) {
-        all.extend(own);
+/// The schema of every native backend's settings, with those of a dialect, `Own`.
+pub(crate) fn schema<Own: JsonSchema>() -> Value {
+    let (mut schema, mut own) = (settings_schema::of::<NativeSettings>(), settings_schema::of::<Own>());
+    if let (Some(all), Some(own)) = (schema["properties"].as_object_mut(), own["properties"].as_object_mut())
+    {
+        all.append(own);
     }
     schema
 }
 
+/// The endpoint of a vendor's subscription, as a kind of backend: opened by the own login where the settings name no
+/// credential, and asked for the version of the vendor's program that its requests keep up with.
+#[cfg(feature = "login")]
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) base_url: &'static str,
+    pub(crate) client_version: &'static str,
+    pub(crate) login: crate::OwnLogin,
+}
+
+#[cfg(feature = "login")]
+impl Endpoint {
+    /// JSON Schema of the settings.
+    pub(crate) fn schema(&self) -> Value {
+        ClientVersion::schema(self.client_version)
+    }
+
+    /// Builds a backend; `dialect` is how the endpoint is asked, by the settings and the version.
+    pub(crate) fn build<D: Dialect>(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+        dialect: impl FnOnce(&NativeSettings, String) -> D,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let (client_version, settings) = ClientVersion::part(settings, self.client_version)?;
+        let mut settings = NativeSettings::read(&settings, context)?;
+        settings.base_url.get_or_insert_with(|| self.base_url.to_owned());
+        let credential = settings.credential_or(self.login, context)?;
+        kind::build(id, Arc::new(dialect(&settings, client_version)), credential, &settings, context)
+    }
+}
+
 /// The setting of a kind whose server asks for the version of its vendor's program.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct ClientVersion {
+    /// The version of the vendor's program that we keep up with.
     client_version: Option<String>,
 }
 
@@ -43,7 +86,7 @@ impl ClientVersion {
         settings: &Map<String, Value>,
         default: &str,
     ) -> Result<(String, Map<String, Value>), SettingsError> {
-        let (own, shared) = part::<Self>(settings, &[Self::KEY])?;
+        let (own, shared) = part::<Self>(settings)?;
         let version = own.client_version.unwrap_or_else(|| default.to_owned());
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         match !version.is_empty() && version.chars().all(fits) {
@@ -54,24 +97,26 @@ impl ClientVersion {
 
     /// The schema of every native backend's settings, and of this one.
     pub(crate) fn schema(default: &str) -> Value {
-        let description =
-            format!("The version of the vendor's program that we keep up with. Default: {default}.");
-        schema(json!({ "client_version": { "type": "string", "description": description } }))
+        let mut schema = schema::<Self>();
+        schema["properties"][Self::KEY]["default"] = default.into();
+        schema
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    #[derive(Debug, Default, Deserialize, PartialEq)]
+    #[derive(Debug, Default, Deserialize, JsonSchema, PartialEq)]
     #[serde(default)]
     struct Own {
         size: Option<u32>,
     }
 
     fn parted(settings: &Value) -> Result<(Own, Map<String, Value>), SettingsError> {
-        part(settings.as_object().unwrap(), &["size"])
+        part(settings.as_object().unwrap())
     }
 
     #[test]
@@ -100,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_schema_has_both() {
-        let schema = schema(json!({ "size": { "type": "integer" } }));
+        let schema = schema::<Own>();
         assert!(schema["properties"]["size"].is_object());
         assert!(schema["properties"]["base_url"].is_object());
     }

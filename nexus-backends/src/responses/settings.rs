@@ -4,45 +4,46 @@ use std::{collections::BTreeMap, time::Duration};
 
 use nexus_core::{BuildContext, SettingsError};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::retry::RetryPolicy;
 use crate::http::Network;
 use crate::settings::{Billing, CredentialSetting, absolute, check_web_url, read_by_key};
 
 /// Settings of a native backend. Every key may be left out.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NativeSettings {
-    /// The server, up to and without `/responses`. A dialect may have one of its own.
+    /// The server, up to and without /responses.
     pub(crate) base_url: Option<String>,
-    /// Where the credential comes from.
     pub(crate) credential: Option<CredentialSetting>,
-    /// Who is expected to pay.
     pub(crate) billing: Option<Billing>,
     /// The model of a request that names none.
     pub(crate) model: Option<String>,
-    /// Headers that every request carries beside the dialect's.
+    /// Headers that every request carries as well.
     pub(crate) headers: ExtraHeaders,
-    /// How long a connection may take to be made, TLS included. In seconds.
+    /// How long a connection may take to be made, TLS included.
+    #[schemars(range(min = 1))]
     pub(crate) connect_timeout_seconds: u64,
     /// How often one call of the model is repeated.
     pub(crate) retries: u32,
-    /// How long one call of the model may wait in all because the server asked for it. In seconds.
+    /// How long one call of the model may wait in all because the server asked for it.
     pub(crate) max_wait_seconds: u64,
     /// Largest event of the stream, or whole answer, in bytes.
+    #[schemars(range(min = 1))]
     pub(crate) max_event_bytes: usize,
     /// How many calls of one answer run at once.
+    #[schemars(range(min = 1))]
     pub(crate) parallel_tools: usize,
     /// After how many same calls with the same answer the turn ends. 0: never.
     pub(crate) repeated_calls: u32,
-    /// How the server is reached.
     pub(crate) network: Network,
 }
 
-/// Headers as the configuration writes them. One of them may be a key: `Debug` shows their names only.
-#[derive(Clone, Default, Deserialize)]
+// One of them may be a key: `Debug` shows their names only.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct ExtraHeaders(BTreeMap<String, String>);
 
@@ -145,45 +146,14 @@ impl NativeSettings {
     pub(crate) fn retry_policy(&self) -> RetryPolicy {
         RetryPolicy { retries: self.retries, max_wait: Duration::from_secs(self.max_wait_seconds) }
     }
-
-    /// JSON Schema of the settings.
-    pub(crate) fn schema() -> Value {
-        json!({
-            "type": "object",
-            "additionalProperties": false,
-            "properties": {
-                "base_url": { "type": "string", "description": "The server, up to and without /responses." },
-                "credential": CredentialSetting::schema(),
-                "billing": Billing::schema(),
-                "model": { "type": "string", "description": "The model of a request that names none." },
-                "headers": {
-                    "type": "object",
-                    "additionalProperties": { "type": "string" },
-                    "description": "Headers that every request carries as well.",
-                },
-                "connect_timeout_seconds": { "type": "integer", "minimum": 1, "description": "How long a connection may take to be made, TLS included. Default: 10." },
-                "retries": { "type": "integer", "minimum": 0, "description": "How often one call of the model is repeated. Default: 3." },
-                "max_wait_seconds": { "type": "integer", "minimum": 0, "description": "How long one call of the model may wait in all because the server asked for it. Default: 20." },
-                "max_event_bytes": { "type": "integer", "minimum": 1, "description": "Largest event of the stream, or whole answer, in bytes. Default: 67108864." },
-                "parallel_tools": { "type": "integer", "minimum": 1, "description": "How many calls of one answer run at once. Default: 8." },
-                "repeated_calls": { "type": "integer", "minimum": 0, "description": "After how many same calls with the same answer the turn ends. 0: never. Default: 10." },
-                "network": {
-                    "type": "object",
-                    "additionalProperties": false,
-                    "properties": {
-                        "inherit_proxy": { "type": "boolean", "description": "Use the host's proxy variables. Default: false." },
-                        "proxy": { "type": "string", "description": "URL of the proxy for every request; it goes before the host's variables." },
-                        "ca_file": { "type": "string", "description": "File of certificate authorities, in PEM, to trust as well." },
-                    },
-                },
-            },
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::settings_schema;
 
     fn read(settings: Value) -> Result<NativeSettings, SettingsError> {
         let Value::Object(settings) = settings else { panic!("settings are an object") };
@@ -210,12 +180,8 @@ mod tests {
     #[test]
     fn every_key_has_the_default_that_the_schema_states() {
         let defaults = read(json!({})).unwrap();
-        let schema = NativeSettings::schema();
-        let stated = |key: &str| {
-            let text = schema["properties"][key]["description"].as_str().unwrap();
-            let digits = text.rsplit("Default: ").next().unwrap().trim_end_matches('.');
-            digits.parse::<u64>().unwrap()
-        };
+        let schema = settings_schema::of::<NativeSettings>();
+        let stated = |key: &str| schema["properties"][key]["default"].as_u64().unwrap();
         assert_eq!(stated("connect_timeout_seconds"), defaults.connect_timeout_seconds);
         assert_eq!(stated("retries"), u64::from(defaults.retries));
         assert_eq!(stated("max_wait_seconds"), defaults.max_wait_seconds);

@@ -5,16 +5,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// How servers are reached. The default is directly, with the authorities of the platform.
 #[non_exhaustive]
-#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Network {
-    /// Use the host's proxy variables. Default: no.
+    /// Use the host's proxy variables.
     pub inherit_proxy: bool,
-    /// The proxy for every request; it goes before the host's variables.
+    /// URL of the proxy for every request; it goes before the host's variables.
     pub proxy: Option<String>,
     /// File of certificate authorities, in PEM, to trust as well. A relative path is relative to the folder of the
     /// configuration.

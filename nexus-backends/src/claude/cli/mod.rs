@@ -63,11 +63,10 @@ use std::{ffi::OsStr, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, AccessTable, Availability, BackendId, BackendKind, BuildContext, Capabilities, CostReport,
-    Enforcement, ErrorKind, ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Sandbox, Secret,
-    SettingsError, Support, TextGranularity, VendorId, harness::Failure,
+    AccessSupport, AccessTable, Availability, BuildContext, Capabilities, CostReport, Enforcement, ErrorKind,
+    LimitSupport, LoopMode, OutputSupport, Sandbox, Secret, SettingsError, Support, TextGranularity,
+    harness::Failure,
 };
-use serde_json::{Map, Value};
 
 use self::startup_throttle::FirstTurn;
 use self::translate::{ClaudeTranslator, Opening};
@@ -79,6 +78,8 @@ use crate::cli::settings::Settings;
 use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
 use crate::redact::redactor;
+use crate::settings_schema;
+use crate::vendor::backend_kind;
 use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::spawn::{Invocation, StdinMode};
@@ -87,44 +88,11 @@ use nexus_process::version::version_line;
 /// The program, where the settings name no other.
 const PROGRAM: &str = "claude";
 
-/// The kind `claude-cli`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ClaudeCli;
-
-impl BackendKind for ClaudeCli {
-    fn name(&self) -> &str {
-        "claude-cli"
-    }
-
-    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
-        VendorId::new("anthropic")
-    }
-
-    fn settings_schema(&self) -> Value {
-        Settings::schema()
-    }
-
-    fn build(
-        &self,
-        id: BackendId,
-        settings: &Map<String, Value>,
-        context: &BuildContext,
-    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        let settings = Settings::read(settings, context)?;
-        let credential = settings.credential_source(context)?;
-        if credential.is_some() && settings.billing.is_none() {
-            let reason =
-                "say what the credential is: `plan` for a subscription token, `metered` for an API key";
-            return Err(SettingsError::new("billing", reason));
-        }
-        if credential.is_none() && settings.base_url.is_some() {
-            let reason =
-                "needs a `credential` beside it: the CLI's own login is for its vendor's endpoint alone";
-            return Err(SettingsError::new("base_url", reason));
-        }
-        let cli = Claude { settings: settings.clone(), credential, context: context.clone() };
-        Ok(Arc::new(CliBackend::from_settings(id, cli, &settings, context)))
-    }
+backend_kind! {
+    /// The kind `claude-cli`.
+    ClaudeCli = "claude-cli" of "anthropic",
+    settings settings_schema::of::<Settings>(),
+    built by |id, settings, context| CliBackend::build(id, settings, context, Claude::new)
 }
 
 /// Prepares processes of `claude`.
@@ -136,6 +104,21 @@ pub(crate) struct Claude {
 }
 
 impl Claude {
+    fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
+        let credential = settings.credential_source(context)?;
+        if credential.is_some() && settings.billing.is_none() {
+            let reason =
+                "say what the credential is: `plan` for a subscription token, `metered` for an API key";
+            return Err(SettingsError::new("billing", reason));
+        }
+        if credential.is_none() && settings.base_url.is_some() {
+            let reason =
+                "needs a `credential` beside it: the CLI's own login is for its vendor's endpoint alone";
+            return Err(SettingsError::new("base_url", reason));
+        }
+        Ok(Self { settings: settings.clone(), credential, context: context.clone() })
+    }
+
     fn executable(&self) -> Result<Executable, ExecutableError> {
         let name = self.settings.executable.as_deref().map_or(OsStr::new(PROGRAM), |path| path.as_os_str());
         Executable::find(name, self.context.environment.get("PATH").map(OsStr::new))

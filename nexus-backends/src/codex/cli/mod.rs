@@ -66,14 +66,13 @@ mod usage;
 mod version;
 mod wire;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AppliedEffort, Availability, BackendId, BackendKind, BuildContext, Capabilities, ConversationMode,
-    ErrorKind, ExecutionBackend, Secret, SettingsError, ToolAccess, VendorId, harness::Failure,
+    AppliedEffort, Availability, BuildContext, Capabilities, ConversationMode, ErrorKind, Secret,
+    SettingsError, ToolAccess, harness::Failure,
 };
-use serde_json::{Map, Value};
 
 use self::conversation::{KeptSession, SessionKeeper};
 use self::home::{Folders, Provider, TOKEN_VARIABLE};
@@ -91,42 +90,18 @@ use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
 use crate::codex::login::LOGIN;
 use crate::redact::redactor;
+use crate::settings_schema;
+use crate::vendor::backend_kind;
 use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::private_home::PrivateHome;
 use nexus_process::spawn::{Invocation, StdinMode};
 
-/// The kind `codex-cli`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CodexCli;
-
-impl BackendKind for CodexCli {
-    fn name(&self) -> &str {
-        "codex-cli"
-    }
-
-    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
-        VendorId::from("openai")
-    }
-
-    fn settings_schema(&self) -> Value {
-        Settings::schema()
-    }
-
-    fn build(
-        &self,
-        id: BackendId,
-        settings: &Map<String, Value>,
-        context: &BuildContext,
-    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        let settings = Settings::read(settings, context)?;
-        let cli = Codex {
-            credentials: CredentialProvider::of(&settings, LOGIN, context)?,
-            environment: HostEnvironment(context.environment.clone()),
-            settings: settings.clone(),
-        };
-        Ok(Arc::new(CliBackend::from_settings(id, cli, &settings, context)))
-    }
+backend_kind! {
+    /// The kind `codex-cli`.
+    CodexCli = "codex-cli" of "openai",
+    settings settings_schema::of::<Settings>(),
+    built by |id, settings, context| CliBackend::build(id, settings, context, Codex::new)
 }
 
 /// The program, as configured.
@@ -148,6 +123,14 @@ impl std::fmt::Debug for HostEnvironment {
 }
 
 impl Codex {
+    fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
+        Ok(Self {
+            credentials: CredentialProvider::of(settings, LOGIN, context)?,
+            environment: HostEnvironment(context.environment.clone()),
+            settings: settings.clone(),
+        })
+    }
+
     fn executable(&self) -> Result<Executable, ExecutableError> {
         let search_path = self.environment.0.get("PATH").map(String::as_str);
         version::find(self.settings.executable.as_deref(), search_path)

@@ -13,18 +13,12 @@
 mod models;
 mod rate_limits;
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
-use nexus_core::{
-    BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
-    ModelId, Retry, SettingsError, TurnEvent, VendorId, harness::Failure,
-};
+use nexus_core::{Capabilities, CostReport, Effort, ErrorKind, ModelId, Retry, TurnEvent, harness::Failure};
 use reqwest::{
     StatusCode,
     header::{HeaderMap, HeaderValue},
 };
-use serde_json::{Map, Value};
 
 use self::models::{ModelEntry, Models};
 use super::login::LOGIN;
@@ -36,11 +30,12 @@ use crate::responses::dialect::{
 use crate::responses::kind::name_a_model;
 use crate::responses::models::{Catalog, Found};
 use crate::responses::outcome::ErrorReply;
-use crate::responses::own_settings::ClientVersion;
+use crate::responses::own_settings::Endpoint;
 use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
 use crate::settings::Billing;
+use crate::vendor::backend_kind;
 
 /// The endpoint of a ChatGPT plan.
 const BASE_URL: &str = "https://chatgpt.com/backend-api/codex";
@@ -83,42 +78,17 @@ const LITE_HEADER: &str = "x-openai-internal-codex-responses-lite";
 /// What the server wants back within the same turn.
 const TURN_STATE: &str = "x-codex-turn-state";
 
-/// The kind `codex-sub-token`: a loop of our own at the endpoint that Codex uses, on a ChatGPT plan.
-///
-/// Settings: those of every native backend. Without a `credential` (a token, with its `account`), the login that
-/// `nexus login codex` makes is used.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CodexSubToken;
+const ENDPOINT: Endpoint = Endpoint { base_url: BASE_URL, client_version: CLIENT_VERSION, login: LOGIN };
 
-impl BackendKind for CodexSubToken {
-    fn name(&self) -> &str {
-        "codex-sub-token"
-    }
-
-    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
-        VendorId::from("openai")
-    }
-
-    fn settings_schema(&self) -> Value {
-        ClientVersion::schema(CLIENT_VERSION)
-    }
-
-    fn build(
-        &self,
-        id: BackendId,
-        settings: &Map<String, Value>,
-        context: &BuildContext,
-    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        let (client_version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
-        let mut settings = NativeSettings::read(&settings, context)?;
-        settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
-        kind::build(
-            id,
-            Arc::new(Codex::new(&settings, &client_version)),
-            settings.credential_or(LOGIN, context)?,
-            &settings,
-            context,
-        )
+backend_kind! {
+    /// The kind `codex-sub-token`: a loop of our own at the endpoint that Codex uses, on a ChatGPT plan.
+    ///
+    /// Settings: those of every native backend. Without a `credential` (a token, with its `account`), the login that
+    /// `nexus login codex` makes is used.
+    CodexSubToken = "codex-sub-token" of "openai",
+    settings ENDPOINT.schema(),
+    built by |id, settings, context| {
+        ENDPOINT.build(id, settings, context, |settings, version| Codex::new(settings, &version))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use nexus_core::{Secret, turn::RateLimitStatus};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::responses::outcome::ErrorBody;

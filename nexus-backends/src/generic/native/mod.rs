@@ -24,6 +24,7 @@ use nexus_core::{
     ModelId, OutputSupport, SettingsError, TurnEvent, VendorId, harness::Failure,
 };
 use reqwest::{StatusCode, Url, header::HeaderMap};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -77,7 +78,7 @@ impl BackendKind for Responses {
     }
 
     fn settings_schema(&self) -> Value {
-        let mut schema = own_settings::schema(Own::schema());
+        let mut schema = own_settings::schema::<Own>();
         schema["required"] = json!(["base_url"]);
         schema
     }
@@ -88,7 +89,7 @@ impl BackendKind for Responses {
         settings: &Map<String, Value>,
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        let (own, shared) = own_settings::part::<Own>(settings, &Own::KEYS)?;
+        let (own, shared) = own_settings::part::<Own>(settings)?;
         let settings = NativeSettings::read(&shared, context)?;
         if settings.base_url.is_none() {
             let reason = "name the server, up to and without /responses: \
@@ -101,20 +102,30 @@ impl BackendKind for Responses {
 }
 
 /// Settings of this kind alone.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct Own {
+    /// The company behind the server, as the spread of a panel counts it. Default: the host of base_url.
     vendor: Option<String>,
+    /// Where system text goes: the field of that name, or a message of that role. Default: instructions.
     system: SystemText,
+    /// Whether the server is given the schema of an answer, or the model is told it. Default: native.
     structured_output: StructuredOutput,
+    /// The steps of effort that the model takes; an empty list leaves the field out. Default: [minimal, low, medium, high,
+    /// xhigh].
+    #[schemars(schema_with = "effort_steps")]
     efforts: Option<Vec<Effort>>,
+    /// Which summary of its thinking the server is asked for. Default: none.
     reasoning_summary: Option<Summary>,
+    /// Ask for reasoning in a form that can be sent back. Default: true.
     encrypted_reasoning: Option<bool>,
+    /// Name the conversation, so that the server finds what it kept of it. Default: true.
     prompt_cache_key: Option<bool>,
+    /// Whether the server names the cost of an answer, in its usage. Default: never.
     cost: Cost,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum SystemText {
     #[default]
@@ -123,7 +134,7 @@ enum SystemText {
     Developer,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum StructuredOutput {
     #[default]
@@ -131,7 +142,7 @@ enum StructuredOutput {
     Instructed,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Summary {
     Auto,
@@ -139,7 +150,7 @@ enum Summary {
     Detailed,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Cost {
     #[default]
@@ -147,32 +158,9 @@ enum Cost {
     Reported,
 }
 
-impl Own {
-    const KEYS: [&str; 8] = [
-        "vendor",
-        "system",
-        "structured_output",
-        "efforts",
-        "reasoning_summary",
-        "encrypted_reasoning",
-        "prompt_cache_key",
-        "cost",
-    ];
-
-    /// JSON Schema of the settings.
-    fn schema() -> Value {
-        let steps = Effort::ALL.map(Effort::as_str);
-        json!({
-            "vendor": { "type": "string", "description": "The company behind the server, as the spread of a panel counts it. Default: the host of base_url." },
-            "system": { "enum": ["instructions", "system", "developer"], "description": "Where system text goes: the field of that name, or a message of that role. Default: instructions." },
-            "structured_output": { "enum": ["native", "instructed"], "description": "Whether the server is given the schema of an answer, or the model is told it. Default: native." },
-            "efforts": { "type": "array", "items": { "enum": steps }, "description": "The steps of effort that the model takes; an empty list leaves the field out. Default: [minimal, low, medium, high, xhigh]." },
-            "reasoning_summary": { "enum": ["auto", "concise", "detailed"], "description": "Which summary of its thinking the server is asked for. Default: none." },
-            "encrypted_reasoning": { "type": "boolean", "description": "Ask for reasoning in a form that can be sent back. Default: true." },
-            "prompt_cache_key": { "type": "boolean", "description": "Name the conversation, so that the server finds what it kept of it. Default: true." },
-            "cost": { "enum": ["never", "reported"], "description": "Whether the server names the cost of an answer, in its usage. Default: never." },
-        })
-    }
+/// The steps of effort, as the configuration names them.
+fn effort_steps(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "array", "items": { "enum": Effort::ALL.map(Effort::as_str) } })
 }
 
 /// The server's way, as the settings tell it.

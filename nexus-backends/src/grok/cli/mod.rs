@@ -47,15 +47,11 @@ use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     path::PathBuf,
-    sync::{Arc, atomic::AtomicU64},
+    sync::atomic::AtomicU64,
 };
 
 use async_trait::async_trait;
-use nexus_core::{
-    Availability, BackendId, BackendKind, BuildContext, Capabilities, ExecutionBackend, SettingsError,
-    VendorId, harness::Failure,
-};
-use serde_json::{Map, Value};
+use nexus_core::{Availability, BuildContext, Capabilities, SettingsError, harness::Failure};
 
 use self::translate::GrokTranslator;
 use crate::cli::CliBackend;
@@ -64,6 +60,8 @@ use crate::cli::settings::{Billing, Settings, VersionsSetting};
 use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
 use crate::grok::login::LOGIN;
+use crate::settings_schema;
+use crate::vendor::backend_kind;
 use nexus_process::environment::{Environment, EnvironmentBuilder, NetworkSettings};
 use nexus_process::executable::{Executable, ExecutableError};
 
@@ -72,36 +70,14 @@ const PROGRAM: &str = "grok";
 /// How to get it.
 const INSTALL: &str = "install it with `npm install -g @xai-official/grok`, or name it as `executable`";
 
-/// The kind `grok-cli`: Grok Build, with its own loop and tools.
-///
-/// Settings: `executable`, `credential` (default: the login of `nexus login grok`), `billing` (`plan`, the default: an
-/// access token of a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct GrokCli;
-
-impl BackendKind for GrokCli {
-    fn name(&self) -> &str {
-        "grok-cli"
-    }
-
-    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
-        "xai".into()
-    }
-
-    fn settings_schema(&self) -> Value {
-        Settings::schema()
-    }
-
-    fn build(
-        &self,
-        id: BackendId,
-        settings: &Map<String, Value>,
-        context: &BuildContext,
-    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        let settings = Settings::read(settings, context)?;
-        let cli = Grok::new(&settings, context)?;
-        Ok(Arc::new(CliBackend::from_settings(id, cli, &settings, context)))
-    }
+backend_kind! {
+    /// The kind `grok-cli`: Grok Build, with its own loop and tools.
+    ///
+    /// Settings: `executable`, `credential` (default: the login of `nexus login grok`), `billing` (`plan`, the default: an
+    /// access token of a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`.
+    GrokCli = "grok-cli" of "xai",
+    settings settings_schema::of::<Settings>(),
+    built by |id, settings, context| CliBackend::build(id, settings, context, Grok::new)
 }
 
 /// Grok on this machine, with these settings.

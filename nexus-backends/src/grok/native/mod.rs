@@ -11,19 +11,15 @@
 
 mod models;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use nexus_core::{
-    BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
-    ModelId, Retry, SettingsError, TurnEvent, VendorId, harness::Failure,
-};
+use nexus_core::{Capabilities, CostReport, Effort, ErrorKind, ModelId, Retry, TurnEvent, harness::Failure};
 use reqwest::{
     StatusCode,
     header::{HeaderMap, HeaderValue},
 };
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
 use self::models::Models;
 use super::login::LOGIN;
@@ -35,11 +31,12 @@ use crate::responses::dialect::{
 use crate::responses::kind::name_a_model;
 use crate::responses::models::{Catalog, Found};
 use crate::responses::outcome::ErrorReply;
-use crate::responses::own_settings::ClientVersion;
+use crate::responses::own_settings::Endpoint;
 use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
 use crate::settings::Billing;
+use crate::vendor::backend_kind;
 
 /// The endpoint of a subscription.
 const BASE_URL: &str = "https://cli-chat-proxy.grok.com/v1";
@@ -70,44 +67,16 @@ const SHAPE: Shape = Shape {
     custom_calls: CustomCalls::Server,
 };
 
-/// The kind `grok-sub-token`: a loop of our own at the endpoint that Grok Build uses, on a subscription.
-///
-/// Settings: those of every native backend. Without a `credential`, the login that `nexus login grok` makes is used;
-/// `client_version` is to be raised
-/// when the endpoint calls ours outdated.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct GrokSubToken;
+const ENDPOINT: Endpoint = Endpoint { base_url: BASE_URL, client_version: CLIENT_VERSION, login: LOGIN };
 
-impl BackendKind for GrokSubToken {
-    fn name(&self) -> &str {
-        "grok-sub-token"
-    }
-
-    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
-        VendorId::from("xai")
-    }
-
-    fn settings_schema(&self) -> Value {
-        ClientVersion::schema(CLIENT_VERSION)
-    }
-
-    fn build(
-        &self,
-        id: BackendId,
-        settings: &Map<String, Value>,
-        context: &BuildContext,
-    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        let (client_version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
-        let mut settings = NativeSettings::read(&settings, context)?;
-        settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
-        kind::build(
-            id,
-            Arc::new(Grok::new(&settings, client_version)),
-            settings.credential_or(LOGIN, context)?,
-            &settings,
-            context,
-        )
-    }
+backend_kind! {
+    /// The kind `grok-sub-token`: a loop of our own at the endpoint that Grok Build uses, on a subscription.
+    ///
+    /// Settings: those of every native backend. Without a `credential`, the login that `nexus login grok` makes is used;
+    /// `client_version` is to be raised when the endpoint calls ours outdated.
+    GrokSubToken = "grok-sub-token" of "xai",
+    settings ENDPOINT.schema(),
+    built by |id, settings, context| ENDPOINT.build(id, settings, context, Grok::new)
 }
 
 /// The endpoint's way.

@@ -1,7 +1,7 @@
 //! The endpoint's way, without a server. Requests as they go out: `tests/native_requests.rs`.
 
 use nexus_core::Secret;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::responses::outcome::ErrorBody;

@@ -1,0 +1,116 @@
+//! The JSON Schema of settings, derived from the types that read them.
+
+use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
+use serde_json::{Value, json};
+
+/// The schema of `T`, as the author of a configuration needs it.
+pub(crate) fn of<T: JsonSchema>() -> Value {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    plain(&mut schema);
+    // Of the key that they stand under, the kind says more.
+    schema.remove("description");
+    schema.to_value()
+}
+
+/// Leaves out what is about Rust, and `null`: a key that may be left out is no key that may be null.
+fn plain(schema: &mut Schema) {
+    schema.remove("title");
+    schema.remove("format");
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
+    }
+    let null = json!({ "type": "null" });
+    if let Some([inner, last]) = schema.get("anyOf").and_then(Value::as_array).map(Vec::as_slice)
+        && *last == null
+    {
+        let inner = inner.as_object().cloned().unwrap_or_default();
+        schema.remove("anyOf");
+        let object = schema.ensure_object();
+        for (key, value) in inner {
+            object.entry(key).or_insert(value);
+        }
+    }
+    // Variants with a comment each are alternatives of one value each.
+    let words = |schema: &Value| match (schema.get("const"), schema.get("enum")) {
+        (Some(word), _) => Some(vec![word.clone()]),
+        (None, words) => words?.as_array().cloned(),
+    };
+    let alternatives = schema.get("oneOf").and_then(Value::as_array);
+    if let Some(words) = alternatives.and_then(|list| list.iter().map(words).collect::<Option<Vec<_>>>()) {
+        schema.remove("oneOf");
+        schema.insert("type".to_owned(), "string".into());
+        schema.insert("enum".to_owned(), words.concat().into());
+    }
+    for keyword in ["type", "enum"] {
+        let Some(Value::Array(values)) = schema.get_mut(keyword) else { continue };
+        values.retain(|value| !value.is_null() && value != "null");
+        if let ("type", [only]) = (keyword, values.as_slice()) {
+            let only = only.clone();
+            schema.insert(keyword.to_owned(), only);
+        }
+    }
+    // A paragraph of a comment is one line of text.
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        *text = text.replace('\n', " ");
+    }
+    transform_subschemas(&mut plain, schema);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[derive(Default, serde::Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields, rename_all = "lowercase")]
+    struct Outer {
+        /// A path,
+        /// or none.
+        path: Option<PathBuf>,
+        /// How often.
+        #[schemars(range(min = 1))]
+        count: u32,
+        word: Option<Word>,
+        inner: Option<Inner>,
+    }
+
+    #[derive(serde::Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    enum Word {
+        /// The first.
+        One,
+        /// The second.
+        Two,
+    }
+
+    /// Something inside.
+    #[derive(Default, serde::Deserialize, JsonSchema)]
+    #[serde(default, deny_unknown_fields)]
+    struct Inner {
+        flag: bool,
+    }
+
+    #[test]
+    fn a_schema_is_as_one_would_write_it_by_hand() {
+        let expected = json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "path": { "type": "string", "description": "A path, or none." },
+                "count": { "type": "integer", "minimum": 1, "default": 0, "description": "How often." },
+                "word": { "type": "string", "enum": ["one", "two"] },
+                "inner": {
+                    "type": "object",
+                    "description": "Something inside.",
+                    "additionalProperties": false,
+                    "properties": { "flag": { "type": "boolean", "default": false } },
+                },
+            },
+        });
+        assert_eq!(of::<Outer>(), expected);
+    }
+}
