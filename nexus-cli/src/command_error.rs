@@ -69,6 +69,12 @@ impl CommandError {
     }
 }
 
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 impl<'a> ProblemReport<'a> {
     fn of(problem: &'a Problem) -> Self {
         Self {

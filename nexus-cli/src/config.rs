@@ -9,10 +9,14 @@ use crate::{args::ConfigArgs, command_error::CommandError};
 /// Loads the configuration that the command line, or else the usual places, name.
 pub(crate) fn load(args: &ConfigArgs) -> Result<Router, CommandError> {
     let context = BuildContext::from_process();
-    let path = find(args, &context).map_err(|places| {
+    load_file(&find_or_explain(args, &context)?, context)
+}
+
+/// The configuration that would be used; else an error that says how to get one.
+pub(crate) fn find_or_explain(args: &ConfigArgs, context: &BuildContext) -> Result<PathBuf, CommandError> {
+    find(args, context).map_err(|places| {
         CommandError::no_configuration(format!("{places}; name one with --config, or {BEGIN}"))
-    })?;
-    load_file(&path, context)
+    })
 }
 
 /// How to get a configuration.

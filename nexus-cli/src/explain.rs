@@ -1,23 +1,83 @@
 //! `nexus explain`: who would run a work-kind, and why.
 
-use std::process::ExitCode;
+use std::{
+    fs,
+    path::Path,
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
 
-use crate::{args::ConfigArgs, command_error::CommandError, config, output::say};
+use nexus::{BuildContext, Router};
 
-pub(crate) fn explain(args: &ConfigArgs, kind: Option<&str>, json: bool) -> Result<ExitCode, CommandError> {
-    let router = config::load(args)?;
+use crate::{
+    args::ConfigArgs,
+    command_error::CommandError,
+    config,
+    interrupt::interrupted,
+    output::{broken, complain, say},
+};
+
+/// How often `--watch` looks at the file.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+pub(crate) async fn explain(
+    args: &ConfigArgs,
+    kind: Option<&str>,
+    as_json: bool,
+    watch: bool,
+) -> Result<ExitCode, CommandError> {
+    if !watch {
+        print(&config::load(args)?, kind, as_json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let context = BuildContext::from_process();
+    let path = config::find_or_explain(args, &context)?;
+    let router = config::load_file(&path, context)?;
+    let mut stamp = stamp(&path);
+    print(&router, kind, as_json)?;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            _ = interrupted() => return Ok(ExitCode::SUCCESS),
+            () = broken() => return Ok(ExitCode::SUCCESS),
+        }
+        let now = self::stamp(&path);
+        if now == stamp {
+            continue;
+        }
+        stamp = now;
+        // The last good configuration stays where the new one is wrong, as it does in a program.
+        let outcome = router.reload().map_err(CommandError::from).and_then(|()| {
+            if !as_json {
+                say("");
+            }
+            print(&router, kind, as_json)
+        });
+        if let Err(error) = outcome {
+            error.report(as_json);
+            complain("the configuration before it stays in use");
+        }
+    }
+}
+
+/// Changes whenever the file does: its length too, as some file systems keep time by the second.
+fn stamp(path: &Path) -> Option<(u64, SystemTime)> {
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.len(), metadata.modified().ok()?))
+}
+
+fn print(router: &Router, kind: Option<&str>, as_json: bool) -> Result<(), CommandError> {
     let kinds = match kind {
         Some(kind) => vec![kind.to_owned()],
         None => router.kinds(),
     };
-    let explanations =
-        kinds.iter().map(|kind| router.explain(kind.as_str()).map_err(|error| error.to_string()));
+    let explanations = kinds.iter().map(|kind| router.explain(kind.as_str()));
     let explanations = explanations.collect::<Result<Vec<_>, _>>()?;
-    if json {
+    if as_json {
         say(serde_json::to_string_pretty(&explanations).map_err(CommandError::failed)?);
     } else {
         let texts = explanations.iter().map(ToString::to_string);
         say(texts.collect::<Vec<_>>().join("\n"));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -6,12 +6,13 @@ use std::{
 };
 
 use nexus::{Secret, auth::store::KeyringKey};
+use serde_json::json;
 
 use crate::{
     EXIT_CANCELLED, EXIT_FAILED,
     args::KeyCommand,
     command_error::CommandError,
-    output::{complain, printable, say},
+    output::{complain, printable, say, say_json},
 };
 
 /// Longest input that is taken for a key, in bytes.
@@ -23,7 +24,7 @@ pub(crate) async fn key(command: KeyCommand) -> Result<ExitCode, CommandError> {
 }
 
 fn run(command: &KeyCommand) -> Result<ExitCode, CommandError> {
-    let (KeyCommand::Set { name } | KeyCommand::Remove { name }) = command;
+    let (KeyCommand::Set { name } | KeyCommand::Remove { name }) = command else { return Ok(list(command)) };
     let entry = KeyringKey::named(name).map_err(|error| error.to_string())?;
     let outcome = match command {
         KeyCommand::Set { .. } => {
@@ -40,7 +41,7 @@ fn run(command: &KeyCommand) -> Result<ExitCode, CommandError> {
                 .set(&key)
                 .map(|()| format!("kept in {}; use it by `credential: {{ keyring: {name} }}`", entry.place()))
         }
-        KeyCommand::Remove { .. } => entry.remove().map(|was_there| match was_there {
+        _ => entry.remove().map(|was_there| match was_there {
             true => format!("removed from {}", entry.place()),
             false => format!("there was none in {}", entry.place()),
         }),
@@ -55,6 +56,28 @@ fn run(command: &KeyCommand) -> Result<ExitCode, CommandError> {
             ExitCode::from(EXIT_FAILED)
         }
     })
+}
+
+/// Prints the names of the keys.
+fn list(command: &KeyCommand) -> ExitCode {
+    let as_json = matches!(command, KeyCommand::List { json: true });
+    match KeyringKey::list() {
+        Ok(keys) if as_json => {
+            say_json(&json!({ "keys": keys.iter().map(KeyringKey::name).collect::<Vec<_>>() }))
+        }
+        Ok(keys) if keys.is_empty() => complain("no key is kept; `nexus key set NAME` keeps one"),
+        Ok(keys) => keys.iter().for_each(|key| say(key.name())),
+        Err(error) => {
+            let reason = printable(&error.to_string());
+            if as_json {
+                say_json(&json!({ "error": { "kind": "failed", "message": reason } }));
+            } else {
+                complain(reason);
+            }
+            return ExitCode::from(EXIT_FAILED);
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// Asks a person at a terminal, without showing what they type; else reads standard input to its end.

@@ -39,7 +39,7 @@ pub(crate) struct LoginReport {
     renews_itself: Option<bool>,
     /// Why it cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// The command that mends or undoes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,

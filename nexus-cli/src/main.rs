@@ -9,6 +9,7 @@ mod check;
 mod command_error;
 mod config;
 mod core_dump;
+mod doctor;
 mod explain;
 #[cfg(feature = "login")]
 mod finish;
@@ -21,6 +22,7 @@ mod login;
 mod login_report;
 #[cfg(feature = "login")]
 mod logout;
+mod manual;
 mod output;
 mod printer;
 mod run;
@@ -88,7 +90,12 @@ fn refuse(error: &clap::Error) -> ExitCode {
 async fn run(args: Args) -> Result<ExitCode, CommandError> {
     match args.command {
         Command::Run(run) => run::run(&args.config, &run).await,
-        Command::Explain { kind, json } => explain::explain(&args.config, kind.as_deref(), json),
+        Command::Explain { kind, json, watch } => {
+            explain::explain(&args.config, kind.as_deref(), json, watch).await
+        }
+        Command::Doctor { json } => doctor::doctor(&args.config, json).await,
+        Command::Completions { shell } => Ok(manual::completions(shell)),
+        Command::Manual => manual::manual(),
         Command::Check { example: true, .. } => Ok(check::example()),
         Command::Check { probe, json, .. } => check::check(&args.config, probe, json).await,
         Command::Status(status) => status::status(&args.config, &status).await,

@@ -90,6 +90,10 @@ const ANSWERING: &[&[&str]] = &[
     &["check", "--json"],
     &["check", "--probe"],
     &["check", "--example"],
+    &["doctor"],
+    &["doctor", "--json"],
+    &["completions", "bash"],
+    &["manual"],
     &["status"],
     &["status", "--json"],
     #[cfg(feature = "login")]

@@ -27,9 +27,22 @@ fn nexus(config: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn help() {
-    for command in
-        ["", "run", "explain", "check", "status", "login", "logout", "key", "key set", "key remove"]
-    {
+    for command in [
+        "",
+        "run",
+        "explain",
+        "check",
+        "status",
+        "doctor",
+        "login",
+        "logout",
+        "key",
+        "key set",
+        "key list",
+        "key remove",
+        "completions",
+        "manual",
+    ] {
         let arguments: Vec<_> = command.split_whitespace().chain(["--help"]).collect();
         let name = format!("help {command}").trim_end().replace(' ', "_");
         assert_snapshot!(name, nexus(EXAMPLE, &arguments));

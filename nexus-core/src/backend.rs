@@ -53,7 +53,7 @@ pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
     /// States what this backend supports. The answer never changes for a given value.
     fn capabilities(&self) -> Capabilities;
 
-    /// Says whether a turn could start now: no model call, no side effect.
+    /// Says whether a turn could start now: no model call, no side effect. It may ask whether a server answers.
     async fn probe(&self) -> Availability;
 
     /// Runs one turn to its end.

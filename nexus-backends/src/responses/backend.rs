@@ -1,5 +1,7 @@
 //! The seam over any [`Dialect`](super::dialect::Dialect).
 
+use std::time::{Duration, SystemTime};
+
 use async_trait::async_trait;
 use nexus_core::{
     Availability, BackendId, Capabilities, EventSink, ExecutionBackend, TurnError, TurnHost, TurnRequest,
@@ -9,6 +11,11 @@ use nexus_core::{
 
 use super::model_server::ModelServer;
 use super::turn_loop::TurnLoop;
+
+/// How long a probe waits for a server's answer.
+const REACH_PATIENCE: Duration = Duration::from_secs(5);
+/// How far the clocks of a server and of this machine may be apart before a probe says so: tokens expire by them.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(120);
 
 /// One server that speaks the Responses API, as an [`ExecutionBackend`].
 #[derive(Debug)]
@@ -25,15 +32,21 @@ impl ExecutionBackend for NativeBackend {
     }
 
     async fn probe(&self) -> Availability {
-        let Some(source) = &self.0.credential else {
-            return match self.0.dialect.credential_remedy() {
-                Some(remedy) => Availability::Unauthenticated { remedy: remedy.to_owned() },
-                None => Availability::ready(None),
-            };
+        let standing = match &self.0.credential {
+            Some(source) => source.standing().await.map(drop).map_err(|error| error.to_string()),
+            None => self.0.dialect.credential_remedy().map_or(Ok(()), |remedy| Err(remedy.to_owned())),
         };
-        match source.standing().await {
-            Ok(_) => Availability::ready(None),
-            Err(error) => Availability::Unauthenticated { remedy: error.to_string() },
+        if let Err(remedy) = standing {
+            return Availability::Unauthenticated { remedy };
+        }
+        match self.0.transport.reach(REACH_PATIENCE).await {
+            Ok(date) => {
+                let skew = date.and_then(|date| clock_note(date, SystemTime::now()));
+                Availability::Ready { version: None, notes: skew.into_iter().collect() }
+            }
+            Err(error) => {
+                Availability::Unusable { reason: format!("{:?}: {error}", self.0.transport.place()) }
+            }
         }
     }
 
@@ -51,5 +64,32 @@ impl ExecutionBackend for NativeBackend {
             Box::new(TurnLoop::new(&self.0, request, host)).run(events).await
         };
         span.run(turn).await
+    }
+}
+
+/// What to say of a server whose clock is far from ours.
+fn clock_note(server: SystemTime, now: SystemTime) -> Option<String> {
+    let (apart, which) = match now.duration_since(server) {
+        Ok(ahead) => (ahead, "ahead of"),
+        Err(behind) => (behind.duration(), "behind"),
+    };
+    (apart > CLOCK_TOLERANCE).then(|| {
+        format!("the clock of this machine is {} minutes {which} the server's", apart.as_secs() / 60)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_are_far_apart_are_told() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let told = |server| clock_note(server, now);
+        assert_eq!(told(now - Duration::from_secs(120)), None);
+        let said = "the clock of this machine is 10 minutes ahead of the server's";
+        assert_eq!(told(now - Duration::from_secs(600)).as_deref(), Some(said));
+        let said = "the clock of this machine is 10 minutes behind the server's";
+        assert_eq!(told(now + Duration::from_secs(600)).as_deref(), Some(said));
     }
 }

@@ -11,14 +11,19 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::OnceLock, time::Duration};
+use std::{
+    fmt,
+    sync::OnceLock,
+    time::{Duration, SystemTime},
+};
 
 use bytes::Bytes;
 use nexus_core::{BuildContext, SettingsError};
 use reqwest::{
     Client, Response, StatusCode,
     header::{
-        ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, PROXY_AUTHORIZATION,
+        ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue,
+        PROXY_AUTHORIZATION,
     },
 };
 
@@ -96,6 +101,20 @@ impl Transport {
         let (status, headers, body) = body::split(self.sent(request).await?);
         let body = body::whole(body, MAX_FETCHED_BYTES).await?;
         Ok(Fetched { status, headers, body })
+    }
+
+    /// Whether anything answers at the base URL, within `patience`: a request without a credential and without the headers
+    /// of the configuration, whose answer counts whatever its status is. Returns the answer's `Date`.
+    pub(crate) async fn reach(&self, patience: Duration) -> Result<Option<SystemTime>, TransportError> {
+        let request = self.client()?.head(self.base_url.join("")).timeout(patience);
+        let response = self.sent(request).await?;
+        let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
+        Ok(date.and_then(|date| httpdate::parse_http_date(date).ok()))
+    }
+
+    /// Where it leads, for messages.
+    pub(crate) fn place(&self) -> &impl fmt::Debug {
+        &self.base_url
     }
 
     /// Sends a request, and never a second time once a byte of it was written: the server may have read it, and a

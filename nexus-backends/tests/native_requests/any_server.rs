@@ -96,12 +96,15 @@ async fn a_model_must_be_named_by_somebody() {
 }
 
 #[tokio::test]
-async fn a_probe_asks_nobody() {
+async fn a_probe_asks_no_model_and_shows_no_credential() {
     let sim = Sim::start(Dialect::Responses, Reply::text("Hello")).unwrap();
     let backend = build(&Responses, &sim.base_url(), json!({ "model": "any" })).unwrap();
     assert!(matches!(backend.probe().await, nexus_core::Availability::Ready { .. }));
     let settings = json!({ "model": "any", "credential": { "env": "NOT_SET" } });
     let backend = build(&Responses, &sim.base_url(), settings).unwrap();
     assert!(matches!(backend.probe().await, nexus_core::Availability::Unauthenticated { .. }));
-    assert!(sim.requests().is_empty());
+    assert!(sim.main_calls().is_empty());
+    // Whether the server answers is asked without anything that is its caller's.
+    assert_eq!(sim.requests().len(), 1);
+    assert!(sim.requests().iter().all(|request| request.bearer().is_none()));
 }

@@ -12,6 +12,12 @@ pub(crate) enum KeyCommand {
         /// The name that the configuration uses: `credential: { keyring: NAME }`
         name: String,
     },
+    /// Name the keys that are kept, never what is in them
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove the key of a name
     Remove {
         /// The name

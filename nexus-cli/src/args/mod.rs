@@ -14,6 +14,7 @@ mod status;
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap_complete::Shell;
 
 #[cfg(feature = "keyring")]
 pub(crate) use key::KeyCommand;
@@ -52,13 +53,16 @@ pub(crate) enum Command {
     Explain {
         /// A type of the configuration. Default: all
         kind: Option<String>,
+        /// Go on, and explain again whenever the configuration's file changes, until Ctrl-C
+        #[arg(long)]
+        watch: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Read the configuration, and say what is in it or what is wrong with it
     Check {
-        /// Also ask each backend whether it could start: its program, its version, its credential. No model call
+        /// Also ask each backend whether it could start: its program, its version, its credential, its server. No model call
         #[arg(long)]
         probe: bool,
         /// Print a configuration with every key in it, to begin with, and read nothing
@@ -68,8 +72,15 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Say who is logged in, as whom, until when, and what would run. No network, and nothing is renewed
+    /// Say who is logged in, as whom, until when, and what would run. No model call, and nothing is renewed
     Status(StatusArgs),
+    /// Look for what could keep turns from running here, say how to mend it, and end what dead runs left. No model call
+    #[command(after_help = "Exit codes: 0 nothing is wrong, 1 something is.")]
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Log in to a plan of yours, apart from the vendor's own program
     #[cfg(feature = "login")]
     Login(Box<LoginArgs>),
@@ -80,6 +91,18 @@ pub(crate) enum Command {
     #[cfg(feature = "keyring")]
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Print the completions of a shell, for the file where it looks for them
+    #[command(after_help = "\
+bash: nexus completions bash > ~/.local/share/bash-completion/completions/nexus
+zsh:  nexus completions zsh > \"${fpath[1]}/_nexus\"
+fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print the manual page: `nexus manual > nexus.1`
+    Manual,
 }
 
 impl Command {
@@ -94,7 +117,11 @@ impl Command {
             #[cfg(feature = "login")]
             Self::Logout(args) => args.json,
             #[cfg(feature = "keyring")]
+            Self::Key(KeyCommand::List { json }) => *json,
+            #[cfg(feature = "keyring")]
             Self::Key(_) => false,
+            Self::Doctor { json } => *json,
+            Self::Completions { .. } | Self::Manual => false,
         }
     }
 }

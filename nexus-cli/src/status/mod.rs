@@ -1,4 +1,4 @@
-//! `nexus status`: who is logged in, and what would run. It asks no network, and renews nothing.
+//! `nexus status`: who is logged in, and what would run. It asks no model, and renews nothing.
 
 mod logins;
 mod running;

@@ -2,7 +2,10 @@
 
 use std::{fs, time::Duration};
 
-use nexus_testkit::issuer::RequestKind;
+use nexus_testkit::{
+    issuer::RequestKind,
+    sim::{Dialect, Reply, Scenario, Sim},
+};
 use serde_json::Value;
 
 use crate::home::{Home, builder, issuer};
@@ -133,7 +136,10 @@ fn what_the_issuer_says_moves_no_cursor() {
 #[test]
 fn each_backend_is_told_and_what_would_run() {
     let (home, issuer) = (Home::new(), issuer());
-    fs::write(home.path().join("nexus.yaml"), ROUTES).unwrap();
+    // Any server that answers will do: no model is asked.
+    let model = Sim::start(Dialect::Responses, Scenario::new([Reply::text("unasked")])).unwrap();
+    let server = format!("backends: {{ codex-sub-token: {{ base_url: {:?} }} }}\n", model.base_url());
+    fs::write(home.path().join("nexus.yaml"), format!("{ROUTES}{server}")).unwrap();
     let finished = home.nexus(&["status", "--json"]);
     assert_eq!(finished.code, Some(1), "nothing could run: {finished:?}");
     let status = finished.json();

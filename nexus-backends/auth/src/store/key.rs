@@ -39,6 +39,19 @@ impl KeyringKey {
         Ok(Self { name: name.to_owned(), store: KeyringStore::new(SERVICE, name) })
     }
 
+    /// The keys that are kept, by name. What is in them is not read. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`], also where the system's keyring cannot be searched.
+    pub fn list() -> Result<Vec<Self>, StoreError> {
+        let mut names = KeyringStore::users(SERVICE)?;
+        names.sort_unstable();
+        names.dedup();
+        // Logins stand under the same service, by names that no key can have.
+        Ok(names.iter().filter_map(|name| Self::named(name).ok()).collect())
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name

@@ -11,6 +11,7 @@
 //! Out of reach of our overwriting are the buffers of the D-Bus client and the memory of the service.
 
 use std::{
+    collections::HashMap,
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -45,6 +46,18 @@ impl KeyringStore {
 
     fn error(&self, reason: impl Into<String>) -> StoreError {
         StoreError::new(self.place(), reason)
+    }
+
+    /// The users of all entries of a service.
+    pub(super) fn users(service: &str) -> Result<Vec<String>, StoreError> {
+        let specification = service.to_owned();
+        // An entry is made first, and never looked up: that is what connects to the keyring.
+        let found = Self::new(service, "").ask(move |_| {
+            let found = keyring_core::Entry::search(&HashMap::from([("service", specification.as_str())]))?;
+            let users = found.iter().filter_map(|entry| Some(entry.get_specifiers()?.1));
+            Ok(users.collect())
+        })?;
+        Ok(found.unwrap_or_default())
     }
 
     /// Asks on a thread of its own; `None` if there is no such entry.

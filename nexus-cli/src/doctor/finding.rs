@@ -1,0 +1,61 @@
+//! One line of `nexus doctor`.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// What was found of one subject.
+#[derive(Debug, Serialize)]
+pub(super) struct Finding {
+    subject: String,
+    pub(super) state: State,
+    text: String,
+    /// What the person can do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<String>,
+}
+
+/// How it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum State {
+    /// As it should be.
+    Fine,
+    /// Worth knowing; turns run all the same.
+    Note,
+    /// Something does not run as long as it is so.
+    Problem,
+}
+
+impl Finding {
+    pub(super) fn fine(subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { subject: subject.into(), state: State::Fine, text: text.into(), mend: None }
+    }
+
+    pub(super) fn note(subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { state: State::Note, ..Self::fine(subject, text) }
+    }
+
+    pub(super) fn problem(
+        subject: impl Into<String>,
+        text: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self { state: State::Problem, mend: Some(mend.into()), ..Self::fine(subject, text) }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = match self.state {
+            State::Fine => "ok  ",
+            State::Note => "note",
+            State::Problem => "FAIL",
+        };
+        write!(f, "{mark}  {}: {}", self.subject, self.text)?;
+        match &self.mend {
+            Some(mend) => write!(f, "\n      to mend it: {mend}"),
+            None => Ok(()),
+        }
+    }
+}

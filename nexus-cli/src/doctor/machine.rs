@@ -1,0 +1,83 @@
+//! What of this machine every backend needs.
+
+use std::{
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use super::finding::Finding;
+
+/// Before this no release of Nexus existed: a clock that says less is wrong. Since the epoch of Unix.
+const OLDEST_TIME: Duration = Duration::from_secs(1_767_225_600);
+
+/// Tokens expire by the clock of the machine.
+pub(super) fn clock(now: SystemTime) -> Finding {
+    const SUBJECT: &str = "clock";
+    let time = humantime::format_rfc3339_seconds(now.max(SystemTime::UNIX_EPOCH));
+    match now < SystemTime::UNIX_EPOCH + OLDEST_TIME {
+        true => Finding::problem(
+            SUBJECT,
+            format!("it says {time}, which is past: logins and certificates are judged by it"),
+            "set the clock of this machine",
+        ),
+        false => Finding::fine(SUBJECT, time.to_string()),
+    }
+}
+
+/// Ends and removes what runs of dead hosts left, and says so.
+pub(super) fn leftovers(home: &Path) -> Vec<Finding> {
+    const SUBJECT: &str = "leftovers";
+    let swept = match nexus::process::run_registry::sweep(home) {
+        Ok(swept) => swept,
+        Err(error) => {
+            let text = format!("{} cannot be read: {error}", home.display());
+            return vec![Finding::problem(SUBJECT, text, "make it readable, or name another NEXUS_HOME")];
+        }
+    };
+    let mut findings = Vec::new();
+    if !swept.runs.is_empty() {
+        let (runs, killed) = (swept.runs.len(), swept.killed);
+        findings
+            .push(Finding::note(SUBJECT, format!("removed: {runs} runs of dead hosts, {killed} processes")));
+    }
+    for (path, error) in &swept.failures {
+        let text = format!("{}: {error}", path.display());
+        findings.push(Finding::problem(
+            SUBJECT,
+            text,
+            "end the processes that it names, then run this again",
+        ));
+    }
+    if findings.is_empty() {
+        findings.push(Finding::fine(SUBJECT, "none"));
+    }
+    findings
+}
+
+/// Whether keys and logins can be kept in the keyring of the system.
+#[cfg(feature = "keyring")]
+pub(super) async fn keyring() -> Finding {
+    const SUBJECT: &str = "keyring";
+    let listed = tokio::task::spawn_blocking(nexus::auth::store::KeyringKey::list).await;
+    match listed {
+        Ok(Ok(keys)) => Finding::fine(SUBJECT, format!("answers; {} keys of Nexus in it", keys.len())),
+        Ok(Err(error)) => Finding::note(
+            SUBJECT,
+            crate::output::printable(&format!(
+                "{error}; logins are kept in files, and keys come from the environment"
+            )),
+        ),
+        Err(error) => Finding::note(SUBJECT, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_never_set_is_a_problem() {
+        assert!(clock(SystemTime::UNIX_EPOCH).to_string().starts_with("FAIL"));
+        assert!(clock(SystemTime::UNIX_EPOCH + OLDEST_TIME).to_string().starts_with("ok"));
+    }
+}

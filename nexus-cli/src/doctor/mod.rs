@@ -1,0 +1,163 @@
+//! `nexus doctor`: what could keep turns from running on this machine, and how to mend it.
+
+mod finding;
+mod machine;
+
+use std::{path::Path, process::ExitCode, time::SystemTime};
+
+use nexus::{
+    AccessSupport, Availability, BackendId, BuildContext, ExecutionBackend, Router, Sandbox, ToolAccess,
+};
+use serde_json::json;
+
+use self::finding::{Finding, State};
+use crate::{
+    EXIT_FAILED,
+    args::ConfigArgs,
+    command_error::CommandError,
+    config,
+    output::{printable, say, say_json},
+};
+
+pub(crate) async fn doctor(args: &ConfigArgs, as_json: bool) -> Result<ExitCode, CommandError> {
+    let now = SystemTime::now();
+    let context = BuildContext::from_process();
+    let mut findings = vec![machine::clock(now)];
+    findings.extend(machine::leftovers(&context.home));
+    #[cfg(feature = "keyring")]
+    findings.push(machine::keyring().await);
+    #[cfg(feature = "login")]
+    findings.extend(logins(&context, now).await?);
+    findings.extend(configuration(args, &context).await);
+    let is_well = findings.iter().all(|finding| finding.state != State::Problem);
+    if as_json {
+        say_json(&json!({ "well": is_well, "findings": findings }));
+    } else {
+        findings.iter().for_each(|finding| say(finding));
+        let problems = findings.iter().filter(|finding| finding.state == State::Problem).count();
+        say(match problems {
+            0 => "\nnothing is wrong".to_owned(),
+            1 => "\n1 problem".to_owned(),
+            problems => format!("\n{problems} problems"),
+        });
+    }
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
+}
+
+/// The configuration, and each of its backends.
+async fn configuration(args: &ConfigArgs, context: &BuildContext) -> Vec<Finding> {
+    const SUBJECT: &str = "configuration";
+    let path = match config::find(args, context) {
+        Ok(path) => path,
+        Err(places) => return vec![Finding::problem(SUBJECT, places, config::BEGIN)],
+    };
+    match config::load_file(&path, context.clone()) {
+        Ok(router) => {
+            let mut findings = vec![Finding::fine(SUBJECT, shown(&path))];
+            findings.extend(backends(&router).await);
+            findings
+        }
+        Err(error) => {
+            vec![Finding::problem(
+                SUBJECT,
+                error.to_string(),
+                "`nexus check --example` prints one that is right",
+            )]
+        }
+    }
+}
+
+/// Whether each backend could start, all asked at once.
+async fn backends(router: &Router) -> Vec<Finding> {
+    let backends = router.backends();
+    let asked = backends.iter().map(|(id, backend)| async move {
+        let available = backend.probe().await;
+        let mut findings = vec![backend_finding(id, &available)];
+        if available.is_ready() {
+            findings.push(sandboxes(id, &**backend));
+        }
+        findings
+    });
+    futures::future::join_all(asked).await.into_iter().flatten().collect()
+}
+
+fn backend_finding(id: &BackendId, found: &Availability) -> Finding {
+    let subject = format!("backend {id}");
+    match found {
+        Availability::Ready { version, notes } => {
+            let version = version.as_deref().map(|version| format!(" ({})", printable(version)));
+            let text = format!("ready{}", version.unwrap_or_default());
+            match notes.as_slice() {
+                [] => Finding::fine(subject, text),
+                notes => {
+                    let notes = notes.iter().map(|note| printable(note)).collect::<Vec<_>>().join("; ");
+                    Finding::note(subject, format!("{text}: {notes}"))
+                }
+            }
+        }
+        Availability::NotInstalled { looked_in, remedy } => {
+            let places = looked_in.iter().map(|place| shown(place)).collect::<Vec<_>>().join(", ");
+            Finding::problem(subject, format!("not installed; looked in {places}"), remedy)
+        }
+        Availability::Unauthenticated { remedy } => {
+            Finding::problem(subject, "not logged in", printable(remedy))
+        }
+        Availability::Unusable { reason } => Finding::problem(
+            subject,
+            printable(reason),
+            "mend what the line says, or park the backend in nexus.yaml",
+        ),
+        other => Finding::note(subject, format!("{other:?}")),
+    }
+}
+
+/// Who keeps each access level of a backend.
+fn sandboxes(id: &BackendId, backend: &dyn ExecutionBackend) -> Finding {
+    let capabilities = backend.capabilities();
+    let levels = [
+        ("read-only", ToolAccess::ReadOnly),
+        ("workspace-write", ToolAccess::WorkspaceWrite),
+        ("unrestricted", ToolAccess::Unrestricted),
+    ];
+    let levels = levels.into_iter().map(|(name, level)| {
+        let keeper = match capabilities.access.of(level) {
+            AccessSupport::Kept(Sandbox::Os) => "kept by the system",
+            AccessSupport::Kept(Sandbox::Vendor) => "kept by the vendor's program",
+            AccessSupport::Kept(Sandbox::None) => "kept by nobody",
+            _ => "not offered",
+        };
+        format!("{name} {keeper}")
+    });
+    Finding::fine(format!("sandbox {id}"), levels.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(feature = "login")]
+async fn logins(context: &BuildContext, now: SystemTime) -> Result<Vec<Finding>, CommandError> {
+    use crate::login_report::{LoginReport, LoginState};
+
+    let mut findings = Vec::new();
+    for name in nexus::logins() {
+        let manager = name
+            .manager(context, &nexus::http::Network::default())
+            .map_err(|error| CommandError::failed(error.to_string()))?;
+        let report = LoginReport::of(name, &manager.look().await, manager.place(), now);
+        let subject = format!("login {}", name.as_str());
+        let reason = report.reason.clone().unwrap_or_default();
+        let mend = report.next.clone().unwrap_or_default();
+        findings.push(match report.state {
+            LoginState::LoggedIn => Finding::fine(subject, "logged in"),
+            LoginState::LoggedOut => Finding::fine(subject, format!("none; to use a plan of yours: {mend}")),
+            LoginState::Over => Finding::problem(subject, reason, mend),
+            LoginState::Unreadable => Finding::problem(
+                subject,
+                format!("it cannot be read: {reason}"),
+                format!("move away what stands there, then {mend}"),
+            ),
+        });
+    }
+    Ok(findings)
+}
+
+fn shown(path: &Path) -> String {
+    printable(&path.display().to_string())
+}

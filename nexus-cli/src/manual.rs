@@ -1,0 +1,43 @@
+//! `nexus completions` and `nexus manual`: the command line, for shells and for `man`.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use crate::{args::Args, command_error::CommandError, output::say};
+
+/// Prints the completions of a shell.
+pub(crate) fn completions(shell: Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "nexus", &mut script);
+    say(String::from_utf8_lossy(&script).trim_end());
+    ExitCode::SUCCESS
+}
+
+/// Prints the manual page: the command, then each of its subcommands.
+pub(crate) fn manual() -> Result<ExitCode, CommandError> {
+    let mut command = Args::command();
+    command.build();
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page).map_err(CommandError::failed)?;
+    render_subcommands(&command, "nexus", &mut page).map_err(CommandError::failed)?;
+    say(String::from_utf8_lossy(&page).trim_end());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn render_subcommands(command: &clap::Command, name: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
+    for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+        let name = format!("{name} {}", subcommand.get_name());
+        page.extend_from_slice(format!("\n.SH {}\n", name.to_uppercase()).as_bytes());
+        let man = clap_mangen::Man::new(subcommand.clone());
+        let mut section = Vec::new();
+        man.render_description_section(&mut section)?;
+        man.render_synopsis_section(&mut section)?;
+        man.render_options_section(&mut section)?;
+        // Sections of a section: one heading per subcommand.
+        page.extend_from_slice(String::from_utf8_lossy(&section).replace(".SH ", ".SS ").as_bytes());
+        render_subcommands(subcommand, &name, page)?;
+    }
+    Ok(())
+}
