@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use nexus_process::containment::{Containment, ContainmentPolicy, available};
 use nexus_process::environment::Environment;
 use nexus_process::executable::Executable;
 use nexus_process::spawn::{Invocation, Process};
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
     bench.memory();
     let small = bench.first_line("spawn to first line, small host", true);
     bench.at_once();
+    bench.containment();
     bench.lines();
     let ballast = vec![1_u8; 512 << 20];
     let large = bench.first_line("spawn to first line, host of 512 MiB", false);
@@ -125,6 +127,54 @@ impl Bench {
             micros(ours),
             format!("{ratio:.2} x")
         );
+    }
+
+    /// What each kind of containment costs, among few and among many processes of other people.
+    fn containment(&mut self) {
+        let rounds = if self.quick { 60 } else { 400 };
+        let crowd = if self.quick { 500 } else { 5_000 };
+        for kind in available() {
+            let policy = ContainmentPolicy::Exactly(kind);
+            let few = self.spawns(policy, rounds);
+            let others = Crowd::of(crowd);
+            let many = self.spawns(policy, rounds);
+            drop(others);
+            // The search is what is left where a machine has nothing else; a namespace starts three programs more.
+            let is_bound = kind == Containment::Subreaper;
+            for (count, (first, plain, ours)) in [("few", few), (&*crowd.to_string(), many)] {
+                let beyond = (ours.as_secs_f64() - plain.as_secs_f64()) * 1e3;
+                let name = format!("CPU of one spawn, {kind}, {count} others");
+                let figure = format!("{beyond:+.2} ms");
+                if is_bound {
+                    self.row(&name, &micros(plain), &micros(ours), &figure, "+0.40 ms", beyond <= 0.4);
+                } else {
+                    println!("{name:<44} {:>12} {:>12} {figure:>12}", micros(plain), micros(ours));
+                }
+                println!("{:<44} {:>12} {:>12} {first:>12}", "  first line beyond std", "", "");
+            }
+        }
+    }
+
+    /// By how much the first line is later than that of `std`, and the processor time of one spawn to its end with `std`
+    /// and with the atom: ours and that of all that was started for it.
+    fn spawns(&mut self, policy: ContainmentPolicy, rounds: usize) -> (String, Duration, Duration) {
+        let echo = Executable::at("/bin/echo").expect("a system has echo");
+        let (mut plain_first, mut first) = (Vec::new(), Vec::new());
+        let (mut plain_cpu, mut cpu) = (Duration::ZERO, Duration::ZERO);
+        // In batches, as the clock of processor time ticks in steps.
+        for _ in 0..10 {
+            let before = processor_time();
+            plain_first.extend((0..rounds / 10).map(|_| plain_first_line()));
+            let between = processor_time();
+            for _ in 0..rounds / 10 {
+                first.push(self.runtime.block_on(contained_first_line(&echo, policy)));
+            }
+            plain_cpu += between.saturating_sub(before);
+            cpu += processor_time().saturating_sub(between);
+        }
+        let beyond = median(&mut first).as_secs_f64() - median(&mut plain_first).as_secs_f64();
+        let each = |total: Duration| total / u32::try_from(rounds).unwrap_or(1);
+        (format!("{:+.0} us", beyond * 1e6), each(plain_cpu), each(cpu))
     }
 
     fn lines(&mut self) {
@@ -225,6 +275,7 @@ fn atom(executable: &Executable, arguments: &[String]) -> Process {
     Invocation::new(executable.clone(), "/")
         .arguments(arguments)
         .environment(Environment::empty())
+        .containment(ContainmentPolicy::Exactly(Containment::Subreaper))
         .spawn()
         .expect("a child")
 }
@@ -248,6 +299,60 @@ async fn atom_first_line(executable: &Executable) -> Duration {
     assert_eq!(line.expect("a line").bytes, "line");
     process.wait().await;
     elapsed
+}
+
+async fn contained_first_line(executable: &Executable, policy: ContainmentPolicy) -> Duration {
+    let started = Instant::now();
+    let process = Invocation::new(executable.clone(), "/")
+        .argument("line")
+        .environment(Environment::empty())
+        .containment(policy)
+        .spawn()
+        .expect("a child");
+    let line = process.next_line().await;
+    let elapsed = started.elapsed();
+    assert_eq!(line.expect("a line").bytes, "line");
+    process.wait().await;
+    elapsed
+}
+
+/// Processes that are none of ours: nobody below this program started them, and they end with a pipe of ours.
+struct Crowd(Option<std::process::ChildStdin>);
+
+impl Crowd {
+    fn of(count: usize) -> Self {
+        let script = format!(
+            "exec 3<&0; (i=0; while [ $i -lt {count} ]; do i=$((i+1)); (read end <&3) & done; echo up; wait) &"
+        );
+        let mut child = Command::new("sh")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a shell");
+        let mut up = [0; 3];
+        child.stdout.as_mut().expect("a pipe").read_exact(&mut up).expect("a crowd");
+        let input = child.stdin.take();
+        child.wait().expect("an end");
+        Self(input)
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        drop(self.0.take());
+        // They are gone once the next figure is taken.
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Processor time of this program and of all that it has waited for.
+fn processor_time() -> Duration {
+    // Source: proc_pid_stat(5), fields 14 to 17, in ticks of a hundredth of a second.
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ').skip(11).take(4);
+    Duration::from_millis(fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10)
 }
 
 async fn atom_to_its_end(executable: &Executable) {

@@ -1,8 +1,22 @@
 //! Somebody wants this to end.
 
-use std::io;
+use std::{
+    io,
+    process::ExitCode,
+    sync::atomic::{AtomicU8, Ordering},
+};
 
-/// Waits for Ctrl-C, or for the signal by which a system ends a program.
+/// The signal that came last. Source: POSIX: SIGINT is 2.
+static LAST: AtomicU8 = AtomicU8::new(2);
+/// What a shell adds to the signal that ended a program.
+const EXIT_SIGNAL: u8 = 128;
+
+/// How the command ends that somebody ended: as a shell shows a program that the same signal ended.
+pub(crate) fn exit_code() -> ExitCode {
+    ExitCode::from(EXIT_SIGNAL + LAST.load(Ordering::Relaxed))
+}
+
+/// Waits for Ctrl-C, for the end of the terminal, or for the signal by which a system ends a program.
 ///
 /// # Errors
 ///
@@ -12,12 +26,31 @@ pub(crate) async fn interrupted() -> io::Result<()> {
     {
         use tokio::signal::unix::{SignalKind, signal};
 
-        let mut ended = signal(SignalKind::terminate())?;
-        tokio::select! {
-            outcome = tokio::signal::ctrl_c() => outcome,
-            _ = ended.recv() => Ok(()),
-        }
+        let (hangup, interrupt, terminate) =
+            (SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate());
+        let (mut ended, mut broken_off) = (signal(terminate)?, signal(interrupt)?);
+        // `nohup` asks for the end of the terminal to be ignored.
+        let mut hung_up = if is_hangup_ignored() { None } else { Some(signal(hangup)?) };
+        let came = tokio::select! {
+            _ = broken_off.recv() => interrupt,
+            _ = ended.recv() => terminate,
+            Some(_) = async { hung_up.as_mut()?.recv().await } => hangup,
+        };
+        LAST.store(u8::try_from(came.as_raw_value()).unwrap_or(2), Ordering::Relaxed);
+        Ok(())
     }
     #[cfg(not(unix))]
     tokio::signal::ctrl_c().await
+}
+
+/// Whether this program was started with SIGHUP ignored. Once it is listened to, it no longer is.
+#[cfg(unix)]
+fn is_hangup_ignored() -> bool {
+    static IGNORED: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
+        // Source: proc_pid_status(5): a mask in which bit 0 is signal 1, SIGHUP.
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default().trim();
+        u64::from_str_radix(mask, 16).is_ok_and(|mask| mask & 1 == 1)
+    });
+    *IGNORED
 }

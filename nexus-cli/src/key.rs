@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use nexus::{Secret, auth::store::KeyringKey};
+use nexus::{Secret, auth::store::KeyringKey, harness::run_blocking};
 use serde_json::json;
 
 use crate::{
@@ -20,7 +20,7 @@ const MAX_KEY_BYTES: u64 = 16 << 10;
 
 pub(crate) async fn key(command: KeyCommand) -> Result<ExitCode, CommandError> {
     // The keyring answers when it likes: it may ask the person first.
-    tokio::task::spawn_blocking(move || run(&command)).await.map_err(|error| error.to_string())?
+    run_blocking(move || run(&command)).await.map_err(|_| "the keyring could not be asked".to_owned())?
 }
 
 fn run(command: &KeyCommand) -> Result<ExitCode, CommandError> {

@@ -45,7 +45,8 @@ use output::complain;
 const EXIT_USAGE: u8 = 2;
 /// The turn or the login failed.
 const EXIT_FAILED: u8 = 1;
-/// It was cancelled, as a shell shows a program that SIGINT ended.
+/// Nothing was typed where something was asked for, as a shell shows a program that SIGINT ended.
+#[cfg(feature = "keyring")]
 const EXIT_CANCELLED: u8 = 130;
 
 /// How long work that goes on by itself may take after the last word, such as a search for an address.
@@ -60,7 +61,10 @@ fn main() -> ExitCode {
     warnings::show();
     output::watch_reader();
     let as_json = args.command.wants_json();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    // The runtime panics where it gets no thread.
+    let has_threads = std::thread::Builder::new().spawn(|| ());
+    let runtime = has_threads.and_then(|_| tokio::runtime::Builder::new_multi_thread().enable_all().build());
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
             complain(format_args!("no thread could be started: {error}"));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
-use nexus_core::Secret;
+use nexus_core::{Secret, harness::run_blocking};
 use zeroize::Zeroizing;
 
 #[cfg(feature = "keyring")]
@@ -70,7 +70,7 @@ impl StaticToken {
             return self.place.token();
         }
         let place = self.place.clone();
-        match tokio::task::spawn_blocking(move || place.token()).await {
+        match run_blocking(move || place.token()).await {
             Ok(token) => token,
             Err(_) => Err(self.place.unreadable("it could not be looked for, as the program ends")),
         }

@@ -26,7 +26,7 @@ pub struct CliBackend<C> {
     id: BackendId,
     cli: C,
     driver: DriverSettings,
-    swept: tokio::sync::OnceCell<()>,
+    swept: std::sync::Once,
 }
 
 impl<C: Cli> CliBackend<C> {
@@ -38,7 +38,7 @@ impl<C: Cli> CliBackend<C> {
             max_line_bytes: None,
             containment: ContainmentPolicy::default(),
         };
-        Self { id, cli, driver, swept: tokio::sync::OnceCell::new() }
+        Self { id, cli, driver, swept: std::sync::Once::new() }
     }
 
     /// Keeps the redacted raw output of each process in a folder of its own below `folder`, for bug reports.
@@ -75,6 +75,7 @@ impl<C: Cli> CliBackend<C> {
         backend.driver.capture = settings.record;
         backend.driver.max_line_bytes = settings.max_line_bytes;
         backend.driver.containment = settings.containment;
+        backend.sweep();
         Ok(Arc::new(backend))
     }
 
@@ -84,15 +85,16 @@ impl<C: Cli> CliBackend<C> {
         &self.cli
     }
 
-    /// Ends what an earlier host left behind when it died. Once per backend.
-    async fn sweep(&self) {
-        let sweep = || async {
-            let home = self.driver.nexus_home.clone();
-            if let Ok(swept) = tokio::task::spawn_blocking(move || run_registry::sweep(&home)).await {
-                tracing::debug!(?swept, "swept what dead hosts left behind");
+    /// Ends what an earlier host left behind when it died. Once per backend: when it is built from a configuration, when it is
+    /// probed, or when it runs its first turn.
+    fn sweep(&self) {
+        self.swept.call_once(|| match run_registry::sweep(&self.driver.nexus_home) {
+            Ok(swept) if swept.killed > 0 => {
+                tracing::warn!(processes = swept.killed, "ended what a killed program had left behind");
             }
-        };
-        self.swept.get_or_init(sweep).await;
+            Ok(swept) => tracing::debug!(?swept, "swept what dead hosts left behind"),
+            Err(error) => tracing::warn!(%error, "what a killed program left behind cannot be looked for"),
+        });
     }
 }
 
@@ -110,6 +112,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
     }
 
     async fn probe(&self) -> Availability {
+        self.sweep();
         match strongest(self.driver.containment, true) {
             Ok(_) => self.cli.probe().await,
             Err(refused) => Availability::Unusable { reason: refused.to_string() },
@@ -126,7 +129,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
         let turn = async {
             admit(&self.id, &self.cli.capabilities(), &request, &host)
                 .map_err(|failure| failure.into_error(self.id.clone()))?;
-            self.sweep().await;
+            self.sweep();
             let session = host.open_turn(&request);
             Turn::new(&self.id, &self.cli, &self.driver, Arc::new(request), host.cancel, session)
                 .run(events)

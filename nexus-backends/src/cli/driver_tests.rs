@@ -384,15 +384,23 @@ async fn a_sink_that_is_never_ready_delays_neither_cancellation_nor_the_deadline
 
 #[tokio::test]
 async fn dropping_the_turn_leaves_no_process() {
-    let bench =
-        Bench::new(Script::new("echo $$ > pid; echo '{\"text\":\"x\"}'; trap '' TERM; sleep 60 & wait"));
+    let bench = Bench::new(Script::new(
+        "touch up; echo '{\"text\":\"x\"}'; trap '' TERM; tail -f \"$PWD/up\" & wait",
+    ));
     let folder = bench.path("work");
     std::fs::create_dir(&folder).unwrap();
     let turn = bench.run(request().in_directory(&folder));
     let timed = tokio::time::timeout(Duration::from_secs(1), turn).await;
     assert!(timed.is_err(), "the turn was to be dropped");
-    let pid = std::fs::read_to_string(folder.join("pid")).unwrap();
-    assert!(!std::path::Path::new("/proc").join(pid.trim()).exists());
+    let file = folder.join("up");
+    assert!(file.exists());
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let arguments =
+        processes.map(|process| std::fs::read(process.path().join("cmdline")).unwrap_or_default());
+    let has = |arguments: &Vec<u8>| {
+        arguments.split(|byte| *byte == 0).any(|argument| argument == file.as_os_str().as_encoded_bytes())
+    };
+    assert_eq!(arguments.filter(has).count(), 0);
     bench.assert_nothing_left();
 }
 

@@ -13,10 +13,10 @@ use serde_json::json;
 
 use self::screen::Screen;
 use crate::{
-    EXIT_CANCELLED, EXIT_FAILED,
+    EXIT_FAILED,
     args::{LoginArgs, Method, StoreChoice},
     command_error::CommandError,
-    interrupt::interrupted,
+    interrupt::{self, interrupted},
     login_report::LoginReport,
     output::{complain, printable, say, say_json},
     surroundings::Surroundings,
@@ -84,7 +84,7 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, CommandError> {
             } else {
                 complain("given up");
             }
-            ExitCode::from(EXIT_CANCELLED)
+            interrupt::exit_code()
         }
     })
 }

@@ -22,11 +22,11 @@ use self::{
     show::{JsonLines, Quiet, Show},
 };
 use crate::{
-    EXIT_CANCELLED, EXIT_FAILED,
+    EXIT_FAILED,
     args::{ConfigArgs, RunArgs},
     command_error::CommandError,
     config,
-    interrupt::interrupted,
+    interrupt::{self, interrupted},
     output::{self, complain, complain_line, say},
     printer::{PrintStyle, TurnPrinter},
 };
@@ -48,7 +48,7 @@ pub(crate) async fn run(config: &ConfigArgs, args: &RunArgs) -> Result<ExitCode,
         }
     };
     let work = stopping_without_output(work, &cancel);
-    interrupts.unless_second(work).await.unwrap_or(Ok(ExitCode::from(EXIT_CANCELLED)))
+    interrupts.unless_second(work).await.unwrap_or_else(|| Ok(interrupt::exit_code()))
 }
 
 /// Runs `work` to its end. Once its output cannot be written it is told to stop, so that nothing more is spent on it.
@@ -111,7 +111,10 @@ fn print_answer(result: &TurnResult, args: &RunArgs, shown: &dyn Show) {
 }
 
 fn code_of(error: &TurnError) -> ExitCode {
-    ExitCode::from(if error.kind() == ErrorKind::Cancelled { EXIT_CANCELLED } else { EXIT_FAILED })
+    match error.kind() {
+        ErrorKind::Cancelled => interrupt::exit_code(),
+        _ => ExitCode::from(EXIT_FAILED),
+    }
 }
 
 fn style() -> PrintStyle {

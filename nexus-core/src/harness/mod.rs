@@ -117,6 +117,7 @@
 
 mod admission;
 mod answer;
+mod blocking;
 mod event_queue;
 mod failure;
 mod limits;
@@ -132,6 +133,7 @@ mod watch;
 
 pub use admission::admit;
 pub use answer::{AnswerCheck, Checked};
+pub use blocking::run_blocking;
 pub use event_queue::EventQueue;
 pub use failure::Failure;
 pub use limits::{over_limit, over_limit_with};

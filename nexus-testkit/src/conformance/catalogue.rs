@@ -175,6 +175,8 @@ catalogue! { $
         dropping_the_turn_while_the_model_speaks_stops_its_processes []
         dropping_the_turn_stops_its_processes [AnyShell]
         no_process_outlives_a_turn_that_ended_well [Process]
+        a_process_that_hides_ends_with_the_token [Process, AnyShell]
+        a_process_that_hides_ends_with_the_drop [Process, AnyShell]
     }
     request {
         a_working_directory_that_is_missing_is_refused []

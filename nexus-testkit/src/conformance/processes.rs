@@ -5,6 +5,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -149,6 +150,18 @@ impl Shared {
     fn seen(&self) -> MutexGuard<'_, BTreeMap<Process, Sight>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The processes with `path` among their arguments. Zombies have none.
+pub(super) fn with_argument(path: &Path) -> Vec<u32> {
+    let path = path.as_os_str().as_encoded_bytes();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has = |pid: &u32| {
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        arguments.split(|byte| *byte == 0).any(|argument| argument == path)
+    };
+    pids.filter(has).collect()
 }
 
 struct Status {

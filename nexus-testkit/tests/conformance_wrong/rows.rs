@@ -414,7 +414,12 @@ fn failure() -> Vec<Row> {
 
 fn cancel() -> Vec<Row> {
     let deaf = || Wrong { host: Some(|host| host.with_cancel(CancelToken::new())), ..Wrong::default() };
+    // Its only shell is the suite's own, which holds nobody.
+    let delegated =
+        || Wrong { capabilities: Some(|it, _| it.mode = LoopMode::Delegated), ..Wrong::default() };
     vec![
+        row("a_process_that_hides_ends_with_the_token", "no hidden process is left", delegated()),
+        row("a_process_that_hides_ends_with_the_drop", "no hidden process is left", delegated()),
         row("a_token_cancelled_before_the_start_spends_nothing", "the turn fails", deaf()),
         row("a_token_stops_a_turn_while_the_model_speaks", "bounded time", deaf()),
         row("a_token_stops_a_turn_while_a_tool_runs", "bounded time", deaf()),

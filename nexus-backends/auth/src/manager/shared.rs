@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_core::{CredentialError, Secret};
+use nexus_core::{CredentialError, Secret, harness::run_blocking};
 use tokio::{runtime::Handle, task::JoinHandle, time::Instant};
 
 use super::{in_flight::InFlight, pending_write::PendingWrite, store_access::place_of};
@@ -136,8 +136,8 @@ impl SharedState {
                 None => {}
             }
         };
-        // Fails only with the runtime.
-        let _ = tokio::task::spawn_blocking(try_once).await;
+        // Fails only with the runtime, or by a panic.
+        let _ = run_blocking(try_once).await;
     }
 
     /// The login's name and the place of the pending write, for messages.

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use nexus_core::{CredentialError, Secret};
+use nexus_core::{CredentialError, Secret, harness::run_blocking};
 
 use crate::store::{StoreError, StoredLogin, TokenStore};
 
@@ -51,16 +51,12 @@ pub(super) fn recover(store: &dyn TokenStore) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Runs blocking work on a thread of the runtime's blocking pool.
+/// Runs blocking work where it holds up nobody.
 pub(super) async fn on_blocking_thread<T: Send + 'static>(
     place: String,
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(stopped) if stopped.is_panic() => Err(StoreError::new(place, PANICKED)),
-        Err(_) => Err(StoreError::new(place, "the runtime is shutting down")),
-    }
+    run_blocking(work).await.unwrap_or_else(|_| Err(StoreError::new(place, PANICKED)))
 }
 
 /// A store's error as the error of a credential.

@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-use nexus_core::{BuildContext, SettingsError};
+use nexus_core::{BuildContext, SettingsError, harness::run_blocking};
 use oauth2::{
     AsyncHttpClient, HttpRequest, HttpResponse,
     http::{Response, StatusCode},
@@ -105,7 +105,7 @@ impl IssuerClient {
             false => (&self.plain, self.plan.clone().without_proxies()),
         };
         let made = || async {
-            let made = tokio::task::spawn_blocking(move || plan.build(is_tls)).await;
+            let made = run_blocking(move || plan.build(is_tls)).await;
             made.map_err(|_| HttpProblem::Client)?.map_err(|error| error.problem)
         };
         kept.get_or_try_init(made).await

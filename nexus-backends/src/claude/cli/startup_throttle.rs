@@ -20,6 +20,7 @@ use std::{
 };
 
 use futures::stream;
+use nexus_core::harness::run_blocking;
 
 use crate::cli::StartupWait;
 use nexus_process::private_home::private_folder;
@@ -122,7 +123,9 @@ impl Waiting {
     async fn look(&mut self) -> io::Result<Look> {
         let home = self.nexus_home.clone();
         let has_waited = std::mem::replace(&mut self.has_looked, true);
-        tokio::task::spawn_blocking(move || Look::at(&home, has_waited)).await.map_err(io::Error::other)?
+        run_blocking(move || Look::at(&home, has_waited))
+            .await
+            .unwrap_or_else(|_| Err(io::Error::other("the look at them did not end")))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     conformance::{
         feature::Feature,
         finding::{Finding, Verdict, ensure, same, same_text, short},
-        processes::ProcessWatch,
+        processes::{ProcessWatch, with_argument},
         toolbelt::Toolbelt,
         trial::{Staged, Trial},
         watch::{Seen, SinkPace},
@@ -28,6 +28,11 @@ const HALF: &str = "Half of an ans";
 
 /// A tool whose child is deaf to every polite signal, and which never ends by itself.
 const DEAF_TOOL: &str = "(trap '' TERM INT HUP; while :; do sleep 1; done) & echo $! > child.txt; wait";
+
+/// A tool that is done at once, and leaves a process which keeps nothing that tells whose it is: no parent, no session, no
+/// group, no variable. It ends by itself after a minute.
+const HIDING_TOOL: &str = "(env -i setsid /bin/sh -c 'echo up > \"$0\"; exec 3< \"$0\"; sleep 60; :' \"$PWD/hidden.txt\" \
+    < /dev/null > /dev/null 2>&1 &); sleep 0.2; echo started";
 
 pub(crate) async fn a_token_cancelled_before_the_start_spends_nothing(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage(Scenario::text("Too late.")).await?;
@@ -107,6 +112,50 @@ pub(crate) async fn no_process_outlives_a_turn_that_ended_well(trial: &Trial<'_>
     let watch = ProcessWatch::start(trial.mark());
     staged.run(staged.request("Do it.")).await?.result()?;
     nothing_is_left(&staged, &watch).await
+}
+
+pub(crate) async fn a_process_that_hides_ends_with_the_token(trial: &Trial<'_>) -> Verdict {
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let staged = trial.stage(hiding_tool(&belt)).await?;
+    let work = (belt.work(&staged, "Run it."), belt.host());
+    by_token(trial, &staged, work, SinkPace::Ready, |_, staged| has_hidden(trial, staged)).await?;
+    nobody_hides(trial).await
+}
+
+pub(crate) async fn a_process_that_hides_ends_with_the_drop(trial: &Trial<'_>) -> Verdict {
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let staged = trial.stage(hiding_tool(&belt)).await?;
+    let request = belt.work(&staged, "Run it.");
+    staged.drop_when(request, belt.host(), |_, staged| has_hidden(trial, staged)).await?;
+    nobody_hides(trial).await
+}
+
+/// The tool is done, and the model speaks on.
+fn hiding_tool(belt: &Toolbelt<'_>) -> Scenario {
+    Scenario::new([Reply::call(belt.shell(HIDING_TOOL)), Reply::text(HALF).stalled()])
+}
+
+/// The process has hidden, is seen all the same, and whatever started it is done.
+fn has_hidden(trial: &Trial<'_>, staged: &Staged<'_>) -> bool {
+    let file = trial.workspace().join("hidden.txt");
+    let is_there = !ProcessWatch::is_possible() || !with_argument(&file).is_empty();
+    file.exists() && is_there && staged.model_calls().len() > 1
+}
+
+/// Nobody is alive, a second later, whose argument is the file of the process that hid.
+async fn nobody_hides(trial: &Trial<'_>) -> Verdict {
+    let file = trial.workspace().join("hidden.txt");
+    let until = std::time::Instant::now() + AFTERWARDS;
+    loop {
+        let hidden = with_argument(&file);
+        if hidden.is_empty() {
+            return Ok(());
+        }
+        if std::time::Instant::now() >= until {
+            return Err(Finding::new("no hidden process is left", format!("{hidden:?}")));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Cancels once it is time. Returns the text and the number of tool calls of the partial.
