@@ -113,7 +113,7 @@ fn the_end_of_the_terminal_ends_the_program_and_what_it_started() {
                   types: { talker: { tier: execution, phase: talk, group: main, model: strong } }\n";
     fs::write(folder.path().join("nexus.yaml"), config).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_nexus"))
-        .args(["run", "talker", "Hello", "--access", "unrestricted", "--directory"])
+        .args(["run", "talker", "Hello", "--access", "unrestricted", "--cd"])
         .arg(folder.path())
         .current_dir(folder.path())
         .env("HOME", folder.path())
