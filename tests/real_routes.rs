@@ -2,10 +2,13 @@
 //!
 //! The gate runs these where there is no network but loopback; `real-clis/install` names the programs.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use nexus::{BuildContext, EventEnvelope, Limits, Router, ToolAccess, TurnEvent, TurnHost, TurnRequest};
-use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
+use nexus_testkit::{
+    real,
+    sim::{Dialect, Reply, Scenario, Sim, ToolCall},
+};
 
 struct Vendors {
     anthropic: Sim,
@@ -33,7 +36,7 @@ impl Vendors {
     /// The whole configuration; `line` is the one that differs.
     fn routes(&self, line: &str) -> String {
         let [claude, codex, grok] =
-            ["NEXUS_REAL_CLAUDE_2_1_329", "NEXUS_REAL_CODEX", "NEXUS_REAL_GROK"].map(real_program);
+            ["NEXUS_REAL_CLAUDE", "NEXUS_REAL_CODEX", "NEXUS_REAL_GROK"].map(real::last);
         format!(
             "groups: {{ anthropic: [claude-cli], openai: [codex-cli], xai: [grok-cli] }}
 backends:
@@ -63,12 +66,6 @@ types:
     fn main_calls(&self) -> [usize; 3] {
         [&self.anthropic, &self.openai, &self.xai].map(|sim| sim.main_calls().len())
     }
-}
-
-fn real_program(variable: &str) -> PathBuf {
-    PathBuf::from(
-        std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: run real-clis/install")),
-    )
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -14,7 +14,10 @@ use nexus::{
     Brief, BuildContext, Decision, Effects, EventEnvelope, Limits, ParticipantScope, Router, Session, Tool,
     Toolbox, TurnHost, TurnRequest,
 };
-use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
+use nexus_testkit::{
+    real,
+    sim::{Dialect, Reply, Scenario, Sim, ToolCall},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -72,7 +75,7 @@ impl World {
     /// The whole configuration; `group` is the one word that differs.
     fn yaml(&self, group: &str) -> String {
         let [claude, codex, grok] =
-            ["NEXUS_REAL_CLAUDE_2_1_329", "NEXUS_REAL_CODEX", "NEXUS_REAL_GROK"].map(real_program);
+            ["NEXUS_REAL_CLAUDE", "NEXUS_REAL_CODEX", "NEXUS_REAL_GROK"].map(real::last);
         format!(
             "groups: {{ a: [claude-cli], b: [codex-cli], c: [grok-cli], d: [codex-sub-token], e: [house] }}
 backends:
@@ -103,12 +106,6 @@ types:
         let context = BuildContext::new(self.folder.path().join("nexus"), ".").with_environment(environment);
         Router::from_str(&self.yaml(group), nexus::registry(), context).unwrap()
     }
-}
-
-fn real_program(variable: &str) -> PathBuf {
-    PathBuf::from(
-        std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: run real-clis/install")),
-    )
 }
 
 /// The tools, each of which writes down that it was asked.

@@ -1,5 +1,5 @@
-//! The conformance suite, run against `claude-cli`: with a fake program, and with the real one wherever
-//! `NEXUS_REAL_CLAUDE_2_1_197` or `NEXUS_REAL_CLAUDE_2_1_329` names one, in a namespace without a network.
+//! The conformance suite, run against `claude-cli`: with a fake program, and with the real ones wherever
+//! `NEXUS_REAL_CLAUDE` names some, in a namespace without a network.
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -7,27 +7,28 @@ use nexus_backends::claude::cli::ClaudeCli;
 use nexus_testkit::{
     conformance::{self, DelegatedSubject, Subject},
     fake_cli::{self, Vendor},
+    real,
     sim::Dialect,
 };
 use serde_json::json;
 
-/// The variables that name real programs, and the modules of their tests.
-const REAL: [(&str, &str); 2] =
-    [("NEXUS_REAL_CLAUDE_2_1_197", "claude_2_1_197"), ("NEXUS_REAL_CLAUDE_2_1_329", "claude_2_1_329")];
+/// The variable that names real programs.
+const REAL: &str = "NEXUS_REAL_CLAUDE";
 
 fn main() -> ExitCode {
     fake_cli::run_if_invoked();
     let fake = DelegatedSubject::fake("claude-cli with a fake program", Arc::new(ClaudeCli), Vendor::Claude);
-    let mut subjects: Vec<(&str, Arc<dyn Subject>)> = vec![("claude_fake", Arc::new(set_up(fake)))];
-    for (variable, module) in REAL {
-        if let Some(executable) = std::env::var_os(variable).map(PathBuf::from) {
-            subjects.push((module, Arc::new(real(module, executable))));
-        }
+    let mut subjects: Vec<(String, Arc<dyn Subject>)> =
+        vec![("claude_fake".to_owned(), Arc::new(set_up(fake)))];
+    for (number, executable) in (1..).zip(real::programs(REAL)) {
+        let module = format!("claude_{number}");
+        let name = format!("claude-cli with {}", executable.display());
+        subjects.push((module, Arc::new(real_subject(&name, executable))));
     }
     conformance::harness(&subjects)
 }
 
-fn real(name: &str, executable: PathBuf) -> DelegatedSubject {
+fn real_subject(name: &str, executable: PathBuf) -> DelegatedSubject {
     set_up(DelegatedSubject::real(name, Arc::new(ClaudeCli), executable, Dialect::Anthropic))
 }
 

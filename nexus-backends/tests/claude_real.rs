@@ -1,7 +1,7 @@
 //! What is Claude Code's alone, with the real programs before the simulator. The common promises are the
 //! conformance suite's.
 //!
-//! Needs `NEXUS_REAL_CLAUDE_2_1_197` and `NEXUS_REAL_CLAUDE_2_1_329`, root, and a namespace in which only
+//! Needs `NEXUS_REAL_CLAUDE`, which names any number of programs, root, and a namespace in which only
 //! loopback is and `api.anthropic.com` is 127.0.0.1:
 //!
 //! `real-clis/in-namespace --host api.anthropic.com=127.0.0.1 cargo test -p nexus-turn-backends --test claude_real -- --ignored`

@@ -1,5 +1,5 @@
-//! The conformance suite, run against `codex-cli`: with a fake program everywhere, and with the real one if
-//! `NEXUS_REAL_CODEX` names it, in a namespace without a network. That one runs twice, since the program speaks to the two kinds of its models in two
+//! The conformance suite, run against `codex-cli`: with a fake program everywhere, and with the real ones that
+//! `NEXUS_REAL_CODEX` names, in a namespace without a network. Each runs twice, since the program speaks to the two kinds of its models in two
 //! ways: with tools as functions, and with one tool that takes scripts.
 
 use std::{path::Path, process::ExitCode, sync::Arc};
@@ -9,10 +9,11 @@ use nexus_core::ErrorKind;
 use nexus_testkit::{
     conformance::{self, DelegatedSubject, Departure, Subject},
     fake_cli::{self, Vendor},
+    real,
     sim::Dialect,
 };
 
-/// The variable that names the real program.
+/// The variable that names real programs.
 const REAL: &str = "NEXUS_REAL_CODEX";
 
 /// The modules of the tests, and the models they run with.
@@ -20,10 +21,10 @@ const MODELS: [(&str, &str); 2] = [("codex_classic", "gpt-5.5"), ("codex_code_mo
 
 fn main() -> ExitCode {
     fake_cli::run_if_invoked();
-    let mut subjects: Vec<(&str, Arc<dyn Subject>)> = vec![("codex_fake", Arc::new(fake()))];
-    if let Some(executable) = std::env::var_os(REAL) {
+    let mut subjects: Vec<(String, Arc<dyn Subject>)> = vec![("codex_fake".to_owned(), Arc::new(fake()))];
+    for (number, executable) in (1..).zip(real::programs(REAL)) {
         for (module, model) in MODELS {
-            subjects.push((module, Arc::new(real(Path::new(&executable), model))));
+            subjects.push((format!("{module}_{number}"), Arc::new(real_subject(&executable, model))));
         }
     }
     conformance::harness(&subjects)
@@ -37,8 +38,8 @@ fn fake() -> DelegatedSubject {
     ))
 }
 
-fn real(executable: &Path, model: &str) -> DelegatedSubject {
-    let name = format!("codex-cli with its real program and {model}");
+fn real_subject(executable: &Path, model: &str) -> DelegatedSubject {
+    let name = format!("codex-cli with {} and {model}", executable.display());
     let subject =
         DelegatedSubject::real(name, Arc::new(CodexCli), executable, Dialect::Responses).with_model(model);
     let subject = dropping_refusals(subject);

@@ -1,5 +1,5 @@
-//! The conformance suite, run against `grok-cli`: with a fake program everywhere, and with the real one if
-//! `NEXUS_REAL_GROK` names it, in a namespace without a network.
+//! The conformance suite, run against `grok-cli`: with a fake program everywhere, and with the real ones that
+//! `NEXUS_REAL_GROK` names, in a namespace without a network.
 
 use std::{collections::BTreeSet, io, os::unix::fs::symlink, path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -7,10 +7,11 @@ use nexus_backends::grok::cli::GrokCli;
 use nexus_testkit::{
     conformance::{self, DelegatedSubject, Subject},
     fake_cli::{self, Vendor},
+    real,
     sim::Dialect,
 };
 
-/// The variable that names the real program.
+/// The variable that names real programs.
 const REAL: &str = "NEXUS_REAL_GROK";
 
 fn main() -> ExitCode {
@@ -22,21 +23,27 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut subjects: Vec<(&str, Arc<dyn Subject>)> = vec![("grok_fake", Arc::new(fake(programs.path())))];
-    if let Some(executable) = std::env::var_os(REAL).map(PathBuf::from) {
-        subjects.push(("grok_1_0_41", Arc::new(real(executable))));
+    let mut subjects: Vec<(String, Arc<dyn Subject>)> =
+        vec![("grok_fake".to_owned(), Arc::new(fake(programs.path())))];
+    for (number, executable) in (1..).zip(real::programs(REAL)) {
+        subjects.push((format!("grok_{number}"), Arc::new(real_subject(executable))));
     }
     conformance::harness(&subjects)
 }
 
-fn real(executable: PathBuf) -> DelegatedSubject {
-    DelegatedSubject::real("grok-cli with its real program", Arc::new(GrokCli), executable, Dialect::Xai)
-        .with_model("grok-4.6")
-        .not_staging("a_plan_that_is_used_up_says_until_when", "xAI's answer names no time")
-        .not_staging(
-            "a_picture_that_a_tool_returns_reaches_the_model",
-            "Grok gives its model a tool's picture as base64 text, which the backend warns of",
-        )
+fn real_subject(executable: PathBuf) -> DelegatedSubject {
+    DelegatedSubject::real(
+        format!("grok-cli with {}", executable.display()),
+        Arc::new(GrokCli),
+        executable,
+        Dialect::Xai,
+    )
+    .with_model("grok-4.6")
+    .not_staging("a_plan_that_is_used_up_says_until_when", "xAI's answer names no time")
+    .not_staging(
+        "a_picture_that_a_tool_returns_reaches_the_model",
+        "Grok gives its model a tool's picture as base64 text, which the backend warns of",
+    )
 }
 
 /// Without bubblewrap: inside of it the fake could not write its notes, which stand beside it.

@@ -27,16 +27,10 @@ struct Subject {
     model: &'static str,
 }
 
-const SUBJECTS: [Subject; 4] = [
+static SUBJECTS: [Subject; 3] = [
     Subject {
         kind: "claude-cli",
-        variable: "NEXUS_REAL_CLAUDE_2_1_197",
-        dialect: Dialect::Anthropic,
-        model: "claude-sonnet-5",
-    },
-    Subject {
-        kind: "claude-cli",
-        variable: "NEXUS_REAL_CLAUDE_2_1_329",
+        variable: "NEXUS_REAL_CLAUDE",
         dialect: Dialect::Anthropic,
         model: "claude-sonnet-5",
     },
@@ -52,9 +46,7 @@ const SUBJECTS: [Subject; 4] = [
 /// Tells the program that it is the host: which subject, where, and whom to ask.
 const HOST: &str = "NEXUS_TEST_HOST";
 
-fn backend(subject: &Subject, home: &Path, base_url: &str) -> Arc<dyn ExecutionBackend> {
-    let program =
-        std::env::var(subject.variable).unwrap_or_else(|_| panic!("{} is not set", subject.variable));
+fn backend(subject: &Subject, program: &Path, home: &Path, base_url: &str) -> Arc<dyn ExecutionBackend> {
     let settings: Map<String, Value> = Map::from_iter([
         ("executable".to_owned(), json!(program)),
         ("billing".to_owned(), json!("metered")),
@@ -87,7 +79,7 @@ async fn host() {
     let text = |key: &str| told[key].as_str().unwrap().to_owned();
     let subject = SUBJECTS.iter().find(|subject| subject.variable == text("variable")).unwrap();
     let home = PathBuf::from(text("home"));
-    let backend = backend(subject, &home, &text("base_url"));
+    let backend = backend(subject, Path::new(&text("program")), &home, &text("base_url"));
     let outcome = backend.run_text(request(subject, &home.join("work"))).await;
     panic!("the turn was to run until the host is killed: {outcome:?}");
 }
@@ -122,7 +114,12 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the real CLIs; run by .ci/run"]
 async fn what_a_killed_host_leaves_is_gone_after_the_next_start() {
-    for subject in &SUBJECTS {
+    let programs = |subject: &'static Subject| {
+        let programs = nexus_testkit::real::programs(subject.variable);
+        assert!(!programs.is_empty(), "{} names no program", subject.variable);
+        programs.into_iter().map(move |program| (subject, program))
+    };
+    for (subject, program) in SUBJECTS.iter().flat_map(programs) {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path();
         fs::create_dir(home.join("work")).unwrap();
@@ -130,7 +127,8 @@ async fn what_a_killed_host_leaves_is_gone_after_the_next_start() {
         let scenario = Scenario::tool_then_text(ToolCall::shell(stubborn), "done");
         let sim = Sim::start(subject.dialect, scenario).unwrap();
         let base_url = if subject.kind == "claude-cli" { sim.root_url() } else { sim.base_url() };
-        let told = json!({ "variable": subject.variable, "home": home, "base_url": base_url });
+        let told =
+            json!({ "variable": subject.variable, "program": program, "home": home, "base_url": base_url });
         let mut host = Command::new(std::env::current_exe().unwrap())
             .args(["host", "--exact", "--ignored", "--nocapture"])
             .env(HOST, told.to_string())
@@ -150,7 +148,7 @@ async fn what_a_killed_host_leaves_is_gone_after_the_next_start() {
         host.wait().unwrap();
         // A turn that needs no model: the program is asked, and whatever is left is swept first.
         sim.set_scenario(Scenario::text("swept"));
-        let backend = backend(subject, home, &base_url);
+        let backend = backend(subject, &program, home, &base_url);
         let result = backend.run_text(TurnRequest::new("Go on.").with_model(subject.model)).await;
         assert_eq!(
             result.unwrap_or_else(|error| panic!("{}: {error:#?}", subject.variable)).text.trim(),

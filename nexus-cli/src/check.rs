@@ -6,7 +6,13 @@ use nexus::Availability;
 use serde_json::json;
 
 use crate::{
-    EXIT_FAILED, args::ConfigArgs, availability::words, command_error::CommandError, config, output::say,
+    EXIT_FAILED,
+    args::ConfigArgs,
+    availability::words,
+    command_error::CommandError,
+    config,
+    output::{printable, say},
+    versions::{self, ProgramNote},
 };
 
 /// A configuration with every key in it.
@@ -26,16 +32,21 @@ pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Resu
         let availability = if probe { Some(backend.probe().await) } else { None };
         backends.push((id, availability));
     }
+    // A probe says them beside what it found.
+    let notes = if probe { Vec::new() } else { versions::notes(&router).await };
     if as_json {
         let backends =
             backends.iter().map(|(id, availability)| json!({ "id": id, "availability": availability }));
-        let report = json!({ "kinds": kinds, "backends": backends.collect::<Vec<_>>() });
+        let report = json!({ "kinds": kinds, "backends": backends.collect::<Vec<_>>(), "notes": notes });
         say(format_args!("{report:#}"));
     } else {
         say(format_args!("work-kinds  {}", kinds.join(", ")));
         for (id, availability) in &backends {
             let found = availability.as_ref().map(|found| format!("  {}", words(found, "            ")));
             say(format_args!("backend     {id}{}", found.unwrap_or_default()));
+        }
+        for ProgramNote { backend, note } in &notes {
+            say(format_args!("note        {backend}: {}", printable(note)));
         }
     }
     let is_stuck =

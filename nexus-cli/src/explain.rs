@@ -14,7 +14,8 @@ use crate::{
     command_error::CommandError,
     config,
     interrupt::interrupted,
-    output::{broken, complain, say},
+    output::{broken, complain, printable, say},
+    versions::{self, ProgramNote},
 };
 
 /// How often `--watch` looks at the file.
@@ -27,14 +28,14 @@ pub(crate) async fn explain(
     watch: bool,
 ) -> Result<ExitCode, CommandError> {
     if !watch {
-        print(&config::load(args)?, kind, as_json)?;
+        print(&config::load(args)?, kind, as_json).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let context = BuildContext::from_process();
     let path = config::find_or_explain(args, &context)?;
     let router = config::load_file(&path, context)?;
     let mut stamp = stamp(&path);
-    print(&router, kind, as_json)?;
+    print(&router, kind, as_json).await?;
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -47,12 +48,15 @@ pub(crate) async fn explain(
         }
         stamp = now;
         // The last good configuration stays where the new one is wrong, as it does in a program.
-        let outcome = router.reload().map_err(CommandError::from).and_then(|()| {
-            if !as_json {
-                say("");
+        let outcome = match router.reload() {
+            Ok(()) => {
+                if !as_json {
+                    say("");
+                }
+                print(&router, kind, as_json).await
             }
-            print(&router, kind, as_json)
-        });
+            Err(error) => Err(error.into()),
+        };
         if let Err(error) = outcome {
             error.report(as_json);
             complain("the configuration before it stays in use");
@@ -66,7 +70,7 @@ fn stamp(path: &Path) -> Option<(u64, SystemTime)> {
     Some((metadata.len(), metadata.modified().ok()?))
 }
 
-fn print(router: &Router, kind: Option<&str>, as_json: bool) -> Result<(), CommandError> {
+async fn print(router: &Router, kind: Option<&str>, as_json: bool) -> Result<(), CommandError> {
     let kinds = match kind {
         Some(kind) => vec![kind.to_owned()],
         None => router.kinds(),
@@ -78,6 +82,9 @@ fn print(router: &Router, kind: Option<&str>, as_json: bool) -> Result<(), Comma
     } else {
         let texts = explanations.iter().map(ToString::to_string);
         say(texts.collect::<Vec<_>>().join("\n"));
+        for ProgramNote { backend, note } in versions::notes(router).await {
+            say(format_args!("note: {backend}: {}", printable(&note)));
+        }
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ mod spoken_time;
 mod status;
 #[cfg(feature = "login")]
 mod surroundings;
+mod versions;
 mod warnings;
 
 use std::{process::ExitCode, time::Duration};

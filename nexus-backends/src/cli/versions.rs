@@ -41,6 +41,9 @@ struct Judged {
     version: Version,
     /// The scenarios that it did not pass.
     failed: Vec<String>,
+    /// How many it was tried with.
+    #[allow(dead_code, reason = "for people and for the program that writes the table")]
+    scenarios: usize,
     /// Longest description of a tool that reaches the model whole, in UTF-16 units; `None` if any does.
     description_units: Option<usize>,
 }
@@ -192,9 +195,9 @@ mod tests {
             r#"{ "program": "Alpha", "before": "alpha ", "after": "", "upgrade": "alpha update",
                  "floor": { "version": "1.2.0", "because": "shows its token" },
                  "judged": [
-                   { "version": "1.2.0", "failed": ["a_tool_is_hidden"], "description_units": 2048 },
-                   { "version": "1.4.0", "failed": [], "description_units": 2048 },
-                   { "version": "1.10.0", "failed": [], "description_units": null } ] }"#,
+                   { "version": "1.2.0", "failed": ["a_tool_is_hidden"], "scenarios": 9, "description_units": 2048 },
+                   { "version": "1.4.0", "failed": [], "scenarios": 9, "description_units": 2048 },
+                   { "version": "1.10.0", "failed": [], "scenarios": 9, "description_units": null } ] }"#,
         )
     }
 

@@ -2,6 +2,8 @@
 //! certificate authority of our own, and the token of a subscription. A base URL would switch it to defaults
 //! that no subscriber sees.
 
+use std::path::Path;
+
 use std::time::{Duration, SystemTime};
 
 use nexus_core::{ErrorKind, Retry, ToolAccess, TurnEvent, TurnRequest};
@@ -10,9 +12,9 @@ use serde_json::json;
 
 use super::support::{PORT, Stage};
 
-async fn text_arrives_with_the_subscribers_token(variable: &str) {
+async fn text_arrives_with_the_subscribers_token(program: &Path) {
     let _port = PORT.lock().await;
-    let stage = stage(variable, Reply::text("Hello.").rate_limit(RateLimit::warning(83.0, 4_000_000_000)));
+    let stage = stage(program, Reply::text("Hello.").rate_limit(RateLimit::warning(83.0, 4_000_000_000)));
     let ran = stage.run(TurnRequest::new("Say hello.")).await;
     assert_eq!(ran.result().text, "Hello.");
     let calls = stage.calls();
@@ -26,9 +28,9 @@ async fn text_arrives_with_the_subscribers_token(variable: &str) {
     assert!(news.expect("news of the limit").resets_at.is_some());
 }
 
-async fn the_harness_starts_no_server_of_its_own(variable: &str) {
+async fn the_harness_starts_no_server_of_its_own(program: &Path) {
     let _port = PORT.lock().await;
-    let stage = stage(variable, Scenario::text("Hello."));
+    let stage = stage(program, Scenario::text("Hello."));
     stage.write(
         "work/.mcp.json",
         r#"{"mcpServers":{"poison":{"command":"sh","args":["-c","touch SERVED; cat"]}}}"#,
@@ -43,19 +45,19 @@ async fn the_harness_starts_no_server_of_its_own(variable: &str) {
     assert!(!stage.path("work/SERVED").exists());
 }
 
-async fn a_refused_token_is_unauthenticated(variable: &str) {
+async fn a_refused_token_is_unauthenticated(program: &Path) {
     let _port = PORT.lock().await;
-    let stage = stage(variable, Reply::status(401));
+    let stage = stage(program, Reply::status(401));
     let began = std::time::Instant::now();
     let ran = stage.run(TurnRequest::new("Say hello.")).await;
     assert_eq!(ran.error().kind(), ErrorKind::Unauthenticated, "{:?}", ran.error());
     assert!(began.elapsed() < Duration::from_secs(30));
 }
 
-async fn a_plan_that_is_used_up_says_until_when(variable: &str) {
+async fn a_plan_that_is_used_up_says_until_when(program: &Path) {
     let _port = PORT.lock().await;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    let stage = stage(variable, Reply::fault(Fault::usage_limit(now + 3600)));
+    let stage = stage(program, Reply::fault(Fault::usage_limit(now + 3600)));
     let ran = stage.run(TurnRequest::new("Say hello.")).await;
     assert_eq!(ran.error().kind(), ErrorKind::UsageLimit, "{:?}", ran.error());
     let until = SystemTime::UNIX_EPOCH + Duration::from_secs(now + 3600);
@@ -63,13 +65,13 @@ async fn a_plan_that_is_used_up_says_until_when(variable: &str) {
 }
 
 /// A backend with the token of a subscription.
-fn stage(variable: &str, scenario: impl Into<Scenario>) -> Stage {
+fn stage(program: &Path, scenario: impl Into<Scenario>) -> Stage {
     let settings = json!({ "credential": { "env": "TOKEN" }, "billing": "plan" });
-    Stage::at_the_vendors_host(variable, scenario, settings)
+    Stage::at_the_vendors_host(program, scenario, settings)
 }
 
 mod tests {
-    crate::with_each_version! {
+    crate::with_each_program! {
         text_arrives_with_the_subscribers_token
         the_harness_starts_no_server_of_its_own
         a_refused_token_is_unauthenticated

@@ -1,5 +1,7 @@
 //! What reaches the model, byte for byte.
 
+use std::path::Path;
+
 use nexus_core::{Effort, PromptBlock, ToolAccess, TurnRequest};
 use nexus_testkit::sim::{Reply, Scenario, long_text};
 
@@ -9,8 +11,8 @@ use super::support::Stage;
 const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-async fn a_scoped_turn_has_our_words_and_no_tool(variable: &str) {
-    let stage = Stage::metered(variable, Scenario::text("Hello."));
+async fn a_scoped_turn_has_our_words_and_no_tool(program: &Path) {
+    let stage = Stage::metered(program, Scenario::text("Hello."));
     let request = TurnRequest::new("Say hello.").with_system("You are a canary.").with_effort(Effort::Low);
     stage.run(request).await.result();
     let calls = stage.calls();
@@ -22,8 +24,8 @@ async fn a_scoped_turn_has_our_words_and_no_tool(variable: &str) {
     assert_eq!(calls[0].json["model"], super::support::MODEL);
 }
 
-async fn a_working_turn_keeps_the_vendors_words(variable: &str) {
-    let stage = Stage::metered(variable, Scenario::text("Hello."));
+async fn a_working_turn_keeps_the_vendors_words(program: &Path) {
+    let stage = Stage::metered(program, Scenario::text("Hello."));
     let request = TurnRequest::new("Say hello.")
         .with_system("You are a canary.")
         .with_tool_access(ToolAccess::WorkspaceWrite)
@@ -34,8 +36,8 @@ async fn a_working_turn_keeps_the_vendors_words(variable: &str) {
     assert!(call.tool("Bash").is_some() && call.tool("Edit").is_some());
 }
 
-async fn what_the_user_has_set_up_stays_out(variable: &str) {
-    let stage = Stage::metered(variable, Scenario::text("Hello."));
+async fn what_the_user_has_set_up_stays_out(program: &Path) {
+    let stage = Stage::metered(program, Scenario::text("Hello."));
     let hook = r#"{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"touch HOOKED"}]}]},"env":{"POISON":"poison-canary"}}"#;
     let server = r#"{"mcpServers":{"poison":{"command":"sh","args":["-c","touch SERVED; cat"]}}}"#;
     for (path, text) in [
@@ -59,11 +61,11 @@ async fn what_the_user_has_set_up_stays_out(variable: &str) {
     assert!(!stage.path("work/HOOKED").exists() && !stage.path("work/SERVED").exists());
 }
 
-async fn a_prompt_is_a_text_whatever_it_looks_like(variable: &str) {
+async fn a_prompt_is_a_text_whatever_it_looks_like(program: &Path) {
     let long = long_text(1 << 20);
     for prompt in ["/help me", "-p", "--version", "@/etc/hostname", "update", "!ls", "# note", long.as_str()]
     {
-        let stage = Stage::metered(variable, Scenario::text("Hello."));
+        let stage = Stage::metered(program, Scenario::text("Hello."));
         stage.run(TurnRequest::new(prompt)).await.result();
         let calls = stage.calls();
         let texts = calls[0].conversation.user_texts();
@@ -80,28 +82,26 @@ async fn a_prompt_is_a_text_whatever_it_looks_like(variable: &str) {
     }
 }
 
-async fn a_picture_arrives(variable: &str) {
-    let stage = Stage::metered(variable, Scenario::text("A pixel."));
+async fn a_picture_arrives(program: &Path) {
+    let stage = Stage::metered(program, Scenario::text("A pixel."));
     let picture = PromptBlock::Image { media_type: "image/png".into(), data: PIXEL.into() };
     stage.run(TurnRequest::new("What is it?").with_block(picture)).await.result();
     assert_eq!(stage.calls()[0].conversation.images(), 1);
 }
 
-async fn an_effort_that_the_model_does_not_take_is_said(variable: &str) {
-    let stage = Stage::metered(variable, Reply::text("Hello."));
+async fn an_effort_that_the_model_does_not_take_is_said(program: &Path) {
+    let stage = Stage::metered(program, Reply::text("Hello."));
     let request = TurnRequest::new("Hello.").with_model("haiku").with_effort(Effort::Max);
     let ran = stage.run(request).await;
     ran.result();
-    // The menu of a later version offers it.
-    let is_taken = variable.ends_with("329");
-    let sent = &stage.calls()[0].json["output_config"]["effort"];
-    assert_eq!(sent == "max", is_taken, "{sent}");
+    // What the menu of a version does not offer is not sent, and said.
+    let is_taken = stage.calls()[0].json["output_config"]["effort"] == "max";
     let is_said = ran.warnings().iter().any(|text| text.contains("effort max"));
     assert_eq!(is_said, !is_taken, "{:?}", ran.warnings());
 }
 
 mod tests {
-    crate::with_each_version! {
+    crate::with_each_program! {
         a_scoped_turn_has_our_words_and_no_tool
         a_working_turn_keeps_the_vendors_words
         what_the_user_has_set_up_stays_out

@@ -1,15 +1,17 @@
 //! What a turn cannot read.
 
+use std::path::Path;
+
 use nexus_core::{ToolAccess, TurnRequest};
 use nexus_testkit::sim::{Reply, ToolCall};
 use serde_json::json;
 
 use super::support::Stage;
 
-async fn the_logins_are_closed_to_tools_that_read(variable: &str) {
+async fn the_logins_are_closed_to_tools_that_read(program: &Path) {
     let mark = "canary-of-what-makes-new-tokens";
     for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
-        let stage = Stage::metered(variable, Reply::text("unused"));
+        let stage = Stage::metered(program, Reply::text("unused"));
         let login = stage.write("nexus/auth/grok-build.json", mark);
         let beside = stage.write("nexus/beside.txt", "this-can-be-read");
         // The folder of Nexus is below the working directory, where everything else may be read.
@@ -39,7 +41,7 @@ async fn the_logins_are_closed_to_tools_that_read(variable: &str) {
 }
 
 mod on {
-    crate::with_each_version! {
+    crate::with_each_program! {
         the_logins_are_closed_to_tools_that_read
     }
 }

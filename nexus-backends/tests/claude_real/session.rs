@@ -1,12 +1,14 @@
 //! What is kept, what is found again, and what is left behind.
 
+use std::path::Path;
+
 use nexus_core::{ConversationMode, ErrorKind, OnLost, ResumeHandle, TurnRequest};
 use nexus_testkit::sim::{Reply, Scenario};
 
 use super::support::Stage;
 
-async fn a_kept_conversation_goes_on_and_is_counted_once(variable: &str) {
-    let stage = Stage::metered(variable, [Reply::text("First."), Reply::text("Second.")]);
+async fn a_kept_conversation_goes_on_and_is_counted_once(program: &Path) {
+    let stage = Stage::metered(program, [Reply::text("First."), Reply::text("Second.")]);
     let first = stage.run(TurnRequest::new("One.").with_conversation(ConversationMode::Keep)).await;
     let handle = first.result().resume.clone().expect("a handle");
     assert!(!serde_json::to_string(&handle).unwrap().contains("canary"));
@@ -27,8 +29,8 @@ async fn a_kept_conversation_goes_on_and_is_counted_once(variable: &str) {
     );
 }
 
-async fn a_conversation_belongs_to_its_folder(variable: &str) {
-    let stage = Stage::metered(variable, Scenario::text("Hello."));
+async fn a_conversation_belongs_to_its_folder(program: &Path) {
+    let stage = Stage::metered(program, Scenario::text("Hello."));
     std::fs::create_dir(stage.path("other")).unwrap();
     let keep =
         TurnRequest::new("One.").with_conversation(ConversationMode::Keep).in_directory(stage.path("work"));
@@ -41,8 +43,8 @@ async fn a_conversation_belongs_to_its_folder(variable: &str) {
     assert_eq!(stage.run(resume(&handle, "other")).await.error().kind(), ErrorKind::InvalidRequest);
 }
 
-async fn a_lost_conversation_is_lost_or_begins_afresh(variable: &str) {
-    let stage = Stage::metered(variable, Scenario::text("Hello."));
+async fn a_lost_conversation_is_lost_or_begins_afresh(program: &Path) {
+    let stage = Stage::metered(program, Scenario::text("Hello."));
     let kept = stage.run(TurnRequest::new("One.").with_conversation(ConversationMode::Keep)).await;
     let handle = kept.result().resume.clone().expect("a handle");
     let transcripts = stage.files("nexus/sessions");
@@ -59,8 +61,8 @@ async fn a_lost_conversation_is_lost_or_begins_afresh(variable: &str) {
     assert!(fresh.result().resume.is_some());
 }
 
-async fn a_turn_that_is_not_kept_leaves_nothing(variable: &str) {
-    let stage = Stage::metered(variable, Scenario::text("Hello."));
+async fn a_turn_that_is_not_kept_leaves_nothing(program: &Path) {
+    let stage = Stage::metered(program, Scenario::text("Hello."));
     stage.run(TurnRequest::new("One.")).await.result();
     for folder in ["home", "work", "nexus/tmp", "nexus/sessions"] {
         assert_eq!(stage.files(folder), Vec::<String>::new(), "{folder}");
@@ -68,7 +70,7 @@ async fn a_turn_that_is_not_kept_leaves_nothing(variable: &str) {
 }
 
 mod tests {
-    crate::with_each_version! {
+    crate::with_each_program! {
         a_kept_conversation_goes_on_and_is_counted_once
         a_conversation_belongs_to_its_folder
         a_lost_conversation_is_lost_or_begins_afresh

@@ -1,5 +1,7 @@
 //! How Claude Code is set up before the simulator, and what its tests ask of a turn.
 
+use std::path::Path;
+
 use std::net::ToSocketAddrs as _;
 
 use nexus_backends::claude::cli::ClaudeCli;
@@ -18,21 +20,21 @@ const HOST: &str = "api.anthropic.com";
 /// Only one server can be at the vendor's port.
 pub(crate) static PORT: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// Makes one test of each function for each version. They do not run by themselves.
-#[macro_export]
-macro_rules! with_each_version {
-    ($($name:ident)*) => {$(
-        mod $name {
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            #[ignore = "needs the real CLI; run by .ci/run"]
-            async fn on_2_1_197() {
-                super::super::$name("NEXUS_REAL_CLAUDE_2_1_197").await;
-            }
+/// The variable that names the programs.
+pub(crate) const PROGRAMS: &str = "NEXUS_REAL_CLAUDE";
 
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            #[ignore = "needs the real CLI; run by .ci/run"]
-            async fn on_2_1_329() {
-                super::super::$name("NEXUS_REAL_CLAUDE_2_1_329").await;
+/// Makes one test of each function, which runs it for each program. They do not run by themselves.
+#[macro_export]
+macro_rules! with_each_program {
+    ($($name:ident)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        #[ignore = "needs the real CLI; run by .ci/run"]
+        async fn $name() {
+            let programs = nexus_testkit::real::programs($crate::support::PROGRAMS);
+            assert!(!programs.is_empty(), "{} names no program", $crate::support::PROGRAMS);
+            for program in &programs {
+                println!("with {}", program.display());
+                super::$name(program).await;
             }
         }
     )*};
@@ -40,17 +42,17 @@ macro_rules! with_each_version {
 
 impl Stage {
     /// A backend with an API key, before a simulator that plays `scenario`.
-    pub(crate) fn metered(variable: &str, scenario: impl Into<Scenario>) -> Self {
+    pub(crate) fn metered(program: &Path, scenario: impl Into<Scenario>) -> Self {
         let sim = Sim::start(Dialect::Anthropic, scenario).unwrap();
         let settings = json!({
             "base_url": sim.base_url(), "credential": { "env": "TOKEN" }, "billing": "metered",
         });
-        Self::new(variable, sim, settings)
+        Self::new(program, sim, settings)
     }
 
     /// A backend whose CLI believes that it speaks to its vendor. Only while [`PORT`] is held.
     pub(crate) fn at_the_vendors_host(
-        variable: &str,
+        program: &Path,
         scenario: impl Into<Scenario>,
         settings: Value,
     ) -> Self {
@@ -61,14 +63,14 @@ impl Stage {
         );
         let sim = Sim::builder(Dialect::Anthropic, scenario).tls(HOST).port(443).start().unwrap();
         let authority = sim.ca_pem().expect("an authority").to_owned();
-        let stage = Self::new(variable, sim, settings);
+        let stage = Self::new(program, sim, settings);
         let file = stage.write("authority.pem", &authority);
         stage.with("network", json!({ "ca_file": file }))
     }
 
     /// A backend with these settings beside the executable. Its environment holds a token.
-    fn new(variable: &str, sim: Sim, settings: Value) -> Self {
-        Self::of(ClaudeCli, variable, sim, settings).with_variable("TOKEN", "sk-ant-canary-token")
+    fn new(program: &Path, sim: Sim, settings: Value) -> Self {
+        Self::of(ClaudeCli, program, sim, settings).with_variable("TOKEN", "sk-ant-canary-token")
     }
 
     /// Runs a turn, with [`MODEL`] if the request names none.

@@ -18,31 +18,21 @@ use super::{
     support::{PORT, Ran, Stage},
 };
 
-/// What the CLI itself answers to a call of a tool that the turn does not have, by version.
-fn refusal(variable: &str, name: &str) -> String {
-    let more = match (variable.ends_with("197"), name) {
-        (_, name) if name.starts_with("mcp__") || name == "NoSuchTool" => String::new(),
-        (true, "Glob" | "Grep") => {
-            format!(". {name} is not available in this context. Use one of the available tools instead.")
-        }
-        (true, _) => {
-            format!(
-                ". {name} exists but is not enabled in this context. Use one of the available tools instead."
-            )
-        }
-        (false, "Glob" | "Grep") => format!(". {name} is disabled for this session."),
-        (false, _) => format!(". {name} is disabled for this session, in subagents as well as here."),
-    };
-    format!("<tool_use_error>Error: No such tool available: {name}{more}</tool_use_error>")
+/// Whether `answer` is what the CLI itself says to a call of a tool that the turn does not have. Versions go on differently.
+fn is_refusal(answer: &str, name: &str) -> bool {
+    let words = format!("<tool_use_error>Error: No such tool available: {name}");
+    let Some(more) = answer.strip_prefix(&words) else { return false };
+    more == "</tool_use_error>"
+        || (more.starts_with(&format!(". {name} ")) && more.ends_with("</tool_use_error>"))
 }
 
 /// The harness's own tools that read, write, execute, or start somebody who does.
 const OWN: [&str; 8] = ["Bash", "Read", "Write", "Edit", "Glob", "Grep", "WebFetch", "Agent"];
 
-async fn a_scoped_turn_has_the_callers_tools_in_scope_and_nothing_else(variable: &str) {
+async fn a_scoped_turn_has_the_callers_tools_in_scope_and_nothing_else(program: &Path) {
     let shelf = Shelf::adding().with("sub", |_| async { ToolResult::text("never") }).shared();
     for schema in [None, Some(OutputSchema::new(json!({ "type": "object" })).unwrap())] {
-        let stage = Stage::metered(variable, answer_by(schema.is_some()));
+        let stage = Stage::metered(program, answer_by(schema.is_some()));
         let mut request = TurnRequest::new("Hello.");
         request.output = schema.clone();
         let ran = stage.run_with(request, scoped(&shelf, "add")).await;
@@ -53,12 +43,12 @@ async fn a_scoped_turn_has_the_callers_tools_in_scope_and_nothing_else(variable:
     }
 }
 
-async fn a_call_beyond_the_scope_reaches_no_tool(variable: &str) {
+async fn a_call_beyond_the_scope_reaches_no_tool(program: &Path) {
     let shelf = Shelf::adding().with("sub", |_| async { ToolResult::text("never") }).shared();
     let session = session(&shelf, "add");
     let beyond: Vec<&str> =
         OWN.into_iter().chain(["mcp__nexus__sub", "mcp__other__add", "mcp__nexus__", "NoSuchTool"]).collect();
-    let stage = Stage::metered(variable, Reply::text("unused"));
+    let stage = Stage::metered(program, Reply::text("unused"));
     let trace = stage.path("work/trace");
     let call = |name: &&str| ToolCall::function(*name, arguments(name, &trace));
     let add = ToolCall::mcp("nexus", "add", terms(1, 2));
@@ -74,9 +64,9 @@ async fn a_call_beyond_the_scope_reaches_no_tool(variable: &str) {
     assert_eq!((decisions.len(), allowed), (1, 1), "what the CLI refuses does not come to the session");
     let model_calls = stage.calls();
     let told = model_calls[1].conversation.tool_results();
-    let mut expected: Vec<_> = beyond.iter().map(|name| refusal(variable, name)).collect();
-    expected.push("3".to_owned());
-    assert_eq!(told, expected);
+    assert_eq!(told.len(), beyond.len() + 1);
+    assert!(beyond.iter().zip(&told).all(|(name, answer)| is_refusal(answer, name)), "{told:?}");
+    assert_eq!(told.last().copied(), Some("3"));
     assert_eq!(stage.files("work"), Vec::<String>::new());
 
     let calls = &ran.result().tool_calls;
@@ -87,10 +77,10 @@ async fn a_call_beyond_the_scope_reaches_no_tool(variable: &str) {
     assert_eq!(ran.result().effects, Effects::Read);
 }
 
-async fn at_every_level_a_call_of_the_callers_is_answered(variable: &str) {
+async fn at_every_level_a_call_of_the_callers_is_answered(program: &Path) {
     for access in ToolAccess::ALL {
         let shelf = Shelf::adding().shared();
-        let stage = Stage::metered(variable, call_then_text("add", terms(2, 3)));
+        let stage = Stage::metered(program, call_then_text("add", terms(2, 3)));
         let request = TurnRequest::new("Add.").with_tool_access(access).in_directory(stage.path("work"));
         let ran = stage.run_with(request, TurnHost::new().with_tools(shelf.clone())).await;
         let [call] = &ran.result().tool_calls[..] else { panic!("{:?}", ran.result().tool_calls) };
@@ -100,7 +90,7 @@ async fn at_every_level_a_call_of_the_callers_is_answered(variable: &str) {
     }
 }
 
-async fn an_answer_of_300_000_characters_arrives_whole(variable: &str) {
+async fn an_answer_of_300_000_characters_arrives_whole(program: &Path) {
     for (length, is_whole) in [(300_000, true), (499_000, true), (600_000, false)] {
         let text = long_text(length);
         let answer = text.clone();
@@ -108,7 +98,7 @@ async fn an_answer_of_300_000_characters_arrives_whole(variable: &str) {
             let answer = answer.clone();
             async move { ToolResult::text(answer) }
         });
-        let stage = Stage::metered(variable, call_then_text("big", json!({})));
+        let stage = Stage::metered(program, call_then_text("big", json!({})));
         let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.shared())).await;
         ran.result();
         let calls = stage.calls();
@@ -118,11 +108,11 @@ async fn an_answer_of_300_000_characters_arrives_whole(variable: &str) {
     }
 }
 
-async fn a_name_is_called_as_long_as_it_may_be(variable: &str) {
+async fn a_name_is_called_as_long_as_it_may_be(program: &Path) {
     for (length, fits) in [(64, true), (116, true), (117, false)] {
         let name = "n".repeat(length);
         let shelf = Shelf::default().with(&name, |_| async { ToolResult::text("found") }).shared();
-        let stage = Stage::metered(variable, call_then_text(&name, json!({})));
+        let stage = Stage::metered(program, call_then_text(&name, json!({})));
         let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.clone())).await;
         if fits {
             assert_eq!(ran.result().tool_calls[0].name, name);
@@ -135,19 +125,19 @@ async fn a_name_is_called_as_long_as_it_may_be(variable: &str) {
     }
 }
 
-async fn what_is_said_about_a_tool_arrives_whole_or_is_warned_of(variable: &str) {
+async fn what_is_said_about_a_tool_arrives_whole_or_is_warned_of(program: &Path) {
     let words = "d".repeat(5_000);
     let tool = ToolDefinition::new("add", words.clone(), json!({ "type": "object" }));
     let shelf = Shelf::default().with_defined(tool, |_| async { ToolResult::text("") }).shared();
-    let stage = Stage::metered(variable, Reply::text("Hello."));
+    let stage = Stage::metered(program, Reply::text("Hello."));
     let ran = stage.run_with(TurnRequest::new("Hello."), TurnHost::new().with_tools(shelf)).await;
     ran.result();
     let is_whole = stage.calls()[0].conversation.tools[0].description == words;
     let is_warned = ran.warnings().iter().any(|warning| warning.contains("description of \"add\""));
-    assert_eq!((is_whole, is_warned), (!is_warned, variable.ends_with("197")));
+    assert_eq!(is_whole, !is_warned);
 }
 
-async fn calls_made_together_are_each_answered(variable: &str) {
+async fn calls_made_together_are_each_answered(program: &Path) {
     for (effects, at_once) in [(Effects::Read, 6), (Effects::Wrote, 1)] {
         let tool =
             ToolDefinition::new("double", "Doubles.", json!({ "type": "object" })).with_effects(effects);
@@ -157,7 +147,7 @@ async fn calls_made_together_are_each_answered(variable: &str) {
         });
         let shelf = shelf.shared();
         let calls = (0..6).map(|n| ToolCall::mcp("nexus", "double", json!({ "n": n })));
-        let stage = Stage::metered(variable, [Reply::calls(calls), Reply::text("Done.")]);
+        let stage = Stage::metered(program, [Reply::calls(calls), Reply::text("Done.")]);
         let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.clone())).await;
         for (n, call) in (0..6).zip(&ran.result().tool_calls) {
             assert_eq!(call.arguments, Some(json!({ "n": n })));
@@ -168,18 +158,18 @@ async fn calls_made_together_are_each_answered(variable: &str) {
     }
 }
 
-async fn a_call_of_more_than_two_minutes_is_waited_for(variable: &str) {
+async fn a_call_of_more_than_two_minutes_is_waited_for(program: &Path) {
     let shelf = Shelf::default().with("think", |_| async {
         tokio::time::sleep(Duration::from_secs(150)).await;
         ToolResult::text("It is done.")
     });
-    let stage = Stage::metered(variable, call_then_text("think", json!({})));
+    let stage = Stage::metered(program, call_then_text("think", json!({})));
     let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.shared())).await;
     assert_eq!(ran.result().tool_calls[0].status, ToolCallStatus::Succeeded);
     assert_eq!(stage.calls()[1].conversation.tool_results(), ["It is done."]);
 }
 
-async fn a_conversation_that_goes_on_has_the_tools_of_its_turn(variable: &str) {
+async fn a_conversation_that_goes_on_has_the_tools_of_its_turn(program: &Path) {
     let scenario = [
         Reply::call(ToolCall::mcp("nexus", "add", terms(1, 1))),
         Reply::text("Two."),
@@ -187,7 +177,7 @@ async fn a_conversation_that_goes_on_has_the_tools_of_its_turn(variable: &str) {
         Reply::text("Four."),
         Reply::text("None."),
     ];
-    let stage = Stage::metered(variable, scenario);
+    let stage = Stage::metered(program, scenario);
     let shelf = Shelf::adding().shared();
     let host = || TurnHost::new().with_tools(shelf.clone());
     let first =
@@ -203,10 +193,10 @@ async fn a_conversation_that_goes_on_has_the_tools_of_its_turn(variable: &str) {
     assert_eq!(shelf.asked(), ["add", "add"]);
 }
 
-async fn an_answer_in_shape_is_given_beside_the_callers_tools(variable: &str) {
+async fn an_answer_in_shape_is_given_beside_the_callers_tools(program: &Path) {
     let answer = ToolCall::function("StructuredOutput", json!({ "sum": 3 }));
     let add = ToolCall::mcp("nexus", "add", terms(1, 2));
-    let stage = Stage::metered(variable, [Reply::call(add), Reply::call(answer)]);
+    let stage = Stage::metered(program, [Reply::call(add), Reply::call(answer)]);
     let shape =
         json!({ "type": "object", "properties": { "sum": { "type": "integer" } }, "required": ["sum"] });
     let request = TurnRequest::new("Add.").with_output(OutputSchema::new(shape).unwrap());
@@ -216,10 +206,10 @@ async fn an_answer_in_shape_is_given_beside_the_callers_tools(variable: &str) {
     assert_eq!(names, ["add"]);
 }
 
-async fn a_proxy_is_not_asked_for_the_callers_tools(variable: &str) {
+async fn a_proxy_is_not_asked_for_the_callers_tools(program: &Path) {
     let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", proxy.local_addr().unwrap());
-    let stage = Stage::metered(variable, call_then_text("add", terms(1, 2)))
+    let stage = Stage::metered(program, call_then_text("add", terms(1, 2)))
         .with("network", json!({ "inherit_proxy": true }))
         .with_variable("HTTP_PROXY", &url)
         .with_variable("no_proxy", "example.com");
@@ -230,10 +220,10 @@ async fn a_proxy_is_not_asked_for_the_callers_tools(variable: &str) {
     assert!(proxy.accept().is_err(), "nobody came");
 }
 
-async fn the_token_lies_where_nobody_else_finds_it(variable: &str) {
+async fn the_token_lies_where_nobody_else_finds_it(program: &Path) {
     // Whatever has the shape of a token is taken for one; this one has, and must be found.
     let planted = "planted-where-the-models-shell-can-read-it_";
-    let stage = Stage::metered(variable, Reply::text("unused")).with_variable("PLANTED", planted);
+    let stage = Stage::metered(program, Reply::text("unused")).with_variable("PLANTED", planted);
     let record = stage.path("record");
     let stage = stage.with("record", json!(record));
     let (found, folder) = (Arc::new(Mutex::new(Vec::new())), stage.path(""));
@@ -268,21 +258,21 @@ async fn the_token_lies_where_nobody_else_finds_it(variable: &str) {
     assert!(said.collect::<String>().contains("[redacted]"), "the CLI says the token back");
 }
 
-async fn a_subscriber_has_the_callers_tools_and_no_others(variable: &str) {
+async fn a_subscriber_has_the_callers_tools_and_no_others(program: &Path) {
     let _port = PORT.lock().await;
     let shelf = Shelf::adding().shared();
     let settings = json!({ "credential": { "env": "TOKEN" }, "billing": "plan" });
-    let stage = Stage::at_the_vendors_host(variable, call_then_text("add", terms(1, 2)), settings);
+    let stage = Stage::at_the_vendors_host(program, call_then_text("add", terms(1, 2)), settings);
     let ran = stage.run_with(TurnRequest::new("Add."), scoped(&shelf, "add")).await;
     ran.result();
     assert_eq!(stage.calls()[0].conversation.tool_names(), ["mcp__nexus__add"]);
     assert_eq!(stage.calls()[1].conversation.tool_results(), ["3"]);
 }
 
-async fn with_the_users_own_login_nothing_of_the_users_comes_in(variable: &str) {
+async fn with_the_users_own_login_nothing_of_the_users_comes_in(program: &Path) {
     let _port = PORT.lock().await;
     for access in [ToolAccess::ScopedOnly, ToolAccess::WorkspaceWrite] {
-        let stage = super::account::own_login_with(variable, call_then_text("add", terms(1, 2)));
+        let stage = super::account::own_login_with(program, call_then_text("add", terms(1, 2)));
         let server = json!({ "command": "sh", "args": ["-c", "touch SERVED; cat"] });
         let servers = json!({ "mcpServers": { "poison": server } }).to_string();
         let plugin = json!({ "enabledPlugins": { "poison@here": true }, "env": { "POISON": "poison" } });
@@ -395,7 +385,7 @@ fn sorted<T: Into<String>>(names: Vec<T>) -> Vec<String> {
 }
 
 mod tests {
-    crate::with_each_version! {
+    crate::with_each_program! {
         a_scoped_turn_has_the_callers_tools_in_scope_and_nothing_else
         a_call_beyond_the_scope_reaches_no_tool
         at_every_level_a_call_of_the_callers_is_answered

@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nexus_backends::codex::cli::CodexCli;
 use nexus_core::{EventEnvelope, TurnHost, TurnRequest};
-use nexus_testkit::sim::{Dialect, Scenario, Sim};
+use nexus_testkit::{
+    real,
+    sim::{Dialect, Scenario, Sim},
+};
 use serde_json::{Value, json};
 
 use crate::ran::Ran;
@@ -21,7 +24,7 @@ impl Stage {
             "base_url": sim.base_url(),
             "credential": { "env": "TOKEN", "account": "account-of-the-test" },
         });
-        Self::of(CodexCli, "NEXUS_REAL_CODEX", sim, settings)
+        Self::of(CodexCli, &real::last("NEXUS_REAL_CODEX"), sim, settings)
             .with_variable("TOKEN", TOKEN)
             .with_variable("PASSED_ON", "as-asked")
             .with_variable("OPENAI_API_KEY", "canary-stray-key")

@@ -377,7 +377,8 @@ async fn the_tools_are_reached_past_any_proxy() {
 /// A program before which the machine's administrator wrote this into the file `name` of `/etc/codex`. Needs root.
 fn administered(stage: Stage, name: &str, configuration: &str) -> Stage {
     let file = stage.write("administered.toml", configuration);
-    let real = std::env::var("NEXUS_REAL_CODEX").unwrap();
+    let real = nexus_testkit::real::last("NEXUS_REAL_CODEX");
+    let real = real.display();
     let script = format!(
         "#!/bin/sh\nexec unshare --mount sh -c 'mount -t tmpfs none /mnt && mkdir /mnt/upper /mnt/work &&\n\
          mount -t overlay none -o lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work /etc &&\n\

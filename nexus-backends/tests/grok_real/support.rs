@@ -2,7 +2,10 @@
 
 use nexus_backends::grok::cli::GrokCli;
 use nexus_core::{EventEnvelope, TurnHost, TurnRequest};
-use nexus_testkit::sim::{Dialect, Scenario, Sim};
+use nexus_testkit::{
+    real,
+    sim::{Dialect, Scenario, Sim},
+};
 use serde_json::json;
 
 pub(crate) use crate::{ran::Ran, stage::Stage};
@@ -19,7 +22,7 @@ impl Stage {
     /// A backend with a subscription's token, before `sim`.
     pub(crate) fn before(sim: Sim) -> Self {
         let settings = json!({ "base_url": sim.base_url(), "credential": { "env": "TOKEN" } });
-        Self::of(GrokCli, "NEXUS_REAL_GROK", sim, settings)
+        Self::of(GrokCli, &real::last("NEXUS_REAL_GROK"), sim, settings)
             .with_variable("TOKEN", TOKEN)
             .with_variable("STRAY_API_KEY", "stray")
             .with_variable("FOR_TOOLS", "passed")

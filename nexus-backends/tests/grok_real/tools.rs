@@ -415,7 +415,8 @@ async fn every_name_is_offered_or_refused() {
 
 /// A stage whose program finds its server gone, since the port is another; before that it does what `more` says.
 fn without_a_server(more: &str) -> Stage {
-    let real = std::env::var("NEXUS_REAL_GROK").unwrap();
+    let real = nexus_testkit::real::last("NEXUS_REAL_GROK");
+    let real = real.display();
     let stage = Stage::new(Reply::text("I have no tools."));
     let break_it = r##"sed -i 's#^url = .*#url = "http://127.0.0.1:9/mcp"#' "$GROK_HOME/config.toml" "$GROK_HOME/config.quiet""##;
     let script = format!(

@@ -128,7 +128,7 @@ impl Setup {
             "codex" => (&CodexCli, "NEXUS_REAL_CODEX"),
             _ => (&GrokCli, "NEXUS_REAL_GROK"),
         };
-        let executable = std::env::var(variable).unwrap_or_else(|_| panic!("{variable} names the program"));
+        let executable = nexus_testkit::real::last(variable);
         let settings = json!({
             "executable": executable,
             "base_url": self.sim.program.base_url(),

@@ -28,8 +28,8 @@ struct Program {
     kind: fn() -> Arc<dyn BackendKind>,
     dialect: Dialect,
     model: &'static str,
-    /// The variables that name real ones.
-    real: &'static [&'static str],
+    /// The variable that names real ones.
+    real: &'static str,
     /// Source: observed with the real programs.
     refusal: &'static str,
 }
@@ -40,7 +40,7 @@ const PROGRAMS: [Program; 3] = [
         kind: || Arc::new(ClaudeCli),
         dialect: Dialect::Anthropic,
         model: "claude-sonnet-5",
-        real: &["NEXUS_REAL_CLAUDE_2_1_197", "NEXUS_REAL_CLAUDE_2_1_329"],
+        real: "NEXUS_REAL_CLAUDE",
         refusal: "No such tool available: mcp__nexus__NAME",
     },
     Program {
@@ -48,7 +48,7 @@ const PROGRAMS: [Program; 3] = [
         kind: || Arc::new(CodexCli),
         dialect: Dialect::Responses,
         model: "gpt-5.5",
-        real: &["NEXUS_REAL_CODEX"],
+        real: "NEXUS_REAL_CODEX",
         refusal: "unsupported call: mcp__nexusNAME",
     },
     Program {
@@ -56,7 +56,7 @@ const PROGRAMS: [Program; 3] = [
         kind: || Arc::new(GrokCli),
         dialect: Dialect::Xai,
         model: "grok-4.6",
-        real: &["NEXUS_REAL_GROK"],
+        real: "NEXUS_REAL_GROK",
         refusal: "Tool not found: nexus__NAME",
     },
 ];
@@ -74,12 +74,10 @@ pub(crate) fn all(programs: &Path) -> Vec<Party> {
         let fake = DelegatedSubject::fake(format!("{word} with a fake"), (program.kind)(), program.vendor)
             .with_variable("PATH", programs.to_string_lossy());
         parties.push(program.party(format!("{word}_fake"), fake));
-        for variable in program.real {
-            if let Some(executable) = std::env::var_os(variable) {
-                let name = variable.trim_start_matches("NEXUS_REAL_").to_lowercase();
-                let real = DelegatedSubject::real(&name, (program.kind)(), executable, program.dialect);
-                parties.push(program.party(name, real));
-            }
+        for (number, executable) in (1..).zip(nexus_testkit::real::programs(program.real)) {
+            let name = format!("{word}_{number}");
+            let real = DelegatedSubject::real(&name, (program.kind)(), executable, program.dialect);
+            parties.push(program.party(name, real));
         }
     }
     parties

@@ -1,7 +1,11 @@
 //! A real program before a simulator, with folders of its own. How each vendor's is set up is told beside that
 //! vendor's tests.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use nexus_core::{BackendKind, BuildContext, CredentialSource, ExecutionBackend, TurnRequest, TurnResult};
 use nexus_testkit::sim::{RecordedRequest, Sim};
@@ -20,9 +24,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A backend with these settings, whose program is the one that `variable` names. It is not pointed at `sim`.
-    pub(crate) fn of(kind: impl BackendKind, variable: &str, sim: Sim, settings: Value) -> Self {
-        let executable = std::env::var(variable).unwrap_or_else(|_| panic!("{variable} names the program"));
+    /// A backend with these settings, whose program is this one. It is not pointed at `sim`.
+    pub(crate) fn of(kind: impl BackendKind, executable: &Path, sim: Sim, settings: Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for name in ["home", "nexus", "work"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();

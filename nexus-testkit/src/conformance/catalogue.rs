@@ -82,6 +82,7 @@ catalogue! { $
         a_tool_that_fails_is_told_to_the_model [AnyShell]
         tools_called_together_are_all_answered [AnyShell]
         a_level_that_is_a_list_of_tools_is_not_kept_unseen [HarnessTools, ScopedOnly, Process]
+        an_ordinary_turn_is_understood [AnyShell]
         what_is_not_understood_may_have_changed_anything [CallerTools, ScopedOnly]
         a_tool_of_the_callers_is_answered_by_the_caller [CallerTools, ScopedOnly]
     }

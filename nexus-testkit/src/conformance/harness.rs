@@ -25,9 +25,9 @@ use super::{
 ///     conformance::harness(&[("reference", Arc::new(conformance::reference::ReferenceSubject))])
 /// }
 /// ```
-pub fn harness(subjects: &[(&str, Arc<dyn Subject>)]) -> ExitCode {
+pub fn harness<N: AsRef<str>>(subjects: &[(N, Arc<dyn Subject>)]) -> ExitCode {
     let arguments = Arguments::from_args();
-    let trials = subjects.iter().flat_map(|(name, subject)| trials_of(name, subject)).collect();
+    let trials = subjects.iter().flat_map(|(name, subject)| trials_of(name.as_ref(), subject)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

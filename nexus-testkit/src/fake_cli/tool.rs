@@ -19,6 +19,9 @@ use crate::sim::ToolCall;
 /// Called by this name, the program begins a session and becomes what its arguments say.
 pub(super) const LEADER: &str = "nexus-fake-leader";
 
+/// Variables that the vendors' programs keep from what their models run: by themselves, or as their configuration asks.
+const HIDDEN: [&str; 3] = ["CLAUDE_CODE_OAUTH_TOKEN", "NEXUS_CODEX_TOKEN", "NEXUS_TOOLS_TOKEN"];
+
 /// A tool that runs, or has run.
 #[derive(Debug)]
 pub(super) enum Tool {
@@ -93,6 +96,9 @@ impl Tool {
 fn shell(command: &str) -> std::io::Result<Tool> {
     let mut leader = Command::new(std::env::current_exe()?);
     leader.arg0(LEADER).args(["/bin/sh", "-c"]).arg(format!("exec 2>&1; {command}"));
+    for name in HIDDEN {
+        leader.env_remove(name);
+    }
     let mut child = leader.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let stdout = child.stdout.take();
     let output = std::thread::spawn(move || {

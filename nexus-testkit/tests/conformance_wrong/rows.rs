@@ -9,6 +9,7 @@ use std::{
 use nexus_core::{
     BackendId, CancelToken, ConversationMode, CostReport, Effects, ErrorKind, FinishReason, Limits, LoopMode,
     NoTools, OnLost, PromptBlock, Retry, Support, ToolAccess, TurnError, TurnEvent, TurnRequest, TurnResult,
+    turn::Unrecognized,
 };
 use nexus_testkit::{
     conformance::{MARK_VARIABLE, Setting, TOKEN_VARIABLE},
@@ -247,6 +248,11 @@ fn tools() -> Vec<Row> {
             "a_level_that_is_a_list_of_tools_is_not_kept_unseen",
             "the turn fails",
             Wrong { capabilities: Some(|it, _| it.mode = LoopMode::Delegated), ..Wrong::default() },
+        ),
+        row(
+            "an_ordinary_turn_is_understood",
+            "everything is understood",
+            event(|it| vec![Unrecognized::new(None, serde_json::Value::Null).harmless().into(), it]),
         ),
         row(
             "what_is_not_understood_may_have_changed_anything",

@@ -95,11 +95,29 @@ pub(crate) async fn the_hosts_own_variables_reach_no_child(trial: &Trial<'_>) ->
     Ok(())
 }
 
+/// Says whether a variable holds the credential, in words that no redactor takes out.
+const COUNT: &str = "echo of-the-token-$(env | grep -c canary-token- | sed 's/[1-9][0-9]*/1/')";
+
 pub(crate) async fn a_tool_sees_no_credential_and_no_variable_but_those_named(trial: &Trial<'_>) -> Verdict {
-    let staged = trial.stage(Scenario::tool_then_text(ToolCall::shell("env > seen.txt"), "Looked.")).await?;
-    staged.run(staged.work("Look.", ToolAccess::Unrestricted)).await?.result()?;
+    // What is hidden from a later command need not be from the first: a program may still be starting.
+    let looks = ["", "", "sleep 1; ", "sleep 3; "];
+    let hidden = trial.canary("token");
+    for access in [ToolAccess::Unrestricted, ToolAccess::ReadOnly] {
+        let kept = if access == ToolAccess::Unrestricted { "env >> seen.txt; " } else { "" };
+        let looks = looks.iter().map(|wait| Reply::call(ToolCall::shell(format!("{wait}{kept}{COUNT}"))));
+        let staged = trial.stage(Scenario::new(looks.chain([Reply::text("Looked.")]))).await?;
+        if !Feature::ReadOnly.is_declared(&staged.capabilities()) && access == ToolAccess::ReadOnly {
+            continue;
+        }
+        staged.run(staged.work("Look.", access)).await?.result()?;
+        let answers = staged.model_calls().pop().map(|call| call.tool_results).unwrap_or_default();
+        let seen =
+            answers.iter().find(|answer| answer.contains("of-the-token-1") || answer.contains(&hidden));
+        ensure(seen.is_none(), "the credential is hidden", || format!("{access:?}: a command saw it"))?;
+    }
     let seen = std::fs::read_to_string(trial.workspace().join("seen.txt"))
         .map_err(|error| Finding::new("the file", error.to_string()))?;
+    ensure(!seen.contains(&hidden), "the credential is hidden", || "a command saw it".to_owned())?;
     ensure(seen.contains(trial.mark()), "the variable that was named is seen", || short(&seen))?;
     let leaked = std::env::vars_os().find(|(name, _)| {
         let name = name.to_string_lossy();

@@ -124,6 +124,16 @@ pub(crate) async fn a_level_that_is_a_list_of_tools_is_not_kept_unseen(trial: &T
     Ok(())
 }
 
+pub(crate) async fn an_ordinary_turn_is_understood(trial: &Trial<'_>) -> Verdict {
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let call = Reply::thinking("Let me see.").and_text("I look.").and_call(belt.shell("echo heron"));
+    let staged = trial.stage(Scenario::new([call, Reply::text(ANSWER)])).await?;
+    let turn = belt.run(&staged, "Look around.").await?;
+    turn.result()?;
+    let unknown = turn.events.iter().find(|event| matches!(event.event, TurnEvent::Unrecognized(_)));
+    ensure(unknown.is_none(), "everything is understood", || short(&unknown))
+}
+
 pub(crate) async fn what_is_not_understood_may_have_changed_anything(trial: &Trial<'_>) -> Verdict {
     let odd = Reply::text(ANSWER).and_odd(Odd::Item);
     // Any tool will do; it is not called.

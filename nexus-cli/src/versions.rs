@@ -1,0 +1,28 @@
+//! What is worth saying about the programs that backends run: such as a version that was not tested, or that is refused.
+
+use nexus::{Availability, BackendId, LoopMode, Router};
+use serde::Serialize;
+
+/// A word about one backend's program.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProgramNote {
+    pub(crate) backend: BackendId,
+    pub(crate) note: String,
+}
+
+/// Asks each program for its version. One that is not there, or has no login, is no matter of its version.
+pub(crate) async fn notes(router: &Router) -> Vec<ProgramNote> {
+    let mut found = Vec::new();
+    for (backend, runs) in router.backends() {
+        if runs.capabilities().mode != LoopMode::Delegated {
+            continue;
+        }
+        let notes = match runs.probe().await {
+            Availability::Ready { notes, .. } => notes,
+            Availability::Unusable { reason } => vec![reason],
+            _ => Vec::new(),
+        };
+        found.extend(notes.into_iter().map(|note| ProgramNote { backend: backend.clone(), note }));
+    }
+    found
+}

@@ -1,0 +1,64 @@
+//! `nexus-judge`: what a version of a vendor's program does, tried before the simulator.
+
+use std::{path::PathBuf, process::ExitCode, time::Instant};
+
+use clap::Parser;
+use nexus_testkit::judge::{Table, judge, page, repository};
+
+/// Runs a vendor's program through its backend before a simulated model, and says which scenarios it passes.
+///
+/// To be run where there is no network but loopback (`real-clis/in-namespace`). Ends with 1 if the program does not pass
+/// everything, with 2 if it cannot be judged.
+#[derive(Debug, Parser)]
+#[command(name = "nexus-judge")]
+struct Arguments {
+    /// The program.
+    #[arg(required_unless_present = "page")]
+    program: Option<PathBuf>,
+
+    /// Writes the row into the vendor's `versions.json` and `docs/versions.md`.
+    #[arg(long)]
+    write: bool,
+
+    /// Writes `docs/versions.md` anew from the tables, and judges nothing.
+    #[arg(long)]
+    page: bool,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(code) => code,
+        Err(reason) => {
+            eprintln!("nexus-judge: {reason}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<ExitCode, String> {
+    let mut code = ExitCode::SUCCESS;
+    if let Some(path) = &arguments.program {
+        let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let began = Instant::now();
+        let (program, row) = judge(&path, |finding| println!("  {finding}")).await?;
+        println!("{} {row} in {:.0} s", program.vendor(), began.elapsed().as_secs_f64());
+        if !row.failed.is_empty() {
+            code = ExitCode::FAILURE;
+        }
+        if arguments.write {
+            let mut table = Table::of(&repository(), program.vendor())?;
+            table.insert(row);
+            table.write()?;
+        }
+    }
+    if arguments.page || arguments.write {
+        let path = repository().join("docs/versions.md");
+        let text = page(&Table::all(&repository())?);
+        let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        folder
+            .and_then(|()| std::fs::write(&path, text))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(code)
+}
