@@ -374,6 +374,31 @@ async fn the_tools_are_reached_past_any_proxy() {
     assert!(proxy.accept().is_err(), "the proxy was asked");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn a_tool_of_its_own_that_somebody_else_switches_on_ends_a_scoped_turn_before_the_prompt() {
+    let program = nexus_testkit::real::last("NEXUS_REAL_CODEX");
+    for (flags, setting) in [
+        (
+            "-c features.goals=true -c tools.update_plan.enabled=true -c features.view_image=true",
+            "features.goals",
+        ),
+        ("-c features.view_image=true", "features.view_image"),
+        ("-c tools.update_plan.enabled=true", "tools.update_plan.enabled"),
+        ("-c web_search=live", "web_search"),
+        ("-c agents.enabled=true", "agents.enabled"),
+    ] {
+        let stage = Stage::new(Reply::text("I have tools.")).started_by(&program, flags, "");
+        let error = stage.run_in(TurnRequest::new("Go."), TurnHost::new()).await.outcome.unwrap_err();
+        assert_eq!(error.kind(), nexus_core::ErrorKind::Unsupported, "{flags}: {error:?}");
+        assert!(error.message().unwrap_or_default().contains(setting), "{flags}: {error:?}");
+        assert_eq!(stage.calls().len(), 0, "{flags}");
+        // At a level with tools of the program's own, nothing is taken away.
+        let request = TurnRequest::new("Go.").with_tool_access(ToolAccess::ReadOnly);
+        stage.run_in(request, TurnHost::new()).await.outcome.unwrap();
+    }
+}
+
 /// A program before which the machine's administrator wrote this into the file `name` of `/etc/codex`. Needs root.
 fn administered(stage: Stage, name: &str, configuration: &str) -> Stage {
     let file = stage.write("administered.toml", configuration);

@@ -53,6 +53,20 @@ impl Stage {
         self
     }
 
+    /// Lets `program` be started by a script, which hands it its arguments with `before` in front and rewrites what it
+    /// writes by the commands of `sed` in `rewriting`, if there are any.
+    #[allow(dead_code, reason = "not every program's tests change what it says")]
+    pub(crate) fn started_by(self, program: &Path, before: &str, rewriting: &str) -> Self {
+        let program = program.display();
+        let filter = if rewriting.is_empty() { String::new() } else { format!(" | sed -u '{rewriting}'") };
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = --version ] && exec '{program}' --version\n'{program}' {before} \"$@\"{filter}\n"
+        );
+        let script = self.write("started", &script);
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        self.with("executable", json!(script))
+    }
+
     /// Sets a variable of the host.
     pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.environment.insert(name.to_owned(), value.to_owned());
