@@ -46,7 +46,6 @@ mod drive;
 mod driver_tests;
 #[cfg(test)]
 mod mcp_tests;
-#[cfg(any(feature = "claude", feature = "grok"))]
 pub(crate) mod number;
 #[cfg(feature = "login")]
 pub(crate) mod provider;
@@ -56,7 +55,6 @@ mod state;
 mod stats;
 mod translator;
 mod turn;
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
 pub(crate) mod versions;
 
 pub use backend::CliBackend;

@@ -8,14 +8,10 @@ use nexus_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::table::Row;
 use crate::{
     conformance::{DelegatedSubject, Departure, TOKEN_VARIABLE},
     sim::{Dialect, Scenario, Sim},
 };
-
-/// The folders of vendors that have a program, in the order of the page.
-pub(super) const VENDORS: [&str; 3] = ["claude", "codex", "grok"];
 
 /// Longer than any limit on a tool's description that was seen, in characters.
 const LONG_DESCRIPTION: usize = 20_000;
@@ -170,16 +166,4 @@ fn build(
     ]);
     let context = BuildContext::new(home.join("nexus"), home).with_environment(environment);
     kind.build(known.kind.into(), &settings, &context).map_err(|error| error.to_string())
-}
-
-/// Names a row for people.
-impl std::fmt::Display for Row {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let passed = self.scenarios - self.failed.len().min(self.scenarios);
-        write!(f, "{}: {passed} of {} scenarios", self.version, self.scenarios)?;
-        match self.description_units {
-            Some(units) => write!(f, ", descriptions of tools cut after {units}"),
-            None => Ok(()),
-        }
-    }
 }

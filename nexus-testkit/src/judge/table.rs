@@ -1,11 +1,14 @@
 //! The tables of versions, as they lie in the repository.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
+
+/// The folders of vendors that have a program, in the order of the page.
+const VENDORS: [&str; 3] = ["claude", "codex", "grok"];
 
 /// What is known of the versions of one program: `versions.json` beside a vendor's code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,7 +59,7 @@ impl Table {
     /// A sentence, if it is not there or cannot be read.
     pub fn of(repository: &Path, vendor: &str) -> Result<Self, String> {
         let path = repository.join("nexus-backends/src").join(vendor).join("cli/versions.json");
-        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let wrong = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
         let text = fs::read_to_string(&path).map_err(|error| wrong(&error))?;
         let mut table: Self = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
         table.path = path;
@@ -69,7 +72,7 @@ impl Table {
     ///
     /// As [`Table::of`].
     pub fn all(repository: &Path) -> Result<Vec<Self>, String> {
-        super::program::VENDORS.iter().map(|vendor| Self::of(repository, vendor)).collect()
+        VENDORS.iter().map(|vendor| Self::of(repository, vendor)).collect()
     }
 
     /// Takes a row in, in the place of what was known of that version.
@@ -87,6 +90,17 @@ impl Table {
     pub fn write(&self) -> Result<(), String> {
         let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
         fs::write(&self.path, text + "\n").map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let passed = self.scenarios - self.failed.len().min(self.scenarios);
+        write!(f, "{}: {passed} of {} scenarios", self.version, self.scenarios)?;
+        match self.description_units {
+            Some(units) => write!(f, ", descriptions of tools cut after {units}"),
+            None => Ok(()),
+        }
     }
 }
 
