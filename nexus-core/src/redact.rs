@@ -96,6 +96,25 @@ impl Redactor {
         self.render(bytes, 0..bytes.len(), &self.matches(bytes))
     }
 
+    /// `text` with every secret replaced.
+    #[must_use]
+    pub fn redact_text(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.redact(text.as_bytes())).into_owned()
+    }
+
+    /// `bytes` with every given secret replaced, and nothing that only looks like one: for what has to stay as it is, such
+    /// as the model's words and the arguments of its calls. `None` if there is no secret in it.
+    #[must_use]
+    pub fn without_secrets(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let known = self.known();
+        let found = known.iter().flat_map(|secret| {
+            memmem::find_iter(bytes, secret.as_slice()).map(|start| start..start + secret.len())
+        });
+        let ranges = merged(found.collect());
+        drop(known);
+        (!ranges.is_empty()).then(|| self.render(bytes, 0..bytes.len(), &ranges))
+    }
+
     /// What looks like a token: what begins it, and how many token characters must follow.
     fn shapes(&self) -> impl Iterator<Item = (&'static [u8], usize)> {
         SHAPES.into_iter().chain(self.key_prefixes.iter().map(|prefix| (prefix.as_bytes(), KEY_BYTES)))
@@ -133,15 +152,7 @@ impl Redactor {
                 }
             }
         }
-        ranges.sort_by_key(|range| range.start);
-        let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            match merged.last_mut() {
-                Some(last) if range.start < last.end => last.end = last.end.max(range.end),
-                _ => merged.push(range),
-            }
-        }
-        merged
+        merged(ranges)
     }
 
     /// The part `within` of `bytes`; a match that reaches into it from before counts as in it.
@@ -162,6 +173,19 @@ impl fmt::Debug for Redactor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Redactor({} patterns)", self.known().len())
     }
+}
+
+/// Ranges in order, those that overlap as one.
+fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
 }
 
 fn is_token(byte: u8) -> bool {
@@ -278,6 +302,16 @@ mod tests {
 
     fn text(bytes: Vec<u8>) -> String {
         String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn only_what_was_given_is_taken_out_of_the_models_words() {
+        let redactor = Redactor::new(["sword\"fish", "fish-and-chips"]);
+        let words = br#"sword"fish-and-chips, sword\"fish and Bearer 0123456789abcdef"#;
+        let shown = redactor.without_secrets(words).unwrap();
+        assert_eq!(String::from_utf8(shown).unwrap(), "[redacted], [redacted] and Bearer 0123456789abcdef");
+        assert_eq!(redactor.without_secrets(b"Bearer 0123456789abcdef"), None);
+        assert_eq!(Redactor::default().without_secrets(b"anything"), None);
     }
 
     #[test]

@@ -27,6 +27,9 @@ use nexus_process::environment::Environment;
 use nexus_process::executable::Executable;
 use nexus_process::spawn::{Invocation, StdinMode};
 
+/// What was lent to the process.
+const CANARY: &str = "canary-of-the-credential-3f9c";
+
 /// Runs `sh` with one script per process of the turn; the last one repeats.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -98,7 +101,7 @@ impl Cli for Script {
                 backend: plan.backend.clone(),
             },
             home: None,
-            redactor: nexus_core::redact::Redactor::default(),
+            redactor: nexus_core::redact::Redactor::new([CANARY]),
             lease: None,
             startup: super::startup::StartupWait::none(),
             version: Some("1.0".into()),
@@ -278,6 +281,28 @@ async fn a_last_line_cut_short_is_kept_and_believed_by_nobody() {
 async fn the_vendors_failure_is_the_turns() {
     let error = Bench::new(Script::new(r#"echo '{"fail":"no luck"}'"#)).run(request()).await.unwrap_err();
     assert_eq!(error.to_string(), "script reports a failure: no luck");
+}
+
+#[tokio::test]
+async fn a_credential_that_the_server_repeats_is_in_no_error_and_no_event() {
+    for line in [
+        format!(r#"{{"fail":"401: incorrect API key provided: {CANARY}"}}"#),
+        format!(r#"{{"no_tools":"{CANARY} is not allowed"}}"#),
+        format!(r#"{{"tool":"{CANARY}"}}"#),
+        format!(r#"{{"text":"the key is {CANARY}, sk-0123456789abcdef0123 is none of ours"}}"#),
+        format!(r#"{{"half": "{CANARY}"#),
+    ] {
+        let bench = Bench::new(Script::new(&format!("printf '%s' '{line}'; echo '{CANARY}' >&2; exit 1")));
+        let mut seen = Vec::new();
+        let mut sink = |envelope: EventEnvelope| seen.push(envelope);
+        let error = bench.backend.run_turn(request(), TurnHost::new(), &mut sink).await.unwrap_err();
+        let report = serde_json::to_string(&error.report()).unwrap();
+        let told = format!("{error} {error:?} {report} {seen:?}");
+        assert!(told.contains("[redacted]"), "{told}");
+        assert!(!told.contains(CANARY), "{told}");
+        // Only what was lent is taken out of the model's words.
+        assert_eq!(line.contains("sk-"), told.contains("sk-0123456789abcdef0123"), "{told}");
+    }
 }
 
 #[tokio::test]

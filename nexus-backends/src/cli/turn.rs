@@ -262,7 +262,12 @@ impl<'a, C: Cli> Turn<'a, C> {
             turn: &mut self.state,
             events,
         };
-        match drive.run().await? {
+        // What a translator read in the program's files did not come by its lines.
+        let ended = drive.run().await.map_err(|mut failure| {
+            failure.message = failure.message.map(|message| process.redactor().redact_text(&message));
+            failure
+        });
+        match ended? {
             Ended::Answered { finish, output } => Ok(Outcome::Answered { finish, output }),
             Ended::AskAgain { instruction } => Ok(Outcome::AskAgain { instruction, home }),
         }
