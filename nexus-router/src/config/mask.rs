@@ -7,8 +7,83 @@ const SENSITIVE: [&str; 5] = ["token", "secret", "password", "credential", "key"
 /// Shortest run of characters that is taken for a secret.
 const MIN_SECRET: usize = 16;
 
-/// The line with each character of what looks like a secret replaced, so that columns stay true.
-pub(crate) fn masked(line: &str) -> String {
+/// Words after which everything on the line is one, however short.
+const SECRET_KEYS: [&str; 4] = ["authorization", "cookie", "passwd", "password"];
+
+/// A line of `lines` with each character of what looks like a secret replaced, so that columns stay true. `index` counts
+/// from zero.
+pub(crate) fn masked_line(lines: &[&str], index: usize) -> String {
+    let line = lines.get(index).copied().unwrap_or_default().trim_start_matches('\u{feff}');
+    let line = without_user_info(line);
+    // Whoever pastes a credential pastes it there, under a name of the server's choosing.
+    if is_under_headers(lines, index) {
+        return hidden_after(&line, line.find(':').map_or(0, |colon| colon + 1));
+    }
+    let folded = line.to_ascii_lowercase();
+    let secret = ["headers"].iter().chain(&SECRET_KEYS).filter_map(|key| end_of_key(&folded, key)).min();
+    match secret {
+        Some(from) => hidden_after(&line, from),
+        None => masked(&line),
+    }
+}
+
+/// Whether the line stands in a mapping or a list under the key `headers`.
+fn is_under_headers(lines: &[&str], index: usize) -> bool {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let Some(mut inner) = lines.get(index).map(|line| indent(line)) else { return false };
+    for line in lines.iter().take(index).rev().filter(|line| !line.trim().is_empty()) {
+        if indent(line) < inner {
+            inner = indent(line);
+            if end_of_key(&line.to_ascii_lowercase(), "headers").is_some() {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Where the value of a key begins.
+fn end_of_key(line: &str, key: &str) -> Option<usize> {
+    line.match_indices(key).find_map(|(at, _)| {
+        let end = at + key.len();
+        let rest = line.get(end..)?;
+        let colon =
+            rest.find(':').filter(|colon| rest[..*colon].trim_matches(['"', '\'', ' ']).is_empty())?;
+        Some(end + colon + 1)
+    })
+}
+
+/// The line with everything from `from` on hidden, but what gives it its shape.
+fn hidden_after(line: &str, from: usize) -> String {
+    let (shown, hidden) = line.split_at_checked(from).unwrap_or((line, ""));
+    let hidden = hidden.chars().map(|c| if is_boundary(c) { c } else { '•' });
+    shown.chars().chain(hidden).collect()
+}
+
+/// The line without the name and the password in its URLs.
+fn without_user_info(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("://") {
+        let end = after.find(|c: char| c.is_whitespace() || "/\"'".contains(c)).unwrap_or(after.len());
+        let (authority, behind) = after.split_at(end);
+        shown.push_str(before);
+        shown.push_str("://");
+        match authority.rsplit_once('@') {
+            Some((user, host)) => {
+                shown.extend(user.chars().map(|_| '•'));
+                shown.push('@');
+                shown.push_str(host);
+            }
+            None => shown.push_str(authority),
+        }
+        rest = behind;
+    }
+    shown + rest
+}
+
+/// The line with each long word behind a telling key replaced.
+fn masked(line: &str) -> String {
     let folded = line.to_lowercase();
     if !SENSITIVE.iter().any(|word| folded.contains(word)) {
         return line.to_owned();
@@ -50,6 +125,36 @@ mod tests {
         let shown = masked(line);
         assert_eq!(shown, "  credential: { env: \"•••••••••••••••••••\", x: •••••••••••••••••••• }");
         assert_eq!(shown.chars().count(), line.chars().count());
+    }
+
+    #[test]
+    fn headers_are_never_shown_however_they_are_written() {
+        for text in [
+            "headers:\n  x-team: hunter2",
+            "headers:\n  x-team:\n    - hunter2",
+            "  headers: { x-team: hunter2 }",
+            "  headers: {\n    x-team: \"hunter2\" }",
+            "  \"headers\" : { x-team: hunter2 }",
+            "backends: { a: { headers: { x-team: hunter2 } } }",
+            "authorization: hunter2",
+            "password: hunter2",
+            "proxy: \"http://me:hunter2@proxy.test:8080/\"",
+            "base_url: https://hunter2@api.test/v1",
+            "base_url: https://me:hun@hunter2@api.test",
+        ] {
+            let lines: Vec<&str> = text.lines().collect();
+            let shown: Vec<String> = (0..lines.len()).map(|index| masked_line(&lines, index)).collect();
+            assert!(!shown.concat().contains("hunter2"), "{shown:?}");
+            let length = |line: &str| line.chars().count();
+            assert!(shown.iter().zip(&lines).all(|(shown, line)| length(shown) == length(line)), "{shown:?}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_headers_is_shown() {
+        let lines = ["a:", "  headers:", "    x: y", "  base_url: https://api.test/v1"];
+        assert_eq!(masked_line(&lines, 3), lines[3]);
+        assert_eq!(masked_line(&lines, 1), lines[1]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{
     error::{ConfigError, Problem},
-    mask::masked,
+    mask::masked_line,
     nearest::nearest,
     node::{Content, Key, Node, Position},
 };
@@ -61,12 +61,11 @@ impl Report {
     /// Everything that is wrong with `text`.
     pub(crate) fn into_error(self, text: &str) -> ConfigError {
         let lines: Vec<&str> = text.lines().collect();
-        let line_at = |line: usize| lines.get(line - 1).copied().unwrap_or_default();
         let problem = |(position, message, suggestion): (Position, String, Option<String>)| Problem {
             position,
             message,
             suggestion,
-            source_line: masked(line_at(position.line).trim_start_matches('\u{feff}')),
+            source_line: masked_line(&lines, position.line.saturating_sub(1)),
         };
         ConfigError::problems(self.problems.into_iter().map(problem).collect())
     }
