@@ -9,7 +9,13 @@
 //! | `store` | where a login is kept: a file, or the keyring of the system |
 //! | `oauth` | the strategies that come along: authorization code with PKCE, device code |
 //! | `http` | the HTTP client of Nexus, for sign-in and for those who ask a model |
-//! //! | `lease` | a credential lent to one child process, and erased when the lease is dropped |
+//! | `lease` | a credential lent to one child process, and erased when the lease is dropped |
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `oauth`, on by default | the strategies of `oauth`, with the HTTP client |
+//! | `http` | the HTTP client alone |
+//! | `keyring` | the keyring of the system, as a store of logins and for API keys |
 
 #[cfg(feature = "http")]
 pub mod http;

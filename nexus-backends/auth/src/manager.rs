@@ -50,13 +50,13 @@ use super::{Clock, SignIn, SystemClock};
 /// login can be written, spends the refresh token once, and writes the new login so that it survives a loss of power;
 /// only then is it lent. Whoever waited takes what was written.
 ///
-/// - A token that is alive keeps working whatever a renewal does.
-/// - A renewal that the issuer refused is noted in the store. Nobody spends that token again; a person has to sign in.
-/// - After a renewal that failed otherwise, or that brought no fresher token, all credential managers of this process leave the issuer
+/// - A token that is alive keeps working whatever a refresh does.
+/// - A refresh that the issuer refused is noted in the store. Nobody spends that token again; a person has to sign in.
+/// - After a refresh that failed otherwise, or that brought no fresher token, all credential managers of this process leave the issuer
 ///   alone for 5 seconds.
 /// - A new login that cannot be written is lent to nobody. It stays in memory, with its lock, and is tried again until it
 ///   can be written.
-/// - A renewal that has begun is finished, also if the future that began it is dropped: it runs on a task of its own,
+/// - A refresh that has begun is finished, also if the future that began it is dropped: it runs on a task of its own,
 ///   which ends early only with its runtime. A program that is about to end waits for it: [`finish_refreshes`].
 ///
 /// All of it needs a [Tokio](tokio) runtime with time enabled. Nothing here blocks it.
@@ -80,16 +80,16 @@ use super::{Clock, SignIn, SystemClock};
 ///
 /// /// Hands out visitor's passes.
 /// #[derive(Debug)]
-/// struct FrontDesk;
+/// struct PassOffice;
 ///
 /// #[async_trait::async_trait]
-/// impl SignIn for FrontDesk {
+/// impl SignIn for PassOffice {
 ///     fn name(&self) -> &str {
-///         "front-shared"
+///         "pass-office"
 ///     }
 ///
 ///     fn remedy(&self) -> String {
-///         "ask at the front shared".into()
+///         "ask at the pass office".into()
 ///     }
 ///
 ///     async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, SignInError> {
@@ -114,7 +114,7 @@ use super::{Clock, SignIn, SystemClock};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let scratch = tempfile::tempdir()?;
 /// # let lock_folder = scratch.path();
-/// let manager = CredentialManager::new(Arc::new(FrontDesk), Arc::new(MemoryStore::new()), lock_folder);
+/// let manager = CredentialManager::new(Arc::new(PassOffice), Arc::new(MemoryStore::new()), lock_folder);
 /// manager.sign_in(&mut |step: &LoginStep| println!("{step:?}")).await?;
 ///
 /// let lent = manager.credential(Duration::from_secs(600)).await?;
@@ -177,7 +177,7 @@ impl CredentialManager {
         self.managed.place()
     }
 
-    /// The strategy that makes and renews it.
+    /// The strategy that makes and refreshes it.
     pub fn sign_in_strategy(&self) -> &dyn SignIn {
         &*self.managed.sign_in
     }

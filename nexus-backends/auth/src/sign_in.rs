@@ -130,7 +130,7 @@ fn span(time: Duration) -> String {
     }
 }
 
-/// Why a login was not renewed or revoked.
+/// Why a login was not refreshed or revoked.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum RefreshError {

@@ -22,7 +22,7 @@ pub async fn finish_refreshes() {
         tracing::error!(
             login,
             place,
-            "a renewed login could not be written, and is lost if this process ends now"
+            "a refreshed login could not be written, and is lost if this process ends now"
         );
     }
 }

@@ -226,7 +226,7 @@ fn shortcoming(spent: &Login, renewed: &Login, now: SystemTime) -> Option<Transi
     let what = if !decision::is_alive(renewed, now) {
         "the new token has expired already"
     } else if is_the_old_one {
-        "no fresher token came of a renewal"
+        "no fresher token came of a refresh"
     } else {
         return None;
     };
@@ -250,7 +250,7 @@ fn save_or_keep(
             SaveOutcome::InStore(put, stored)
         }
         Err(error) => {
-            tracing::error!(login = name, %error, "a renewed login could not be written");
+            tracing::error!(login = name, %error, "a refreshed login could not be written");
             let store = Arc::clone(&managed.store);
             managed.shared.keep(PendingWrite { lock, stored, spent, store, name });
             SaveOutcome::InMemory(error)

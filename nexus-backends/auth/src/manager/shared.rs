@@ -130,7 +130,7 @@ impl SharedState {
                 Some(Ok(_lock)) => shared.end_pause(),
                 Some(Err(failed)) => {
                     let (pending_write, error) = *failed;
-                    tracing::warn!(login = pending_write.name, %error, "a renewed login can still not be written");
+                    tracing::warn!(login = pending_write.name, %error, "a refreshed login can still not be written");
                     shared.keep(pending_write);
                 }
                 None => {}

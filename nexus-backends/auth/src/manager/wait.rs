@@ -93,7 +93,7 @@ impl ManagedLogin {
         });
         task.await.unwrap_or_else(|stopped| {
             let why = if stopped.is_panic() { "it panicked" } else { "the runtime is shutting down" };
-            let reason = format!("the renewal was stopped: {why}");
+            let reason = format!("the refresh was stopped: {why}");
             RefreshAttempt::Failed(CredentialError::Unreachable { place: self.place(), reason })
         })
     }
@@ -110,7 +110,7 @@ impl ManagedLogin {
     }
 
     fn lock_timeout(&self, holder: Option<&LockHolder>) -> CredentialError {
-        let reason = format!("{} has been renewing it, and does not end", holder_name(holder));
+        let reason = format!("{} has been refreshing it, and does not end", holder_name(holder));
         CredentialError::Unreachable { place: self.place(), reason }
     }
 }

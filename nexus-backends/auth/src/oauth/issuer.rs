@@ -10,7 +10,7 @@ use crate::Login;
 
 /// An authorization server and our registration there. Nothing in it is secret: the clients are public ones.
 ///
-/// A login carries the issuer it is from, so that it is renewed there whatever the configuration says later.
+/// A login carries the issuer it is from, so that it is refreshed there whatever the configuration says later.
 ///
 /// An endpoint that begins with `/` is below [`Issuer::url`]; any other is a whole URL. Each must be reached by
 /// `https`, or by `http` on a loopback address.
@@ -48,7 +48,7 @@ pub struct Issuer {
     /// What its status 401 means without such a code.
     #[serde(default)]
     pub plain_unauthorized: PlainUnauthorized,
-    /// Claims of the access token that a renewal names again, where the token has them.
+    /// Claims of the access token that a refresh names again, where the token has them.
     #[serde(default)]
     pub refresh_claims: Vec<String>,
     /// Which claims say whose a login is.
@@ -232,7 +232,7 @@ impl Issuer {
         self
     }
 
-    /// States which claims of the access token a renewal names again.
+    /// States which claims of the access token a refresh names again.
     #[must_use]
     pub fn with_refresh_claims(mut self, claims: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.refresh_claims = claims.into_iter().map(Into::into).collect();

@@ -1,4 +1,4 @@
-//! Sign-in by OAuth 2.0: an authorization code with PKCE, or a device code; renewal and revocation of what it gives.
+//! Sign-in by OAuth 2.0: an authorization code with PKCE, or a device code; refresh and revocation of what it gives.
 //!
 //! | room | holds |
 //! | --- | --- |
@@ -6,7 +6,7 @@
 //! | `code`, `callback`, `gate`, `page` | the way through a browser, and what it shows at its end |
 //! | `device`, `verifier_device` | the way by another device: RFC 8628, and one that ends in an authorization code |
 //! | `issuer_client`, `tokens`, `verdict` | one request to an issuer, and what its answer means |
-//! | `exchange`, `refresh`, `revoke` | tokens made into a login, renewed, and given up |
+//! | `exchange`, `refresh`, `revoke` | tokens made into a login, refreshed, and given up |
 //! | `claims`, `words` | what tokens and strangers say, for display |
 //!
 //! Requests, PKCE and state are made by the crate `oauth2`, which is given our own HTTP client.

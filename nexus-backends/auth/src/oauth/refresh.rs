@@ -10,7 +10,7 @@ use super::{
     exchange,
     issuer::Issuer,
     issuer_client::{IssuerClient, SuccessOnly},
-    tokens::{self, OAuthClient, Renewed, TokenAnswer},
+    tokens::{self, OAuthClient, Refreshed, TokenAnswer},
 };
 use crate::{Login, RefreshError};
 
@@ -42,22 +42,22 @@ pub(super) async fn refresh(
         }
     }
     let sent = [token.expose()];
-    let renewed =
+    let refreshed =
         match request.request_async(&SuccessOnly { issuer_client, issuer: &issuer, sent: &sent }).await {
-            Ok(answer) => answer.renewed()?,
+            Ok(answer) => answer.refreshed()?,
             Err(RequestTokenError::Parse(_, body)) => TokenAnswer::salvaged(&Zeroizing::new(body))?,
             Err(error) => return Err(tokens::failure(error)),
         };
-    Ok(match renewed {
-        Renewed::Tokens(granted) => {
-            let renewed = exchange::login(granted, &issuer, now);
-            let identity = renewed.identity.clone().or(&login.identity);
+    Ok(match refreshed {
+        Refreshed::Tokens(granted) => {
+            let refreshed = exchange::login(granted, &issuer, now);
+            let identity = refreshed.identity.clone().or(&login.identity);
             // An issuer that does not rotate sends no new one.
-            let refresh_token = renewed.refresh_token.clone().or_else(|| login.refresh_token.clone());
-            renewed.with_refresh_token(refresh_token).with_identity(identity)
+            let refresh_token = refreshed.refresh_token.clone().or_else(|| login.refresh_token.clone());
+            refreshed.with_refresh_token(refresh_token).with_identity(identity)
         }
-        Renewed::RefreshTokenAlone { refresh_token, id_token, reason } => {
-            tracing::warn!(%reason, "a renewal brought a refresh token alone; the access token stays the old one");
+        Refreshed::RefreshTokenAlone { refresh_token, id_token, reason } => {
+            tracing::warn!(%reason, "a refresh brought a refresh token alone; the access token stays the old one");
             let id = id_token.as_ref().map(Claims::of).unwrap_or_default();
             let identity = issuer.identity.read(&[&id]).or(&login.identity);
             login.clone().with_refresh_token(Some(refresh_token)).with_identity(identity)

@@ -43,7 +43,7 @@ pub(super) struct Granted {
 }
 
 /// What the endpoint gave for a refresh token.
-pub(super) enum Renewed {
+pub(super) enum Refreshed {
     /// The next access token, and all that came with it.
     Tokens(Granted),
     /// The next refresh token, without an access token that can be used. The one that was sent is spent.
@@ -152,30 +152,30 @@ impl TokenAnswer {
     }
 
     /// What came for a refresh token. That one was spent for it, so whatever keeps the login alive is taken.
-    pub(super) fn renewed(self) -> Result<Renewed, RefreshError> {
+    pub(super) fn refreshed(self) -> Result<Refreshed, RefreshError> {
         let (refresh_token, id_token) = (self.refresh_token(), self.id_token());
         match (self.usable_access_token(), refresh_token) {
             // A refresh token that is no text is none: the one that was sent stays the last that is known.
-            (Ok(access_token), refresh_token) => Ok(Renewed::Tokens(Granted {
+            (Ok(access_token), refresh_token) => Ok(Refreshed::Tokens(Granted {
                 access_token,
                 refresh_token: refresh_token.ok().flatten(),
                 id_token,
                 lifetime: self.expires_in,
             })),
             (Err(reason), Ok(Some(refresh_token))) => {
-                Ok(Renewed::RefreshTokenAlone { refresh_token, id_token, reason })
+                Ok(Refreshed::RefreshTokenAlone { refresh_token, id_token, reason })
             }
             (Err(reason), _) => Err(reason),
         }
     }
 
     /// What is in an answer that breaks off or goes on after its end, if a whole refresh token is.
-    pub(super) fn salvaged(body: &[u8]) -> Result<Renewed, RefreshError> {
+    pub(super) fn salvaged(body: &[u8]) -> Result<Refreshed, RefreshError> {
         let mut answer = Self::empty();
         // How far it can be read is all that is asked.
         let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Reading(&mut answer));
         match answer.refresh_token {
-            Field::Text(_) => answer.renewed(),
+            Field::Text(_) => answer.refreshed(),
             _ => Err(malformed(NO_OBJECT)),
         }
     }
@@ -289,9 +289,9 @@ mod tests {
     }
 
     /// The refresh token that came alone.
-    fn alone(renewed: Result<Renewed, RefreshError>) -> Option<String> {
-        match renewed {
-            Ok(Renewed::RefreshTokenAlone { refresh_token, .. }) => Some(refresh_token.expose().to_owned()),
+    fn alone(refreshed: Result<Refreshed, RefreshError>) -> Option<String> {
+        match refreshed {
+            Ok(Refreshed::RefreshTokenAlone { refresh_token, .. }) => Some(refresh_token.expose().to_owned()),
             _ => None,
         }
     }
@@ -349,7 +349,7 @@ mod tests {
             r#""access_token":"access","token_type":"DPoP""#,
         ] {
             let answer = format!(r#"{{{beside},"refresh_token":"next","expires_in":1e999}}"#);
-            assert_eq!(alone(read(&answer).renewed()).as_deref(), Some("next"), "{answer}");
+            assert_eq!(alone(read(&answer).refreshed()).as_deref(), Some("next"), "{answer}");
             assert!(read(&answer).granted().is_err(), "a sign-in needs more: {answer}");
         }
         for answer in [
@@ -357,13 +357,13 @@ mod tests {
             json!({ "access_token": "access", "refresh_token": 5 }),
             json!({ "access_token": "access", "refresh_token": false }),
         ] {
-            let Ok(Renewed::Tokens(granted)) = read(&answer.to_string()).renewed() else {
+            let Ok(Refreshed::Tokens(granted)) = read(&answer.to_string()).refreshed() else {
                 panic!("{answer}")
             };
             assert_eq!((granted.access_token.expose(), granted.refresh_token), ("access", None));
         }
         for answer in [r"{}", r#"{"refresh_token":""}"#, r#"{"refresh_token":["next"],"access_token":5}"#] {
-            assert!(matches!(read(answer).renewed(), Err(RefreshError::Malformed { .. })), "{answer}");
+            assert!(matches!(read(answer).refreshed(), Err(RefreshError::Malformed { .. })), "{answer}");
         }
     }
 
@@ -386,7 +386,7 @@ mod tests {
             assert_eq!(alone(TokenAnswer::salvaged(body.as_bytes())).as_deref(), Some("next"), "{body}");
         }
         let both = TokenAnswer::salvaged(br#"{"access_token":"access","refresh_token":"next","id_"#);
-        assert!(matches!(both, Ok(Renewed::Tokens(granted)) if granted.refresh_token.is_some()));
+        assert!(matches!(both, Ok(Refreshed::Tokens(granted)) if granted.refresh_token.is_some()));
         for body in ["", "{", r#"{"refresh_token":"nex"#, r#"{"access_token":"access","refresh_token":"nex"#]
         {
             let broken = TokenAnswer::salvaged(body.as_bytes());

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Times are in seconds since 1970, by our clock. What is not known is left out. `refused` is there once the issuer has
-//! refused to renew the login. A text ends with `}` and a line feed, so one that was cut off is always seen to be.
+//! refused to refresh the login. A text ends with `}` and a line feed, so one that was cut off is always seen to be.
 //!
 //! **A field that is not known is refused**, not kept: it may be bound to the very tokens that a refresh replaces, so
 //! that carrying it over would be a guess, and dropping it a loss. Whoever adds one raises the version.
@@ -57,7 +57,7 @@ pub struct StoredLogin {
     pub login: Login,
     /// How often it was written: of two texts, the one with the higher count is newer.
     pub generation: u64,
-    /// Why the issuer refused to renew it, in its own code. The login is over then, as soon as its access token is.
+    /// Why the issuer refused to refresh it, in its own code. The login is over then, as soon as its access token is.
     pub refused: Option<String>,
 }
 
