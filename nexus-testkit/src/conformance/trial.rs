@@ -17,7 +17,7 @@ use super::{
     feature::Feature,
     finding::{Finding, Verdict, ensure, short},
     subject::{Line, MARK_VARIABLE, ModelCall, Setting, Stage, Subject, TOKEN_VARIABLE, Timing},
-    watch::{Keeper, Seen, SinkPace},
+    watch::{PacedSink, Seen, SinkPace},
 };
 use crate::sim::Scenario;
 
@@ -203,7 +203,7 @@ impl<'t> Staged<'t> {
         let seen = Seen::default();
         let began = Instant::now();
         let has_tools = has_tools(&request, &host);
-        let mut sink = Keeper::new(seen.clone(), pace);
+        let mut sink = PacedSink::new(seen.clone(), pace);
         let turn = self.stage.backend.run_turn(request, host, &mut sink);
         let outcome = tokio::time::timeout(self.trial.timing().bound, turn).await;
         let outcome = outcome.map_err(|_elapsed| self.overdue(&seen))?;
@@ -222,7 +222,7 @@ impl<'t> Staged<'t> {
         let seen = Seen::default();
         let began = Instant::now();
         let has_tools = has_tools(&request, &host);
-        let mut sink = Keeper::new(seen.clone(), pace);
+        let mut sink = PacedSink::new(seen.clone(), pace);
         let mut turn = self.stage.backend.run_turn(request, host, &mut sink);
         let bound = self.trial.timing().bound;
         tokio::select! {
@@ -248,7 +248,7 @@ impl<'t> Staged<'t> {
         is_time: impl Fn(&Seen, &Self) -> bool,
     ) -> Result<Dropped, Finding> {
         let seen = Seen::default();
-        let mut sink = Keeper::new(seen.clone(), SinkPace::Ready);
+        let mut sink = PacedSink::new(seen.clone(), SinkPace::Ready);
         let mut turn = self.stage.backend.run_turn(request, host, &mut sink);
         let bound = self.trial.timing().bound;
         tokio::select! {

@@ -38,19 +38,19 @@ impl Seen {
 
 /// A sink that keeps everything in a [`Seen`].
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct PacedSink {
     seen: Seen,
     pace: SinkPace,
     rest: Option<Pin<Box<Sleep>>>,
 }
 
-impl Keeper {
+impl PacedSink {
     pub(super) fn new(seen: Seen, pace: SinkPace) -> Self {
         Self { seen, pace, rest: None }
     }
 }
 
-impl EventSink for Keeper {
+impl EventSink for PacedSink {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match self.pace {
             SinkPace::Ready => Poll::Ready(()),

@@ -3,6 +3,10 @@
 //! It knows `initialize`, `config/read`, `thread/start`, `thread/resume`, `mcpServerStatus/list`, `turn/start` and
 //! `turn/interrupt`, the sandboxes by their names, MCP servers, the record of a conversation, and the bundled list of
 //! models. Source: its recordings, and experiments.
+//!
+//! It reacts where a replay could not: the conformance suite (`codex_conformance`), `one_gate` and the examples ask what no
+//! recording was asked (any scenario at any access level, the caller's tools over a real connection, cancellation in the
+//! middle of a call). Where a recording is enough, as in `codex_transcripts`, the fake replays it.
 
 mod servers;
 mod session;
