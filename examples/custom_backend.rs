@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus::{
-    AccessSupport, Availability, BackendId, Capabilities, ErrorKind, EventSink, ExecutionBackend,
-    FinishReason, LoopMode, Outbox, Provenance, Recorder, Sandbox, TextGranularity, TurnError, TurnEvent,
-    TurnHost, TurnRequest, TurnResult,
-    turn::{MessageEnded, Started, TextDelta},
+    AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, FinishReason,
+    LoopMode, Sandbox, TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult,
+    harness::RunningTurn,
+    turn::{MessageEnded, TextDelta},
 };
 use nexus_testkit::sim::Scenario;
 use stage::{AnyError, Cast, Stage, show_turn};
@@ -52,32 +52,12 @@ impl ExecutionBackend for WordCounter {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        let error = |kind| TurnError::new(kind, self.id.clone());
-        if host.cancel.is_cancelled() {
-            return Err(error(ErrorKind::Cancelled));
-        }
-        if let Some(unmet) = self.capabilities().unmet(&request, host.session().definitions()).first() {
-            return Err(error(ErrorKind::Unsupported).with_message(unmet.to_string()));
-        }
-        if request.is_empty() {
-            return Err(error(ErrorKind::InvalidRequest).with_message("there are no words to count"));
-        }
-        let text = format!("{} words", request.prompt_text().split_whitespace().count());
-
-        // What is seen and what is returned come from the same events.
-        let mut outbox = Outbox::new();
-        let mut recorder = Recorder::new();
-        let events_of_the_turn: [TurnEvent; 3] = [
-            Started::new(self.id.clone()).into(),
-            TextDelta::new("m1".into(), &*text).into(),
-            MessageEnded::new("m1".into(), text).into(),
-        ];
-        for event in events_of_the_turn {
-            recorder.observe(&event);
-            outbox.push(event);
-        }
-        outbox.flush(events).await;
-        Ok(recorder.into_result(FinishReason::Stop, Provenance::new(self.id.clone())))
+        // Refuses what the capabilities do not offer, then keeps limits, cancellation, the record and the sink.
+        let mut turn = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
+        let text = format!("{} words", turn.request.prompt_text().split_whitespace().count());
+        turn.event(TextDelta::new("m1".into(), &*text));
+        turn.event(MessageEnded::new("m1".into(), text));
+        turn.end(Ok((FinishReason::Stop, None))).await
     }
 }
 

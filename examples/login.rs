@@ -58,7 +58,7 @@ async fn simulated() -> Result<(), AnyError> {
     let issuer = Issuer::start()?;
     let model = Sim::start(Dialect::Responses, Scenario::new([answer()]).models(["simulated"]))?;
     let scratch = tempfile::tempdir()?;
-    let context = BuildContext::new(scratch.path().join("nexus"), ".");
+    let context = BuildContext::in_home(scratch.path().join("nexus"));
     let clock = Arc::new(OwnClock::default());
 
     println!("1. Sign in. This program plays the person in front of the browser.");

@@ -10,7 +10,7 @@ fn read(name: &str) -> String {
 }
 
 fn load(text: &str) -> Router {
-    Router::from_str(text, nexus::registry(), BuildContext::new("home", "."))
+    Router::from_str(text, nexus::registry(), BuildContext::in_home("home"))
         .unwrap_or_else(|error| panic!("{error}"))
 }
 

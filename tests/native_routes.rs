@@ -32,7 +32,7 @@ fn part() -> Scenario {
 async fn program(yaml: &str) -> TurnResult {
     let environment = BTreeMap::from([("TOKEN".to_owned(), "canary".to_owned())]);
     let home = tempfile::tempdir().unwrap();
-    let context = BuildContext::new(home.path(), ".").with_environment(environment);
+    let context = BuildContext::in_home(home.path()).with_environment(environment);
     let router = Router::builder(registry(), context).from_str(yaml).unwrap();
     let tools = Toolbox::new().with(
         Tool::new("add", "Adds two whole numbers.", |Add { a, b }| async move {

@@ -59,7 +59,7 @@ types:
             ("HOME".to_owned(), self.folder.path().display().to_string()),
             ("TOKEN".to_owned(), "sk-simulated".to_owned()),
         ]);
-        let context = BuildContext::new(self.folder.path().join("nexus"), ".").with_environment(environment);
+        let context = BuildContext::in_home(self.folder.path().join("nexus")).with_environment(environment);
         Router::from_str(&self.routes(line), nexus::registry(), context).unwrap()
     }
 

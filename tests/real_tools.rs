@@ -103,7 +103,7 @@ types:
             ("TOKEN".to_owned(), "sk-simulated".to_owned()),
             ("PLAN_TOKEN".to_owned(), "simulated".to_owned()),
         ]);
-        let context = BuildContext::new(self.folder.path().join("nexus"), ".").with_environment(environment);
+        let context = BuildContext::in_home(self.folder.path().join("nexus")).with_environment(environment);
         Router::from_str(&self.yaml(group), nexus::registry(), context).unwrap()
     }
 }

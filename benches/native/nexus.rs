@@ -32,7 +32,7 @@ impl Nexus {
         let registry = nexus_backends::registry();
         let settings = [("base_url".to_owned(), base_url.into())].into_iter().collect();
         // No turn here keeps anything, so the folders are never used.
-        let context = BuildContext::new(std::env::temp_dir(), std::env::temp_dir());
+        let context = BuildContext::in_home(std::env::temp_dir()).with_base_directory(std::env::temp_dir());
         let kind = registry.kind("responses").expect("the kind is part of this build");
         let backend = kind.build(BackendId::from("responses"), &settings, &context).expect("a backend");
         let lookup = Tool::new(TOOL, TOOL_DESCRIPTION, |Lookup { path }| async move { tool_answer(&path) });

@@ -39,7 +39,7 @@ async fn main() -> Result<(), AnyError> {
     ]);
     let fake = FakeCli::install_as(program::NAME, &FakeScript::imitate(script))?;
     let scratch = tempfile::tempdir()?;
-    let context = BuildContext::new(scratch.path().join("nexus"), ".")
+    let context = BuildContext::in_home(scratch.path().join("nexus"))
         .with_environment(BuildContext::from_process().environment);
     let cli = Smalltalk { program: fake.executable().to_owned(), environment: context.environment.clone() };
     let backend = CliBackend::new(program::NAME.into(), cli, &context.home);

@@ -10,15 +10,13 @@ use std::{
 use async_trait::async_trait;
 use nexus::{
     AccessSupport, Availability, CallId, Capabilities, Effects, Enforcement, ErrorKind, FinishReason, Limit,
-    LoopMode, MessageId, OutputSupport, Phase, PromptBlock, Retry, Sandbox, Support, TextGranularity,
-    ToolAccess, ToolCallStatus, ToolContent, Usage,
-    cli::{Attempt, Cli, Prepared, ProcessEnd, Repair, Step, StopRequest, Translator, TurnPlan},
-    harness::Failure,
-    process::{
-        environment::Environment,
-        executable::Executable,
-        spawn::{Invocation, StdinMode},
+    LoopMode, MessageId, OutputSupport, Phase, Retry, Sandbox, Support, TextGranularity, ToolAccess,
+    ToolCallStatus, ToolContent, Usage,
+    cli::{
+        Attempt, Cli, Environment, Executable, Invocation, Prepared, ProcessEnd, Repair, StdinMode, Step,
+        StopRequest, Translator, TurnPlan,
     },
+    harness::Failure,
     turn::{
         MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
         ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
@@ -84,15 +82,8 @@ impl Cli for Smalltalk {
             arguments.extend(["--max-calls", calls]);
         }
         // Words of the caller go by standard input: an argument list is for everybody to read.
-        let mut texts: Vec<String> = request
-            .prompt
-            .iter()
-            .filter_map(|block| match block {
-                PromptBlock::Text { text } => Some(text.clone()),
-                _ => None,
-            })
-            .collect();
-        texts.extend(request.output.as_ref().map(|schema| schema.instruction()));
+        let instruction = request.output.as_ref().map(|schema| schema.instruction());
+        let texts: Vec<&str> = request.prompt_texts().chain(instruction.as_deref()).collect();
         let invocation = Invocation::new(program, &plan.working_directory)
             .arguments(arguments)
             .environment(environment)
@@ -102,7 +93,7 @@ impl Cli for Smalltalk {
 }
 
 /// A line of standard input.
-fn question(system: Option<&str>, texts: &[String]) -> String {
+fn question(system: Option<&str>, texts: &[&str]) -> String {
     format!("{}\n", json!({ "system": system, "texts": texts }))
 }
 
@@ -214,7 +205,7 @@ impl Translator for Lines {
     }
 
     fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair {
-        step.write(question(None, &[instruction.to_owned()]));
+        step.write(question(None, &[instruction]));
         Repair::SameProcess
     }
 

@@ -83,7 +83,7 @@ impl Stage {
             Some(_) => BuildContext::from_process(),
             None => {
                 println!("{NO_LOGIN} `-- --config nexus.yaml` asks a server of your own.\n");
-                BuildContext::new(scratch.path().join("nexus"), ".")
+                BuildContext::in_home(scratch.path().join("nexus"))
             }
         };
         Ok(Self { context, config, _fakes: Vec::new(), model: Some(model), scratch })
@@ -198,5 +198,5 @@ fn simulated(
         ("OPENAI_TOKEN".to_owned(), "simulated".to_owned()),
         ("XAI_TOKEN".to_owned(), "simulated".to_owned()),
     ]);
-    Ok(BuildContext::new(scratch.path().join("nexus"), ".").with_environment(environment))
+    Ok(BuildContext::in_home(scratch.path().join("nexus")).with_environment(environment))
 }

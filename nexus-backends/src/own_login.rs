@@ -46,7 +46,7 @@ impl OwnLogin {
         (self.issuer)()
     }
 
-    /// How it is made, renewed and given up. A caller may change the strategy before a manager is given it.
+    /// How it is made, refreshed and given up. A caller may change the strategy before a manager is given it.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl OwnLogin {
         Ok(sign_in.with_method(self.method))
     }
 
-    /// The owner of the login below `context.home`, which renews it where it is from.
+    /// The owner of the login below `context.home`, which refreshes it where it is from.
     ///
     /// # Errors
     ///
@@ -157,7 +157,9 @@ mod tests {
 
     #[test]
     fn a_login_has_a_word_and_a_file() {
-        let sign_in = LOGIN.sign_in(&BuildContext::new("/home", "/base"), &Network::default()).unwrap();
+        let sign_in = LOGIN
+            .sign_in(&BuildContext::in_home("/home").with_base_directory("/base"), &Network::default())
+            .unwrap();
         assert_eq!(sign_in.name(), "vendor-plan");
         assert_eq!(sign_in.remedy(), "run `nexus login vendor`");
     }
@@ -177,7 +179,7 @@ mod tests {
         ] {
             assert!(!LOGIN.may_be_sent_to(bad), "{bad}");
         }
-        let context = BuildContext::new("/home", "/base");
+        let context = BuildContext::in_home("/home").with_base_directory("/base");
         let reach = Reach { base_url: Some("https://gateway.test"), ..Reach::default() };
         let error = LOGIN.source(&context, reach).unwrap_err();
         assert_eq!(error.path, ["base_url"]);

@@ -140,7 +140,7 @@ mod tests {
 
     fn source(setting: Value) -> Result<Arc<dyn CredentialSource>, SettingsError> {
         let setting: CredentialSetting = serde_json::from_value(setting).unwrap();
-        setting.source(&BuildContext::new("/nowhere/home", "/nowhere"))
+        setting.source(&BuildContext::in_home("/nowhere/home").with_base_directory("/nowhere"))
     }
 
     #[test]

@@ -129,7 +129,9 @@ impl Machine {
             ("HOME".to_owned(), self.path("home").display().to_string()),
             ("TOKEN".to_owned(), "a-token".to_owned()),
         ]);
-        BuildContext::new(self.path("nexus"), self.folder.path()).with_environment(environment)
+        BuildContext::in_home(self.path("nexus"))
+            .with_base_directory(self.folder.path())
+            .with_environment(environment)
     }
 
     /// A program that answers as one was recorded.

@@ -160,7 +160,9 @@ async fn without_a_credential_nothing_is_started() {
     let folder = tempfile::tempdir().unwrap();
     let marker = folder.path().join("started");
     let player = player(&format!("touch '{}'", marker.display()));
-    let context = BuildContext::new(folder.path(), folder.path()).with_environment(BTreeMap::new());
+    let context = BuildContext::in_home(folder.path())
+        .with_base_directory(folder.path())
+        .with_environment(BTreeMap::new());
     let Value::Object(settings) = json!({ "executable": player.folder.path().join(GrokCli.name()) }) else {
         unreachable!("an object");
     };
@@ -177,7 +179,9 @@ async fn a_credential_of_the_other_kind_is_not_spent() {
     let folder = player.folder.path();
     for (billing, token) in [("plan", "xai-abc"), ("metered", "eyJhbGciOi.x.y")] {
         let environment = BTreeMap::from([("TOKEN".to_owned(), token.to_owned())]);
-        let context = BuildContext::new(folder.join("nexus"), folder).with_environment(environment);
+        let context = BuildContext::in_home(folder.join("nexus"))
+            .with_base_directory(folder)
+            .with_environment(environment);
         let settings = json!({ "executable": folder.join(GrokCli.name()), "credential": { "env": "TOKEN" }, "billing": billing });
         let Value::Object(settings) = settings else { unreachable!("an object") };
         let backend = GrokCli.build("grok-cli".into(), &settings, &context).unwrap();

@@ -58,7 +58,8 @@ fn backend(subject: &Subject, program: &Path, home: &Path, base_url: &str) -> Ar
         ("HOME".to_owned(), home.display().to_string()),
         ("TOKEN".to_owned(), "sk-simulated".to_owned()),
     ]);
-    let context = BuildContext::new(home.join("nexus"), home).with_environment(environment);
+    let context =
+        BuildContext::in_home(home.join("nexus")).with_base_directory(home).with_environment(environment);
     let registry = nexus_backends::registry();
     registry.kind(subject.kind).unwrap().build(BackendId::new(subject.kind), &settings, &context).unwrap()
 }

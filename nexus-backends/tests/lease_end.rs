@@ -48,7 +48,8 @@ fn backend(
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     let source: Arc<dyn CredentialSource> = source.clone();
     let environment = BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]);
-    let context = BuildContext::new(folder.join("nexus"), folder)
+    let context = BuildContext::in_home(folder.join("nexus"))
+        .with_base_directory(folder)
         .with_environment(environment)
         .with_credential_source("scripted", source);
     let settings = json!({

@@ -39,7 +39,8 @@ fn backend(folder: &Path, script: &str) -> Arc<dyn ExecutionBackend> {
         ("PATH".to_owned(), std::env::var("PATH").unwrap()),
         ("TOKEN".to_owned(), TOKEN.to_owned()),
     ]);
-    let context = BuildContext::new(folder.join("nexus"), folder).with_environment(environment);
+    let context =
+        BuildContext::in_home(folder.join("nexus")).with_base_directory(folder).with_environment(environment);
     let settings = json!({ "executable": program, "credential": { "env": "TOKEN" } });
     GrokCli.build("grok-cli".into(), settings.as_object().unwrap(), &context).unwrap()
 }

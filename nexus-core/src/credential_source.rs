@@ -82,7 +82,7 @@ pub enum CredentialError {
         /// Why not, and the way out.
         reason: String,
     },
-    /// The issuer refused to renew it: the login is over.
+    /// The issuer refused to refresh it: the login is over.
     #[error("the login in {place} is over, {reason}: {remedy}")]
     Refused {
         /// Where it is.

@@ -52,11 +52,12 @@ pub struct BuildContext {
 }
 
 impl BuildContext {
-    /// A context of its own, for tests and for callers that keep their state elsewhere.
-    pub fn new(home: impl Into<PathBuf>, base_directory: impl Into<PathBuf>) -> Self {
+    /// A context that keeps its state in `home`, for tests and for callers that keep it elsewhere. Relative paths in settings
+    /// are relative to the current folder; the environment is empty.
+    pub fn in_home(home: impl Into<PathBuf>) -> Self {
         Self {
             home: home.into(),
-            base_directory: base_directory.into(),
+            base_directory: PathBuf::from("."),
             environment: BTreeMap::new(),
             credential_sources: BTreeMap::new(),
         }

@@ -38,7 +38,7 @@ use crate::{
 ///
 /// let text = "groups: { main: [alpha] }\ntypes: { writer: { group: mian } }\n";
 /// let registry = Registry::new().with_absent("alpha", "not part of this build");
-/// let error = Router::from_str(text, registry, BuildContext::new("home", ".")).unwrap_err();
+/// let error = Router::from_str(text, registry, BuildContext::in_home("home")).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
 ///     "configuration:2:27: unknown group \"mian\"; did you mean \"main\"?\n \
@@ -102,7 +102,7 @@ impl Router {
     ///     "groups": { "main": ["alpha"] },
     ///     "types": { "writer": { "group": "main" } },
     /// });
-    /// let router = Router::from_value(configuration, registry, BuildContext::new("home", "."))?;
+    /// let router = Router::from_value(configuration, registry, BuildContext::in_home("home"))?;
     /// assert_eq!(router.kinds(), ["writer"]);
     /// # Ok::<(), nexus_router::ConfigError>(())
     /// ```

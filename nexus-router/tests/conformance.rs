@@ -59,7 +59,7 @@ impl Subject for Routed {
         // The suite wants the error and the provenance of a turn to name its backend. A router names the one
         // that ran, so that the type bears the same name here.
         let text = format!("groups: {{ main: [{chain}] }}\ntypes: {{ {id}: {{ group: main }} }}\n");
-        let router = Router::builder(Registry::new(), BuildContext::new("home", "."))
+        let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
             .backend(Arc::clone(&stage.backend))
             .backend(Arc::new(broken))
             .from_str(&text)

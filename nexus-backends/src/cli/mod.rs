@@ -62,3 +62,11 @@ pub use caller_tools::CallerTools;
 pub use contract::{Attempt, Cli, Prepared, TurnPlan};
 pub use startup::StartupWait;
 pub use translator::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
+
+// What `Cli::prepare` is written with.
+pub use nexus_process::{
+    environment::Environment,
+    executable::Executable,
+    private_home::PrivateHome,
+    spawn::{Invocation, StdinMode},
+};

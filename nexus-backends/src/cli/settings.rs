@@ -94,7 +94,7 @@ mod tests {
 
     fn read(settings: Value) -> Result<Settings, SettingsError> {
         let Value::Object(settings) = settings else { panic!("settings are an object") };
-        Settings::read(&settings, &BuildContext::new("/home", "/base"))
+        Settings::read(&settings, &BuildContext::in_home("/home").with_base_directory("/base"))
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! server.
 //!
 //! It is a login of our own, by a device code: the program's login is neither read nor written. A refresh token that
-//! two parties hold is dead for one of them after the first renewal, and the program deletes its login then.
+//! two parties hold is dead for one of them after the first refresh, and the program deletes its login then.
 //!
 //! Left out are `referrer=grok-build` and the headers `x-grok-client-version` and `x-grok-client-surface`, by which the
 //! vendor's program tells of itself; whether the issuer wants them is unknown. The way through a browser is left out as

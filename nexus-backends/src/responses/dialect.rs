@@ -89,11 +89,11 @@ pub(crate) struct ModelPlan {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// Where system text goes.
-    pub(crate) system: SystemPlace,
+    pub(crate) system: SystemPosition,
     /// How the text of a message is written.
     pub(crate) text: TextShape,
     /// Where tools go.
-    pub(crate) tools: ToolPlace,
+    pub(crate) tools: ToolPosition,
     /// The value of `parallel_tool_calls`; `None` leaves it out.
     pub(crate) parallel_tool_calls: Option<bool>,
     /// Whether `tool_choice: "auto"` is written.
@@ -116,7 +116,7 @@ pub(crate) struct Shape {
 
 /// Where system text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SystemPlace {
+pub(crate) enum SystemPosition {
     /// The field `instructions`.
     Instructions,
     /// A first message with the role `developer`.
@@ -136,7 +136,7 @@ pub(crate) enum TextShape {
 
 /// Where tools go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ToolPlace {
+pub(crate) enum ToolPosition {
     /// The field `tools`.
     Field,
     /// A first item `additional_tools`, functions wrapped in the namespace `functions`.

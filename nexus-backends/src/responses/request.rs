@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 pub(super) use self::parts::bare_call;
 use self::parts::{ToolOutput, bare_reasoning, input_part, message, output_of, text_content};
-use super::dialect::{Carry, ModelPlan, SystemPlace, TextShape, ToolPlace};
+use super::dialect::{Carry, ModelPlan, SystemPosition, TextShape, ToolPosition};
 use super::reader::{FunctionCall, OutputItem};
 use super::wire::Text;
 
@@ -178,8 +178,8 @@ impl Conversation {
             model: opening.plan.model.as_str(),
             stream: true,
             store: false,
-            instructions: opening.system.filter(|_| shape.system == SystemPlace::Instructions),
-            tools: (has_tools && shape.tools == ToolPlace::Field).then_some(opening.tools),
+            instructions: opening.system.filter(|_| shape.system == SystemPosition::Instructions),
+            tools: (has_tools && shape.tools == ToolPosition::Field).then_some(opening.tools),
             tool_choice: (has_tools && shape.tool_choice).then_some("auto"),
             parallel_tool_calls: shape.parallel_tool_calls.filter(|_| has_tools),
             reasoning: has_reasoning.then_some(Reasoning { effort, summary, context }),
@@ -194,15 +194,15 @@ impl Conversation {
         self.head.extend_from_slice(b",\"input\":[");
 
         self.opening_items.clear();
-        if has_tools && shape.tools == ToolPlace::FirstItem {
+        if has_tools && shape.tools == ToolPosition::FirstItem {
             let functions = json!({ "type": "namespace", "name": "functions", "description": "", "tools": opening.tools });
             let item = json!({ "type": "additional_tools", "role": "developer", "tools": [functions] });
             write(&mut self.opening_items, &item);
         }
         let role = match shape.system {
-            SystemPlace::Instructions => None,
-            SystemPlace::DeveloperMessage => Some("developer"),
-            SystemPlace::SystemMessage => Some("system"),
+            SystemPosition::Instructions => None,
+            SystemPosition::DeveloperMessage => Some("developer"),
+            SystemPosition::SystemMessage => Some("system"),
         };
         if let (Some(role), Some(system)) = (role, opening.system) {
             if !self.opening_items.is_empty() {

@@ -157,7 +157,7 @@ mod tests {
 
     fn read(settings: Value) -> Result<NativeSettings, SettingsError> {
         let Value::Object(settings) = settings else { panic!("settings are an object") };
-        NativeSettings::read(&settings, &BuildContext::new("/home", "/base"))
+        NativeSettings::read(&settings, &BuildContext::in_home("/home").with_base_directory("/base"))
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Server {
     /// The backend `responses` with its defaults, pointed at the server.
     pub(crate) fn backend(&self) -> Arc<dyn ExecutionBackend> {
         let settings = json!({ "base_url": format!("http://{}/v1", self.address), "model": "gpt-5.5" });
-        let context = BuildContext::new(self.folder.path(), self.folder.path());
+        let context = BuildContext::in_home(self.folder.path()).with_base_directory(self.folder.path());
         Responses.build("independent".into(), settings.as_object().unwrap(), &context).unwrap()
     }
 

@@ -114,7 +114,9 @@ impl Setup {
             ("PATH".to_owned(), std::env::var("PATH").unwrap()),
             ("HOME".to_owned(), self.path("home").display().to_string()),
         ]);
-        BuildContext::new(self.path("nexus"), self.folder.path()).with_environment(environment)
+        BuildContext::in_home(self.path("nexus"))
+            .with_base_directory(self.folder.path())
+            .with_environment(environment)
     }
 
     /// The owner of the login.

@@ -67,7 +67,9 @@ impl CredentialSource for Vault {
 }
 
 fn lent_by(vault: &Arc<Vault>, kind: &str, server: &Canned) -> Arc<dyn ExecutionBackend> {
-    let context = BuildContext::new("/nonexistent/nexus", "/").with_credential_source("vault", vault.clone());
+    let context = BuildContext::in_home("/nonexistent/nexus")
+        .with_base_directory("/")
+        .with_credential_source("vault", vault.clone());
     let settings = json!({
         "base_url": server.base_url(), "credential": { "source": "vault" }, "retries": 0, "model": "grok-4.6",
     });
@@ -116,8 +118,9 @@ async fn a_vault_that_does_not_open_is_no_login_that_is_over() {
 async fn every_kind_takes_a_source_of_the_host() {
     for kind in ["responses", "codex-sub-token", "grok-sub-token", "codex-cli", "grok-cli"] {
         let vault = Vault::new([("a-token", 3600)]);
-        let context =
-            BuildContext::new("/nonexistent/nexus", "/").with_credential_source("vault", vault.clone());
+        let context = BuildContext::in_home("/nonexistent/nexus")
+            .with_base_directory("/")
+            .with_credential_source("vault", vault.clone());
         let registry = registry();
         let build = |source: &str| {
             let settings = json!({ "credential": { "source": source }, "base_url": "http://127.0.0.1:9" });

@@ -50,7 +50,7 @@ impl Home {
     }
 
     fn backend(&self, server: &Canned) -> Arc<dyn ExecutionBackend> {
-        let context = BuildContext::new(self.folder.path(), "/");
+        let context = BuildContext::in_home(self.folder.path()).with_base_directory("/");
         let settings = json!({ "base_url": server.base_url(), "retries": 0 });
         let Value::Object(settings) = settings else { unreachable!() };
         let registry = registry();
@@ -136,7 +136,7 @@ async fn a_login_that_the_issuer_ended_names_the_command_and_is_left_alone() {
 #[tokio::test]
 async fn without_a_login_nothing_is_asked_and_the_command_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let context = BuildContext::new(folder.path().join("none"), "/");
+    let context = BuildContext::in_home(folder.path().join("none")).with_base_directory("/");
     let registry = registry();
     for (kind, command) in [("codex-sub-token", "nexus login codex"), ("grok-sub-token", "nexus login grok")]
     {
@@ -156,7 +156,7 @@ async fn without_a_login_nothing_is_asked_and_the_command_is_named() {
 
 #[test]
 fn a_login_of_our_own_goes_nowhere_that_a_line_of_configuration_says() {
-    let context = BuildContext::new("/nonexistent/nexus", "/");
+    let context = BuildContext::in_home("/nonexistent/nexus").with_base_directory("/");
     let registry = registry();
     for kind in ["codex-sub-token", "grok-sub-token", "codex-cli", "grok-cli"] {
         let build = |settings: Value| {

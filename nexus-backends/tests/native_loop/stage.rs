@@ -22,7 +22,8 @@ pub(crate) fn backend(kind: &str, base_url: &str, more: Value) -> Arc<dyn Execut
     ]);
     settings.extend(more);
     let environment = BTreeMap::from([("TOKEN".to_owned(), TOKEN.to_owned())]);
-    let context = BuildContext::new("/nonexistent/nexus", "/").with_environment(environment);
+    let context =
+        BuildContext::in_home("/nonexistent/nexus").with_base_directory("/").with_environment(environment);
     let registry = registry();
     registry.kind(kind).unwrap().build(BackendId::new(kind), &settings, &context).unwrap()
 }

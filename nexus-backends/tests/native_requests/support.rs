@@ -45,7 +45,8 @@ pub(crate) fn build(
         all.extend(settings);
     }
     let environment = BTreeMap::from([("TOKEN".to_owned(), TOKEN.to_owned())]);
-    let context = BuildContext::new("/nonexistent", "/").with_environment(environment);
+    let context =
+        BuildContext::in_home("/nonexistent").with_base_directory("/").with_environment(environment);
     kind.build(kind.name().into(), &all, &context)
 }
 

@@ -26,8 +26,9 @@ impl Player {
             ("PATH".to_owned(), std::env::var("PATH").unwrap()),
             ("TOKEN".to_owned(), "a-token".to_owned()),
         ]);
-        let context =
-            BuildContext::new(folder.path().join("nexus"), folder.path()).with_environment(environment);
+        let context = BuildContext::in_home(folder.path().join("nexus"))
+            .with_base_directory(folder.path())
+            .with_environment(environment);
         let Value::Object(mut settings) = settings else { panic!("settings are an object") };
         settings.insert("executable".to_owned(), json!(program));
         let backend = kind.build(kind.name().into(), &settings, &context).unwrap();

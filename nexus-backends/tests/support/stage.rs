@@ -113,7 +113,8 @@ impl Stage {
 
     /// The backend, built anew.
     pub(crate) fn backend(&self) -> Arc<dyn ExecutionBackend> {
-        let context = BuildContext::new(self.path("nexus"), self.folder.path())
+        let context = BuildContext::in_home(self.path("nexus"))
+            .with_base_directory(self.folder.path())
             .with_environment(self.environment.clone());
         let with = |context: BuildContext, (name, source): &(String, Arc<dyn CredentialSource>)| {
             context.with_credential_source(name, Arc::clone(source))

@@ -208,13 +208,17 @@ impl TurnRequest {
         self
     }
 
-    /// The text blocks of the prompt, joined by a blank line.
-    pub fn prompt_text(&self) -> String {
-        let texts = self.prompt.iter().filter_map(|block| match block {
+    /// The text blocks of the prompt.
+    pub fn prompt_texts(&self) -> impl Iterator<Item = &str> {
+        self.prompt.iter().filter_map(|block| match block {
             PromptBlock::Text { text } => Some(text.as_str()),
             PromptBlock::Image { .. } => None,
-        });
-        texts.collect::<Vec<_>>().join("\n\n")
+        })
+    }
+
+    /// The text blocks of the prompt, joined by a blank line.
+    pub fn prompt_text(&self) -> String {
+        self.prompt_texts().collect::<Vec<_>>().join("\n\n")
     }
 
     /// Whether the prompt has anything in it to answer.

@@ -305,7 +305,7 @@ pub(crate) fn registry() -> Registry {
 }
 
 pub(crate) fn context() -> BuildContext {
-    BuildContext::new("home", ".")
+    BuildContext::in_home("home")
 }
 
 /// A router over backends of the test's own. `text` knows them by their ids.

@@ -194,7 +194,9 @@ impl<C: Counterpart> Subject for KindSubject<C> {
     async fn stage(&self, setting: Setting) -> Result<Stage, StageError> {
         let mut environment = setting.environment;
         environment.extend(self.variables.iter().cloned());
-        let context = BuildContext::new(&setting.home, &setting.home).with_environment(environment);
+        let context = BuildContext::in_home(&setting.home)
+            .with_base_directory(&setting.home)
+            .with_environment(environment);
         let builder = Builder { kind: &*self.kind, settings: self.settings.clone(), context };
         let Setting { script, line, door, tool_list, .. } = setting;
         let weather = Weather { script, line, door, tool_list };

@@ -164,6 +164,7 @@ fn build(
         ("HOME".to_owned(), home.to_string_lossy().into_owned()),
         ("PATH".to_owned(), std::env::var("PATH").unwrap_or_default()),
     ]);
-    let context = BuildContext::new(home.join("nexus"), home).with_environment(environment);
+    let context =
+        BuildContext::in_home(home.join("nexus")).with_base_directory(home).with_environment(environment);
     kind.build(known.kind.into(), &settings, &context).map_err(|error| error.to_string())
 }

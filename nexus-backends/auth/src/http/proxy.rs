@@ -118,7 +118,10 @@ mod tests {
     fn read(network: &Network, environment: &[(&str, &str)]) -> Result<Proxies, SettingsError> {
         let environment =
             environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Proxies::new(network, &BuildContext::new("/home", "/base").with_environment(environment))
+        Proxies::new(
+            network,
+            &BuildContext::in_home("/home").with_base_directory("/base").with_environment(environment),
+        )
     }
 
     fn host(url: &Option<Url>) -> Option<&str> {

@@ -54,7 +54,7 @@ pub(crate) fn issuer(url: &str) -> Issuer {
 
 /// A host without any environment.
 pub(crate) fn context() -> BuildContext {
-    BuildContext::new("/nowhere", "/nowhere")
+    BuildContext::in_home("/nowhere").with_base_directory("/nowhere")
 }
 
 pub(crate) fn sign_in(issuer: Issuer, method: SignInMethod) -> OAuthSignIn {

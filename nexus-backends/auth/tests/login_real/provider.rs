@@ -121,7 +121,7 @@ pub(crate) fn sign_in(url: &str, method: SignInMethod) -> OAuthSignIn {
                 .with_email(["email"]),
         );
     let nowhere = Path::new("/nonexistent");
-    let context = BuildContext::new(nowhere, nowhere);
+    let context = BuildContext::in_home(nowhere).with_base_directory(nowhere);
     OAuthSignIn::new("real", "log in again", issuer, &context, &Network::default())
         .unwrap()
         .with_method(method)

@@ -275,7 +275,9 @@ mod tests {
                 ("RUSTFLAGS", "-O"),
             ];
             let environment = host.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-            let context = BuildContext::new(folder.path(), folder.path()).with_environment(environment);
+            let context = BuildContext::in_home(folder.path())
+                .with_base_directory(folder.path())
+                .with_environment(environment);
             Self { folder, context }
         }
 

@@ -53,18 +53,18 @@ impl KeptSession {
     /// # Errors
     ///
     /// `NotFound` if it is not kept any more.
-    pub(super) fn restore(&self, keeper: &SessionKeeper, sessions: &Path) -> io::Result<()> {
-        copy(&keeper.folder.join(&self.rollout), &sessions.join(&self.rollout))
+    pub(super) fn restore(&self, store: &ConversationStore, sessions: &Path) -> io::Result<()> {
+        copy(&store.folder.join(&self.rollout), &sessions.join(&self.rollout))
     }
 }
 
-/// Keeps records after their turn.
+/// The folder in which conversations outlive their turn.
 #[derive(Clone, Debug)]
-pub(super) struct SessionKeeper {
+pub(super) struct ConversationStore {
     folder: PathBuf,
 }
 
-impl SessionKeeper {
+impl ConversationStore {
     /// Keeps them in `$NEXUS_HOME/sessions/codex`.
     pub(super) fn new(nexus_home: &Path) -> Self {
         Self { folder: nexus_home.join(SESSIONS).join("codex") }
@@ -137,16 +137,16 @@ mod tests {
         let path = sessions.join("2026/r.jsonl");
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, "one\n").unwrap();
-        let keeper = SessionKeeper::new(nexus_home.path());
-        keeper.keep(&sessions, &path).unwrap();
+        let store = ConversationStore::new(nexus_home.path());
+        store.keep(&sessions, &path).unwrap();
         let kept = nexus_home.path().join("sessions/codex/2026/r.jsonl");
         assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
 
         let session = KeptSession::new(THREAD, Some(&path)).unwrap();
         let other = home.path().join("other/sessions");
-        session.restore(&keeper, &other).unwrap();
+        session.restore(&store, &other).unwrap();
         assert_eq!(fs::read_to_string(other.join("2026/r.jsonl")).unwrap(), "one\n");
         fs::remove_file(kept).unwrap();
-        assert_eq!(session.restore(&keeper, &other).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(session.restore(&store, &other).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -74,7 +74,7 @@ use nexus_core::{
     SettingsError, ToolAccess, harness::Failure,
 };
 
-use self::conversation::{KeptSession, SessionKeeper};
+use self::conversation::{ConversationStore, KeptSession};
 use self::home::{Folders, Provider, TOKEN_VARIABLE};
 use self::models::Catalog;
 use self::sandbox::SandboxPolicy;
@@ -248,12 +248,12 @@ impl Cli for Codex {
         let renamed = plan.tools.as_ref().and_then(mcp_config::renamed);
         let warnings = note.into_iter().chain(renamed).collect();
 
-        let keeper = match &request.conversation {
+        let store = match &request.conversation {
             ConversationMode::Ephemeral => None,
-            _ => Some(SessionKeeper::new(&plan.nexus_home)),
+            _ => Some(ConversationStore::new(&plan.nexus_home)),
         };
-        let resumed = match (&attempt, &keeper) {
-            (Attempt::First, Some(keeper)) => restore(request.conversation.handle(), keeper, home.path())?,
+        let resumed = match (&attempt, &store) {
+            (Attempt::First, Some(store)) => restore(request.conversation.handle(), store, home.path())?,
             _ => None,
         };
         let needs_catalog = request.tool_access == ToolAccess::ScopedOnly || plan.effort.is_some();
@@ -289,7 +289,7 @@ impl Cli for Codex {
             without_tools: (request.tool_access == ToolAccess::ScopedOnly)
                 .then(|| home::without_own_tools(&folders)),
             effort,
-            keeper,
+            store,
         };
         Ok(Prepared {
             invocation,
@@ -307,13 +307,13 @@ impl Cli for Codex {
 /// Puts the conversation to resume into the home, if there is one to resume.
 fn restore(
     handle: Option<&nexus_core::ResumeHandle>,
-    keeper: &SessionKeeper,
+    store: &ConversationStore,
     home: &Path,
 ) -> Result<Option<KeptSession>, Failure> {
     let Some(handle) = handle else { return Ok(None) };
     let lost = |reason: &str| Failure::new(ErrorKind::ConversationLost, reason);
     let session = KeptSession::from_handle(handle).ok_or_else(|| lost("the handle names no conversation"))?;
-    match session.restore(keeper, &home::sessions(home)) {
+    match session.restore(store, &home::sessions(home)) {
         Ok(()) => Ok(Some(session)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(lost("its record is gone")),
         Err(error) => Err(lost("its record cannot be read").with_source(error)),

@@ -3,7 +3,7 @@
 use nexus_core::{AppliedEffort, BackendId, ToolAccess};
 use serde_json::Value;
 
-use super::conversation::SessionKeeper;
+use super::conversation::ConversationStore;
 use crate::cli::CallerTools;
 
 /// How hard the model is asked to think, and what the caller should know about it.
@@ -29,5 +29,5 @@ pub(super) struct Setting {
     /// How hard the model is asked to think.
     pub(super) effort: EffortChoice,
     /// Keeps the conversation, if it is to be kept.
-    pub(super) keeper: Option<SessionKeeper>,
+    pub(super) store: Option<ConversationStore>,
 }

@@ -26,7 +26,7 @@ fn script() -> Script {
 /// A setting with nothing special.
 pub(super) fn setting(access: ToolAccess) -> Setting {
     let effort = EffortChoice::default();
-    Setting { backend: "codex-cli".into(), access, tools: None, without_tools: None, effort, keeper: None }
+    Setting { backend: "codex-cli".into(), access, tools: None, without_tools: None, effort, store: None }
 }
 
 fn server() -> AppServer {
@@ -184,7 +184,7 @@ proptest! {
 
 fn settings(value: Value) -> Settings {
     let Value::Object(value) = value else { return Settings::default() };
-    Settings::read(&value, &BuildContext::new("/nexus", "/base")).unwrap()
+    Settings::read(&value, &BuildContext::in_home("/nexus").with_base_directory("/base")).unwrap()
 }
 
 fn configuration(request: &TurnRequest, settings: &Settings) -> String {

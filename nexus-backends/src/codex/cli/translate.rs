@@ -264,8 +264,8 @@ impl AppServer {
             if !self.is_over {
                 self.judge(end, step);
             }
-            if let Some(keeper) = &self.setting.keeper
-                && let Err(error) = keeper.keep(&sessions, &path)
+            if let Some(store) = &self.setting.store
+                && let Err(error) = store.keep(&sessions, &path)
             {
                 step.event(TurnEvent::warning(format!("the conversation could not be kept: {error}")));
             }

@@ -25,7 +25,8 @@ use super::login::LOGIN;
 use crate::auth::Credential;
 use crate::responses::bearer::OUR_NAME;
 use crate::responses::dialect::{
-    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
+    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPosition, TextShape,
+    ToolPosition,
 };
 use crate::responses::kind::name_a_model;
 use crate::responses::models::{Catalog, Found};
@@ -51,9 +52,9 @@ const USUAL_EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, E
 
 /// How a model is asked where its entry in the list says nothing else, or there is no entry.
 const CLASSIC: Shape = Shape {
-    system: SystemPlace::DeveloperMessage,
+    system: SystemPosition::DeveloperMessage,
     text: TextShape::Parts,
-    tools: ToolPlace::Field,
+    tools: ToolPosition::Field,
     parallel_tool_calls: Some(true),
     tool_choice: true,
     reasoning_summary: Some("auto"),
@@ -67,7 +68,7 @@ const CLASSIC: Shape = Shape {
 
 /// How models with `use_responses_lite` are asked.
 const LITE: Shape = Shape {
-    tools: ToolPlace::FirstItem,
+    tools: ToolPosition::FirstItem,
     parallel_tool_calls: Some(false),
     reasoning_context: Some("all_turns"),
     ..CLASSIC
@@ -175,7 +176,7 @@ impl Dialect for Codex {
         if let Some(state) = call.sticky {
             bearer::set(&mut headers, TURN_STATE, state);
         }
-        if call.plan.shape.tools == ToolPlace::FirstItem {
+        if call.plan.shape.tools == ToolPosition::FirstItem {
             bearer::set(&mut headers, LITE_HEADER, "true");
         }
         headers

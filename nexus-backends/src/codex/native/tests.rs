@@ -25,10 +25,10 @@ fn sent(plan: &ModelPlan, sticky: Option<&str>) -> HeaderMap {
 #[test]
 fn the_flag_decides_the_shape_and_the_name_does_not() {
     let plan = |lite| Codex::plan(ModelId::from("gpt-6-lite"), Some(&entry(lite)), None);
-    assert_eq!(plan(true).shape.tools, ToolPlace::FirstItem);
+    assert_eq!(plan(true).shape.tools, ToolPosition::FirstItem);
     assert_eq!(plan(true).shape.parallel_tool_calls, Some(false));
     assert_eq!(plan(true).shape.reasoning_context, Some("all_turns"));
-    assert_eq!(plan(false).shape.tools, ToolPlace::Field);
+    assert_eq!(plan(false).shape.tools, ToolPosition::Field);
     assert_eq!(plan(false).shape.parallel_tool_calls, Some(true));
     assert_eq!(plan(false).shape.reasoning_context, None);
 }

@@ -30,7 +30,8 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::Credential;
 use crate::responses::dialect::{
-    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
+    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPosition, TextShape,
+    ToolPosition,
 };
 use crate::responses::outcome::ErrorReply;
 use crate::responses::settings::NativeSettings;
@@ -178,12 +179,12 @@ impl Generic {
     fn new(own: &Own, settings: &NativeSettings) -> Self {
         let shape = Shape {
             system: match own.system {
-                SystemText::Instructions => SystemPlace::Instructions,
-                SystemText::System => SystemPlace::SystemMessage,
-                SystemText::Developer => SystemPlace::DeveloperMessage,
+                SystemText::Instructions => SystemPosition::Instructions,
+                SystemText::System => SystemPosition::SystemMessage,
+                SystemText::Developer => SystemPosition::DeveloperMessage,
             },
             text: TextShape::Parts,
-            tools: ToolPlace::Field,
+            tools: ToolPosition::Field,
             parallel_tool_calls: None,
             tool_choice: false,
             reasoning_summary: own.reasoning_summary.map(|summary| match summary {

@@ -15,7 +15,7 @@ fn generic(own: Value) -> Generic {
 }
 
 fn refusal(settings: Value) -> SettingsError {
-    let context = BuildContext::new("/home", "/base");
+    let context = BuildContext::in_home("/home").with_base_directory("/base");
     Responses.build("x".into(), &map(settings), &context).map(drop).unwrap_err()
 }
 
@@ -47,7 +47,7 @@ fn an_error_names_the_key() {
 #[test]
 fn the_defaults_are_what_most_servers_take() {
     let generic = generic(json!({}));
-    assert_eq!(generic.shape.system, SystemPlace::Instructions);
+    assert_eq!(generic.shape.system, SystemPosition::Instructions);
     assert_eq!(generic.shape.parallel_tool_calls, None);
     assert_eq!(generic.shape.reasoning_summary, None);
     assert!(!generic.shape.tool_choice);
@@ -63,7 +63,7 @@ fn each_setting_changes_what_it_names() {
         "system": "developer", "structured_output": "instructed", "efforts": [], "reasoning_summary": "auto",
         "encrypted_reasoning": false, "prompt_cache_key": false, "cost": "reported",
     }));
-    assert_eq!(generic.shape.system, SystemPlace::DeveloperMessage);
+    assert_eq!(generic.shape.system, SystemPosition::DeveloperMessage);
     assert_eq!(generic.shape.reasoning_summary, Some("auto"));
     assert!(!generic.shape.encrypted_reasoning && !generic.shape.prompt_cache_key);
     let capabilities = generic.capabilities();

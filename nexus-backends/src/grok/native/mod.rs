@@ -26,7 +26,8 @@ use super::login::LOGIN;
 use crate::auth::Credential;
 use crate::responses::bearer::OUR_NAME;
 use crate::responses::dialect::{
-    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPlace, TextShape, ToolPlace,
+    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPosition, TextShape,
+    ToolPosition,
 };
 use crate::responses::kind::name_a_model;
 use crate::responses::models::{Catalog, Found};
@@ -53,9 +54,9 @@ const EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort:
 
 /// How every model is asked.
 const SHAPE: Shape = Shape {
-    system: SystemPlace::SystemMessage,
+    system: SystemPosition::SystemMessage,
     text: TextShape::Plain,
-    tools: ToolPlace::Field,
+    tools: ToolPosition::Field,
     parallel_tool_calls: None,
     tool_choice: false,
     reasoning_summary: Some("concise"),

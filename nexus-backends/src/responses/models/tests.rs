@@ -17,7 +17,8 @@ async fn server(answers: Vec<String>) -> (Transport, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = Some(format!("http://{}/v1", listener.local_addr().unwrap()));
     let settings = NativeSettings { base_url, ..NativeSettings::default() };
-    let transport = Transport::new(&settings, &BuildContext::new("/home", "/base")).unwrap();
+    let transport =
+        Transport::new(&settings, &BuildContext::in_home("/home").with_base_directory("/base")).unwrap();
     let served = tokio::spawn(async move {
         let mut asked = Vec::new();
         for answer in answers {
@@ -118,7 +119,8 @@ async fn a_list_that_does_not_come_is_given_up() {
     let base_url = Some(format!("http://{}/v1", listener.local_addr().unwrap()));
     // Else the clock, which runs ahead while nothing happens, would end the connecting first.
     let settings = NativeSettings { base_url, connect_timeout_seconds: 3600, ..NativeSettings::default() };
-    let transport = Transport::new(&settings, &BuildContext::new("/home", "/base")).unwrap();
+    let transport =
+        Transport::new(&settings, &BuildContext::in_home("/home").with_base_directory("/base")).unwrap();
     let began = Instant::now();
     let reason = look(&catalog(BELIEVED), &transport).await.unwrap().unwrap_err();
     assert!(reason.contains("did not come in 10s"), "{reason}");

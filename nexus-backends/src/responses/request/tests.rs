@@ -7,9 +7,9 @@ use super::*;
 use crate::responses::dialect::{CustomCalls, Shape};
 
 const PLAIN: Shape = Shape {
-    system: SystemPlace::SystemMessage,
+    system: SystemPosition::SystemMessage,
     text: TextShape::Plain,
-    tools: ToolPlace::Field,
+    tools: ToolPosition::Field,
     parallel_tool_calls: None,
     tool_choice: false,
     reasoning_summary: None,
@@ -22,9 +22,9 @@ const PLAIN: Shape = Shape {
 };
 
 const LITE: Shape = Shape {
-    system: SystemPlace::DeveloperMessage,
+    system: SystemPosition::DeveloperMessage,
     text: TextShape::Parts,
-    tools: ToolPlace::FirstItem,
+    tools: ToolPosition::FirstItem,
     parallel_tool_calls: Some(false),
     tool_choice: true,
     reasoning_context: Some("all_turns"),

@@ -28,7 +28,7 @@ const PAGE: &str = "<!doctype html><html><head><title>Welcome, guest</title></he
 fn transport(base_url: &str, more: Value) -> Transport {
     let Value::Object(mut settings) = more else { panic!("settings are an object") };
     settings.insert("base_url".into(), base_url.into());
-    let context = BuildContext::new("/home", "/base");
+    let context = BuildContext::in_home("/home").with_base_directory("/base");
     Transport::new(&NativeSettings::read(&settings, &context).unwrap(), &context).unwrap()
 }
 

@@ -128,7 +128,8 @@ async fn the_hosts_proxy_is_used_only_if_asked_for_and_not_for_its_exceptions() 
         let environment = [("http_proxy", format!("http://{proxy}")), ("NO_PROXY", except.to_owned())];
         let environment: BTreeMap<_, _> =
             environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let context = BuildContext::new("/home", "/base").with_environment(environment);
+        let context =
+            BuildContext::in_home("/home").with_base_directory("/base").with_environment(environment);
         Transport::new(&NativeSettings::read(&settings, &context).unwrap(), &context).unwrap()
     };
     for (inherit, except, through_proxy) in [

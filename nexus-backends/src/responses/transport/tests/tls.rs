@@ -87,7 +87,7 @@ async fn a_connection_that_is_not_made_in_time_is_given_up() {
 
 #[test]
 fn a_file_without_an_authority_names_the_setting() {
-    let context = BuildContext::new("/home", "/base");
+    let context = BuildContext::in_home("/home").with_base_directory("/base");
     for file in [written(""), written("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")] {
         let Value::Object(settings) =
             json!({ "base_url": "https://a.test", "network": { "ca_file": file.path() } })
