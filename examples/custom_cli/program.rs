@@ -97,6 +97,7 @@ impl Imitation for Program {
             trouble,
             Trouble::Fault(
                 Fault::Torn { .. }
+                    | Fault::NoEnd
                     | Fault::TornCharacter { .. }
                     | Fault::Length { .. }
                     | Fault::ResetBeforeHeaders
@@ -120,6 +121,7 @@ impl Imitation for Program {
                 _ => "server",
             },
             Trouble::Fault(Fault::StreamError { .. } | Fault::ErrorLine { .. }) => "server",
+            Trouble::Fault(Fault::Html200) => "unreachable",
             Trouble::BadEnd(Finish::Refusal | Finish::ContentFilter) => "refused",
             Trouble::BadEnd(Finish::ContextExceeded) => "too_long",
             Trouble::BadEnd(_) | Trouble::Empty => "incomplete",

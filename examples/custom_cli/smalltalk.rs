@@ -173,9 +173,8 @@ impl Lines {
             Said::Error { code, message, after_seconds, resets_at } => {
                 let after = after_seconds.map(|seconds| Retry::After(Duration::from_secs(seconds)));
                 let at = resets_at.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)));
-                let (kind, usual) = kind_of(&code);
-                let retry = at.map(Retry::At).or(after).unwrap_or(usual);
-                step.failed(Failure::new(kind, message).with_retry(retry));
+                let failure = Failure::new(kind_of(&code), message);
+                step.failed(failure.with_named_retry(at.map(Retry::At).or(after)));
             }
             // The driver checks the answer: where it does not fit the schema, it asks for a repair.
             Said::Done => step.answered(FinishReason::Stop),
@@ -213,6 +212,8 @@ impl Translator for Lines {
         self.phase
     }
 
+    fn look(&mut self, _stderr_tail: &dyn Fn() -> String, _step: &mut Step) {}
+
     fn tool_search(&self) -> Option<&'static str> {
         None
     }
@@ -221,24 +222,23 @@ impl Translator for Lines {
     fn ended(&mut self, _end: &ProcessEnd<'_>, _step: &mut Step) {}
 }
 
-/// What the caller can do about an error, and when to try again if the program does not say.
-fn kind_of(code: &str) -> (ErrorKind, Retry) {
-    let soon = Retry::After(Duration::from_secs(5));
+/// What the caller can do about an error.
+fn kind_of(code: &str) -> ErrorKind {
     match code {
-        "unauthenticated" => (ErrorKind::Unauthenticated, Retry::Never),
-        "forbidden" => (ErrorKind::Forbidden, Retry::Never),
-        "no_such_model" => (ErrorKind::ModelUnavailable, Retry::Never),
-        "rate_limited" => (ErrorKind::RateLimited, soon),
-        "plan_used_up" => (ErrorKind::UsageLimit, Retry::Never),
-        "overloaded" => (ErrorKind::Overloaded, soon),
-        "too_long" => (ErrorKind::ContextExceeded, Retry::Never),
-        "bad_request" => (ErrorKind::InvalidRequest, Retry::Never),
-        "refused" => (ErrorKind::Refused, Retry::Never),
-        "incomplete" => (ErrorKind::Incomplete, Retry::Never),
-        "unreachable" => (ErrorKind::Transport, Retry::Now),
-        "max_calls" => (ErrorKind::LimitReached(Limit::ModelCalls), Retry::Never),
-        "unreadable" => (ErrorKind::Protocol, Retry::Never),
-        _ => (ErrorKind::VendorFailure, soon),
+        "unauthenticated" => ErrorKind::Unauthenticated,
+        "forbidden" => ErrorKind::Forbidden,
+        "no_such_model" => ErrorKind::ModelUnavailable,
+        "rate_limited" => ErrorKind::RateLimited,
+        "plan_used_up" => ErrorKind::UsageLimit,
+        "overloaded" => ErrorKind::Overloaded,
+        "too_long" => ErrorKind::ContextExceeded,
+        "bad_request" => ErrorKind::InvalidRequest,
+        "refused" => ErrorKind::Refused,
+        "incomplete" => ErrorKind::Incomplete,
+        "unreachable" => ErrorKind::Transport,
+        "max_calls" => ErrorKind::LimitReached(Limit::ModelCalls),
+        "unreadable" => ErrorKind::Protocol,
+        _ => ErrorKind::VendorFailure,
     }
 }
 

@@ -41,6 +41,10 @@ fn real_subject(executable: PathBuf) -> DelegatedSubject {
     .with_model("grok-4.6")
     .not_staging("a_plan_that_is_used_up_says_until_when", "xAI's answer names no time")
     .not_staging(
+        "a_rate_limit_of_a_century_is_cut_to_a_day",
+        "the program waits two minutes, whatever time it is named, and says nothing of it",
+    )
+    .not_staging(
         "a_picture_that_a_tool_returns_reaches_the_model",
         "Grok gives its model a tool's picture as base64 text, which the backend warns of",
     )

@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_core::{
-    CallId, EventEnvelope, EventSink, Message, MessageId, ToolCallRecord, TurnEvent,
+    CallId, EventEnvelope, EventSink, Message, MessageId, Recorder, ToolCallRecord, TurnEvent,
     turn::{MessageVoided, VoidCause},
 };
 use tokio::time::Instant;
@@ -25,6 +25,8 @@ pub(crate) struct TurnEvents<'a> {
     names_before: BTreeSet<String>,
     names_now: BTreeSet<String>,
     shown: Vec<MessageId>,
+    /// What the attempt told of but for its deltas: all that is left of a backend that panics.
+    record: Recorder,
 }
 
 impl<'a> TurnEvents<'a> {
@@ -38,6 +40,7 @@ impl<'a> TurnEvents<'a> {
             names_before: BTreeSet::new(),
             names_now: BTreeSet::new(),
             shown: Vec::new(),
+            record: Recorder::new(),
         }
     }
 
@@ -46,6 +49,12 @@ impl<'a> TurnEvents<'a> {
         self.attempt += 1;
         self.names_before.append(&mut self.names_now);
         self.shown.clear();
+        self.record = Recorder::new();
+    }
+
+    /// What the attempt told of, its messages as far as they had ended.
+    pub(crate) fn take_record(&mut self) -> Recorder {
+        mem::take(&mut self.record)
     }
 
     /// Takes back every message of the attempt that is still there.
@@ -153,6 +162,9 @@ impl EventSink for TurnEvents<'_> {
 
     fn accept(&mut self, envelope: EventEnvelope) {
         let mut event = envelope.event;
+        if !event.is_display_only() {
+            self.record.observe(&event);
+        }
         self.take_in(&mut event);
         // A backend that did not ask whether the sink is ready must not overtake what waits for it.
         if self.waiting.is_empty() { self.hand_over(event) } else { self.waiting.push_back(event) }

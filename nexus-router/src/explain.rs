@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     binding::{Binding, with_lens},
     config::{Configuration, Entry, EntryState, FallbackRule, Target},
+    hold::Hold,
     router::Router,
     work_kind::{KindError, WorkKind},
 };
@@ -113,6 +114,8 @@ pub enum Verdict {
         until: SystemTime,
         /// Whether the time is our guess.
         guessed: bool,
+        /// What the vendor named, where that is later than a hold lasts.
+        named_until: Option<SystemTime>,
     },
     /// The file parks it.
     Parked {
@@ -246,7 +249,8 @@ impl Router {
         if let Some(hold) = &hold
             && (hold.probing || self.holds_state().now() < hold.until)
         {
-            return Verdict::Held { reason: hold.reason.clone(), until: hold.until, guessed: hold.guessed };
+            let Hold { until, guessed, named_until, .. } = *hold;
+            return Verdict::Held { reason: hold.reason.clone(), until, guessed, named_until };
         }
         if let Some((request, host)) = request
             && let Some(need) = backend.capabilities().unmet(request, host.session().definitions()).first()
@@ -318,13 +322,18 @@ impl Verdict {
             Self::First => f.write_str("tried first"),
             Self::Next => f.write_str("tried if none before it could run"),
             Self::Probe { reason } => write!(f, "tried to find out whether this is over: {reason}"),
-            Self::Held { reason, until, guessed } => {
+            Self::Held { reason, until, guessed, named_until } => {
                 let left = until.duration_since(as_of).unwrap_or_default();
                 if left.is_zero() {
                     return write!(f, "skipped: a turn is finding out whether this is over: {reason}");
                 }
                 let about = if *guessed { "about " } else { "" };
-                write!(f, "skipped: held for {about}{}: {reason}", Spoken(left))
+                write!(f, "skipped: held for {about}{}", Spoken(left))?;
+                if let Some(named) = named_until {
+                    let named = named.duration_since(as_of).unwrap_or_default();
+                    write!(f, " (the vendor named {}, longer than a hold lasts)", Spoken(named))?;
+                }
+                write!(f, ": {reason}")
             }
             Self::Parked { reason } => write!(f, "skipped: parked: {reason}"),
             Self::Absent { reason } => write!(f, "skipped: {reason}"),

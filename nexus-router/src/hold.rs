@@ -3,7 +3,8 @@
 //! Only a vendor's refusal arms a hold: [`RateLimited`](ErrorKind::RateLimited),
 //! [`UsageLimit`](ErrorKind::UsageLimit) and [`Overloaded`](ErrorKind::Overloaded). Whatever the model says,
 //! and whatever else goes wrong, does not. Any success clears it. When its time is over, one turn is let
-//! through to find out; the others are still passed over until that one has ended.
+//! through to find out; the others are still passed over until that one has ended. No hold is longer than a day
+//! ([`LONGEST_HOLD`]): then a turn finds out, whatever the vendor named.
 //!
 //! Holds live in this process, and outlive a reload.
 
@@ -16,13 +17,11 @@ use std::{
 use nexus_core::{BackendId, Clock, ErrorKind, Retry, TurnError};
 use serde::{Deserialize, Serialize};
 
-/// How long a rate limit is guessed to last where the vendor does not say.
-pub const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);
+/// The longest hold.
+pub const LONGEST_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a used-up plan is guessed to stay so where the vendor does not say. Plans are reset after hours;
 /// one turn in this time is what it costs to find out.
 pub const USAGE_LIMIT_GUESS: Duration = Duration::from_secs(15 * 60);
-/// How long an overload is guessed to last where the vendor does not say.
-pub const OVERLOAD_GUESS: Duration = Duration::from_secs(30);
 
 /// A backend set aside until a time.
 #[non_exhaustive]
@@ -34,6 +33,8 @@ pub struct Hold {
     pub until: SystemTime,
     /// Whether `until` is our guess, because the vendor named no time.
     pub guessed: bool,
+    /// What the vendor named, where that is later than [`LONGEST_HOLD`] allows: `until` is earlier then.
+    pub named_until: Option<SystemTime>,
     /// What the refusal was.
     pub kind: ErrorKind,
     /// The refusal, in the vendor's words where there are any.
@@ -120,7 +121,7 @@ impl Pass {
 
     /// The turn failed. Arms a hold if the vendor refused it.
     pub(crate) fn failed(mut self, error: &TurnError) {
-        let Some((until, guessed)) = hold_of(error, self.holds.now()) else {
+        let Some(Until { until, guessed, named_until }) = hold_of(error, self.holds.now()) else {
             return;
         };
         self.probing = false;
@@ -128,6 +129,7 @@ impl Pass {
             backend: self.backend.clone(),
             until,
             guessed,
+            named_until,
             kind: error.kind(),
             reason: words_of(error),
             probing: false,
@@ -146,22 +148,30 @@ impl Drop for Pass {
     }
 }
 
-/// Until when an error sets its backend aside, and whether that is a guess.
-fn hold_of(error: &TurnError, now: SystemTime) -> Option<(SystemTime, bool)> {
+/// The end of a hold: as in [`Hold`].
+struct Until {
+    until: SystemTime,
+    guessed: bool,
+    named_until: Option<SystemTime>,
+}
+
+/// Until when an error sets its backend aside. A time that has passed is none.
+fn hold_of(error: &TurnError, now: SystemTime) -> Option<Until> {
     let guess = match error.kind() {
-        ErrorKind::RateLimited => RATE_LIMIT_GUESS,
+        ErrorKind::RateLimited => Retry::RATE_LIMIT_GUESS,
         ErrorKind::UsageLimit => USAGE_LIMIT_GUESS,
-        ErrorKind::Overloaded => OVERLOAD_GUESS,
+        ErrorKind::Overloaded => Retry::SERVER_GUESS,
         _ => return None,
     };
-    match error.retry() {
-        Retry::Now => None,
-        Retry::At(until) => (until > now).then_some((until, false)),
-        other => Some(match other.delay(now) {
-            Some(wait) => (later(now, wait), false),
-            None => (later(now, guess), true),
-        }),
-    }
+    let named = error.retry().delay(now).filter(|wait| !wait.is_zero());
+    let guessed = error.retry().is_guessed() || named.is_none();
+    let named = later(now, named.unwrap_or(guess));
+    let latest = later(now, LONGEST_HOLD);
+    Some(Until {
+        until: named.min(latest),
+        guessed,
+        named_until: Some(named).filter(|named| *named > latest),
+    })
 }
 
 /// `now` and `wait` together; a wait beyond all time is a year.
@@ -234,10 +244,10 @@ mod tests {
         let holds = Holds::new(Arc::clone(&clock) as Arc<dyn Clock>);
         pass(&holds).failed(&refusal(ErrorKind::Overloaded, Retry::Never));
         assert!(holds.list()[0].guessed);
-        clock.advance(OVERLOAD_GUESS);
+        clock.advance(Retry::SERVER_GUESS);
         pass(&holds).failed(&refusal(ErrorKind::Overloaded, Retry::Never));
         assert!(is_held(&holds));
-        clock.advance(OVERLOAD_GUESS);
+        clock.advance(Retry::SERVER_GUESS);
         pass(&holds).failed(&TurnError::new(ErrorKind::Transport, "alpha".into()));
         assert!(!is_held(&holds), "a broken wire is no refusal: the next may find out");
     }
@@ -249,15 +259,31 @@ mod tests {
         {
             pass(&holds).failed(&refusal(kind, Retry::After(Duration::from_secs(60))));
         }
-        pass(&holds).failed(&refusal(ErrorKind::RateLimited, Retry::Now));
-        pass(&holds).failed(&refusal(ErrorKind::UsageLimit, Retry::At(SystemTime::UNIX_EPOCH)));
         assert!(holds.list().is_empty());
     }
 
     #[test]
-    fn a_wait_beyond_all_time_is_bounded() {
+    fn a_refusal_whose_time_has_passed_is_held_by_a_guess() {
+        for retry in [Retry::Now, Retry::At(SystemTime::UNIX_EPOCH), Retry::Guessed(Duration::from_secs(5))] {
+            let clock = Arc::new(ManualClock::default());
+            let holds = Holds::new(Arc::clone(&clock) as Arc<dyn Clock>);
+            pass(&holds).failed(&refusal(ErrorKind::UsageLimit, retry));
+            assert!(is_held(&holds) && holds.list()[0].guessed, "{retry:?}");
+        }
+    }
+
+    #[test]
+    fn no_hold_is_longer_than_a_day_and_says_what_was_named() {
+        for wait in [Duration::MAX, Duration::from_secs(99_999_999_999), LONGEST_HOLD * 3] {
+            let clock = Arc::new(ManualClock::default());
+            let holds = Holds::new(Arc::clone(&clock) as Arc<dyn Clock>);
+            pass(&holds).failed(&refusal(ErrorKind::RateLimited, Retry::After(wait)));
+            let hold = &holds.list()[0];
+            assert_eq!(hold.until, clock.now() + LONGEST_HOLD);
+            assert!(!hold.guessed && hold.named_until.is_some_and(|named| named > hold.until), "{hold:?}");
+        }
         let holds = Holds::new(Arc::new(ManualClock::default()));
-        pass(&holds).failed(&refusal(ErrorKind::RateLimited, Retry::After(Duration::MAX)));
-        assert!(is_held(&holds));
+        pass(&holds).failed(&refusal(ErrorKind::RateLimited, Retry::After(LONGEST_HOLD)));
+        assert_eq!(holds.list()[0].named_until, None);
     }
 }

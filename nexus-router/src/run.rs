@@ -1,15 +1,17 @@
 //! One turn down a chain of backends, to its end.
 
 use std::{
+    any::Any,
     future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
 };
 
 use nexus_core::{
-    BackendId, ErrorKind, EventSink, ExecutionBackend, Limit, Retry, Session, Skipped, ToolCallRecord,
-    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
+    BackendId, Effects, ErrorKind, EventSink, ExecutionBackend, Limit, Retry, Session, Skipped,
+    ToolCallRecord, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
     turn::{Fallback, Queued, ToolOrigin},
 };
 use tokio::time::{Instant, sleep_until};
@@ -112,7 +114,12 @@ impl Run<'_> {
                 events.push(Fallback::new(skipped, entry.id.clone()));
             }
             events.begin_attempt();
-            let outcome = backend.run_turn(request, self.host.clone(), &mut *events).await;
+            let before = self.host.session().effects();
+            let turn = async { backend.run_turn(request, self.host.clone(), &mut *events).await };
+            let outcome = match caught(turn).await {
+                Ok(outcome) => outcome,
+                Err(panic) => Err(self.panicked(entry, &*panic, before, events)),
+            };
             drop(place);
             match outcome {
                 Ok(mut result) => {
@@ -134,6 +141,26 @@ impl Run<'_> {
             }
         }
         Err(spent.exhausted(self.route.name))
+    }
+
+    /// The error of a backend that panicked. What it had shown is known, and what it may have changed: by the calls that it
+    /// told of, and by those that reached the caller's session.
+    fn panicked(
+        &self,
+        entry: &Entry,
+        panic: &(dyn Any + Send),
+        before: Effects,
+        events: &mut TurnEvents<'_>,
+    ) -> TurnError {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let words = words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a word");
+        let mut recorder = events.take_record();
+        let since = self.host.session().effects();
+        // Calls of other turns of the session count as well: which of them were this turn's is not told apart.
+        recorder.add_effects(if since == before { Effects::None } else { since });
+        TurnError::new(ErrorKind::Crashed, entry.id.clone())
+            .with_message(format!("the backend panicked: {words}"))
+            .with_partial(recorder.into_partial())
     }
 
     /// The backends that may run the turn: the whole chain, or the one that holds its conversation.
@@ -253,6 +280,19 @@ impl Run<'_> {
         }
         Ok(request)
     }
+}
+
+/// What `future` comes to, or what it panicked with.
+async fn caught<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        // After a panic nothing of the future is used again.
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    })
+    .await
 }
 
 /// Calls that count for the limit on tool calls: neither those that a server made by itself, nor those of terminal

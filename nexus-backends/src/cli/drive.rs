@@ -32,6 +32,13 @@ const MAX_OVERRUN: u32 = 64;
 /// Most calls that find the caller's tools and cost nothing. Source: our own bound, far above what a model needs.
 const MAX_FREE_FINDS: usize = 64;
 
+/// How long the process is silent before the translator looks for news elsewhere, and how often it looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Longest wait before a retry that is waited for, so that a router can go elsewhere. Source: our own choice, above what
+/// programs wait where the vendor names no time.
+const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(60);
+
 /// Lines read before events, limits and cancellation get their turn.
 const LINES_PER_ROUND: usize = 64;
 
@@ -82,9 +89,10 @@ impl Drive<'_> {
         let mut step = Step::default();
         self.translator.open(&mut step);
         let mut state = self.apply(&mut step, State::Running);
+        let mut next_look = Instant::now() + LOOK_EVERY;
         loop {
             let wake = match &state {
-                State::Running => self.turn.watch.next(),
+                State::Running => self.turn.watch.next().into_iter().chain([next_look.into_std()]).min(),
                 State::Finishing { until, .. } | State::Stopping { until, .. } => Some(until.into_std()),
             };
             let is_running = matches!(state, State::Running);
@@ -101,13 +109,21 @@ impl Drive<'_> {
                     if !is_running {
                         break;
                     }
-                    if let Some(kind) = self.turn.watch.ran_out() {
+                    let ran_out = self.turn.watch.ran_out();
+                    if ran_out.is_some() || next_look <= Instant::now() {
+                        state = self.look(&mut step);
+                        next_look = Instant::now() + LOOK_EVERY;
+                    }
+                    if let (Some(kind), State::Running) = (ran_out, &state) {
                         state = self.interrupt(self.turn.out_of_time(kind));
                     }
                 }
                 () = self.turn.log.outbox.flush(self.events), if !self.turn.log.outbox.is_empty() => {}
                 line = self.process.next_line() => match line {
-                    Some(line) => state = self.lines(line, state),
+                    Some(line) => {
+                        state = self.lines(line, state);
+                        next_look = Instant::now() + LOOK_EVERY;
+                    }
                     None => break,
                 },
                 () = change_of(self.tools), if is_running => {
@@ -131,7 +147,8 @@ impl Drive<'_> {
             self.said();
             state = self.apply(&mut step, state);
             next = match state {
-                State::Running => self.process.ready_line(),
+                // What is much is handed over before more is read.
+                State::Running if !self.turn.log.outbox.is_half_full() => self.process.ready_line(),
                 _ => return state,
             };
         }
@@ -140,6 +157,13 @@ impl Drive<'_> {
             state = self.apply(&mut step, state);
         }
         state
+    }
+
+    /// Has the translator look for news elsewhere than in the lines.
+    fn look(&mut self, step: &mut Step) -> State {
+        let process = self.process;
+        self.translator.look(&|| process.stderr_tail(), step);
+        self.apply(step, State::Running)
     }
 
     fn line(&mut self, line: &Line, step: &mut Step) {
@@ -180,7 +204,10 @@ impl Drive<'_> {
             };
         }
         match outcome {
-            None => State::Running,
+            None => match self.turn.log.retry_cause.beyond(LONGEST_RETRY_DELAY) {
+                Some(failure) => self.interrupt(failure),
+                None => State::Running,
+            },
             // Without the tools that were meant, nothing that it goes on to do is wanted.
             Some(TurnOutcome::Failed(failure))
                 if step.stops || failure.kind == ErrorKind::ToolsUnavailable =>

@@ -75,9 +75,9 @@ impl TurnState {
 
     /// The failure of a turn that ran out of time: `kind` is what [`Watch::ran_out`] returned.
     pub(super) fn out_of_time(&self, kind: ErrorKind) -> Failure {
-        let mut failure = Failure::out_of_time(kind, self.watch.elapsed());
+        let mut failure = self.log.out_of_time(kind, &self.watch);
         if let (ErrorKind::LimitReached(Limit::Deadline), Some(place), Some(message)) =
-            (kind, &self.ended_by, &mut failure.message)
+            (failure.kind, &self.ended_by, &mut failure.message)
         {
             message.push_str(&format!(", because the credential in {place} ends"));
         }

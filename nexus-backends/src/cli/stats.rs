@@ -44,5 +44,8 @@ impl ProcessStats {
         for event in step.events.drain(..) {
             log.event(event);
         }
+        if let Some(delay) = step.retry_delay.take() {
+            log.retry_cause.set_delay(delay);
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! While the process runs, a translator may look at the record that the CLI keeps in its home, and does no other input
 //! or output, so that a recorded transcript is its whole test.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use bytes::Bytes;
 use nexus_core::{
@@ -29,6 +29,10 @@ pub trait Translator: std::fmt::Debug + Send {
 
     /// The phase the turn is in, which chooses the idle limit.
     fn phase(&self) -> Phase;
+
+    /// The model has been silent for a while, or the turn is about to end because of it. Looks at what the program says of it
+    /// elsewhere than in its lines: in its record, or on standard error, of which `stderr_tail` gives the end so far.
+    fn look(&mut self, stderr_tail: &dyn Fn() -> String, step: &mut Step);
 
     /// The tool of the program's own by which its model finds the caller's tools, if they are not simply offered to
     /// it. Calls of it cost nothing in [`ToolAccess::ScopedOnly`](nexus_core::ToolAccess::ScopedOnly).
@@ -95,6 +99,8 @@ pub struct Step {
     pub effort: Option<AppliedEffort>,
     /// Model calls so far, where the vendor shows them.
     pub model_calls: Option<u32>,
+    /// How long the program waits before the retry that was reported last, where that is learnt later than the retry.
+    pub retry_delay: Option<Duration>,
     /// How the turn ended.
     pub outcome: Option<TurnOutcome>,
     /// Whether a process that failed is stopped at once: nothing that it goes on to do is wanted.

@@ -42,24 +42,21 @@ pub(crate) fn judge(reply: &ErrorReply<'_>, by_dialect: Option<Failure>) -> Fail
     let words = failure.message.take().unwrap_or_default();
     failure.message = Some(reply.message(&words, None));
     if reply.forbids_retry() {
-        failure.retry = Retry::Never;
+        return failure.with_retry(Retry::Never);
     }
-    failure
+    let named = failure.retry;
+    failure.with_named_retry(Some(named))
 }
 
 impl ErrorReply<'_> {
     /// What the error means wherever a dialect has nothing to add.
     pub(crate) fn shared_outcome(&self) -> Failure {
         let (meaning, hint) = self.meaning();
-        let retry = match meaning {
-            _ if self.forbids_retry() => Retry::Never,
-            Meaning::UsageLimit => Delay::of(self).map_or(Retry::Never, Delay::into_retry),
-            Meaning::RateLimited | Meaning::Overloaded | Meaning::VendorFailure | Meaning::TimedOut => {
-                Delay::of(self).map_or(Retry::Now, Delay::into_retry)
-            }
-            _ => Retry::Never,
-        };
-        Failure::new(meaning.kind(), self.message(self.body.words(), hint)).with_retry(retry)
+        let failure = Failure::new(meaning.kind(), self.message(self.body.words(), hint));
+        if self.forbids_retry() || meaning == Meaning::Unreadable {
+            return failure.with_retry(Retry::Never);
+        }
+        failure.with_named_retry(Delay::of(self).map(Delay::into_retry))
     }
 
     /// `x-should-retry: false`; `true` says nothing that a status does not. Source: observed.

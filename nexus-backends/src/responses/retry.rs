@@ -56,7 +56,7 @@ impl Attempts {
         let wait = match failure.retry {
             // Most often a kept connection was closed under the request: another one is there at once.
             Retry::Now if failure.kind == ErrorKind::Transport && self.made == 0 => Duration::ZERO,
-            Retry::Now => self.own_wait(),
+            Retry::Now | Retry::Guessed(_) => self.own_wait(),
             other => {
                 let wait = other.delay(now)?;
                 self.asked_wait(wait)?

@@ -156,7 +156,7 @@ impl TurnContext {
                     match self.watch.ran_out() {
                         // It is the sink that is slow; the model waits for it, as we do.
                         Some(ErrorKind::Starved(phase)) if is_sink_slow => self.watch.heard(phase),
-                        Some(kind) => return Err(Failure::out_of_time(kind, self.watch.elapsed())),
+                        Some(kind) => return Err(self.log.out_of_time(kind, &self.watch)),
                         None => {}
                     }
                     interruptions.push(self.alarm());

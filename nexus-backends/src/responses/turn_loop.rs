@@ -195,7 +195,7 @@ impl<'a> TurnLoop<'a> {
             return Err(Failure::new(ErrorKind::Refused, refusal));
         }
         let has_text =
-            |item: &OutputItem| matches!(item, OutputItem::Message { text, .. } if !text.is_empty());
+            |item: &OutputItem| matches!(item, OutputItem::Message { text, .. } if !text.trim().is_empty());
         if !reply.items.iter().any(has_text) {
             if self.is_handed_in && self.request.output.is_none() {
                 return Ok(Next::Answered { finish: FinishReason::Stop, output: None });

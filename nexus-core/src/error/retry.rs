@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::ErrorKind;
+
 /// When the same request may be tried again.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,13 +16,81 @@ pub enum Retry {
     Never,
     /// At once.
     Now,
-    /// After this long.
+    /// After this long: the vendor said so.
     After(Duration),
     /// At this time, by the vendor's clock.
     At(SystemTime),
+    /// After this long, by our own guess: the vendor named no time.
+    Guessed(Duration),
 }
 
+/// Longest wait that is believed of a vendor that asks for patience. Source: our own bound; none was seen that meant more
+/// than minutes.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 3_600);
+/// Longest wait for a used-up plan that is believed; a date is taken as it is. Source: our own bound; the longest window of a vendor is a month, or a
+/// year where it is paid for by the year.
+const LONGEST_PLAN: Duration = Duration::from_secs(400 * 24 * 3_600);
+
 impl Retry {
+    /// How long a rate limit is guessed to last where the vendor does not say.
+    pub const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);
+    /// How long an overload, or another failure at the vendor's, is guessed to last where the vendor does not say.
+    pub const SERVER_GUESS: Duration = Duration::from_secs(30);
+
+    /// When a request that failed as `kind` may be tried again: the policy of every backend. `named` is the vendor's own
+    /// time, if it named one.
+    ///
+    /// | kind | without a named time |
+    /// | --- | --- |
+    /// | [`RateLimited`](ErrorKind::RateLimited) | [`Retry::Guessed`], 60 s |
+    /// | [`Overloaded`](ErrorKind::Overloaded), [`VendorFailure`](ErrorKind::VendorFailure) | [`Retry::Guessed`], 30 s |
+    /// | [`Transport`](ErrorKind::Transport) | [`Retry::Now`] |
+    /// | [`UsageLimit`](ErrorKind::UsageLimit) | [`Retry::Never`] |
+    /// | any other | [`Retry::Never`], also with a named time |
+    ///
+    /// A vendor that asks for patience is never asked again at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use nexus_core::{ErrorKind, Retry};
+    ///
+    /// let named = Retry::After(Duration::from_secs(300));
+    /// assert_eq!(Retry::after_failure(ErrorKind::RateLimited, Some(named)), named);
+    /// assert_eq!(
+    ///     Retry::after_failure(ErrorKind::RateLimited, None),
+    ///     Retry::Guessed(Retry::RATE_LIMIT_GUESS)
+    /// );
+    /// assert_eq!(Retry::after_failure(ErrorKind::InvalidRequest, Some(named)), Retry::Never);
+    /// ```
+    pub fn after_failure(kind: ErrorKind, named: Option<Self>) -> Self {
+        let named = named.filter(|named| !matches!(named, Self::Never));
+        let guess = match kind {
+            ErrorKind::RateLimited => Self::Guessed(Self::RATE_LIMIT_GUESS),
+            ErrorKind::Overloaded | ErrorKind::VendorFailure => Self::Guessed(Self::SERVER_GUESS),
+            ErrorKind::Transport => return named.unwrap_or(Self::Now),
+            ErrorKind::UsageLimit => Self::Never,
+            _ => return Self::Never,
+        };
+        named.filter(|named| !matches!(named, Self::Now)).unwrap_or(guess)
+    }
+
+    /// The same, with a wait of `kind` that no vendor means cut to what is believed: 24 hours from `now`, or 400 days for a
+    /// plan that is used up, whose date is left alone. `None` if nothing is to be cut.
+    pub(crate) fn capped(self, kind: ErrorKind, now: SystemTime) -> Option<(Self, Duration)> {
+        let longest = if kind == ErrorKind::UsageLimit { LONGEST_PLAN } else { LONGEST_PATIENCE };
+        let capped = match self {
+            Self::After(_) => Self::After(longest),
+            Self::At(_) if kind != ErrorKind::UsageLimit => Self::At(now.checked_add(longest)?),
+            _ => return None,
+        };
+        self.delay(now).filter(|wait| *wait > longest).map(|_| (capped, longest))
+    }
+
+    /// Whether the time is our own guess, because the vendor named none.
+    pub fn is_guessed(&self) -> bool {
+        matches!(self, Self::Guessed(_))
+    }
+
     /// How long to wait from `now` on: nothing if the time has passed, `None` if the same request is not to be repeated.
     ///
     /// ```
@@ -36,7 +106,7 @@ impl Retry {
         match self {
             Self::Never => None,
             Self::Now => Some(Duration::ZERO),
-            Self::After(delay) => Some(*delay),
+            Self::After(delay) | Self::Guessed(delay) => Some(*delay),
             Self::At(at) => Some(at.duration_since(now).unwrap_or_default()),
         }
     }

@@ -23,12 +23,13 @@ pub enum Checked {
     Fits(Option<Value>),
     /// It does not fit: its message is voided, and this instruction goes to the model.
     AskAgain(String),
-    /// It does not fit, and no repair is left: [`ErrorKind::OutputInvalid`].
+    /// It does not fit, and no repair is left: [`ErrorKind::OutputInvalid`]; or there is none, or nothing but blanks, where
+    /// any answer would fit: [`ErrorKind::Incomplete`].
     Useless(Failure),
 }
 
 impl AnswerCheck {
-    /// Checks answers against `schema`; without one, any answer fits.
+    /// Checks answers against `schema`; without one, any answer fits that is not blank.
     pub fn new(schema: Option<OutputSchema>) -> Self {
         Self { repairs_left: schema.as_ref().map_or(0, OutputSchema::repairs), schema }
     }
@@ -36,8 +37,13 @@ impl AnswerCheck {
     /// Checks the answer: `output` if the vendor sends a value beside the text, else the text of the last message in the
     /// record of `log`. An answer that has to be repaired is voided there.
     pub fn check(&mut self, output: Option<Value>, log: &mut TurnLog) -> Checked {
-        let Some(schema) = &self.schema else { return Checked::Fits(output) };
         let last = log.recorder.last_message();
+        let Some(schema) = &self.schema else {
+            return match last.is_some_and(|message| !message.text.trim().is_empty()) || output.is_some() {
+                true => Checked::Fits(output),
+                false => Checked::Useless(Failure::new(ErrorKind::Incomplete, "the answer is empty")),
+            };
+        };
         let read = match output {
             Some(value) => schema.check(&value).map(|()| value),
             None => schema.read(last.map_or("", |message| &message.text)),

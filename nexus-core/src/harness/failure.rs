@@ -1,6 +1,6 @@
 //! Why a turn has no answer, before the backend's name and the partial are added.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::{BackendId, ErrorKind, Retry, TurnError};
 
@@ -49,7 +49,22 @@ impl Failure {
         Self::new(kind, words)
     }
 
-    /// States when the same request may be tried again.
+    /// States when the same request may be tried again by the policy of every backend, [`Retry::after_failure`]: `named` is
+    /// the vendor's own time, if it named one. A time that no vendor means is cut, and the message says so: 24 hours are
+    /// believed, and 400 days for a plan that is used up.
+    #[must_use]
+    pub fn with_named_retry(mut self, named: Option<Retry>) -> Self {
+        self.retry = Retry::after_failure(self.kind, named);
+        if let Some((capped, longest)) = self.retry.capped(self.kind, SystemTime::now()) {
+            self.retry = capped;
+            let words = self.message.get_or_insert_default();
+            let hours = longest.as_secs() / 3_600;
+            words.push_str(&format!(" (it names a time beyond all sense; {hours} hours are believed)"));
+        }
+        self
+    }
+
+    /// States when the same request may be tried again, whatever the policy says.
     #[must_use]
     pub fn with_retry(mut self, retry: Retry) -> Self {
         self.retry = retry;

@@ -15,14 +15,16 @@ const MAX_PIECE_BYTES: usize = 16 << 10;
 /// Numbers and times the events of one turn, and holds them while the sink is not ready.
 ///
 /// It never waits and never grows without bound: while the sink is not ready, neighbouring deltas of one
-/// message are joined, and beyond the bound further deltas are dropped, with one warning. Other events are
-/// always kept, since they are the record.
+/// message are joined, and beyond the bound further deltas are dropped, with one warning. A delta that no other one waits
+/// before is never dropped, however large. Other events are always kept, since they are the record.
 #[derive(Debug)]
 pub struct Outbox {
     waiting: VecDeque<TurnEvent>,
     waiting_delta_bytes: usize,
     bound_bytes: usize,
     warned: bool,
+    /// Whether the sink was not ready when it was last asked.
+    is_sink_slow: bool,
     next_sequence: u64,
     started: Instant,
 }
@@ -43,6 +45,7 @@ impl Outbox {
             waiting_delta_bytes: 0,
             bound_bytes,
             warned: false,
+            is_sink_slow: false,
             next_sequence: 0,
             started: Instant::now(),
         }
@@ -52,12 +55,15 @@ impl Outbox {
     pub fn push(&mut self, event: impl Into<TurnEvent>) {
         let event = event.into();
         let bytes = delta_bytes(&event);
-        if bytes > 0 && self.waiting_delta_bytes + bytes > self.bound_bytes {
+        if self.waiting_delta_bytes > 0 && bytes > 0 && self.waiting_delta_bytes + bytes > self.bound_bytes {
             if !self.warned {
                 self.warned = true;
-                self.waiting.push_back(TurnEvent::warning(
-                    "the event sink is slow: some text deltas are left out of the events; the result is whole",
-                ));
+                let why = match self.is_sink_slow {
+                    true => "the event sink is slow",
+                    false => "more text came at once than is held for the event sink",
+                };
+                let text = "some text deltas are left out of the events; the result is whole";
+                self.waiting.push_back(TurnEvent::warning(format!("{why}: {text}")));
             }
             return;
         }
@@ -66,6 +72,11 @@ impl Outbox {
         if !is_joined {
             self.waiting.push_back(event);
         }
+    }
+
+    /// Whether so much waits that the sink should be asked before more is added.
+    pub fn is_half_full(&self) -> bool {
+        self.waiting_delta_bytes >= self.bound_bytes / 2
     }
 
     /// Whether every event has been handed over.
@@ -77,7 +88,9 @@ impl Outbox {
     /// stopped.
     pub fn poll_flush(&mut self, sink: &mut dyn EventSink, context: &mut Context<'_>) -> Poll<()> {
         while !self.waiting.is_empty() {
-            ready!(sink.poll_ready(context));
+            let readiness = sink.poll_ready(context);
+            self.is_sink_slow = readiness.is_pending();
+            ready!(readiness);
             if let Some(event) = self.waiting.pop_front() {
                 self.waiting_delta_bytes -= delta_bytes(&event);
                 sink.accept(EventEnvelope::new(self.next_sequence, self.started.elapsed(), event));
@@ -168,6 +181,19 @@ mod tests {
         assert!(matches!(events[2], TurnEvent::MessageEnded(ended) if ended.text == "whole"));
         assert_eq!(events.len(), 3);
         assert_eq!(gate.seen.iter().map(|envelope| envelope.sequence).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_delta_beyond_the_bound_is_delivered_whole() {
+        let mut gate = Gate { open: true, seen: Vec::new() };
+        let mut outbox = Outbox::with_bound(10);
+        outbox.push(TextDelta::new("m".into(), "0123456789 and more"));
+        outbox.push(TextDelta::new("m".into(), "!"));
+        flush_now(&mut outbox, &mut gate);
+        let events: Vec<_> = gate.seen.iter().map(|envelope| &envelope.event).collect();
+        assert!(matches!(events[0], TurnEvent::TextDelta(delta) if delta.text == "0123456789 and more"));
+        let TurnEvent::Warning(warning) = events[1] else { panic!("{events:?}") };
+        assert!(warning.text.starts_with("more text came at once"), "{}", warning.text);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::{
     id::{CallId, MessageId},
     turn::{
         Cost, Effects, FinishReason, Message, MessageVoided, Provenance, ResumeHandle, ToolCallRecord,
-        ToolCallStatus, ToolOrigin, TurnEvent, TurnResult, Usage,
+        ToolCallStatus, TurnEvent, TurnResult, Usage,
     },
 };
 
@@ -90,7 +90,7 @@ impl Recorder {
                 if let Some(record) = self.call(&finished.call) {
                     record.status = finished.status;
                     record.output.clone_from(&finished.output);
-                    if record.origin == ToolOrigin::Caller && finished.status == ToolCallStatus::Denied {
+                    if finished.status == ToolCallStatus::Denied {
                         record.effects = Effects::None;
                     }
                 }
@@ -118,9 +118,8 @@ impl Recorder {
         self.usage_of_turn.unwrap_or(self.usage_by_message)
     }
 
-    /// What the turn may have changed so far. What was not understood may have changed anything. A call of a caller's tool that was denied changed nothing, whatever was
-    /// said when it began: what decides on it is the caller's session. Of a vendor's own tools that is not taken for
-    /// granted.
+    /// What the turn may have changed so far. What was not understood may have changed anything. A call that was denied changed
+    /// nothing, whatever was said when it began.
     pub fn effects(&self) -> Effects {
         self.tool_calls.iter().fold(self.effects, |effects, call| effects.and(call.effects))
     }
@@ -208,7 +207,9 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, Unrecognized, VoidCause};
+    use crate::turn::{
+        MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
+    };
 
     fn record(events: &[TurnEvent]) -> Recorder {
         let mut recorder = Recorder::new();
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_callers_tool_that_was_not_asked_changed_nothing() {
+    fn a_call_that_was_denied_changed_nothing() {
         let denied = |origin| {
             record(&[
                 ToolCallStarted::new("1".into(), "look", ToolOrigin::Caller, Effects::Read).into(),
@@ -316,10 +317,14 @@ mod tests {
                 ToolCallFinished::new("2".into(), ToolCallStatus::Denied, Vec::new()).into(),
             ])
         };
-        let recorder = denied(ToolOrigin::Caller);
-        assert_eq!((recorder.effects(), recorder.tool_calls()[1].effects), (Effects::Read, Effects::None));
-        assert_eq!(recorder.into_partial().effects, Effects::Read);
-        assert_eq!(denied(ToolOrigin::Harness).effects(), Effects::Wrote);
+        for origin in [ToolOrigin::Caller, ToolOrigin::Harness] {
+            let recorder = denied(origin);
+            assert_eq!(
+                (recorder.effects(), recorder.tool_calls()[1].effects),
+                (Effects::Read, Effects::None)
+            );
+            assert_eq!(recorder.into_partial().effects, Effects::Read);
+        }
     }
 
     #[test]

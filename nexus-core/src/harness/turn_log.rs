@@ -9,10 +9,10 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Failure, Outbox, Recorder, Watch, sleep_until};
+use super::{Failure, Outbox, Recorder, RetryCause, Watch, sleep_until};
 use crate::{
-    AppliedEffort, BackendId, CancelToken, EventSink, FinishReason, ModelId, ProcessReport, Provenance,
-    ResumeHandle, TurnError, TurnEvent, TurnResult, turn::Started,
+    AppliedEffort, BackendId, CancelToken, ErrorKind, EventSink, FinishReason, ModelId, ProcessReport,
+    Provenance, ResumeHandle, TurnError, TurnEvent, TurnResult, turn::Started,
 };
 
 /// How long a sink that is not ready may hold up the return of a cancelled turn.
@@ -36,6 +36,8 @@ pub struct TurnLog {
     pub resume: Option<ResumeHandle>,
     /// What is known of the last process, if there was one.
     pub process: Option<ProcessReport>,
+    /// Why the model is asked again just now, as long as it has not answered.
+    pub retry_cause: RetryCause,
     has_started: bool,
 }
 
@@ -52,6 +54,7 @@ impl TurnLog {
             model_calls: 0,
             resume: None,
             process: None,
+            retry_cause: RetryCause::default(),
             has_started: false,
         }
     }
@@ -61,6 +64,7 @@ impl TurnLog {
         self.start();
         let event = event.into();
         self.recorder.observe(&event);
+        self.retry_cause.observe(&event);
         self.outbox.push(event);
     }
 
@@ -74,6 +78,13 @@ impl TurnLog {
             .with_effort(self.provenance.effort)
             .with_version(self.provenance.version.clone());
         self.outbox.push(started);
+    }
+
+    /// The failure of a turn that ran out of time: `kind` is what [`Watch::ran_out`] returned. Where the model was being asked
+    /// again, what made that necessary is the cause, and its time the time to retry.
+    pub fn out_of_time(&self, kind: ErrorKind, watch: &Watch) -> Failure {
+        let failure = Failure::out_of_time(kind, watch.elapsed());
+        self.retry_cause.explain(failure)
     }
 
     /// Waits for `future`, and meanwhile hands events over and keeps cancellation and the limits of time.
@@ -100,7 +111,7 @@ impl TurnLog {
             }
             while alarm.as_mut().poll(context).is_ready() {
                 if let Some(kind) = watch.ran_out() {
-                    return Poll::Ready(Err(Failure::out_of_time(kind, watch.elapsed())));
+                    return Poll::Ready(Err(self.out_of_time(kind, watch)));
                 }
                 alarm.set(sleep_until(watch.next()));
             }

@@ -364,3 +364,27 @@ async fn a_turn_that_is_cancelled_between_two_backends_does_not_go_on() {
     assert_eq!(error.skipped()[0].backend.as_str(), "alpha");
     assert_eq!(beta.turns(), 0);
 }
+
+#[tokio::test]
+async fn a_backend_that_panics_is_an_error_and_another_takes_over_if_nothing_was_written() {
+    let (alpha, beta) = (Fake::new("alpha", [Act::Panic(Effects::Read)]), Fake::answering("beta"));
+    let chained = router(&chain("alpha, beta"), &[&alpha, &beta]);
+    let (events, outcome) = run(&chained, TurnRequest::new("x")).await;
+    let result = outcome.unwrap();
+    assert_eq!(result.text, "from beta");
+    assert_eq!(result.provenance.skipped[0].kind, Some(ErrorKind::Crashed));
+    assert!(result.provenance.skipped[0].reason.contains("alpha breaks down"), "{:?}", result.provenance);
+    assert_eq!(result.effects, Effects::Read);
+    let voided = events.iter().any(|envelope| matches!(envelope.event, TurnEvent::MessageVoided(_)));
+    assert!(voided, "what was shown of it is taken back");
+
+    for effects in [Effects::Wrote, Effects::Unknown] {
+        let (alpha, beta) = (Fake::new("alpha", [Act::Panic(effects)]), Fake::answering("beta"));
+        let chained = router(&chain("alpha, beta"), &[&alpha, &beta]);
+        let error = run(&chained, TurnRequest::new("x")).await.1.unwrap_err();
+        assert_eq!((error.kind(), error.backend().as_str()), (ErrorKind::Crashed, "alpha"));
+        assert_eq!(error.partial().effects, effects);
+        assert_eq!(error.partial().tool_calls.len(), 1);
+        assert_eq!(beta.turns(), 0);
+    }
+}

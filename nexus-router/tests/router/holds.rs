@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nexus_core::{Effects, ErrorKind, Retry, TurnRequest};
-use nexus_router::{Verdict, hold::RATE_LIMIT_GUESS};
+use nexus_router::{Verdict, hold::LONGEST_HOLD};
 
 use crate::support::{Act, Fake, ManualClock, builder, chain, run};
 
@@ -46,7 +46,7 @@ async fn a_refusal_without_a_time_is_a_stated_guess() {
     assert_eq!((error.kind(), error.backend().as_str()), (ErrorKind::RateLimited, "alpha"));
     assert_eq!(error.retry(), Retry::At(router.holds()[0].until));
     assert_eq!(alpha.turns(), 1, "a held backend was asked");
-    clock.advance(RATE_LIMIT_GUESS);
+    clock.advance(Retry::RATE_LIMIT_GUESS);
     let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::RateLimited);
 }
@@ -93,6 +93,38 @@ async fn nothing_but_a_refusal_arms_a_hold() {
         let router = builder(&[&alpha]).from_str(&chain("alpha")).unwrap();
         run(&router, TurnRequest::new("x")).await.1.unwrap_err();
         assert!(router.holds().is_empty(), "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_vendor_holds_a_backend_for_more_than_a_day_and_explain_says_so() {
+    let forever = Retry::After(Duration::from_secs(99_999_999_999));
+    let alpha = Fake::new(
+        "alpha",
+        [Act::Fail(ErrorKind::RateLimited, forever, "go away"), Act::Answer("back".into())],
+    );
+    let clock = ManualClock::new();
+    let router = builder(&[&alpha]).clock(clock.clone()).from_str(&chain("alpha")).unwrap();
+    run(&router, TurnRequest::new("x")).await.1.unwrap_err();
+    let text = router.explain("work").unwrap().to_string();
+    assert!(
+        text.contains("held for 1d 0h (the vendor named 1157407d 9h, longer than a hold lasts): go away"),
+        "{text}"
+    );
+    clock.advance(LONGEST_HOLD);
+    assert_eq!(run(&router, TurnRequest::new("x")).await.1.unwrap().text, "back");
+}
+
+#[tokio::test]
+async fn three_turns_at_a_vendor_that_asks_for_patience_ask_it_once() {
+    for kind in [ErrorKind::RateLimited, ErrorKind::Overloaded, ErrorKind::UsageLimit] {
+        let alpha = Fake::new("alpha", [Act::Fail(kind, Retry::Now, "")]);
+        let router = builder(&[&alpha]).clock(ManualClock::new()).from_str(&chain("alpha")).unwrap();
+        for _ in 0..3 {
+            assert_eq!(run(&router, TurnRequest::new("x")).await.1.unwrap_err().kind(), kind);
+        }
+        assert_eq!(alpha.turns(), 1);
+        assert!(router.holds()[0].guessed);
     }
 }
 

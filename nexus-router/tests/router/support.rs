@@ -27,6 +27,8 @@ pub(crate) enum Act {
     Fail(ErrorKind, Retry, &'static str),
     /// Says something, calls a tool with these effects, then fails so.
     FailLate(ErrorKind, Effects),
+    /// Says something, calls a tool with these effects, then panics.
+    Panic(Effects),
     /// Runs for as long as nobody stops it.
     Hang,
     /// Takes this long, then answers.
@@ -185,6 +187,12 @@ impl ExecutionBackend for Fake {
                 turn.say(TextDelta::new("m1".into(), format!("half of {}", self.id)));
                 turn.say(ToolCallStarted::new("c1".into(), "tool", ToolOrigin::Harness, effects));
                 Err(TurnError::new(kind, self.id.clone()))
+            }
+            Act::Panic(effects) => {
+                turn.say(TextDelta::new("m1".into(), format!("half of {}", self.id)));
+                turn.say(ToolCallStarted::new("c1".into(), "tool", ToolOrigin::Harness, effects));
+                turn.outbox.flush(events).await;
+                panic!("{} breaks down, as it should", self.id);
             }
             Act::Hang => {
                 let deadline = request.limits.deadline;

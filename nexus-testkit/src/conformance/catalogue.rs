@@ -50,6 +50,7 @@ catalogue! { $
         text_comes_in_pieces [Deltas]
         thinking_is_shown_apart_from_the_answer [Thinking]
         an_answer_of_a_mebibyte_arrives_byte_for_byte []
+        a_piece_of_three_mebibytes_is_shown_whole [Deltas]
         a_slow_sink_costs_no_byte_of_the_answer []
     }
     prompt {
@@ -75,6 +76,7 @@ catalogue! { $
         a_shell_command_runs_in_the_working_directory [AnyShell]
         a_tool_call_is_told_with_its_arguments_and_its_output [AnyShell]
         a_file_that_is_written_lands [AnyWriter]
+        two_commands_of_one_id_are_two_records [AnyShell]
         read_only_cannot_write [HarnessTools, ReadOnly]
         workspace_write_cannot_write_outside [HarnessTools, WorkspaceWrite]
         an_extra_root_is_inside_the_sandbox [HarnessTools, WorkspaceWrite, ExtraRoots]
@@ -153,6 +155,8 @@ catalogue! { $
         a_model_that_is_not_there_is_unavailable []
         a_rate_limit_that_names_its_time_asks_for_patience []
         a_rate_limit_without_a_word_asks_for_patience []
+        a_rate_limit_of_a_century_is_cut_to_a_day []
+        silence_after_a_rate_limit_is_the_rate_limit []
         a_plan_that_is_used_up_says_until_when []
         a_server_that_fails_is_a_failure_of_the_vendor []
         a_vendor_without_capacity_is_overloaded []
@@ -163,8 +167,12 @@ catalogue! { $
         an_answer_torn_every_time_is_a_transport_error []
         an_error_in_the_middle_of_an_answer_is_no_success []
         an_answer_that_cannot_be_read_is_no_success []
+        a_page_of_html_is_a_transport_error []
+        an_answer_without_its_end_is_no_success []
         a_refusal_is_refused []
         no_answer_is_no_success []
+        an_answer_of_blanks_is_no_success []
+        an_answer_that_came_right_is_shown_once []
         an_answer_cut_by_its_bound_is_incomplete []
         a_failure_after_a_tool_keeps_what_was_done [AnyShell]
     }

@@ -363,6 +363,18 @@ impl Imitation for Claude {
                 self.repeat(tries, failure, "unknown", Duration::ZERO, stage)
             }
             Trouble::Fault(Fault::Status(fault)) => self.refused_by_status(fault, tries, stage),
+            Trouble::Fault(Fault::Html200) => {
+                let sentence = "API Error: API returned an empty or malformed response (HTTP 200) — check for a \
+                                proxy or gateway intercepting the request";
+                self.give_up(Failure::new(None, "unknown", sentence))
+            }
+            Trouble::Fault(Fault::StreamError { code, .. }) if code.contains("overloaded") => {
+                self.give_up(Failure::new(None, "server_error", "API Error: Overloaded"))
+            }
+            Trouble::Fault(Fault::StreamError { message, .. }) => {
+                let sentence = format!("API Error: 500 {message}");
+                self.give_up(Failure::new(Some(500), "server_error", sentence))
+            }
             Trouble::Fault(_) => self.broken(tries, stage),
             Trouble::BadEnd(finish) => self.bad_end(*finish, tries, stage),
             Trouble::Empty if tries == 1 => {

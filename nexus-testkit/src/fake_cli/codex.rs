@@ -178,8 +178,15 @@ impl Codex {
         let status = info.as_object().and_then(|info| info.values().next()?.get("httpStatusCode").cloned());
         let info = json!({ "responseStreamDisconnected": { "httpStatusCode": status } });
         let notice = format!("Reconnecting... {tries}/{most}");
+        let wait = wait.max(FIRST_WAIT * 2_u32.saturating_pow(tries.min(6)));
+        if stage.given().variable("RUST_LOG").is_some_and(|level| level.contains("responses_retry=warn")) {
+            stage.error(&format!(
+                "WARN codex_core::responses_retry: stream disconnected - retrying sampling request ({tries}/{most} in \
+                 {wait:?})... sampling_error={message}\n"
+            ));
+        }
         self.wire.error(&notice, &info, &json!(message), true, stage);
-        AfterFault::AskAgain(wait.max(FIRST_WAIT * 2_u32.saturating_pow(tries.min(6))))
+        AfterFault::AskAgain(wait)
     }
 
     fn give_up(&mut self, message: &str, info: &Value) -> AfterFault {
@@ -206,8 +213,17 @@ impl Codex {
         }
         let info = json!({ "httpConnectionFailed": { "httpStatusCode": status } });
         let message = format!("unexpected status {status}: {words}");
-        let wait = Duration::from_secs(fault.retry_after.unwrap_or(0));
+        // A clock that could not hold the end of the wait would stop the fake.
+        let wait = Duration::from_secs(fault.retry_after.unwrap_or(0).min(99_999_999_999));
         match (status, fault.retry_after) {
+            (400, _) if fault.body.is_some() => {
+                self.give_up(fault.body.as_deref().unwrap_or_default(), &json!("other"))
+            }
+            (404, _) if fault.body.is_some() => {
+                let body = fault.body.as_deref().unwrap_or_default();
+                let url = "http://127.0.0.1/v1/responses";
+                self.give_up(&format!("unexpected status 404 Not Found: {body}, url: {url}"), &info)
+            }
             (400, _) => {
                 let code = fault.code.as_deref().unwrap_or("invalid_request_error");
                 let body = json!({ "error": { "message": words, "type": code, "code": code } });
@@ -232,6 +248,8 @@ const HIGH_DEMAND: &str =
     "We\u{2019}re currently experiencing high demand, which may cause temporary errors.";
 const CUT: &str =
     "stream disconnected before completion: Transport error: network error: error decoding response body";
+const UNREADABLE: &str =
+    "stream disconnected before completion: UTF8 error: invalid utf-8 sequence of 1 bytes from index 0";
 const UNFINISHED: &str = "stream disconnected before completion: stream closed before response.completed";
 
 impl Imitation for Codex {
@@ -319,9 +337,11 @@ impl Imitation for Codex {
         let mut repeat =
             |message: &str, info: &Value| self.repeat(tries, Duration::ZERO, message, info, stage);
         match trouble {
-            Trouble::Refused | Trouble::Fault(Fault::ResetBeforeHeaders) => {
-                repeat("Connection failed: error sending request", &unreachable)
+            Trouble::Fault(Fault::ResetBeforeHeaders) => {
+                repeat("stream disconnected before completion: error sending request", &json!("other"))
             }
+            Trouble::Fault(Fault::Garbage) => repeat(UNREADABLE, &json!("other")),
+            Trouble::Refused => repeat("Connection failed: error sending request", &unreachable),
             Trouble::Fault(Fault::Status(fault)) => self.refused_by_status(fault, tries, stage),
             Trouble::Fault(Fault::StreamError { code, .. }) if code.contains("overloaded") => {
                 self.give_up(OVERLOADED, &json!("serverOverloaded"))

@@ -205,7 +205,8 @@ impl Play<'_> {
                 }
                 Part::Call(call) => {
                     self.names += 1;
-                    let id = format!("call_{}_{}", std::process::id(), self.names);
+                    let fresh = || format!("call_{}_{}", std::process::id(), self.names);
+                    let id = reply.call_id.clone().unwrap_or_else(fresh);
                     self.imitation.show(&Moment::ToolAsked { id: &id, call }, self.stage);
                     calls.push((id, call.clone()));
                 }

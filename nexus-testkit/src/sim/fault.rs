@@ -22,6 +22,8 @@ pub enum Fault {
         /// How it ends.
         cut: Cut,
     },
+    /// The parts come, each whole, and the stream ends in good order without the vendor's terminal event.
+    NoEnd,
     /// The connection is reset before any header is sent.
     ResetBeforeHeaders,
     /// An HTTP status instead of an answer.

@@ -109,6 +109,14 @@ fn text() -> Vec<Row> {
             }),
         ),
         row(
+            "a_piece_of_three_mebibytes_is_shown_whole",
+            "text deltas",
+            event(|it| match it {
+                TurnEvent::TextDelta(delta) if delta.text.len() > 1 << 20 => vec![],
+                it => vec![it],
+            }),
+        ),
+        row(
             "a_slow_sink_costs_no_byte_of_the_answer",
             "answer",
             outcome(|it, _| {
@@ -223,6 +231,11 @@ fn tools() -> Vec<Row> {
             outcome(|it, _| {
                 well(it, |result| result.tool_calls.iter_mut().for_each(|call| call.arguments = None));
             }),
+        ),
+        row(
+            "two_commands_of_one_id_are_two_records",
+            "commands that ran",
+            setting(|it| change_calls(&mut it.script, |call| *call = ToolCall::shell("echo done > one.txt"))),
         ),
         row("read_only_cannot_write", "the sandbox holds", unrestricted()),
         row("workspace_write_cannot_write_outside", "the sandbox holds", unrestricted()),
@@ -368,6 +381,8 @@ fn failure() -> Vec<Row> {
         row("a_model_that_is_not_there_is_unavailable", "retry", now()),
         row("a_rate_limit_that_names_its_time_asks_for_patience", "retry", never()),
         row("a_rate_limit_without_a_word_asks_for_patience", "retry", never()),
+        row("a_rate_limit_of_a_century_is_cut_to_a_day", "retry", now()),
+        row("silence_after_a_rate_limit_is_the_rate_limit", "error kind", failing()),
         row("a_plan_that_is_used_up_says_until_when", "retry", now()),
         row("a_server_that_fails_is_a_failure_of_the_vendor", "error kind", failing()),
         row(
@@ -403,6 +418,10 @@ fn failure() -> Vec<Row> {
                 }
             }),
         ),
+        row("a_page_of_html_is_a_transport_error", "error kind", failing()),
+        row("an_answer_without_its_end_is_no_success", "error kind", failing()),
+        row("an_answer_of_blanks_is_no_success", "error kind", failing()),
+        row("an_answer_that_came_right_is_shown_once", "error kind", failing()),
         row("a_refusal_is_refused", "error kind", failing()),
         row("no_answer_is_no_success", "error kind", failing()),
         row("an_answer_cut_by_its_bound_is_incomplete", "error kind", failing()),

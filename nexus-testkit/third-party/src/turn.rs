@@ -73,10 +73,10 @@ async fn utter(turn: &mut RunningTurn<'_>, utterance: Utterance) -> Result<Said,
         End::Torn => return Ok(Said::Torn),
         End::Done | End::Failed { .. } => {}
     }
-    let is_silent = text.is_empty() && calls.is_empty();
+    let is_silent = text.trim().is_empty() && calls.is_empty();
     turn.event(MessageEnded::new(message, text).with_usage(utterance.usage));
     match utterance.end {
-        End::Failed { kind, retry } => Err(Failure::new(kind, "the utterance failed").with_retry(retry)),
+        End::Failed { kind, named } => Err(Failure::new(kind, "the utterance failed").with_named_retry(named)),
         _ if is_silent => Err(Failure::new(ErrorKind::Incomplete, "nothing was said")),
         _ if calls.is_empty() => Ok(Said::Answer),
         _ => Ok(Said::Calls(calls)),

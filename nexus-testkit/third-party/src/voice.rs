@@ -73,7 +73,7 @@ pub enum End {
     Failed {
         /// Named for what the caller can do.
         kind: ErrorKind,
-        /// When to try again.
-        retry: Retry,
+        /// When to try again, if that was said.
+        named: Option<Retry>,
     },
 }

@@ -106,29 +106,32 @@ fn words(text: &str, reply: &Reply) -> Vec<Piece> {
 }
 
 fn end(reply: &Reply) -> End {
-    let soon = Retry::After(Duration::from_secs(1));
-    let failed = |kind, retry| End::Failed { kind, retry };
+    let failed = |kind| End::Failed { kind, named: None };
     match (&reply.fault, reply.finish) {
         (None, Finish::End | Finish::Pause) => End::Done,
-        (None, Finish::MaxTokens) => failed(ErrorKind::Incomplete, Retry::Never),
-        (None, Finish::Refusal | Finish::ContentFilter) => failed(ErrorKind::Refused, Retry::Never),
-        (None, Finish::ContextExceeded) => failed(ErrorKind::ContextExceeded, Retry::Never),
+        (None, Finish::MaxTokens) => failed(ErrorKind::Incomplete),
+        (None, Finish::Refusal | Finish::ContentFilter) => failed(ErrorKind::Refused),
+        (None, Finish::ContextExceeded) => failed(ErrorKind::ContextExceeded),
         (Some(Fault::StallBeforeHeaders | Fault::Stall { .. }), _) => End::Silence,
-        (Some(Fault::Torn { .. } | Fault::ResetBeforeHeaders), _) => End::Torn,
+        (Some(Fault::Torn { .. } | Fault::NoEnd | Fault::ResetBeforeHeaders), _) => End::Torn,
         (Some(Fault::Status(status)), _) => match (status.overloaded, &status.limit, status.status) {
-            (true, ..) => failed(ErrorKind::Overloaded, soon),
+            (true, ..) => failed(ErrorKind::Overloaded),
             (_, Some(limit), _) => {
                 let reset = SystemTime::UNIX_EPOCH + Duration::from_secs(limit.resets_at);
-                failed(ErrorKind::UsageLimit, Retry::At(reset))
+                End::Failed { kind: ErrorKind::UsageLimit, named: Some(Retry::At(reset)) }
             }
-            (.., 401) => failed(ErrorKind::Unauthenticated, Retry::Never),
-            (.., 403) => failed(ErrorKind::Forbidden, Retry::Never),
-            (.., 404) => failed(ErrorKind::ModelUnavailable, Retry::Never),
-            (.., 429) => failed(ErrorKind::RateLimited, soon),
-            (.., 400..=499) => failed(ErrorKind::InvalidRequest, Retry::Never),
-            _ => failed(ErrorKind::VendorFailure, soon),
+            (.., 401) => failed(ErrorKind::Unauthenticated),
+            (.., 403) => failed(ErrorKind::Forbidden),
+            (.., 404) => failed(ErrorKind::ModelUnavailable),
+            (.., 429) => {
+                let named = status.retry_after.map(|seconds| Retry::After(Duration::from_secs(seconds)));
+                End::Failed { kind: ErrorKind::RateLimited, named }
+            }
+            (.., 400..=499) => failed(ErrorKind::InvalidRequest),
+            _ => failed(ErrorKind::VendorFailure),
         },
-        (Some(Fault::StreamError { .. }), _) => failed(ErrorKind::VendorFailure, soon),
-        (Some(_), _) => failed(ErrorKind::Protocol, Retry::Never),
+        (Some(Fault::StreamError { .. }), _) => failed(ErrorKind::VendorFailure),
+        (Some(Fault::Html200), _) => failed(ErrorKind::Transport),
+        (Some(_), _) => failed(ErrorKind::Protocol),
     }
 }

@@ -10,13 +10,6 @@ use nexus_core::{ErrorKind, FinishReason, Limit, ProcessExit, Retry, harness::Fa
 use super::wire::{RateLimitInfo, ResultLine};
 use crate::cli::ProcessEnd;
 
-/// When a rate limit that names no time may be tried again. Source: our own guess, not the vendor's.
-const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);
-
-/// When a vendor without capacity, or whose server failed, may be tried again. Source: our own guess, not the
-/// vendor's.
-const SERVER_GUESS: Duration = Duration::from_secs(30);
-
 /// Longest line of standard error that a message repeats, in characters.
 const WORDS_CHARACTERS: usize = 300;
 
@@ -54,7 +47,9 @@ fn answered(result: &ResultLine) -> Result<FinishReason, Failure> {
         return Ok(FinishReason::Stop);
     }
     Ok(match result.stop_reason.as_deref() {
-        None | Some("end_turn") => FinishReason::Stop,
+        Some("end_turn") => FinishReason::Stop,
+        // The stream ended in good order and without its last event. Observed with claude 2.1.197.
+        None => return Err(Failure::new(ErrorKind::Incomplete, "the answer came to no end")),
         Some("stop_sequence") => FinishReason::StopSequence,
         Some("tool_use") => FinishReason::ToolCalls,
         Some("pause_turn") => FinishReason::Paused,
@@ -79,25 +74,28 @@ fn reported(result: &ResultLine, witness: &Witness) -> Failure {
             .or_else(|| by_class(witness))
             .unwrap_or_else(|| by_sentence(&words(result)))
     };
-    let (kind, retry) = match (kind, &witness.rejected) {
+    let (kind, named) = match (kind, &witness.rejected) {
         // Also a server that is busy for a moment is told as rejected, then without naming a limit.
         (ErrorKind::RateLimited, Some(limit))
             if limit.resets_at.is_some() || limit.rate_limit_type.is_some() =>
         {
             let at =
                 limit.resets_at.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)));
-            (ErrorKind::UsageLimit, at.map_or(Retry::Never, Retry::At))
+            (ErrorKind::UsageLimit, at.map(Retry::At))
         }
-        (ErrorKind::RateLimited, _) => (kind, Retry::After(RATE_LIMIT_GUESS)),
-        (ErrorKind::Overloaded, _) => (kind, Retry::After(SERVER_GUESS)),
-        (ErrorKind::VendorFailure, _) if result.api_error_status.is_some() => {
-            (kind, Retry::After(SERVER_GUESS))
-        }
-        (ErrorKind::Transport, _) => (kind, Retry::Now),
-        _ => (kind, Retry::Never),
+        _ => (kind, None),
     };
-    Failure::new(kind, words(result)).with_retry(retry)
+    let failure = Failure::new(kind, words(result));
+    match kind {
+        // What is not known to pass by itself.
+        ErrorKind::VendorFailure if result.api_error_status.is_none() => failure.with_retry(Retry::Never),
+        _ => failure.with_named_retry(named),
+    }
 }
+
+/// The vendor's words for a limit that the account's owner has set, whatever the CLI puts before them. Source: public
+/// threads about the API's status 400.
+const OWN_LIMIT: &str = "You have reached your specified API usage limits";
 
 /// Source: transcripts `fail_prompt_too_long`, `fail_413`; `blocking_limit` is the CLI's own count before
 /// any call, observed with claude 2.1.197 and a prompt of 1 MiB.
@@ -113,6 +111,7 @@ fn by_terminal_reason(result: &ResultLine) -> Option<ErrorKind> {
 fn by_status(result: &ResultLine, witness: &Witness) -> Option<ErrorKind> {
     Some(match result.api_error_status? {
         400 if witness.error.as_deref() == Some("billing_error") => ErrorKind::UsageLimit,
+        400 if words(result).contains(OWN_LIMIT) => ErrorKind::UsageLimit,
         401 => ErrorKind::Unauthenticated,
         402 => ErrorKind::UsageLimit,
         403 => ErrorKind::Forbidden,
@@ -140,7 +139,7 @@ fn by_class(witness: &Witness) -> Option<ErrorKind> {
 }
 
 /// How sentences of the CLI begin that come without a class, and what they mean.
-const SENTENCES: [(&str, ErrorKind); 12] = [
+const SENTENCES: [(&str, ErrorKind); 13] = [
     // Transcript fail_529.
     ("API Error: Repeated 529 Overloaded errors", ErrorKind::Overloaded),
     // Observed with claude 2.1.197 and 2.1.329: an `error` event in the stream, no repeat allowed.
@@ -159,6 +158,8 @@ const SENTENCES: [(&str, ErrorKind); 12] = [
     ("API Error: Connection refused", ErrorKind::Transport),
     // Observed with claude 2.1.197: a stream that ends in good order without its last event.
     ("API Error: Stream ended without receiving any events", ErrorKind::Transport),
+    // Observed with claude 2.1.197 and 2.1.329: a page of HTML with status 200.
+    ("API Error: API returned an empty or malformed response (HTTP 200)", ErrorKind::Transport),
     // Observed with claude 2.1.197: no headers within API_TIMEOUT_MS, every time.
     ("Request timed out", ErrorKind::Transport),
     // Transcript fail_max_tokens.
@@ -242,7 +243,10 @@ mod tests {
         let value = json!({ "subtype": "success", "is_error": true, "api_error_status": 429, "result": "x" });
         let witness = Witness { rejected: Some(RateLimitInfo::default()), ..Witness::default() };
         let failure = judge(&result(value), &witness).unwrap_err();
-        assert_eq!((failure.kind, failure.retry), (ErrorKind::RateLimited, Retry::After(RATE_LIMIT_GUESS)));
+        assert_eq!(
+            (failure.kind, failure.retry),
+            (ErrorKind::RateLimited, Retry::Guessed(Retry::RATE_LIMIT_GUESS))
+        );
     }
 
     #[test]
@@ -251,6 +255,20 @@ mod tests {
         let rejected = RateLimitInfo { resets_at: Some(u64::MAX), ..RateLimitInfo::default() };
         let witness = Witness { rejected: Some(rejected), ..Witness::default() };
         assert_eq!(judge(&result(value), &witness).unwrap_err().retry, Retry::Never);
+    }
+
+    #[test]
+    fn a_limit_that_the_accounts_owner_set_is_a_usage_limit() {
+        let words = "API Error: 400 You have reached your specified API usage limits. You will regain access on 2026-12-01.";
+        let value =
+            json!({ "subtype": "success", "is_error": true, "api_error_status": 400, "result": words });
+        assert_eq!(failure(value, "invalid_request").kind, ErrorKind::UsageLimit);
+    }
+
+    #[test]
+    fn an_answer_without_a_reason_to_stop_is_incomplete() {
+        let value = json!({ "subtype": "success", "num_turns": 1, "result": "half", "stop_reason": null });
+        assert_eq!(judge(&result(value), &Witness::default()).unwrap_err().kind, ErrorKind::Incomplete);
     }
 
     #[test]

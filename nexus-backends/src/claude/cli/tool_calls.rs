@@ -20,13 +20,21 @@ use crate::cli::caller_tools::CallerTools;
 pub(super) struct Calls {
     access: ToolAccess,
     callers: Option<CallerTools>,
-    /// Those without an answer.
-    waiting: BTreeMap<String, Kind>,
-    known: BTreeSet<String>,
+    /// Those without an answer, oldest first.
+    waiting: Vec<Waiting>,
+    /// How many calls had each of the vendor's ids, which may come twice.
+    known: BTreeMap<String, u32>,
     denied: BTreeSet<String>,
     /// The tools that the model has, once the CLI has named them.
     offered: Option<BTreeSet<String>>,
     is_stopping: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    vendor_id: String,
+    id: CallId,
+    kind: Kind,
 }
 
 #[derive(Clone, Debug)]
@@ -56,14 +64,17 @@ impl Calls {
     /// The model called a tool.
     pub(super) fn begin(&mut self, block: Block, parent: Option<&str>, step: &mut Step) {
         if block.name == tools::STRUCTURED_OUTPUT && block.kind == "tool_use" {
-            self.known.insert(block.id.clone());
-            self.waiting.insert(block.id, Kind::Answer);
+            *self.known.entry(block.id.clone()).or_default() += 1;
+            let id = CallId::new(block.id.as_str());
+            self.waiting.push(Waiting { vendor_id: block.id, id, kind: Kind::Answer });
             return;
         }
-        if !self.known.insert(block.id.clone()) {
-            return;
-        }
-        let call = CallId::new(block.id.as_str());
+        let count = self.known.entry(block.id.clone()).or_default();
+        *count += 1;
+        let call = match *count {
+            1 => CallId::new(block.id.as_str()),
+            count => CallId::new(format!("{}#{count}", block.id)),
+        };
         let (started, kind) = match self.callers.as_ref().zip(mcp_config::caller_name(&block.name)) {
             Some((callers, name)) => {
                 let effects = callers.effects(name);
@@ -76,8 +87,8 @@ impl Calls {
             }
         };
         step.event(started.with_parent(parent.map(CallId::new)));
-        step.event(ToolCallArguments::new(call, block.input));
-        self.waiting.insert(block.id, kind);
+        step.event(ToolCallArguments::new(call.clone(), block.input));
+        self.waiting.push(Waiting { vendor_id: block.id, id: call, kind });
     }
 
     /// The start of a call that is not the caller's to answer, and whether the model has its tool.
@@ -106,14 +117,15 @@ impl Calls {
 
     /// A call was answered.
     pub(super) fn end(&mut self, block: &Block, step: &mut Step) {
-        let Some(kind) = self.waiting.remove(&block.tool_use_id) else {
-            if !self.known.contains(&block.tool_use_id) && !self.is_stopping {
+        let Some(at) = self.waiting.iter().position(|waiting| waiting.vendor_id == block.tool_use_id) else {
+            if !self.known.contains_key(&block.tool_use_id) && !self.is_stopping {
                 // Something was called, and the line that said so was not understood.
                 let id = Value::String(block.tool_use_id.clone());
                 step.event(Unrecognized::new(Some("the answer to an unknown call".to_owned()), id));
             }
             return;
         };
+        let Waiting { id: call, kind, .. } = self.waiting.remove(at);
         let is_denied = match kind {
             Kind::Answer => {
                 if block.is_error {
@@ -142,7 +154,6 @@ impl Calls {
             (true, true) => ToolCallStatus::Denied,
             (true, false) => ToolCallStatus::Failed,
         };
-        let call = CallId::new(block.tool_use_id.as_str());
         step.event(ToolCallFinished::new(call, status, tools::output(block)));
     }
 

@@ -129,7 +129,9 @@ pub(super) fn is_refusal(answer: &Block) -> bool {
         Value::Array(parts) => parts.first().and_then(|part| part.get("text")?.as_str()).unwrap_or_default(),
         _ => "",
     };
-    REFUSALS.iter().any(|refusal| text.starts_with(refusal)) || text.contains(BLOCKED)
+    // What a command wrote comes after a first line of the CLI's.
+    let first_line = text.lines().next().unwrap_or_default();
+    REFUSALS.iter().any(|refusal| text.starts_with(refusal)) || first_line.contains(BLOCKED)
 }
 
 /// Whether the CLI put a file's name and the beginning in the place of what a server's tool answered. What a server

@@ -569,6 +569,8 @@ impl Translator for ClaudeTranslator {
         }
     }
 
+    fn look(&mut self, _stderr_tail: &dyn Fn() -> String, _step: &mut Step) {}
+
     fn tool_search(&self) -> Option<&'static str> {
         None
     }

@@ -11,46 +11,43 @@ use serde_json::Value;
 
 use super::wire::{Problem, RateLimits};
 
-/// How long to wait where the vendor is out of capacity and names no time. Source: our own guess.
-const GUESSED_PATIENCE: Duration = Duration::from_secs(30);
-
 /// Begins every sentence about a stream that did not end as it should.
 const DISCONNECTED: &str = "stream disconnected before completion: ";
 
 /// Beginnings of sentences, after [`DISCONNECTED`] if it is there; the first that fits decides.
 const SENTENCES: &[(&str, ErrorKind)] = &[
+    ("UTF8 error", ErrorKind::Protocol), // observed with codex 0.169.0: a stream of bytes that are no text
+    ("error sending request", ErrorKind::Transport), // observed with codex 0.169.0: a reset before the headers
     ("Incomplete response returned, reason: content_filter", ErrorKind::Refused), // fail-incomplete-filter
     ("Incomplete response returned", ErrorKind::Incomplete), // fail-incomplete-max-tokens
-    ("Invalid prompt", ErrorKind::Refused),                  // fail-failed-invalid-prompt
+    ("Invalid prompt", ErrorKind::Refused),          // fail-failed-invalid-prompt
     ("You\u{2019}ve hit your usage limit", ErrorKind::UsageLimit), // fail-429-usage-limit
     ("The usage limit has been reached", ErrorKind::UsageLimit), // fail-failed-usage-limit
-    ("Quota exceeded", ErrorKind::UsageLimit),               // fail-failed-quota
+    ("Quota exceeded", ErrorKind::UsageLimit),       // fail-failed-quota
     ("To use Codex with your ChatGPT plan", ErrorKind::Forbidden), // fail-429-not-included
     ("Selected model is at capacity", ErrorKind::Overloaded), // fail-503-overloaded
-    ("rate limit exceeded", ErrorKind::RateLimited),         // fail-503-slow-down
-    ("Codex ran out of room", ErrorKind::ContextExceeded),   // fail-failed-context
-    ("Connection failed", ErrorKind::Transport),             // fail-conn-refused
-    ("Transport error", ErrorKind::Transport),               // fail-cut-always
+    ("rate limit exceeded", ErrorKind::RateLimited), // fail-503-slow-down
+    ("Codex ran out of room", ErrorKind::ContextExceeded), // fail-failed-context
+    ("Connection failed", ErrorKind::Transport),     // fail-conn-refused
+    ("Transport error", ErrorKind::Transport),       // fail-cut-always
     ("stream closed before response.completed", ErrorKind::Transport), // fail-eof-no-completed
-    ("idle timeout waiting for SSE", ErrorKind::Transport),  // fail-stall
+    ("idle timeout waiting for SSE", ErrorKind::Transport), // fail-stall
 ];
 
 /// The failure that the program reports, with the limits it last heard of.
 pub(super) fn of(problem: &Problem, limits: Option<&RateLimits>) -> Failure {
     let kind = kind(problem);
-    let retry = match kind {
-        ErrorKind::UsageLimit => limits.and_then(resets_at).map_or(Retry::Never, Retry::At),
-        ErrorKind::RateLimited => Retry::After(named_wait(&problem.message).unwrap_or(GUESSED_PATIENCE)),
-        ErrorKind::Overloaded | ErrorKind::VendorFailure => Retry::After(GUESSED_PATIENCE),
-        ErrorKind::Transport => Retry::Now,
-        _ => Retry::Never,
+    let named = match kind {
+        ErrorKind::UsageLimit => limits.and_then(resets_at).map(Retry::At),
+        ErrorKind::RateLimited => named_wait(&problem.message).map(Retry::After),
+        _ => None,
     };
     let message = body_message(&problem.message).unwrap_or_else(|| problem.message.clone());
     let message = match &problem.additional_details {
         Some(details) if !details.is_empty() => format!("{message} ({details})"),
         _ => message,
     };
-    Failure::new(kind, message).with_retry(retry)
+    Failure::new(kind, message).with_named_retry(named)
 }
 
 /// The kind alone, as for a retry.
@@ -70,7 +67,8 @@ pub(super) fn kind(problem: &Problem) -> ErrorKind {
         "badrequest" => by_body(&problem.message).unwrap_or(ErrorKind::InvalidRequest),
         "internalservererror" | "sandboxerror" | "threadrollbackfailed" => ErrorKind::VendorFailure,
         "httpconnectionfailed" | "responsestreamconnectionfailed" | "responsetoomanyfailedattempts" => {
-            status.map_or(ErrorKind::Transport, by_status)
+            let missing = || (status == Some(404)).then(|| by_quoted_body(&problem.message)).flatten();
+            missing().or(status.map(by_status)).unwrap_or(ErrorKind::Transport)
         }
         "responsestreamdisconnected" => match status {
             Some(status) => by_status(status),
@@ -115,27 +113,44 @@ fn by_sentence(sentence: &str) -> Option<ErrorKind> {
 
 /// The kind of a refusal whose sentence is the body of the server's answer, as for status 400.
 ///
-/// Source: recordings fail-400 and model-unknown-400.
+/// Source: recordings fail-400 and model-unknown-400; public threads for the bodies with `detail`.
 fn by_body(sentence: &str) -> Option<ErrorKind> {
-    let error = body_error(sentence)?;
-    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let code = text("code");
-    Some(match code.as_str() {
-        "context_length_exceeded" => ErrorKind::ContextExceeded,
-        "model_not_found" | "model_not_supported" => ErrorKind::ModelUnavailable,
-        _ if text("message").contains("model is not supported") => ErrorKind::ModelUnavailable,
-        _ => ErrorKind::InvalidRequest,
-    })
+    Some(by_error(&body_error(sentence)?).unwrap_or(ErrorKind::InvalidRequest))
+}
+
+/// The kind of a refusal whose sentence quotes the body: `unexpected status 404 Not Found: BODY, url: …`. Source: observed
+/// with codex 0.169.0.
+fn by_quoted_body(sentence: &str) -> Option<ErrorKind> {
+    let (_, after) = sentence.split_once(": ")?;
+    let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
+    by_error(&error_in(values.next()?.ok()?))
+}
+
+/// What the error in a body names, if it is anything but a request that cannot be used.
+fn by_error(error: &Value) -> Option<ErrorKind> {
+    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+    let words = text("message").to_lowercase() + &text("detail").to_lowercase();
+    let names = |part: &str| words.contains(part);
+    match text("code") {
+        "context_length_exceeded" => Some(ErrorKind::ContextExceeded),
+        "model_not_found" | "model_not_supported" => Some(ErrorKind::ModelUnavailable),
+        _ if names("model is not supported") || names("model not found") => Some(ErrorKind::ModelUnavailable),
+        _ => None,
+    }
 }
 
 fn body_error(sentence: &str) -> Option<Value> {
     if !sentence.starts_with('{') {
         return None;
     }
-    let mut body: Value = serde_json::from_str(sentence).ok()?;
+    serde_json::from_str(sentence).ok().map(error_in)
+}
+
+/// What is in the field `error` of a body, or else the body.
+fn error_in(mut body: Value) -> Value {
     match body.get_mut("error") {
-        Some(error) if error.is_object() => Some(error.take()),
-        _ => Some(body),
+        Some(error) if error.is_object() => error.take(),
+        _ => body,
     }
 }
 
@@ -180,6 +195,24 @@ fn named_wait(sentence: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
+/// The wait before a retry, as the program says it on standard error alone: `… retrying sampling request (1/2 in
+/// 299.998487719s)…`. The last one counts. Source: observed with codex 0.169.0.
+pub(super) fn retry_delay(stderr_tail: &str) -> Option<Duration> {
+    let line = stderr_tail.lines().rev().find(|line| line.contains("retrying sampling request"))?;
+    let (_, rest) = line.split_once(" in ")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = rest.split_at_checked(end)?;
+    let seconds: f64 = number.parse().ok()?;
+    let scale = if unit.starts_with("ms)") {
+        1e-3
+    } else if unit.starts_with("s)") {
+        1.0
+    } else {
+        return None;
+    };
+    Duration::try_from_secs_f64(seconds * scale).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -207,6 +240,35 @@ mod tests {
     fn a_sentence_that_nobody_knows_is_a_vendor_failure() {
         assert_eq!(kind(&problem("A new sentence.", json!("other"))), ErrorKind::VendorFailure);
         assert_eq!(kind(&problem("A new sentence.", json!("aNewWord"))), ErrorKind::VendorFailure);
+    }
+
+    #[test]
+    fn a_model_that_the_account_does_not_have_is_unavailable_however_it_is_told() {
+        let detail =
+            r#"{"detail":"The 'X' model is not supported when using Codex with a ChatGPT account."}"#;
+        assert_eq!(kind(&problem(detail, json!("other"))), ErrorKind::ModelUnavailable);
+        let not_found = |words: &str| {
+            let sentence =
+                format!("unexpected status 404 Not Found: {words}, url: http://127.0.0.1:1/v1/responses");
+            kind(&problem(&sentence, json!({ "httpConnectionFailed": { "httpStatusCode": 404 } })))
+        };
+        assert_eq!(not_found(r#"{"detail":"Model not found X"}"#), ErrorKind::ModelUnavailable);
+        assert_eq!(not_found(r#"{"detail":"Not Found"}"#), ErrorKind::VendorFailure);
+        assert_eq!(not_found("<html>"), ErrorKind::VendorFailure);
+    }
+
+    #[test]
+    fn the_wait_before_a_retry_is_read_from_the_last_line_that_names_one() {
+        let line = |wait: &str| {
+            format!(
+                "WARN codex_core::responses_retry: stream disconnected - retrying sampling request (1/2 in {wait})... turn_id=x"
+            )
+        };
+        let tail = format!("{}\n{}\nother\n", line("203.5ms"), line("299.998487719s"));
+        assert_eq!(retry_delay(&tail).map(|delay| delay.as_secs()), Some(299));
+        assert_eq!(retry_delay(&line("203.5ms")), Some(Duration::from_micros(203_500)));
+        assert_eq!(retry_delay(&line("9e9s")), None);
+        assert_eq!(retry_delay("in 3s"), None);
     }
 
     #[test]

@@ -223,7 +223,9 @@ pub(super) fn environment(
     builder = builder
         .with("HOME", folders.user())
         .with("CODEX_HOME", folders.codex())
-        .with("TMPDIR", folders.temporary());
+        .with("TMPDIR", folders.temporary())
+        // What it says of the wait before a retry, which its protocol leaves out.
+        .with("RUST_LOG", "error,codex_core::responses_retry=warn");
     if let Some(file) = &settings.network.ca_file {
         builder = builder.with("CODEX_CA_CERTIFICATE", file);
     }

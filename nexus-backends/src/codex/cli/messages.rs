@@ -17,6 +17,8 @@ pub(super) struct Messages {
     thinking: Option<MessageId>,
     /// Messages that are being written, by item.
     open: BTreeMap<String, MessageId>,
+    /// Messages that are complete, of a model call that is not over.
+    ended: Vec<MessageId>,
     /// The part of its summary that each reasoning item is at.
     summaries: BTreeMap<String, i64>,
     /// Reasoning items whose words came as deltas.
@@ -89,21 +91,29 @@ impl Messages {
     ) -> TurnEvent {
         let message = self.begin(names, item);
         self.open.remove(item);
+        self.ended.push(message.clone());
         MessageEnded::new(message, text).with_parent(parent.cloned()).into()
     }
 
     /// A model call is over: thinking without a word is a message as well.
     pub(super) fn call_ended(&mut self, parent: Option<&CallId>) -> Option<TurnEvent> {
+        self.stand();
         let message = self.thinking.take()?;
         Some(MessageEnded::new(message, "").with_parent(parent.cloned()).into())
     }
 
-    /// A model call is made again: what it had not completed is void.
+    /// What is complete stands, whatever becomes of the model call: it is over, or a call that the model made has begun.
+    pub(super) fn stand(&mut self) {
+        self.ended.clear();
+    }
+
+    /// A model call is made again: what it brought is void. The program has told of a message that was complete, and the
+    /// next answer says the same once more. Observed with codex 0.169.0.
     pub(super) fn void(&mut self) -> Vec<TurnEvent> {
         self.summaries.clear();
         self.streamed.clear();
         let open = std::mem::take(&mut self.open).into_values();
-        let void = open.chain(self.thinking.take());
+        let void = self.ended.drain(..).chain(open).chain(self.thinking.take());
         void.map(|message| MessageVoided::new(message, VoidCause::Retry).into()).collect()
     }
 }

@@ -116,7 +116,8 @@ impl Record {
                 self.calls.push(RecordedCall { id, namespace, name, arguments, output: None });
             }
             "function_call_output" | "custom_tool_call_output" => {
-                if let Some(call) = self.calls.iter_mut().rev().find(|call| call.id == id) {
+                if let Some(call) = self.calls.iter_mut().find(|call| call.id == id && call.output.is_none())
+                {
                     call.output = Some(output_text(item.get("output").unwrap_or(&Value::Null)));
                 }
             }
@@ -126,17 +127,28 @@ impl Record {
 
     /// The events of calls that were not `seen` live. A script is left out where calls it made were seen:
     /// they stand for it.
-    pub(super) fn unseen_calls(self, seen: &HashMap<String, CallId>, setting: &Setting) -> Vec<TurnEvent> {
+    pub(super) fn unseen_calls(
+        self,
+        seen: &HashMap<String, Vec<CallId>>,
+        setting: &Setting,
+    ) -> Vec<TurnEvent> {
         let scripts_were_seen = seen.keys().any(|id| id.starts_with("exec-"));
         let mut events = Vec::new();
+        let mut counts: HashMap<String, usize> = HashMap::new();
         for call in self.calls {
+            let count = counts.entry(call.id.clone()).or_default();
+            *count += 1;
+            let is_seen = *count <= seen.get(&call.id).map_or(0, Vec::len);
             let callers =
                 setting.tools.as_ref().filter(|_| call.namespace.as_deref() == Some(mcp_config::NAMESPACE));
             let is_script = callers.is_none() && matches!(call.name.as_str(), "exec" | "wait");
-            if seen.contains_key(&call.id) || (is_script && scripts_were_seen) {
+            if is_seen || (is_script && scripts_were_seen) {
                 continue;
             }
-            let id = CallId::from(call.id.as_str());
+            let id = match *count {
+                1 => CallId::from(call.id.as_str()),
+                count => CallId::new(format!("{}#{count}", call.id)),
+            };
             let (origin, effects) = match callers {
                 // It was answered, but not by the caller.
                 Some(_) if call.output.is_some() => (ToolOrigin::Caller, Effects::None),

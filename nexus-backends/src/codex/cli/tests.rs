@@ -239,7 +239,7 @@ fn the_environment_is_an_allow_list_and_the_home_is_private() {
     let request = TurnRequest::new("x").with_tool_access(ToolAccess::Unrestricted).with_variable("ASKED_FOR");
     let hidden = home::environment(&host, &settings(json!({})), Some(&request), &folders).unwrap();
     let names: Vec<_> = hidden.names().filter_map(|name| name.to_str()).collect();
-    assert_eq!(names, ["ASKED_FOR", "CODEX_HOME", "HOME", "PATH", "TMPDIR"]);
+    assert_eq!(names, ["ASKED_FOR", "CODEX_HOME", "HOME", "PATH", "RUST_LOG", "TMPDIR"]);
     assert_eq!(hidden.value("HOME").unwrap(), "/run/user");
     assert!(!names.contains(&TOKEN_VARIABLE));
     let network = settings(json!({ "network": { "inherit_proxy": true, "ca_file": "ca.pem" } }));

@@ -53,12 +53,15 @@ pub(crate) struct AppServer {
     agents: HashMap<String, CallId>,
     names: Names,
     messages: HashMap<String, Messages>,
-    /// Items that were seen as calls, and their names.
-    calls: HashMap<String, CallId>,
-    running: BTreeSet<String>,
+    /// Items that were seen as calls, and their names: the vendor's id may come twice.
+    calls: HashMap<String, Vec<CallId>>,
+    /// Of these, the ones that have not ended.
+    running: BTreeSet<CallId>,
     totals: UsageTotals,
     limits: Option<RateLimits>,
     retries: u32,
+    /// Whether the program waits before it asks the model again.
+    is_retrying: bool,
     problem: Option<Problem>,
     has_answer: bool,
     is_over: bool,
@@ -121,6 +124,7 @@ impl AppServer {
             totals: UsageTotals::default(),
             limits: None,
             retries: 0,
+            is_retrying: false,
             problem: None,
             has_answer: false,
             is_over: false,
@@ -278,7 +282,7 @@ impl AppServer {
     fn judge(&mut self, end: Option<RecordedEnd>, step: &mut Step) {
         match end {
             Some(RecordedEnd::Failed(problem)) => step.failed(failure::of(&problem, self.limits.as_ref())),
-            Some(RecordedEnd::Complete { answer: Some(answer) }) if !answer.is_empty() => {
+            Some(RecordedEnd::Complete { answer: Some(answer) }) if !answer.trim().is_empty() => {
                 if !self.has_answer {
                     let mut messages = Messages::default();
                     let ended = messages.end(&mut self.names, None, "recorded", answer);
@@ -355,6 +359,12 @@ impl Translator for AppServer {
 
     fn phase(&self) -> Phase {
         self.phase
+    }
+
+    fn look(&mut self, stderr_tail: &dyn Fn() -> String, step: &mut Step) {
+        if self.is_retrying {
+            step.retry_delay = failure::retry_delay(&stderr_tail());
+        }
     }
 
     fn tool_search(&self) -> Option<&'static str> {

@@ -5,17 +5,10 @@
 //!
 //! Source: observed with grok 1.0.41.
 
-use std::time::Duration;
-
 use nexus_core::{ErrorKind, Retry, harness::Failure};
 
 use super::session_log::TurnEnd;
 use super::wire::InternalError;
-
-/// What to wait after a rate limit whose length is not told. A guess of ours.
-const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);
-/// What to wait after a failure that passes by itself. A guess of ours.
-const PASSING_GUESS: Duration = Duration::from_secs(5);
 
 /// What stands before the JSON or the quoted text of most messages.
 const INTERNAL: &str = "Internal error: ";
@@ -67,13 +60,19 @@ const TOO_LONG: [&str; 4] =
 pub(super) fn from_message(message: &str, record: Option<&TurnEnd>) -> Failure {
     let (kind, words) = classify(message);
     let kind = record.and_then(TurnEnd::error_kind).filter(|_| is_vague(kind)).unwrap_or(kind);
-    let retry = match kind {
-        ErrorKind::RateLimited => Retry::After(RATE_LIMIT_GUESS),
-        ErrorKind::Overloaded | ErrorKind::Transport => Retry::After(PASSING_GUESS),
-        ErrorKind::VendorFailure if is_server_error(message) => Retry::After(PASSING_GUESS),
-        _ => Retry::Never,
-    };
-    Failure::new(kind, words).with_retry(retry)
+    let failure = Failure::new(kind, words);
+    match kind {
+        // What is not known to pass by itself.
+        ErrorKind::VendorFailure if !is_server_error(message) => failure.with_retry(Retry::Never),
+        _ => failure.with_named_retry(None),
+    }
+}
+
+/// What a retry inside the CLI means, by the reason that its record gives.
+pub(super) fn kind_of_retry(reason: &str) -> ErrorKind {
+    let named = by_beginning(CAUSES, reason).or_else(|| by_code(reason));
+    let status = || reason.strip_prefix(STATUS)?.split(' ').next()?.parse().ok();
+    named.or_else(|| kind_of_status(status()?)).unwrap_or(ErrorKind::VendorFailure)
 }
 
 /// Kinds that the record may name better.
@@ -141,7 +140,11 @@ fn server_words(message: &str) -> &str {
 }
 
 fn by_status(inside: &InternalError) -> Option<ErrorKind> {
-    Some(match inside.http_status? {
+    kind_of_status(inside.http_status?.into())
+}
+
+fn kind_of_status(status: u64) -> Option<ErrorKind> {
+    Some(match status {
         400 | 413 | 422 => ErrorKind::InvalidRequest,
         401 => ErrorKind::Unauthenticated,
         402 => ErrorKind::UsageLimit,

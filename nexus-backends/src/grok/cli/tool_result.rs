@@ -23,7 +23,8 @@ pub(super) fn of_call(update: &wire::ToolCallUpdate, succeeded: bool) -> (ToolCa
     let status = match succeeded {
         true if command_failed(&update.raw_output) => ToolCallStatus::Failed,
         true => ToolCallStatus::Succeeded,
-        false if was_denied(&output) => ToolCallStatus::Denied,
+        // What a server's tool answers is its own words.
+        false if !is_of_a_server(update) && was_denied(&output) => ToolCallStatus::Denied,
         false => ToolCallStatus::Failed,
     };
     (status, output)

@@ -88,6 +88,8 @@ impl MessageNames {
 struct Open {
     id: MessageId,
     text: String,
+    /// When its first piece was read. A retry before that is none of this message.
+    began: SystemTime,
 }
 
 /// A message that was complete, as the output showed it.
@@ -273,29 +275,34 @@ impl GrokTranslator {
     /// The message that the next piece belongs to.
     fn message(&mut self, step: &mut Step) -> &mut Open {
         self.phase = Phase::Model;
-        if self.open.is_some() && self.is_next_attempt() {
-            self.void_open(step);
+        self.look_for_retry(step);
+        if self.is_next_attempt()
+            && let Some(open) = self.open.take()
+        {
+            step.event(MessageVoided::new(open.id, VoidCause::Retry));
         }
         let names = &mut self.messages;
-        self.open.get_or_insert_with(|| Open { id: names.next(), text: String::new() })
+        let began = SystemTime::now();
+        self.open.get_or_insert_with(|| Open { id: names.next(), text: String::new(), began })
+    }
+
+    /// Tells of a retry that was written down since the last look.
+    fn look_for_retry(&mut self, step: &mut Step) {
+        if let Some(retry) = self.watch.as_mut().and_then(RetryWatch::look) {
+            let retrying = Retrying::new(retry.attempt.saturating_add(1), &*retry.reason);
+            step.event(retrying.with_kind(Some(failure::kind_of_retry(&retry.reason))));
+            self.retry = Some(retry);
+        }
     }
 
     /// Whether what comes now belongs to another attempt than the message that is open.
     fn is_next_attempt(&mut self) -> bool {
-        if let Some(retry) = self.watch.as_mut().and_then(RetryWatch::look) {
-            self.retry = Some(retry);
+        let Some((retry, open)) = self.retry.as_ref().zip(self.open.as_ref()) else { return false };
+        let is_next = open.began < retry.at && retry.at + RETRY_GAP < SystemTime::now();
+        if is_next {
+            self.retry = None;
         }
-        let is_past = |retry: &session_log::Retry| retry.at + RETRY_GAP < SystemTime::now();
-        self.retry.as_ref().is_some_and(is_past)
-    }
-
-    fn void_open(&mut self, step: &mut Step) {
-        if let Some(retry) = self.retry.take() {
-            step.event(Retrying::new(retry.attempt.saturating_add(1), retry.reason));
-        }
-        if let Some(open) = self.open.take() {
-            step.event(MessageVoided::new(open.id, VoidCause::Retry));
-        }
+        is_next
     }
 
     fn response_end(&mut self, end: &wire::ResponseEnd, step: &mut Step) {
@@ -471,6 +478,10 @@ impl GrokTranslator {
 
 impl Translator for GrokTranslator {
     fn open(&mut self, _step: &mut Step) {}
+
+    fn look(&mut self, _stderr_tail: &dyn Fn() -> String, step: &mut Step) {
+        self.look_for_retry(step);
+    }
 
     fn tool_search(&self) -> Option<&'static str> {
         Some(tools::SEARCH)

@@ -187,7 +187,7 @@ impl Dialect for Grok {
         let body = error.body;
         if body.names("subscription:free-usage-exhausted") {
             let named = body.resets_at.map(Retry::At).or(body.retry_in.map(Retry::After));
-            let retry = named.unwrap_or(Retry::After(FREE_USAGE_RESET));
+            let retry = named.unwrap_or(Retry::Guessed(FREE_USAGE_RESET));
             return Some(Failure::new(ErrorKind::UsageLimit, body.words()).with_retry(retry));
         }
         if body.names("personal-team-blocked:spending-limit") {

@@ -91,7 +91,7 @@ fn what_xai_means_by_a_status() {
 #[test]
 fn a_free_allowance_comes_back_in_a_day() {
     let body = json!({ "code": "subscription:free-usage-exhausted", "error": "words" });
-    let expected = (ErrorKind::UsageLimit, Retry::After(FREE_USAGE_RESET));
+    let expected = (ErrorKind::UsageLimit, Retry::Guessed(FREE_USAGE_RESET));
     assert_eq!(judged(429, &body), Some(expected));
 }
 

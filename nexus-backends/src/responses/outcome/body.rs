@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use super::delay::{duration_in, moment};
+use super::delay::{duration_in, from_seconds, moment};
 
 /// How much of a body without a message is kept, in bytes.
 const MAX_EXCERPT_BYTES: usize = 2 << 10;
@@ -145,7 +145,7 @@ impl ErrorBody {
         self.retry_in = self.retry_in.or_else(|| {
             ["resets_in_seconds", "retry_after_seconds", "retry_after"]
                 .into_iter()
-                .find_map(|name| number(name).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
+                .find_map(|name| number(name).and_then(from_seconds))
                 .or_else(|| duration("retry_after"))
         });
     }

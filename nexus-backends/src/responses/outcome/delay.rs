@@ -20,9 +20,7 @@ pub(super) enum Delay {
 impl Delay {
     /// What the server names, the most exact and most deliberate source first.
     pub(super) fn of(reply: &ErrorReply<'_>) -> Option<Self> {
-        let seconds = |value: &str| {
-            value.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        };
+        let seconds = |value: &str| value.parse().ok().and_then(from_seconds);
         // The field of a used-up plan says when it begins anew, which no header says better.
         if let Some(at) = reply.body.resets_at {
             return Some(Self::At(at));
@@ -51,6 +49,11 @@ impl Delay {
             Self::At(time) => Retry::At(time),
         }
     }
+}
+
+/// A duration of this many seconds; one that no duration can hold is the longest. `None` if it is negative or no number.
+pub(super) fn from_seconds(seconds: f64) -> Option<Duration> {
+    (seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
 /// The reset of the meters that are used up: `x-ratelimit-reset-requests: 1s`, `x-ratelimit-reset-tokens: 6m0s`

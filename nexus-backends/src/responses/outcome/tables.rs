@@ -47,7 +47,8 @@ impl Meaning {
             Self::Refused => ErrorKind::Refused,
             Self::InvalidRequest => ErrorKind::InvalidRequest,
             Self::TimedOut => ErrorKind::Transport,
-            Self::Unreadable => ErrorKind::Protocol,
+            // Somebody else answers in the place of the server. A program that only sees that no event came says the same.
+            Self::Unreadable => ErrorKind::Transport,
             Self::VendorFailure => ErrorKind::VendorFailure,
         }
     }

@@ -27,6 +27,8 @@ fn outcome(status: u16, with: &[(&'static str, &str)], body: &str) -> (ErrorKind
 }
 
 const AFTER_2: Retry = Retry::After(Duration::from_secs(2));
+const PATIENCE: Retry = Retry::Guessed(Retry::RATE_LIMIT_GUESS);
+const SOON: Retry = Retry::Guessed(Retry::SERVER_GUESS);
 
 #[test]
 fn every_status_has_an_outcome() {
@@ -42,25 +44,25 @@ fn every_status_has_an_outcome() {
         (405, Kind::InvalidRequest, Retry::Never),
         (407, Kind::InvalidRequest, Retry::Never),
         (408, Kind::Transport, Retry::Now),
-        (409, Kind::VendorFailure, Retry::Now),
+        (409, Kind::VendorFailure, SOON),
         (413, Kind::InvalidRequest, Retry::Never),
         (418, Kind::InvalidRequest, Retry::Never),
         (422, Kind::InvalidRequest, Retry::Never),
         (425, Kind::Transport, Retry::Now),
         (426, Kind::InvalidRequest, Retry::Never),
-        (429, Kind::RateLimited, Retry::Now),
-        (500, Kind::VendorFailure, Retry::Now),
-        (502, Kind::VendorFailure, Retry::Now),
-        (503, Kind::Overloaded, Retry::Now),
-        (504, Kind::VendorFailure, Retry::Now),
-        (529, Kind::Overloaded, Retry::Now),
-        (599, Kind::VendorFailure, Retry::Now),
+        (429, Kind::RateLimited, PATIENCE),
+        (500, Kind::VendorFailure, SOON),
+        (502, Kind::VendorFailure, SOON),
+        (503, Kind::Overloaded, SOON),
+        (504, Kind::VendorFailure, SOON),
+        (529, Kind::Overloaded, SOON),
+        (599, Kind::VendorFailure, SOON),
     ] {
         for body in ["", "{}", "[]", "null", "\"\"", "oops", "{\"error\":{\"message\":\"Something.\"}}"] {
             assert_eq!(outcome(status, &[], body), (kind, retry), "{status} {body}");
         }
         let hurried = outcome(status, &[("retry-after", "2")], "");
-        let waits = matches!(kind, Kind::UsageLimit) || retry == Retry::Now;
+        let waits = matches!(kind, Kind::UsageLimit) || retry != Retry::Never;
         assert_eq!(hurried, (kind, if waits { AFTER_2 } else { retry }), "{status} with a time");
         let forbidden = outcome(status, &[("retry-after", "2"), ("x-should-retry", "false")], "");
         assert_eq!(forbidden, (kind, Retry::Never), "{status} without leave");
@@ -74,9 +76,9 @@ fn every_code_has_an_outcome_wherever_it_is_told() {
         ("context_length_exceeded", Kind::ContextExceeded, Retry::Never),
         ("insufficient_quota", Kind::UsageLimit, Retry::Never),
         ("usage_limit_reached", Kind::UsageLimit, Retry::Never),
-        ("rate_limit_exceeded", Kind::RateLimited, Retry::Now),
-        ("server_is_overloaded", Kind::Overloaded, Retry::Now),
-        ("slow_down", Kind::Overloaded, Retry::Now),
+        ("rate_limit_exceeded", Kind::RateLimited, PATIENCE),
+        ("server_is_overloaded", Kind::Overloaded, SOON),
+        ("slow_down", Kind::Overloaded, SOON),
         ("invalid_prompt", Kind::Refused, Retry::Never),
         ("cyber_policy", Kind::Refused, Retry::Never),
         ("model_not_found", Kind::ModelUnavailable, Retry::Never),
@@ -102,7 +104,7 @@ fn every_code_has_an_outcome_wherever_it_is_told() {
     }
     for unknown in ["server_error", "internal", "brand_new_error", "7"] {
         let body = json!({ "code": unknown, "error": "Words." }).to_string();
-        assert_eq!(outcome(0, &[], &body), (Kind::VendorFailure, Retry::Now));
+        assert_eq!(outcome(0, &[], &body), (Kind::VendorFailure, SOON));
     }
 }
 
@@ -160,15 +162,15 @@ fn a_model_that_is_not_there_is_told_from_a_path_that_is_not() {
 fn what_answers_in_the_place_of_a_model_is_named() {
     let page = "<!DOCTYPE html>\n<html><head><title>\n Hotel Wi-Fi\n</title></head>";
     let failure = told(200, &[], page.as_bytes());
-    assert_eq!((failure.kind, failure.retry), (ErrorKind::Protocol, Retry::Never));
+    assert_eq!((failure.kind, failure.retry), (ErrorKind::Transport, Retry::Never));
     let message = failure.message.unwrap();
     assert!(message.contains("Hotel Wi-Fi") && message.contains("base_url"), "{message}");
 
     let gateway = told(502, &[], b"<html><title>502 Bad Gateway</title></html>");
-    assert_eq!((gateway.kind, gateway.retry), (ErrorKind::VendorFailure, Retry::Now));
+    assert_eq!((gateway.kind, gateway.retry), (ErrorKind::VendorFailure, SOON));
     assert_eq!(outcome(403, &[], page).0, ErrorKind::Forbidden);
-    assert_eq!(outcome(200, &[], "upstream connect error"), (ErrorKind::Protocol, Retry::Never));
-    assert_eq!(outcome(200, &[], "{\"detail\":\"no\"}"), (ErrorKind::VendorFailure, Retry::Now));
+    assert_eq!(outcome(200, &[], "upstream connect error"), (ErrorKind::Transport, Retry::Never));
+    assert_eq!(outcome(200, &[], "{\"detail\":\"no\"}"), (ErrorKind::VendorFailure, SOON));
 }
 
 #[test]
@@ -214,13 +216,24 @@ fn the_servers_own_time_is_found_wherever_it_stands() {
     assert_eq!(limited(&[("x-ratelimit-reset", "1795224496")], ""), at(1_795_224_496));
     assert_eq!(limited(&[("x-ratelimit-reset", "7")], ""), after(7_000));
 
-    for odd in ["soon", "-3", "NaN", "inf", "1e300", ""] {
-        assert_eq!(
-            limited(&[("retry-after", odd), ("retry-after-ms", odd), ("x-ratelimit-reset", odd)], ""),
-            Retry::Now,
-            "{odd:?}"
-        );
+    for odd in ["soon", "-3", "NaN", ""] {
+        let headers = [("retry-after", odd), ("retry-after-ms", odd), ("x-ratelimit-reset", odd)];
+        assert_eq!(limited(&headers, ""), PATIENCE, "{odd:?}");
     }
+}
+
+#[test]
+fn a_time_that_no_server_means_is_cut_to_a_day_and_the_words_say_so() {
+    for wait in ["99999999999", "18446744073709551615", "1e300", "inf", "86401"] {
+        let failure = told(429, &[("retry-after", wait)], b"");
+        assert_eq!(failure.retry, Retry::After(Duration::from_secs(86_400)), "{wait}");
+        assert!(failure.message.unwrap().contains("24 hours are believed"), "{wait}");
+    }
+    assert_eq!(outcome(429, &[("retry-after", "86400")], "").1, Retry::After(Duration::from_secs(86_400)));
+    let plan = told(429, &[], br#"{"error":{"type":"usage_limit_reached","resets_in_seconds":600000}}"#);
+    assert_eq!(plan.retry, Retry::After(Duration::from_secs(600_000)), "a week of a plan is meant");
+    let failure = told(429, &[], br#"{"error":{"type":"usage_limit_reached","resets_in_seconds":1e18}}"#);
+    assert_eq!(failure.retry, Retry::After(Duration::from_secs(400 * 86_400)));
 }
 
 #[test]

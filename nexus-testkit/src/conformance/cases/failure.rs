@@ -2,7 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nexus_core::{Effects, ErrorKind, Retry, TextGranularity, ToolAccess, ToolCallStatus, TurnError};
+use nexus_core::{
+    Effects, ErrorKind, IdleLimits, Limits, Retry, TextGranularity, ToolAccess, ToolCallStatus, TurnError,
+    TurnEvent,
+};
 
 use crate::{
     conformance::{
@@ -35,12 +38,38 @@ pub(crate) async fn a_model_that_is_not_there_is_unavailable(trial: &Trial<'_>) 
 
 pub(crate) async fn a_rate_limit_that_names_its_time_asks_for_patience(trial: &Trial<'_>) -> Verdict {
     let turn = weather(trial, Reply::fault(Fault::rate_limited(2))).await?;
-    may_be_tried_again(ends_as(trial, &turn, &[ErrorKind::RateLimited])?)
+    let error = ends_as(trial, &turn, &[ErrorKind::RateLimited])?;
+    // A program may keep the time to itself; then it is guessed, and said to be.
+    let is_named = error.retry() == Retry::After(Duration::from_secs(2));
+    ensure(is_named || error.retry().is_guessed(), "retry", || short(&error.retry()))
 }
 
 pub(crate) async fn a_rate_limit_without_a_word_asks_for_patience(trial: &Trial<'_>) -> Verdict {
     let turn = weather(trial, Reply::status(429)).await?;
-    may_be_tried_again(ends_as(trial, &turn, &[ErrorKind::RateLimited])?)
+    is_guessed(ends_as(trial, &turn, &[ErrorKind::RateLimited])?)
+}
+
+pub(crate) async fn a_rate_limit_of_a_century_is_cut_to_a_day(trial: &Trial<'_>) -> Verdict {
+    for seconds in [99_999_999_999, u64::MAX] {
+        let turn = weather(trial, Reply::fault(Fault::rate_limited(seconds))).await?;
+        let error = ends_as(trial, &turn, &[ErrorKind::RateLimited])?;
+        let delay = error.retry().delay(SystemTime::now());
+        let is_cut = delay.is_some_and(|delay| !delay.is_zero() && delay <= Duration::from_secs(24 * 3_600));
+        ensure(is_cut, "retry", || format!("{} after {seconds} s", short(&error.retry())))?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn silence_after_a_rate_limit_is_the_rate_limit(trial: &Trial<'_>) -> Verdict {
+    let stalls = Reply::fault(Fault::StallBeforeHeaders);
+    let staged = trial.stage(Scenario::new([Reply::fault(Fault::rate_limited(1)), stalls])).await?;
+    let mut idle = IdleLimits::none();
+    idle.first_byte = Some(trial.timing().short);
+    let request = staged.request("Hello.").with_limits(Limits::new().with_idle(idle));
+    let turn = staged.run(request).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::RateLimited])?;
+    let asks_for_patience = !matches!(error.retry(), Retry::Now | Retry::Never);
+    ensure(asks_for_patience, "retry", || short(&error.retry()))
 }
 
 pub(crate) async fn a_plan_that_is_used_up_says_until_when(trial: &Trial<'_>) -> Verdict {
@@ -59,7 +88,7 @@ pub(crate) async fn a_server_that_fails_is_a_failure_of_the_vendor(trial: &Trial
 
 pub(crate) async fn a_vendor_without_capacity_is_overloaded(trial: &Trial<'_>) -> Verdict {
     let turn = weather(trial, Reply::fault(Fault::overloaded())).await?;
-    may_be_tried_again(ends_as(trial, &turn, &[ErrorKind::Overloaded])?)
+    is_guessed(ends_as(trial, &turn, &[ErrorKind::Overloaded])?)
 }
 
 pub(crate) async fn a_request_that_the_vendor_cannot_use_is_invalid(trial: &Trial<'_>) -> Verdict {
@@ -116,6 +145,18 @@ pub(crate) async fn an_answer_that_cannot_be_read_is_no_success(trial: &Trial<'_
     Ok(())
 }
 
+pub(crate) async fn a_page_of_html_is_a_transport_error(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::fault(Fault::Html200)).await?;
+    ends_as(trial, &turn, &[ErrorKind::Transport]).map(drop)
+}
+
+pub(crate) async fn an_answer_without_its_end_is_no_success(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply { fault: Some(Fault::NoEnd), ..Reply::text(HALF) }).await?;
+    let error = ends_as(trial, &turn, &[ErrorKind::Transport, ErrorKind::Incomplete])?;
+    let times = error.partial().text.matches(HALF).count();
+    ensure(times <= 1, "no text is kept twice", || short(&error.partial().text))
+}
+
 pub(crate) async fn a_refusal_is_refused(trial: &Trial<'_>) -> Verdict {
     let turn = weather(trial, Reply::text("I cannot help with that.").finish(Finish::Refusal)).await?;
     let error = ends_as(trial, &turn, &[ErrorKind::Refused])?;
@@ -125,6 +166,23 @@ pub(crate) async fn a_refusal_is_refused(trial: &Trial<'_>) -> Verdict {
 pub(crate) async fn no_answer_is_no_success(trial: &Trial<'_>) -> Verdict {
     let turn = weather(trial, Reply::empty()).await?;
     ends_as(trial, &turn, &[ErrorKind::Incomplete]).map(drop)
+}
+
+pub(crate) async fn an_answer_of_blanks_is_no_success(trial: &Trial<'_>) -> Verdict {
+    let turn = weather(trial, Reply::text(" \n\t ")).await?;
+    ends_as(trial, &turn, &[ErrorKind::Incomplete]).map(drop)
+}
+
+pub(crate) async fn an_answer_that_came_right_is_shown_once(trial: &Trial<'_>) -> Verdict {
+    let whole = "This answer came whole, after a server that failed.";
+    let turn = weather(trial, Scenario::new([Reply::status(500), Reply::text(whole)])).await?;
+    let Ok(result) = &turn.outcome else {
+        // It does not ask again by itself.
+        return ends_as(trial, &turn, &[ErrorKind::VendorFailure, ErrorKind::Overloaded]).map(drop);
+    };
+    same_text("answer", &result.text, whole)?;
+    let is_voided = turn.saw(|event| matches!(event, TurnEvent::MessageVoided(_)));
+    ensure(!is_voided, "nothing is taken back", || "a message is voided".to_owned())
 }
 
 pub(crate) async fn an_answer_cut_by_its_bound_is_incomplete(trial: &Trial<'_>) -> Verdict {
@@ -160,6 +218,11 @@ fn ends_as<'o>(trial: &Trial<'_>, turn: &'o Observed, kinds: &[ErrorKind]) -> Re
     let error = turn.error()?;
     trial.expect_kind(error, kinds)?;
     Ok(error)
+}
+
+/// The time is our guess, and said to be: the vendor named none.
+fn is_guessed(error: &TurnError) -> Verdict {
+    ensure(error.retry().is_guessed(), "retry", || short(&error.retry()))
 }
 
 fn may_be_tried_again(error: &TurnError) -> Verdict {

@@ -65,6 +65,23 @@ pub(crate) async fn an_answer_of_a_mebibyte_arrives_byte_for_byte(trial: &Trial<
     same_text("answer", &turn.result()?.text, &long_text(MEBIBYTE))
 }
 
+pub(crate) async fn a_piece_of_three_mebibytes_is_shown_whole(trial: &Trial<'_>) -> Verdict {
+    let mut reply = Reply::long(3 * MEBIBYTE);
+    reply.pace.piece_chars = usize::MAX;
+    let staged = trial.stage(reply).await?;
+    let turn = staged.run(staged.request("Tell me everything at once.")).await?;
+    same_text("answer", &turn.result()?.text, &long_text(3 * MEBIBYTE))?;
+    let shown: String = turn
+        .events
+        .iter()
+        .filter_map(|envelope| match &envelope.event {
+            TurnEvent::TextDelta(delta) => Some(delta.text.as_str()),
+            _ => None,
+        })
+        .collect();
+    same_text("text deltas", &shown, &long_text(3 * MEBIBYTE))
+}
+
 pub(crate) async fn a_slow_sink_costs_no_byte_of_the_answer(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage(Reply::long(MEBIBYTE)).await?;
     let pace = SinkPace::Slow(Duration::from_millis(2));

@@ -60,6 +60,22 @@ pub(crate) async fn a_file_that_is_written_lands(trial: &Trial<'_>) -> Verdict {
     ensure(result.effects >= Effects::Wrote, "effects of a write", || short(&result.effects))
 }
 
+pub(crate) async fn two_commands_of_one_id_are_two_records(trial: &Trial<'_>) -> Verdict {
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let calls = ["one", "two"].map(|name| belt.shell(format!("echo done > {name}.txt")));
+    let script = Scenario::new([Reply::calls(calls).call_id("call_same"), Reply::text("Done.")]);
+    let staged = trial.stage(script).await?;
+    let turn = belt.run(&staged, "Do both.").await?;
+    // What a program makes of such an answer is its own; what it ran is on record, each time.
+    let ran = ["one.txt", "two.txt"].iter().filter(|name| trial.workspace().join(name).exists()).count();
+    let records = match &turn.outcome {
+        Ok(result) => &result.tool_calls,
+        Err(error) => &error.partial().tool_calls,
+    };
+    let on_record = records.iter().filter(|call| call.status == ToolCallStatus::Succeeded).count();
+    same("commands that ran", &on_record, &ran)
+}
+
 pub(crate) async fn read_only_cannot_write(trial: &Trial<'_>) -> Verdict {
     let (by_tool, by_shell) = (trial.workspace().join("by-tool.txt"), trial.workspace().join("by-shell.txt"));
     cannot_write(trial, ToolAccess::ReadOnly, &by_tool, &by_shell).await
@@ -175,6 +191,13 @@ async fn cannot_write(trial: &Trial<'_>, access: ToolAccess, by_tool: &Path, by_
     let script = Scenario::new([Reply::call(tool), Reply::call(shell), Reply::text("I could not.")]);
     let staged = trial.stage(script).await?;
     let turn = staged.run(staged.work("Write both.", access)).await?;
+    let kept = match &turn.outcome {
+        Ok(result) => &result.tool_calls,
+        Err(error) => &error.partial().tool_calls,
+    };
+    let denied = kept.iter().filter(|call| call.status == ToolCallStatus::Denied);
+    let effects = denied.map(|call| call.effects).fold(Effects::None, Effects::and);
+    same("effects of what was denied", &effects, &Effects::None)?;
     for path in [by_tool, by_shell] {
         ensure(!path.exists(), "the sandbox holds", || format!("{} was written", path.display()))?;
     }

@@ -6,19 +6,16 @@ use nexus_core::{ErrorKind, Retry, harness::Failure};
 
 use crate::sim::{Finish, StatusFault};
 
-/// A patience to suggest where the vendor names none.
-const SOON: Retry = Retry::After(Duration::from_secs(5));
-
 /// A refusal by status.
 pub(super) fn refusal(fault: &StatusFault) -> Failure {
     let message = fault.message.clone().unwrap_or_else(|| format!("status {}", fault.status));
     let failure = |kind| Failure::new(kind, message.clone());
     if fault.overloaded {
-        return failure(ErrorKind::Overloaded).with_retry(SOON);
+        return failure(ErrorKind::Overloaded).with_named_retry(None);
     }
     if let Some(limit) = &fault.limit {
         let reset = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(limit.resets_at));
-        return failure(ErrorKind::UsageLimit).with_retry(reset.map_or(Retry::Never, Retry::At));
+        return failure(ErrorKind::UsageLimit).with_named_retry(reset.map(Retry::At));
     }
     match fault.status {
         401 => failure(ErrorKind::Unauthenticated),
@@ -26,10 +23,10 @@ pub(super) fn refusal(fault: &StatusFault) -> Failure {
         404 => failure(ErrorKind::ModelUnavailable),
         429 => {
             let wait = fault.retry_after.map(|seconds| Retry::After(Duration::from_secs(seconds)));
-            failure(ErrorKind::RateLimited).with_retry(wait.unwrap_or(SOON))
+            failure(ErrorKind::RateLimited).with_named_retry(wait)
         }
         400..=499 => failure(ErrorKind::InvalidRequest),
-        _ => failure(ErrorKind::VendorFailure).with_retry(SOON),
+        _ => failure(ErrorKind::VendorFailure).with_named_retry(None),
     }
 }
 

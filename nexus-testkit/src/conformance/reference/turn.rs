@@ -141,6 +141,9 @@ impl Turn<'_, '_> {
             Some(Fault::StallBeforeHeaders) => self.stall(Phase::FirstByte).await?,
             Some(Fault::ResetBeforeHeaders) => return Ok(Delivered::Broken),
             Some(Fault::Status(status)) => return Err(refusal(status)),
+            Some(Fault::Html200) => {
+                return Err(Failure::new(ErrorKind::Transport, "a page, and no answer of a model"));
+            }
             Some(fault) if fault.replaces_the_reply() => {
                 return Err(Failure::new(ErrorKind::Protocol, "the answer cannot be read"));
             }
@@ -170,7 +173,7 @@ impl Turn<'_, '_> {
         self.after_the_parts(reply, &message).await?;
         if matches!(
             reply.fault,
-            Some(Fault::Torn { .. } | Fault::TornCharacter { .. } | Fault::Length { .. })
+            Some(Fault::Torn { .. } | Fault::NoEnd | Fault::TornCharacter { .. } | Fault::Length { .. })
         ) {
             return Ok(Delivered::Broken);
         }
@@ -183,7 +186,7 @@ impl Turn<'_, '_> {
         let cost = tokens.map(|tokens| Usd(tokens as f64 * USD_PER_TOKEN));
         self.running.log.recorder.cost = cost.map(|usd| Cost { usd, source: CostSource::Estimated });
         self.running.check_limits()?;
-        match (calls.is_empty(), text.is_empty()) {
+        match (calls.is_empty(), text.trim().is_empty()) {
             (false, _) => Ok(Delivered::Calls(calls)),
             (true, true) => Err(Failure::new(ErrorKind::Incomplete, "the model said nothing")),
             (true, false) => Ok(Delivered::Answer(text)),
@@ -204,7 +207,7 @@ impl Turn<'_, '_> {
                 } else {
                     ErrorKind::VendorFailure
                 };
-                Err(Failure::new(kind, words.clone()).with_retry(Retry::Now))
+                Err(Failure::new(kind, words.clone()).with_named_retry(None))
             }
             _ => Ok(()),
         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{refuse, tools};
 use crate::sim::conversation::Conversation;
-use crate::sim::fault::Fault;
+use crate::sim::fault::{Cut, Fault};
 use crate::sim::reply::{Finish, Odd, Part, Reply, Usage, long_text};
 use crate::sim::server::ModelCall;
 use crate::sim::wire::{Answer, EventWriter, Step};
@@ -40,6 +40,7 @@ pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
             writer.push(Step::Stall(pings.then(|| PING.into())));
         }
         Some(Fault::Torn { cut }) => writer.push(Step::Cut(*cut)),
+        Some(Fault::NoEnd) => writer.push(Step::Cut(Cut::CleanEnd)),
         Some(Fault::StreamError { code, message } | Fault::ErrorLine { code, message }) => writer.event(
             "error",
             &json!({"type": "error", "error": {"type": refuse::stream_code(code), "message": message}}),

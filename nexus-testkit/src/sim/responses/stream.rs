@@ -4,7 +4,7 @@ mod items;
 
 use serde_json::{Value, json};
 
-use crate::sim::fault::Fault;
+use crate::sim::fault::{Cut, Fault};
 use crate::sim::rate_limit::RateLimit;
 use crate::sim::reply::{Finish, Part, Reply, Usage};
 use crate::sim::server::ModelCall;
@@ -57,6 +57,7 @@ pub(in crate::sim) fn streamed(call: &ModelCall<'_>, reply: &Reply, flavour: Fla
         Some(Fault::Torn { cut }) => stream.writer.push(Step::Cut(*cut)),
         Some(Fault::StreamError { code, message }) => stream.fail(code, message),
         Some(Fault::ErrorLine { code, message }) => stream.error_line(code, message),
+        Some(Fault::NoEnd) => stream.writer.push(Step::Cut(Cut::CleanEnd)),
         Some(Fault::TornCharacter { cut }) => {
             let data = stream.open_delta(reply, "水");
             stream.writer.half_event(TEXT_DELTA, &data);

@@ -8,7 +8,7 @@ use nexus_core::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{AppServer, no_answer};
+use super::{AppServer, Messages, no_answer};
 use crate::cli::Step;
 use crate::codex::cli::tool_calls::ItemCall;
 use crate::codex::cli::wire::{
@@ -95,6 +95,7 @@ impl AppServer {
 
     /// The model is answering, unless a tool still runs.
     fn answering(&mut self) {
+        self.is_retrying = false;
         if self.running.is_empty() {
             self.phase = Phase::Model;
         }
@@ -117,7 +118,7 @@ impl AppServer {
                 self.answering();
                 let messages = self.messages.entry(thread.unwrap_or_default()).or_default();
                 if is_complete {
-                    self.has_answer = if is_own { !text.is_empty() } else { self.has_answer };
+                    self.has_answer = if is_own { !text.trim().is_empty() } else { self.has_answer };
                     step.events.push(messages.end(&mut self.names, parent.as_ref(), &id, text));
                 } else {
                     messages.begin(&mut self.names, &id);
@@ -151,8 +152,10 @@ impl AppServer {
         if let Some(failure) = call.beyond(self.setting.access) {
             step.failed_and_stops(failure);
         }
-        let is_new = !self.calls.contains_key(&call.id);
-        let name = self.name_call(&call.id);
+        self.messages.values_mut().for_each(Messages::stand);
+        let name = self.running_call(&call.id).filter(|_| is_complete);
+        let is_new = name.is_none();
+        let name = name.unwrap_or_else(|| self.name_call(&call.id));
         if is_new {
             if parent.is_none() {
                 self.has_answer = false;
@@ -161,16 +164,28 @@ impl AppServer {
             step.event(call.arguments(name.clone()));
         }
         if is_complete {
-            self.running.remove(&call.id);
+            self.running.remove(&name);
             step.event(call.finished(name));
         } else {
-            self.running.insert(call.id);
+            self.running.insert(name);
         }
         self.phase = if self.running.is_empty() { Phase::FirstByte } else { Phase::Tool };
     }
 
+    /// The first call of this id that has not ended.
+    fn running_call(&self, id: &str) -> Option<CallId> {
+        self.calls.get(id)?.iter().find(|call| self.running.contains(*call)).cloned()
+    }
+
+    /// A name for a further call of this id.
     fn name_call(&mut self, id: &str) -> CallId {
-        self.calls.entry(id.to_owned()).or_insert_with(|| CallId::from(id)).clone()
+        let same = self.calls.entry(id.to_owned()).or_default();
+        let name = match same.len() {
+            0 => CallId::from(id),
+            before => CallId::new(format!("{id}#{}", before + 1)),
+        };
+        same.push(name.clone());
+        name
     }
 
     fn usage(&mut self, news: UsageNews, step: &mut Step) {
@@ -208,7 +223,11 @@ impl AppServer {
         if let Some(messages) = self.messages.get_mut(news.thread_id.as_deref().unwrap_or_default()) {
             step.events.extend(messages.void());
         }
+        if self.is_own(news.thread_id.as_deref()) {
+            self.has_answer = false;
+        }
         self.retries += 1;
+        self.is_retrying = true;
         let kind = failure::kind(&news.error);
         let reason = match news.error.additional_details {
             Some(details) if !details.is_empty() => details,

@@ -25,6 +25,7 @@ async fn outcome(dialect: Dialect, reply: Reply) -> (ErrorKind, Retry) {
 #[tokio::test]
 async fn each_refusal_of_the_simulator_has_its_outcome() {
     let reset = 1_900_000_000;
+    let soon = Retry::Guessed(Retry::SERVER_GUESS);
     let at = Retry::At(UNIX_EPOCH + Duration::from_secs(reset));
     for (reply, wanted) in [
         (Reply::status(400), (ErrorKind::InvalidRequest, Retry::Never)),
@@ -33,16 +34,16 @@ async fn each_refusal_of_the_simulator_has_its_outcome() {
         (Reply::status(404), (ErrorKind::ModelUnavailable, Retry::Never)),
         (Reply::status(413), (ErrorKind::InvalidRequest, Retry::Never)),
         (Reply::status(422), (ErrorKind::InvalidRequest, Retry::Never)),
-        (Reply::status(429), (ErrorKind::RateLimited, Retry::Now)),
-        (Reply::status(500), (ErrorKind::VendorFailure, Retry::Now)),
+        (Reply::status(429), (ErrorKind::RateLimited, Retry::Guessed(Retry::RATE_LIMIT_GUESS))),
+        (Reply::status(500), (ErrorKind::VendorFailure, soon)),
         (
             Reply::fault(Fault::rate_limited(2)),
             (ErrorKind::RateLimited, Retry::After(Duration::from_secs(2))),
         ),
         (Reply::fault(Fault::usage_limit(reset)), (ErrorKind::UsageLimit, at)),
-        (Reply::fault(Fault::overloaded()), (ErrorKind::Overloaded, Retry::Now)),
-        (Reply::fault(Fault::bad_gateway()), (ErrorKind::VendorFailure, Retry::Now)),
-        (Reply::fault(Fault::Html200), (ErrorKind::Protocol, Retry::Never)),
+        (Reply::fault(Fault::overloaded()), (ErrorKind::Overloaded, soon)),
+        (Reply::fault(Fault::bad_gateway()), (ErrorKind::VendorFailure, soon)),
+        (Reply::fault(Fault::Html200), (ErrorKind::Transport, Retry::Never)),
     ] {
         let told = format!("{reply:?}");
         assert_eq!(outcome(Dialect::Responses, reply).await, wanted, "{told}");
