@@ -32,6 +32,7 @@ mod cases;
 mod catalogue;
 mod contract;
 mod delegated;
+pub mod failure_table;
 mod feature;
 mod finding;
 #[cfg(feature = "harness")]

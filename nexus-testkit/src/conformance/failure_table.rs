@@ -1,0 +1,239 @@
+//! The table of failures: what can go wrong with a model call, as data, and how each backend ends a turn that meets it.
+//!
+//! A row is tried on a [`Subject`] and comes to a [`Cell`]. One kind and one time to retry are right everywhere; where a backend
+//! differs, or cannot meet with it, the row says why. The rows are `failures.json`.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use futures::{StreamExt as _, stream};
+use nexus_core::{ErrorKind, IdleLimits, Limits, Retry};
+use serde::Deserialize;
+
+use super::{
+    finding::Finding,
+    subject::{Line, Subject},
+    trial::Trial,
+};
+use crate::sim::{Reply, Scenario};
+
+const ROWS: &str = include_str!("failures.json");
+
+/// Stands for a moment an hour from now, in Unix seconds.
+const IN_AN_HOUR: &str = "\"@in-an-hour\"";
+
+/// Rows tried at once: most of them wait.
+const AT_ONCE: usize = 6;
+
+/// One thing that can go wrong.
+#[non_exhaustive]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailureRow {
+    /// Its name.
+    pub name: String,
+    /// What happens.
+    pub happens: String,
+    /// What the model answers, in order; the last repeats.
+    replies: Vec<Reply>,
+    /// Whether nobody takes the connection.
+    #[serde(default)]
+    refused: bool,
+    /// The limit on silence before the first byte, in seconds.
+    idle_seconds: Option<u64>,
+    kind: String,
+    retry: String,
+    #[serde(default)]
+    columns: BTreeMap<String, Column>,
+}
+
+/// Where a backend differs.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Column {
+    kind: Option<String>,
+    retry: Option<String>,
+    /// Another end that is right, of another version of a program.
+    also: Option<String>,
+    because: Option<String>,
+    absent: Option<String>,
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    kind: String,
+    retry: String,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.retry.as_str() {
+            "" => f.write_str(&self.kind),
+            retry => write!(f, "`{}`, {retry}", self.kind),
+        }
+    }
+}
+
+impl FailureRow {
+    /// Every row.
+    ///
+    /// # Panics
+    ///
+    /// When the data of this crate is broken.
+    pub fn all() -> Vec<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let rows = ROWS.replace(IN_AN_HOUR, &(now.as_secs() + 3_600).to_string());
+        serde_json::from_str(&rows).unwrap_or_else(|error| panic!("failures.json: {error}"))
+    }
+
+    /// What the model answers.
+    pub fn scenario(&self) -> Scenario {
+        Scenario::new(self.replies.clone())
+    }
+
+    /// Why `column` cannot meet with it.
+    pub fn absent(&self, column: &str) -> Option<&str> {
+        self.columns.get(column)?.absent.as_deref()
+    }
+
+    /// Why `column` ends otherwise than others.
+    pub fn because(&self, column: &str) -> Option<&str> {
+        self.columns.get(column)?.because.as_deref()
+    }
+
+    /// How a turn of `column` has to end.
+    pub fn expected(&self, column: &str) -> Cell {
+        let own = self.columns.get(column);
+        let kind = own.and_then(|own| own.kind.as_deref()).unwrap_or(&self.kind);
+        let retry = own.and_then(|own| own.retry.as_deref()).unwrap_or(&self.retry);
+        Cell { kind: kind_name(kind), retry: retry.to_owned() }
+    }
+
+    fn is_right(&self, column: &str, cell: &Cell) -> bool {
+        let also = self.columns.get(column).and_then(|own| own.also.as_deref());
+        *cell == self.expected(column) || also == Some(cell.to_string().as_str())
+    }
+
+    /// Runs a turn that meets with it, and holds it against what is true of every turn.
+    ///
+    /// # Errors
+    ///
+    /// What was found to be wrong beside its end.
+    pub async fn observe(&self, subject: &dyn Subject) -> Result<Cell, Finding> {
+        let trial = Trial::new(subject, "failure_table")?;
+        let mut setting = trial.setting(self.scenario());
+        if self.refused {
+            setting.line = Line::Refused;
+        }
+        let staged = trial.stage_setting(setting).await?;
+        let mut request = staged.request("Hello.");
+        if let Some(seconds) = self.idle_seconds {
+            let mut idle = IdleLimits::none();
+            idle.first_byte = Some(Duration::from_secs(seconds));
+            request = request.with_limits(Limits::new().with_idle(idle));
+        }
+        let turn = staged.run(request).await?;
+        Ok(match &turn.outcome {
+            Ok(_) => Cell { kind: "ok".into(), retry: String::new() },
+            Err(error) => Cell { kind: format!("{:?}", error.kind()), retry: retry_words(error.retry()) },
+        })
+    }
+}
+
+/// What was observed of one backend, row by row; `None` where it cannot meet with it.
+pub type Observed = Vec<Option<Result<Cell, Finding>>>;
+
+/// Tries every row on `subject`, which stands for `column` of the table.
+pub async fn observe(subject: &dyn Subject, column: &str) -> Observed {
+    let rows = FailureRow::all();
+    let tries = rows.iter().map(|row| async move {
+        match row.absent(column) {
+            Some(_) => None,
+            None => Some(row.observe(subject).await),
+        }
+    });
+    stream::iter(tries).buffered(AT_ONCE).collect().await
+}
+
+/// What in `observed` is not as `column` of the table has it.
+pub fn complaints(column: &str, observed: &Observed) -> Vec<String> {
+    let rows = FailureRow::all();
+    let complaint = |(row, cell): (&FailureRow, &Option<Result<Cell, Finding>>)| match cell {
+        None => None,
+        Some(Ok(cell)) if row.is_right(column, cell) => None,
+        Some(Ok(cell)) => {
+            Some(format!("{column}, {}: wanted {}, saw {cell}", row.name, row.expected(column)))
+        }
+        Some(Err(finding)) => Some(format!("{column}, {}: {finding}", row.name)),
+    };
+    rows.iter().zip(observed).filter_map(complaint).collect()
+}
+
+/// The table as a page: a row per failure, a column per backend, and the reasons below.
+pub fn page(columns: &[(&str, Observed)]) -> String {
+    let mut page = String::from(HEAD);
+    let mut notes: Vec<String> = Vec::new();
+    let names: Vec<_> = columns.iter().map(|(column, _)| format!("`{column}`")).collect();
+    // Writing to a string cannot fail.
+    let _ = writeln!(page, "| what happens | {} |", names.join(" | "));
+    let _ = writeln!(page, "| --- |{}", " --- |".repeat(columns.len()));
+    for (index, row) in FailureRow::all().iter().enumerate() {
+        let _ = write!(page, "| {} |", row.happens);
+        for (column, observed) in columns {
+            let mut note = |reason: &str| match notes.iter().position(|known| known == reason) {
+                Some(at) => at + 1,
+                None => {
+                    notes.push(reason.to_owned());
+                    notes.len()
+                }
+            };
+            let text = match (observed.get(index), row.absent(column), row.because(column)) {
+                (_, Some(reason), _) => format!("n/a ({})", note(reason)),
+                (Some(Some(Ok(cell))), _, Some(reason)) => format!("{cell} ({})", note(reason)),
+                (Some(Some(Ok(cell))), ..) => cell.to_string(),
+                _ => "not tried".to_owned(),
+            };
+            let _ = write!(page, " {text} |");
+        }
+        page.push('\n');
+    }
+    page.push('\n');
+    for (index, note) in notes.iter().enumerate() {
+        let _ = writeln!(page, "{}. {note}", index + 1);
+    }
+    page
+}
+
+const HEAD: &str = "\
+# Failures
+
+What can go wrong with a model call, and the kind and the time to retry that each backend ends the turn with. A time is the
+vendor's, or guessed and said to be. The table is written by a test from what ran; the rows are data of the testkit.
+
+";
+
+/// A kind as it is written in the data, by its Rust name.
+fn kind_name(kind: &str) -> String {
+    let read = serde_json::from_value::<ErrorKind>(kind.into());
+    read.map_or_else(|_| kind.to_owned(), |kind| format!("{kind:?}"))
+}
+
+fn retry_words(retry: Retry) -> String {
+    // What was waited already is a second or two.
+    let seconds = |delay: Duration| match delay.as_secs_f64().ceil() as u64 {
+        long @ 60.. => (long + 5) / 10 * 10,
+        short => short,
+    };
+    match retry {
+        Retry::Never => "never".into(),
+        Retry::Now => "now".into(),
+        Retry::After(delay) => format!("after {} s", seconds(delay)),
+        Retry::At(_) => "at the named time".into(),
+        Retry::Guessed(delay) => format!("guessed {} s", seconds(delay)),
+        other => format!("{other:?}"),
+    }
+}
