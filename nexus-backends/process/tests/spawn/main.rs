@@ -8,6 +8,7 @@ mod core_dumps;
 mod homes;
 mod ledger;
 mod pipes;
+mod scarcity;
 mod support;
 mod survivors;
 mod tree;
