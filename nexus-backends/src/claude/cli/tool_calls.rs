@@ -144,7 +144,7 @@ impl Calls {
                 self.was_denied(&name, &arguments) || self.denied.contains(&block.tool_use_id)
             }
             Kind::Own { unlisted: Some(tool) } if !block.is_error => {
-                self.ran_unlisted(tool, step);
+                self.ran_unlisted(&tool, step);
                 false
             }
             Kind::Own { .. } => self.denied.contains(&block.tool_use_id) || tools::is_refusal(block),
@@ -158,7 +158,7 @@ impl Calls {
     }
 
     /// A call was carried out of a tool that the model should not have.
-    fn ran_unlisted(&self, tool: String, step: &mut Step) {
+    fn ran_unlisted(&self, tool: &str, step: &mut Step) {
         step.event(Unrecognized::new(
             Some(format!("a call of {tool}, which is in no list of tools")),
             Value::Null,

@@ -62,6 +62,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::needless_pass_by_value, reason = "what is tried is written where it is tried")]
     fn verdict(layers: Value, features: Value) -> Option<String> {
         let asked = json!({ "web_search": "disabled", "features": { "goals": false }, "tools": { "plan": { "on": false } } });
         let read = json!({ "config": { "features": features }, "layers": layers });
