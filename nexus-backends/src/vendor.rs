@@ -67,7 +67,7 @@ impl Vendor {
 
 /// Declares a kind of backend whose vendor is always the same: the type, its name, the vendor, the JSON Schema of its
 /// settings, and what builds a backend of it.
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+#[cfg_attr(not(feature = "every-vendor"), allow(unused_macros, reason = "each vendor uses its part of it"))]
 macro_rules! backend_kind {
     ($(#[$doc:meta])* $kind:ident = $name:literal of $vendor:literal, settings $schema:expr, built by $build:expr) => {
         $(#[$doc])*
@@ -98,7 +98,10 @@ macro_rules! backend_kind {
         }
     };
 }
-#[cfg(any(feature = "claude", feature = "codex", feature = "grok"))]
+#[cfg_attr(
+    not(feature = "every-vendor"),
+    allow(unused_imports, reason = "each vendor uses its part of it")
+)]
 pub(crate) use backend_kind;
 
 /// Makes a kind of backend.

@@ -17,8 +17,8 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, BuildContext, CancelToken, Effort, EventEnvelope, EventSink, ExecutionBackend, Limits,
-    Registry, ConversationMode, TurnError, TurnHost, TurnRequest, TurnResult,
+    BackendId, BuildContext, CancelToken, ConversationMode, Effort, EventEnvelope, EventSink,
+    ExecutionBackend, Limits, Registry, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime, time::Instant};
@@ -158,7 +158,9 @@ impl Stage {
         }
         let Value::Object(settings) = settings else { unreachable!("settings are an object") };
         let environment = BTreeMap::from([("KEY".to_owned(), KEY.to_owned())]);
-        let context = BuildContext::in_home("/nonexistent").with_base_directory("/nonexistent").with_environment(environment);
+        let context = BuildContext::in_home("/nonexistent")
+            .with_base_directory("/nonexistent")
+            .with_environment(environment);
         let kind = self.registry.kind(ask.kind.name()).expect("the kind is part of this build");
         kind.build(BackendId::new("hostile"), &settings, &context).expect("the settings are in order")
     }

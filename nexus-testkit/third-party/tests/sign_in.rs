@@ -74,7 +74,8 @@ async fn a_sign_in_of_one_s_own_is_lent_renewed_once_and_given_up() {
         assert_eq!(shown, [LoginStep::Note("the warden is on the way".to_owned())]);
 
         // Whoever lends to a backend knows no more than this.
-        let context = BuildContext::in_home(scratch.path()).with_base_directory(scratch.path())
+        let context = BuildContext::in_home(scratch.path())
+            .with_base_directory(scratch.path())
             .with_credential_source("aviary", Arc::new(manager.clone()));
         let source: Arc<dyn CredentialSource> = Arc::clone(&context.credential_sources["aviary"]);
         assert!(source.standing().await.unwrap().is_renewable);
