@@ -75,6 +75,7 @@ async fn backends(router: &Router) -> Vec<Finding> {
         let mut findings = vec![backend_finding(id, &available)];
         if available.is_ready() {
             findings.push(sandboxes(id, &**backend));
+            findings.extend(containment(id, &**backend));
         }
         findings
     });
@@ -129,6 +130,18 @@ fn sandboxes(id: &BackendId, backend: &dyn ExecutionBackend) -> Finding {
         format!("{name} {keeper}")
     });
     Finding::fine(format!("sandbox {id}"), levels.collect::<Vec<_>>().join(", "))
+}
+
+/// What holds the processes of a delegated backend together.
+fn containment(id: &BackendId, backend: &dyn ExecutionBackend) -> Option<Finding> {
+    let subject = format!("containment {id}");
+    Some(match backend.capabilities().containment? {
+        kind @ (Containment::Search | Containment::Subreaper) => Finding::note(
+            subject,
+            format!("{kind}: what a killed host leaves is ended when Nexus starts again, not at once"),
+        ),
+        kind => Finding::fine(subject, kind.to_string()),
+    })
 }
 
 #[cfg(feature = "login")]
