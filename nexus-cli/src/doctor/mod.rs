@@ -6,7 +6,8 @@ mod machine;
 use std::{path::Path, process::ExitCode, time::SystemTime};
 
 use nexus::{
-    AccessSupport, Availability, BackendId, BuildContext, ExecutionBackend, Router, Sandbox, ToolAccess,
+    AccessSupport, Availability, BackendId, BuildContext, Containment, ExecutionBackend, Router, Sandbox,
+    ToolAccess,
 };
 use serde_json::json;
 
