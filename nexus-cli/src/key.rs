@@ -63,7 +63,7 @@ fn list(command: &KeyCommand) -> ExitCode {
     let as_json = matches!(command, KeyCommand::List { json: true });
     match KeyringKey::list() {
         Ok(keys) if as_json => {
-            say_json(&json!({ "keys": keys.iter().map(KeyringKey::name).collect::<Vec<_>>() }))
+            say_json(&json!({ "keys": keys.iter().map(KeyringKey::name).collect::<Vec<_>>() }));
         }
         Ok(keys) if keys.is_empty() => complain("no key is kept; `nexus key set NAME` keeps one"),
         Ok(keys) => keys.iter().for_each(|key| say(key.name())),

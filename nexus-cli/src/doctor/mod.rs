@@ -34,7 +34,7 @@ pub(crate) async fn doctor(args: &ConfigArgs, as_json: bool) -> Result<ExitCode,
     if as_json {
         say_json(&json!({ "well": is_well, "findings": findings }));
     } else {
-        findings.iter().for_each(|finding| say(finding));
+        findings.iter().for_each(say);
         let problems = findings.iter().filter(|finding| finding.state == State::Problem).count();
         say(match problems {
             0 => "\nnothing is wrong".to_owned(),
