@@ -44,10 +44,6 @@ struct Open {
     parent: Option<CallId>,
     blocks: Vec<Block>,
     is_confirmed: bool,
-    /// Whether it is streamed, so that the API's last word on it is to come.
-    is_streamed: bool,
-    /// Whether it has a block that is neither text nor thinking, such as a call.
-    has_calls: bool,
     usage: Option<ApiUsage>,
     stop_reason: Option<String>,
 }
@@ -62,11 +58,8 @@ struct Block {
 impl Messages {
     /// A streamed message of the turn's own agent begins.
     pub(super) fn start(&mut self, vendor_id: &str, usage: Option<ApiUsage>, step: &mut Step) {
-        self.supersede(step);
+        self.close(step);
         self.open_own(vendor_id, usage, step);
-        if let Some(open) = &mut self.own {
-            open.is_streamed = true;
-        }
     }
 
     /// A piece of the message that was started last.
@@ -96,7 +89,9 @@ impl Messages {
         }
     }
 
-    /// The stream of the message is over. An abandoned one is closed as well, without being confirmed.
+    /// The stream of the message is over. An abandoned one is closed as well, without being confirmed. One that broke off
+    /// behind whole blocks stands: claude 2.1.329 keeps these in the conversation and asks the model to go on from there.
+    /// Transcript v2_1_329_cut_behind_blocks.
     pub(super) fn stop(&mut self, step: &mut Step) {
         let is_whole = self
             .own
@@ -119,7 +114,7 @@ impl Messages {
         let open = match parent {
             None => {
                 if !is_open(&self.own.as_ref()) {
-                    self.supersede(step);
+                    self.close(step);
                     self.open_own(vendor_id, None, step);
                 }
                 self.own.as_mut()
@@ -135,10 +130,7 @@ impl Messages {
         };
         let Some(open) = open else { return };
         open.is_confirmed = true;
-        let Some((kind, text)) = content else {
-            open.has_calls = true;
-            return;
-        };
+        let Some((kind, text)) = content else { return };
         let waiting = open.blocks.iter_mut().find(|block| block.kind == kind && block.confirmed.is_none());
         match waiting {
             Some(block) => block.confirmed = Some(text),
@@ -164,18 +156,6 @@ impl Messages {
         step.event(MessageEnded::new(id.clone(), text));
         self.last = Some(id);
         text.clone_into(&mut self.last_text);
-    }
-
-    /// Ends the open message before another one begins. One that broke off behind a whole block, and without a call, is taken
-    /// back: the model is asked the same again. Observed with claude 2.1.329.
-    fn supersede(&mut self, step: &mut Step) {
-        let is_abandoned = |open: &Open| {
-            open.is_streamed && open.stop_reason.is_none() && !open.has_calls && open.is_whole()
-        };
-        match self.own.take_if(|open| is_abandoned(open)) {
-            Some(open) => step.event(MessageVoided::new(open.id, VoidCause::Retry)),
-            None => self.close(step),
-        }
     }
 
     /// Ends the open message, or takes back what was not confirmed of it.
@@ -275,8 +255,6 @@ impl Open {
             parent,
             blocks: Vec::new(),
             is_confirmed: false,
-            is_streamed: false,
-            has_calls: false,
             usage: None,
             stop_reason: None,
         }
