@@ -419,7 +419,22 @@ fn failure() -> Vec<Row> {
             }),
         ),
         row("a_page_of_html_is_a_transport_error", "error kind", failing()),
-        row("an_answer_without_its_end_is_no_success", "error kind", failing()),
+        row(
+            "an_answer_without_its_end_is_no_success",
+            "no abandoned try is kept beside another",
+            Wrong {
+                event: Some(|it| match it {
+                    TurnEvent::MessageVoided(_) => vec![],
+                    it => vec![it],
+                }),
+                ..outcome(|it, _| {
+                    if let Err(error) = it {
+                        let tries = [10, 11, 12].map(|number| format!("Try {number} breaks off behind its"));
+                        error.partial_mut().text = tries.join("\n\n");
+                    }
+                })
+            },
+        ),
         row("an_answer_of_blanks_is_no_success", "error kind", failing()),
         row("an_answer_that_came_right_is_shown_once", "error kind", failing()),
         row("a_refusal_is_refused", "error kind", failing()),

@@ -10,6 +10,7 @@ use nexus_core::{
 use crate::{
     conformance::{
         finding::{Finding, Verdict, ensure, same, same_text, short},
+        subject::ModelCall,
         trial::{Observed, Trial},
     },
     sim::{Cut, Fault, Finish, Reply, Scenario},
@@ -151,10 +152,26 @@ pub(crate) async fn a_page_of_html_is_a_transport_error(trial: &Trial<'_>) -> Ve
 }
 
 pub(crate) async fn an_answer_without_its_end_is_no_success(trial: &Trial<'_>) -> Verdict {
-    let turn = weather(trial, Reply { fault: Some(Fault::NoEnd), ..Reply::text(HALF) }).await?;
+    // More than any program asks for, each in words of its own.
+    let tries: Vec<String> = (10..30).map(|number| format!("Try {number} breaks off behind its")).collect();
+    let cut = |text: &String| Reply { fault: Some(Fault::NoEnd), ..Reply::text(text) };
+    let staged = trial.stage(Scenario::new(tries.iter().map(cut))).await?;
+    let turn = staged.run(staged.request("Hello.")).await?;
     let error = ends_as(trial, &turn, &[ErrorKind::Transport, ErrorKind::Incomplete])?;
-    let times = error.partial().text.matches(HALF).count();
-    ensure(times <= 1, "no text is kept twice", || short(&error.partial().text))
+    let partial = &error.partial().text;
+    let calls = staged.model_calls();
+    let mut abandoned = 0;
+    for (index, text) in tries.iter().enumerate() {
+        let times = partial.matches(text.as_str()).count();
+        ensure(times <= 1, "no text is kept twice", || short(partial))?;
+        // A try is a part of the answer where the model is told from then on that it said this: it goes on from there.
+        let was_said = |call: &ModelCall| call.assistant_texts.iter().any(|said| said.contains(text));
+        let later = calls.get(index + 1..).unwrap_or_default();
+        let is_part = !later.is_empty() && later.iter().all(was_said);
+        abandoned += usize::from(times > 0 && !is_part);
+    }
+    // What came last stays.
+    ensure(abandoned <= 1, "no abandoned try is kept beside another", || short(partial))
 }
 
 pub(crate) async fn a_refusal_is_refused(trial: &Trial<'_>) -> Verdict {
