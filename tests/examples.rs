@@ -86,7 +86,7 @@ fn custom_cli_shows_a_tool_a_repair_and_an_error() {
     let shown = shown("custom_cli");
     assert_shows(
         &shown,
-        &["tr a-z A-Z", "Nice weather, is it not?", "{\"degrees\":7}", "RateLimited, After(5s)"],
+        &["tr a-z A-Z", "Nice weather, is it not?", "{\"degrees\":7}", "RateLimited, Guessed(60s)"],
     );
 }
 

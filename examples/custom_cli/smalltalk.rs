@@ -1,7 +1,7 @@
 //! A fourth CLI, `smalltalk`, behind the driver: what it can do, how one process of it is prepared, and what its lines mean.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap, VecDeque},
     ffi::OsString,
     path::PathBuf,
     time::{Duration, SystemTime},
@@ -103,6 +103,9 @@ pub(crate) struct Lines {
     question: String,
     phase: Phase,
     model_calls: u32,
+    tool_calls: u32,
+    /// Calls that run, by the program's id, which may come twice.
+    running: HashMap<String, VecDeque<CallId>>,
 }
 
 /// A line of standard output.
@@ -130,7 +133,7 @@ struct Tokens {
 
 impl Lines {
     fn new(question: String) -> Self {
-        Self { question, phase: Phase::Start, model_calls: 0 }
+        Self { question, phase: Phase::Start, model_calls: 0, tool_calls: 0, running: HashMap::new() }
     }
 
     fn message(&self) -> MessageId {
@@ -159,12 +162,17 @@ impl Lines {
                     "shell" | "write_file" => Effects::Wrote,
                     _ => Effects::Unknown,
                 };
-                let id = CallId::new(id);
+                self.tool_calls += 1;
+                let call = CallId::new(format!("{id}-{}", self.tool_calls));
+                self.running.entry(id).or_default().push_back(call.clone());
+                let id = call;
                 step.event(ToolCallStarted::new(id.clone(), name, ToolOrigin::Harness, effects));
                 step.event(ToolCallArguments::new(id, input));
             }
             Said::ToolResult { id, status, text } => {
-                step.event(ToolCallFinished::new(CallId::new(id), status, vec![ToolContent::text(text)]));
+                let call = self.running.get_mut(&id).and_then(VecDeque::pop_front);
+                let call = call.unwrap_or_else(|| CallId::new(id));
+                step.event(ToolCallFinished::new(call, status, vec![ToolContent::text(text)]));
             }
             Said::Retry { attempt, reason } => {
                 step.event(MessageVoided::new(self.message(), VoidCause::Retry));

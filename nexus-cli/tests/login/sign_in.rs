@@ -100,15 +100,16 @@ fn a_person_who_declines_is_not_logged_in() {
 
 #[test]
 fn ctrl_c_leaves_no_port_open_and_nothing_behind() {
-    given_up(Running::interrupt);
+    given_up(Running::interrupt, 130);
 }
 
 #[test]
 fn a_login_that_the_system_ends_leaves_no_port_open_and_nothing_behind() {
-    given_up(Running::terminate);
+    given_up(Running::terminate, 143);
 }
 
-fn given_up(end: impl Fn(&Running)) {
+/// `code` is what a shell shows of a program that the signal ended.
+fn given_up(end: impl Fn(&Running), code: i32) {
     let (home, issuer) = (Home::new(), issuer());
     let mut login = home.start_login("codex", &issuer, &["--browser", "--json"]);
     let step = login.line_of_json();
@@ -118,7 +119,7 @@ fn given_up(end: impl Fn(&Running)) {
     let began = Instant::now();
     end(&login);
     let finished = login.finish();
-    assert_eq!(finished.code, Some(130), "{finished:?}");
+    assert_eq!(finished.code, Some(code), "{finished:?}");
     assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
     assert_eq!(finished.last_json()["outcome"], "cancelled");
     TcpListener::bind(("127.0.0.1", port)).unwrap();

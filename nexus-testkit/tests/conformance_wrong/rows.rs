@@ -265,7 +265,7 @@ fn tools() -> Vec<Row> {
         row(
             "an_ordinary_turn_is_understood",
             "everything is understood",
-            event(|it| vec![Unrecognized::new(None, serde_json::Value::Null).harmless().into(), it]),
+            event(|it| vec![it, Unrecognized::new(None, serde_json::Value::Null).harmless().into()]),
         ),
         row(
             "what_is_not_understood_may_have_changed_anything",

@@ -14,9 +14,10 @@ use rustix::process::Signal;
 use crate::process_tree::{LiveProcess, ProcessIdentity, Snapshot, children_of, identity_of, send, state_of};
 use crate::spawn::ExitStatus;
 
-/// Runs what follows and stays the first process. Not by `exec`: orphans are reaped by it. Shells export these variables
-/// unasked.
-const FIRST_PROCESS: &str = r#"unset PWD OLDPWD SHLVL; "$@"; exit $?"#;
+/// Runs what follows as its child and stays the first process, which reaps orphans. What the shell itself has to say, such as
+/// "Killed", is none of the program's words. Shells export these variables unasked.
+const FIRST_PROCESS: &str =
+    r#"unset PWD OLDPWD SHLVL; exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?"#;
 /// How long a stopped process may take to stop.
 const STOP_PATIENCE: Duration = Duration::from_millis(50);
 /// Exit codes from here on say by which signal a program was ended. Source: POSIX, shell command language, 2.8.2.

@@ -298,7 +298,9 @@ impl GrokTranslator {
     /// Whether what comes now belongs to another attempt than the message that is open.
     fn is_next_attempt(&mut self) -> bool {
         let Some((retry, open)) = self.retry.as_ref().zip(self.open.as_ref()) else { return false };
-        let is_next = open.began < retry.at && retry.at + RETRY_GAP < SystemTime::now();
+        // The retry may be written down before the last piece of the attempt before it is read here.
+        let next_begins = retry.at + RETRY_GAP;
+        let is_next = open.began < next_begins && next_begins < SystemTime::now();
         if is_next {
             self.retry = None;
         }
