@@ -4,7 +4,7 @@
 //! | --- | --- | --- | --- |
 //! | PID namespace | everyone: the kernel ends them with the first process of the namespace | nothing is left | root; with a user namespace any user |
 //! | cgroup | everyone, by `cgroup.kill` | until the next [sweep](crate::run_registry::sweep), which finds everyone | the program's own cgroup can be written |
-//! | subreaper | every descendant of this program that has the run's [mark](tag) | until the next sweep | Linux |
+//! | subreaper | every descendant of this program that has the run's mark | until the next sweep | Linux |
 //! | search | every process of the machine that has the run's mark | until the next sweep | Linux; elsewhere the process group |
 //!
 //! With the first three, `/proc` is read for processes of this program alone. What a fork loop without end brings into

@@ -21,13 +21,13 @@
 //! - **Capabilities** are promises. Leave out what you do not keep: the driver refuses such requests before anything is spent.
 //!   A counted limit that the driver keeps is [`Enforcement::Ours`](nexus_core::Enforcement::Ours). It sees a call when its line
 //!   comes, and the program runs ahead: where the program takes a limit as an argument, pass it as well.
-//! - **[`Cli::prepare`]** finds the program ([`Executable`](nexus_process::executable::Executable)), builds its environment from
+//! - **[`Cli::prepare`]** finds the program ([`Executable`]), builds its environment from
 //!   an allow-list ([`Environment::from_host`](nexus_process::environment::Environment::from_host), then the variables that the
 //!   request names) and makes a private home ([`RunEntry::home`](nexus_process::run_registry::RunEntry::home) of [`TurnPlan::run`]).
 //!   Prompt and instructions go through standard input or a file of the home: an argument list is for every user of the machine
 //!   to read.
 //! - **Standard input** stays open for [`Step::write`] and for a repair in the same process if the invocation says
-//!   [`StdinMode::Open`](nexus_process::spawn::StdinMode::Open). The driver closes it once there is an outcome.
+//!   [`StdinMode::Open`]. The driver closes it once there is an outcome.
 //! - **An output schema** that is [`Instructed`](nexus_core::OutputSupport::Instructed) is yours to put into the prompt, as
 //!   [`OutputSchema::instruction`](nexus_core::OutputSchema::instruction) words it. The driver checks the answer and calls
 //!   [`Translator::repair`].
