@@ -17,8 +17,11 @@ pub struct Overrun {
 
 impl Overrun {
     /// Call this when the calls of a reply are answered: from its next reply on, the model knows of every denial until now.
+    /// What already ends the turn goes on ending it, so that the order of this and [`Overrun::check`] does not matter.
     pub fn told(&mut self, session: &Session) {
-        self.told = session.over_budget_calls();
+        if self.check(session).is_none() {
+            self.told = session.over_budget_calls();
+        }
     }
 
     /// [`ErrorKind::LimitReached`] with [`Limit::ToolCalls`], if the model calls beyond the budget and knows it, or has no
@@ -71,6 +74,16 @@ mod tests {
         look(&session);
         let failure = overrun.check(&session).unwrap();
         assert_eq!(failure.kind, ErrorKind::LimitReached(Limit::ToolCalls));
+    }
+
+    #[test]
+    fn who_was_answered_before_anybody_looked_is_stopped_all_the_same() {
+        let session = session(tools());
+        let mut overrun = Overrun::default();
+        look(&session);
+        look(&session);
+        overrun.told(&session);
+        assert!(overrun.check(&session).is_some());
     }
 
     #[test]
