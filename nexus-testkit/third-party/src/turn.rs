@@ -3,7 +3,7 @@
 use nexus_core::{
     ErrorKind, FinishReason, MessageId, Phase, Retry, ToolCall, ToolContent, ToolResult,
     harness::{Failure, RunningTurn},
-    turn::{MessageEnded, Retrying, TextDelta, ThinkingDelta, VoidCause},
+    turn::{MessageEnded, Retrying, TextDelta, ThinkingDelta, Unrecognized, VoidCause},
 };
 use serde_json::Value;
 use tokio::time::sleep;
@@ -66,6 +66,7 @@ async fn utter(turn: &mut RunningTurn<'_>, utterance: Utterance) -> Result<Said,
             }
             Piece::Thought(thought) => turn.event(ThinkingDelta::new(message.clone(), thought)),
             Piece::Call(call) => calls.push(call),
+            Piece::Noise(noise) => turn.event(Unrecognized::new(None, Value::String(noise))),
         }
     }
     match utterance.end {
@@ -76,7 +77,9 @@ async fn utter(turn: &mut RunningTurn<'_>, utterance: Utterance) -> Result<Said,
     let is_silent = text.trim().is_empty() && calls.is_empty();
     turn.event(MessageEnded::new(message, text).with_usage(utterance.usage));
     match utterance.end {
-        End::Failed { kind, named } => Err(Failure::new(kind, "the utterance failed").with_named_retry(named)),
+        End::Failed { kind, named } => {
+            Err(Failure::new(kind, "the utterance failed").with_named_retry(named))
+        }
         _ if is_silent => Err(Failure::new(ErrorKind::Incomplete, "nothing was said")),
         _ if calls.is_empty() => Ok(Said::Answer),
         _ => Ok(Said::Calls(calls)),

@@ -47,6 +47,8 @@ pub enum Piece {
     Thought(String),
     /// A tool of the caller's is wanted.
     Call(Wanted),
+    /// Nothing that the parrot knows. It may have been anything.
+    Noise(String),
 }
 
 /// A tool call, as it was spoken.

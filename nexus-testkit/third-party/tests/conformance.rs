@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use nexus_core::{ErrorKind, ModelId, Retry, Usage};
 use nexus_testkit::{
     conformance::{ModelCall, ScriptedModel, Setting, Stage, StageError, Subject, Timing},
-    sim::{Fault, Finish, Part, Reply, ToolCall as ScriptedCall, long_text},
+    sim::{Fault, Finish, Odd, Part, Reply, ToolCall as ScriptedCall, long_text},
 };
 use parrot::{Asked, End, Parrot, Piece, Utterance, Voice, Wanted};
 
@@ -81,6 +81,7 @@ impl Script {
             Part::Call(ScriptedCall::RawFunction { name, arguments }) => {
                 vec![self.wanted(name, arguments.clone())]
             }
+            Part::Odd { odd: odd @ (Odd::Event | Odd::Item) } => vec![Piece::Noise(format!("{odd:?}"))],
             _ => Vec::new(),
         });
         Utterance {

@@ -54,7 +54,8 @@ fn every_event_can_be_made() {
     }
     recorder.cost = Some(Cost { usd: Usd(0.1), source: CostSource::Reported });
     let result = recorder.into_result(FinishReason::Stop, Provenance::new(id));
-    assert_eq!(result.effects, Effects::Read);
+    // The squawk may have been a call that wrote.
+    assert_eq!(result.effects, Effects::Unknown);
     assert_eq!(result.tool_calls.len(), 1);
 }
 
