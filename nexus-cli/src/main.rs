@@ -26,7 +26,7 @@ mod manual;
 mod output;
 mod printer;
 mod run;
-#[cfg(feature = "login")]
+#[cfg_attr(not(feature = "login"), allow(dead_code, reason = "logins need more of it"))]
 mod spoken_time;
 mod status;
 #[cfg(feature = "login")]

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::finding::Finding;
+use crate::spoken_time::rfc3339;
 
 /// Before this no release of Nexus existed: a clock that says less is wrong. Since the epoch of Unix.
 const OLDEST_TIME: Duration = Duration::from_secs(1_767_225_600);
@@ -13,14 +14,14 @@ const OLDEST_TIME: Duration = Duration::from_secs(1_767_225_600);
 /// Tokens expire by the clock of the machine.
 pub(super) fn clock(now: SystemTime) -> Finding {
     const SUBJECT: &str = "clock";
-    let time = humantime::format_rfc3339_seconds(now.max(SystemTime::UNIX_EPOCH));
+    let time = rfc3339(now);
     match now < SystemTime::UNIX_EPOCH + OLDEST_TIME {
         true => Finding::problem(
             SUBJECT,
             format!("it says {time}, which is past: logins and certificates are judged by it"),
             "set the clock of this machine",
         ),
-        false => Finding::fine(SUBJECT, time.to_string()),
+        false => Finding::fine(SUBJECT, time),
     }
 }
 
@@ -58,7 +59,7 @@ pub(super) fn leftovers(home: &Path) -> Vec<Finding> {
 #[cfg(feature = "keyring")]
 pub(super) async fn keyring() -> Finding {
     const SUBJECT: &str = "keyring";
-    let listed = tokio::task::spawn_blocking(nexus::auth::store::KeyringKey::list).await;
+    let listed = nexus::harness::run_blocking(nexus::auth::store::KeyringKey::list).await;
     match listed {
         Ok(Ok(keys)) => Finding::fine(SUBJECT, format!("answers; {} keys of Nexus in it", keys.len())),
         Ok(Err(error)) => Finding::note(
@@ -67,7 +68,7 @@ pub(super) async fn keyring() -> Finding {
                 "{error}; logins are kept in files, and keys come from the environment"
             )),
         ),
-        Err(error) => Finding::note(SUBJECT, error.to_string()),
+        Err(_) => Finding::note(SUBJECT, "it could not be asked"),
     }
 }
 
