@@ -5,8 +5,8 @@
 //! carries the run's marker, `NEXUS_RUN=<run id>`, in its environment. Where a child could not be marked: nobody may
 //! read its environment, and neither its parent nor its start say that it is somebody else's.
 //!
-//! A child is marked some microseconds after it was started. What it starts before that, scrubs and orphans within the same
-//! time leaves none of these traces; a namespace or a cgroup holds that too.
+//! A child is marked some microseconds after it was started, and so is what it started meanwhile. What it starts, scrubs and
+//! orphans within that time leaves none of these traces; a namespace or a cgroup holds that too.
 //!
 //! A process is told apart by its id *and* its start time, and signalled through a pidfd, so that a
 //! reused id is never hit.
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 mod snapshot;
 
 use snapshot::{Carries, Row, carries};
-pub(crate) use snapshot::{Snapshot, boot_id, children_of, identity_of, live, state_of};
+pub(crate) use snapshot::{Snapshot, boot_id, children_of, for_each_from, identity_of, live, state_of};
 
 use crate::containment::tag::Tag;
 use crate::run_id::RunId;

@@ -8,7 +8,7 @@ use super::cgroup::Cgroup;
 use super::namespace::Namespace;
 use super::subreaper::Subreaper;
 use super::tag::Tag;
-use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, send};
+use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, for_each_from, send};
 use crate::run_id::RunId;
 use crate::spawn::ExitStatus;
 
@@ -24,7 +24,10 @@ pub(crate) enum Holding {
 impl Holding {
     /// Holds the child that was just started, and marks it: a host that is killed leaves it to a sweep.
     pub(crate) fn take(self, run: &RunId, child: u32) -> Hold {
-        let is_marked = Tag::of(run).mark(child);
+        let tag = Tag::of(run);
+        let mut is_marked = false;
+        // On a busy machine it may have started others before we go on.
+        for_each_from(child, |pid| is_marked |= tag.mark(pid) && pid == child);
         let tree = || ProcessTree::below(run.clone(), child).marked(is_marked);
         match self {
             Self::Namespace => Hold::Namespace(Namespace::below(child)),

@@ -102,6 +102,18 @@ pub(crate) fn children_of(pid: u32) -> Vec<u32> {
     all
 }
 
+/// Calls `visit` with a process and with everyone below it.
+///
+/// A process is visited before its children are listed: what a child inherits of a process that was visited, nobody lacks.
+/// Who was orphaned before is not found.
+pub(crate) fn for_each_from(root: u32, mut visit: impl FnMut(u32)) {
+    let mut found = vec![root];
+    while let Some(pid) = found.pop() {
+        visit(pid);
+        found.extend(children_of(pid));
+    }
+}
+
 fn listed_children(pid: u32) -> Vec<u32> {
     let mut all = Vec::new();
     let mut list = String::new();

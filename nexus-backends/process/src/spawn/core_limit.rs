@@ -1,8 +1,8 @@
 //! A child writes no core dump: there is a token in its environment or its memory, and a dump is a file.
 
-/// Takes from a child, and so from all that it will start, the right to dump core.
+/// Takes from a process, and so from all that it will start, the right to dump core.
 ///
-/// The child has been running for some microseconds. Without `pre_exec`, which a spawn must not use, there is no
+/// A child has been running for some microseconds. Without `pre_exec`, which a spawn must not use, there is no
 /// way to be earlier; a child that crashes while it is being loaded may dump.
 #[cfg(target_os = "linux")]
 pub(super) fn forbid_core_dumps(child: u32) {
@@ -24,3 +24,34 @@ pub(super) fn forbid_core_dumps(child: u32) {
 /// Only Linux lets a program limit another.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn forbid_core_dumps(_child: u32) {}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::BufRead as _;
+
+    use super::*;
+    use crate::process_tree::for_each_from;
+
+    /// On a busy machine a child has started others before anybody limits it.
+    #[test]
+    fn what_was_started_before_the_limit_may_dump_nothing_either() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "sleep 20 & echo $!; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        for_each_from(child.id(), forbid_core_dumps);
+        let below: u32 = line.trim().parse().unwrap();
+        let limits = std::fs::read_to_string(format!("/proc/{below}/limits")).unwrap();
+        let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+        assert!(core.split_whitespace().skip(4).take(2).eq(["0", "0"]), "{core}");
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(below.cast_signed()).unwrap(),
+            rustix::process::Signal::KILL,
+        )
+        .unwrap();
+        child.wait().unwrap();
+    }
+}

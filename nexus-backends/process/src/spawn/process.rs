@@ -21,7 +21,7 @@ use crate::capture::Capture;
 use crate::containment::{Containment, Hold, Holding};
 use crate::executable::Executable;
 use crate::lines::Line;
-use crate::process_tree::ProcessTree;
+use crate::process_tree::{ProcessTree, for_each_from};
 use crate::run_id::RunId;
 use crate::run_registry::RunEntry;
 use nexus_core::redact::{Redactor, Tail};
@@ -308,9 +308,8 @@ impl Birth {
     fn spawn(&mut self) -> std::io::Result<()> {
         let Some((mut command, holding)) = self.unborn.take() else { return Ok(()) };
         let child = command.spawn()?;
-        // At once: what it starts from here on inherits both.
         let hold = holding.take(&self.run, child.id());
-        forbid_core_dumps(child.id());
+        for_each_from(child.id(), forbid_core_dumps);
         self.child = Some((child, hold));
         Ok(())
     }
