@@ -45,6 +45,68 @@ use crate::{
 ///
 /// The trait has no default methods: a default is what a wrapper forgets to forward. Conveniences are in
 /// [`ExecutionBackendExt`](crate::ExecutionBackendExt).
+///
+/// # Implementing it
+///
+/// [`RunningTurn`](crate::harness::RunningTurn) keeps most of the contract: admission, limits, cancellation, the record, and the
+/// sink. This backend asks no model, and answers at once; [`harness`](crate::harness) shows one that asks, repairs and waits.
+///
+/// ```
+/// use async_trait::async_trait;
+/// use nexus_core::{
+///     AccessSupport, Availability, BackendId, Capabilities, ErrorKind, EventSink, ExecutionBackend,
+///     ExecutionBackendExt as _, FinishReason, LoopMode, Sandbox, TurnError, TurnHost, TurnRequest, TurnResult,
+///     harness::RunningTurn, turn::MessageEnded,
+/// };
+///
+/// /// Counts the words of its prompt.
+/// #[derive(Debug)]
+/// struct WordCounter {
+///     id: BackendId,
+/// }
+///
+/// #[async_trait]
+/// impl ExecutionBackend for WordCounter {
+///     fn id(&self) -> &BackendId {
+///         &self.id
+///     }
+///
+///     // What is not declared here is refused by `RunningTurn::begin`.
+///     fn capabilities(&self) -> Capabilities {
+///         let mut capabilities = Capabilities::new(LoopMode::Native);
+///         capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+///         capabilities
+///     }
+///
+///     async fn probe(&self) -> Availability {
+///         Availability::ready(None)
+///     }
+///
+///     async fn run_turn(
+///         &self,
+///         request: TurnRequest,
+///         host: TurnHost,
+///         events: &mut dyn EventSink,
+///     ) -> Result<TurnResult, TurnError> {
+///         let mut turn = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
+///         let words = turn.request.prompt_text().split_whitespace().count();
+///         turn.event(MessageEnded::new("answer".into(), format!("{words} words")));
+///         turn.end(Ok((FinishReason::Stop, None))).await
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), TurnError> {
+/// let counter = WordCounter { id: BackendId::new("word-counter") };
+/// assert_eq!(counter.run_text(TurnRequest::new("How many are these?")).await?.text, "4 words");
+///
+/// let with_system = TurnRequest::new("And now?").with_system("Be brief.");
+/// assert_eq!(counter.run_text(with_system).await.unwrap_err().kind(), ErrorKind::Unsupported);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The conformance suite of `nexus-turn-testkit` holds any implementation to this contract.
 #[async_trait]
 pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
     /// Names this backend in logs, in errors, and in `nexus.yaml`.

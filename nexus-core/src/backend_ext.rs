@@ -51,7 +51,73 @@ pub enum StreamItem {
     Outcome(Result<TurnResult, TurnError>),
 }
 
-/// The events of a running turn, then its outcome. The turn advances only while the stream is polled.
+/// The events of a running turn, then its outcome. The turn advances only while the stream is polled, and dropping the stream
+/// stops it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use futures::StreamExt as _;
+/// use nexus_core::{
+///     ExecutionBackend, ExecutionBackendExt as _, StreamItem, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+/// };
+/// # use async_trait::async_trait;
+/// # use nexus_core::{
+/// #     AccessSupport, Availability, BackendId, Capabilities, EventSink, FinishReason, LoopMode, Sandbox, TextGranularity,
+/// #     harness::RunningTurn, turn::{MessageEnded, TextDelta},
+/// # };
+/// # #[derive(Debug)]
+/// # struct Speaker(BackendId);
+/// # #[async_trait]
+/// # impl ExecutionBackend for Speaker {
+/// #     fn id(&self) -> &BackendId {
+/// #         &self.0
+/// #     }
+/// #     fn capabilities(&self) -> Capabilities {
+/// #         let mut capabilities = Capabilities::new(LoopMode::Native);
+/// #         capabilities.text = TextGranularity::Deltas;
+/// #         capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+/// #         capabilities
+/// #     }
+/// #     async fn probe(&self) -> Availability {
+/// #         Availability::ready(None)
+/// #     }
+/// #     async fn run_turn(
+/// #         &self, request: TurnRequest, host: TurnHost, events: &mut dyn EventSink,
+/// #     ) -> Result<TurnResult, TurnError> {
+/// #         let mut turn = RunningTurn::begin(&self.0, &self.capabilities(), request, host, events)?;
+/// #         turn.event(TextDelta::new("m".into(), "Titan, "));
+/// #         turn.event(TextDelta::new("m".into(), "Rhea"));
+/// #         turn.event(MessageEnded::new("m".into(), "Titan, Rhea"));
+/// #         turn.end(Ok((FinishReason::Stop, None))).await
+/// #     }
+/// # }
+///
+/// /// Prints the answer as it comes. `Router::backends` of `nexus-router` returns backends of this type.
+/// async fn show(backend: Arc<dyn ExecutionBackend>, request: TurnRequest) -> Result<TurnResult, TurnError> {
+///     let mut turn = backend.stream_turn(request, TurnHost::new());
+///     while let Some(item) = turn.next().await {
+///         match item {
+///             StreamItem::Event(envelope) => match envelope.event {
+///                 TurnEvent::TextDelta(delta) => print!("{}", delta.text),
+///                 // What was shown of the message is to be taken back: another try follows.
+///                 TurnEvent::MessageVoided(_) => println!(" (taken back)"),
+///                 _ => {}
+///             },
+///             // Always the last item, and there is one unless the stream is dropped first.
+///             StreamItem::Outcome(outcome) => return outcome,
+///         }
+///     }
+///     unreachable!("the outcome ends the stream")
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), TurnError> {
+/// # let backend = Arc::new(Speaker(BackendId::new("speaker")));
+/// let result = show(backend, TurnRequest::new("Name two moons of Saturn.")).await?;
+/// assert_eq!(result.text, "Titan, Rhea");
+/// # Ok(())
+/// # }
+/// ```
 pub struct TurnStream {
     turn: Option<BoxFuture<'static, Result<TurnResult, TurnError>>>,
     events: EventQueue,

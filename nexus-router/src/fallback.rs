@@ -15,6 +15,75 @@
 //! | `Refused`, `Incomplete`, `OutputInvalid`, `ApprovalRequired` | no: that was an answer |
 //! | `InvalidRequest`, `ContextExceeded`, `ConversationLost` | no: the request is what must change |
 //! | `LimitReached`, `Cancelled` | no: the caller's own word |
+//!
+//! # Example
+//!
+//! `alpha` has used up its plan for an hour. The turn goes to `beta`, its result names who was asked before, and the next turn
+//! does not ask `alpha` at all.
+//!
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//! use nexus_core::{BuildContext, ErrorKind, Registry, Retry, TurnHost, TurnRequest};
+//! use nexus_router::Router;
+//! # use nexus_core::{
+//! #     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, FinishReason, LoopMode, Sandbox,
+//! #     TurnError, TurnResult, harness::{Failure, RunningTurn}, turn::MessageEnded,
+//! # };
+//! # #[derive(Debug)]
+//! # struct Scripted(BackendId, Result<&'static str, Retry>);
+//! # #[async_trait::async_trait]
+//! # impl ExecutionBackend for Scripted {
+//! #     fn id(&self) -> &BackendId {
+//! #         &self.0
+//! #     }
+//! #     fn capabilities(&self) -> Capabilities {
+//! #         let mut capabilities = Capabilities::new(LoopMode::Native);
+//! #         capabilities.system = nexus_core::Support::Yes;
+//! #         capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+//! #         capabilities
+//! #     }
+//! #     async fn probe(&self) -> Availability {
+//! #         Availability::ready(None)
+//! #     }
+//! #     async fn run_turn(
+//! #         &self, request: TurnRequest, host: TurnHost, events: &mut dyn EventSink,
+//! #     ) -> Result<TurnResult, TurnError> {
+//! #         let mut turn = RunningTurn::begin(&self.0, &self.capabilities(), request, host, events)?;
+//! #         let outcome = self.1.map(|text| {
+//! #             turn.event(MessageEnded::new("m".into(), text));
+//! #             (FinishReason::Stop, None)
+//! #         });
+//! #         let limited = |retry| Failure::new(ErrorKind::UsageLimit, "the plan is used up").with_retry(retry);
+//! #         turn.end(outcome.map_err(limited)).await
+//! #     }
+//! # }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let alpha = Scripted("alpha".into(), Err(Retry::After(Duration::from_secs(3_600))));
+//! # let beta = Scripted("beta".into(), Ok("Titan."));
+//! // Both are backends of the program's own; a `Registry` with kinds builds them from the file.
+//! let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
+//!     .backend(Arc::new(alpha))
+//!     .backend(Arc::new(beta))
+//!     .from_value(serde_json::json!({
+//!         "groups": { "anyone": ["alpha", "beta"] },
+//!         // `fallback: never` asks the first one alone; `after-writes` goes on whatever was written.
+//!         "types": { "writer": { "group": "anyone", "fallback": "before-writes" } },
+//!     }))?;
+//!
+//! let result = router.run_text("writer", TurnRequest::new("Name a moon of Saturn.")).await?;
+//! assert_eq!(result.text, "Titan.");
+//! assert_eq!(result.provenance.backend, "beta".into());
+//! let passed_over = &result.provenance.skipped[0];
+//! assert_eq!((passed_over.backend.as_str(), passed_over.kind), ("alpha", Some(ErrorKind::UsageLimit)));
+//!
+//! let hold = &router.holds()[0];
+//! assert_eq!((hold.backend.as_str(), hold.guessed), ("alpha", false));
+//! println!("alpha is asked again from {:?} on", hold.until);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::time::SystemTime;
 

@@ -88,6 +88,73 @@ impl Router {
     /// ([`TurnHost::with_session`]), for what hosts share, as clones of one do, is one budget and one list of decisions. Turns
     /// of one session still have a token each. Dropping the future stops every seat.
     ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use nexus_core::{BuildContext, ErrorKind, Registry, TurnHost, TurnRequest};
+    /// use nexus_router::{Router, SeatEvent, Vote};
+    /// # use nexus_core::{
+    /// #     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, FinishReason, LoopMode, Sandbox,
+    /// #     TurnError, TurnResult, harness::{Failure, RunningTurn}, turn::MessageEnded,
+    /// # };
+    /// # #[derive(Debug)]
+    /// # struct Scripted(BackendId, Result<&'static str, ErrorKind>);
+    /// # #[async_trait::async_trait]
+    /// # impl ExecutionBackend for Scripted {
+    /// #     fn id(&self) -> &BackendId {
+    /// #         &self.0
+    /// #     }
+    /// #     fn capabilities(&self) -> Capabilities {
+    /// #         let mut capabilities = Capabilities::new(LoopMode::Native);
+    /// #         capabilities.system = nexus_core::Support::Yes;
+    /// #         capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+    /// #         capabilities
+    /// #     }
+    /// #     async fn probe(&self) -> Availability {
+    /// #         Availability::ready(None)
+    /// #     }
+    /// #     async fn run_turn(
+    /// #         &self, request: TurnRequest, host: TurnHost, events: &mut dyn EventSink,
+    /// #     ) -> Result<TurnResult, TurnError> {
+    /// #         let mut turn = RunningTurn::begin(&self.0, &self.capabilities(), request, host, events)?;
+    /// #         let outcome = self.1.map(|text| {
+    /// #             turn.event(MessageEnded::new("m".into(), text));
+    /// #             (FinishReason::Stop, None)
+    /// #         });
+    /// #         let failed = |kind| Failure::new(kind, "the vendor is down");
+    /// #         turn.end(outcome.map_err(failed)).await
+    /// #     }
+    /// # }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let alpha = Scripted("alpha".into(), Ok("An empty slice gives NaN."));
+    /// # let beta = Scripted("beta".into(), Err(ErrorKind::VendorFailure));
+    /// let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
+    ///     .backend(Arc::new(alpha))
+    ///     .backend(Arc::new(beta))
+    ///     .from_value(serde_json::json!({
+    ///         "groups": { "first": ["alpha"], "second": ["beta"] },
+    ///         "types": { "reviewer": { "panel": "review" } },
+    ///         "panels": { "review": [{ "group": "first", "lens": "inputs" }, { "group": "second" }] },
+    ///         "lenses": { "inputs": "Probe empty and negative inputs." },
+    ///     }))?;
+    ///
+    /// let request = TurnRequest::new("Review: fn mean(v: &[f64]) -> f64 { v.iter().sum::<f64>() / v.len() as f64 }");
+    /// let mut events = |event: SeatEvent| println!("seat {}: {:?}", event.seat, event.event.event);
+    /// let panel = router.run_panel("reviewer", request, |_seat| TurnHost::new(), &mut events).await?;
+    ///
+    /// for seat in &panel.seats {
+    ///     match seat.vote() {
+    ///         Vote::Answer(result) => println!("{}: {}", seat.seat, result.text),
+    ///         // No vote is no approval.
+    ///         Vote::None(reason) => println!("{}: no vote, since {reason}", seat.seat),
+    ///     }
+    /// }
+    /// assert_eq!(panel.answers().count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`KindError`], if there is no such panel. What goes wrong in a seat is in its outcome.

@@ -20,6 +20,42 @@ pub const MARK_VARIABLE: &str = "NEXUS_CONFORMANCE_MARK";
 ///
 /// Each case stages a backend of its own and may stage several. What the backend talks to is the subject's
 /// choice: a [`Sim`], a fake CLI, or the script read directly.
+///
+/// This one reads the script directly. [`conformance_tests!`](crate::conformance_tests) makes a test of each case, or
+/// `conformance::harness` (feature `harness`) a test program.
+///
+/// ```
+/// use std::sync::Arc;
+/// use async_trait::async_trait;
+/// use nexus_testkit::conformance::{
+///     self, ScriptedModel, Setting, Stage, StageError, Subject, reference::ReferenceBackend,
+/// };
+///
+/// #[derive(Debug)]
+/// struct MySubject;
+///
+/// #[async_trait]
+/// impl Subject for MySubject {
+///     fn name(&self) -> &str {
+///         "my-backend"
+///     }
+///
+///     async fn stage(&self, setting: Setting) -> Result<Stage, StageError> {
+///         // Answers each call of the model by the script, and is asked afterwards what it saw.
+///         let model = Arc::new(ScriptedModel::new(&setting));
+///         // Your backend, asking `model`, instead of the reference.
+///         let backend = ReferenceBackend::new(Arc::clone(&model), setting.home, setting.environment);
+///         Ok(Stage::new(Arc::new(backend), model))
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), conformance::Finding> {
+/// let report = conformance::run(&MySubject, |case| case.name == "a_short_answer_arrives").await?;
+/// assert_eq!(report.failures().count(), 0);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Subject: fmt::Debug + Send + Sync {
     /// Names it in reports, as in `codex-cli with its real program`.
