@@ -14,13 +14,47 @@
 //! # }
 //! ```
 //!
+//! | to | see |
+//! | --- | --- |
+//! | load `nexus.yaml`, or a configuration that the program built | `Router::from_file` (feature `yaml`), [`Router::from_value`], [`ConfigError`] |
+//! | run a turn | [`Router::run_turn`], [`Router::run_text`]; on one backend: [`ExecutionBackendExt`] |
+//! | say what the turn is | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`], [`Effort`] |
+//! | watch it | [`TurnEvent`], [`EventSink`], or [`TurnStream`] |
+//! | stop it | drop the future, or [`CancelToken`] in [`TurnHost::with_cancel`] |
+//! | read the answer | [`TurnResult`], [`Usage`], [`Cost`], [`Provenance`] |
+//! | get a typed answer | [`OutputSchema`], [`TurnResult::output_as`] |
+//! | go on with a conversation | [`ResumeHandle`], [`ConversationMode`] |
+//! | act on a failure | [`mod@error`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
+//! | know when another backend takes over, and who is held | [`fallback`], [`hold`], [`Router::holds`] |
+//! | see who would run a turn, and why | [`Router::explain`] |
+//! | take over a changed file while turns run | [`Router::reload`] |
+//! | ask several vendors at once | [`Router::run_panel`], [`panel`] |
+//! | offer tools of your own | [`Toolbox`], [`Tool`], [`TurnHost::with_tools`] |
+//! | hold an agent to tools and paths, and see what it called | [`Brief`], [`ParticipantScope`], [`Session`], [`Session::decisions`] |
+//! | log in to a plan, and see who is logged in | `login`, `logins`, `OwnLogin` (feature `login`), [`auth`] |
+//! | lend credentials of your own | [`CredentialSource`], [`BuildContext::with_credential_source`] |
+//! | add a backend | [`ExecutionBackend`], [`harness`], [`RouterBuilder::backend`]; as a kind that `nexus.yaml` can name: [`BackendKind`] |
+//! | add a CLI that speaks lines | `cli` (feature `cli`) |
+//! | hold a backend against the contract | `nexus-turn-testkit`: its `conformance` |
+//! | keep work in folders that survive a crash; tiers and types of agents | [`workspace`], [`agent`] |
+//! | serve a session's tools to another program | `McpServer` (feature `mcp-server`) |
+//!
+//! # The crates behind it
+//!
 //! This crate has no logic of its own: it gives each public name once. `nexus_core` is the seam,
 //! `nexus_router` the configuration and the choice, `nexus_workspace` folders that hold work and the types of agents,
 //! `nexus_backends` the vendors and their logins.
 //!
+//! # Features
+//!
 //! Each vendor is a feature of this crate, and so are `yaml` (reading `nexus.yaml`), `schema` (output schemas, and tools whose
 //! schema was written by hand) and `globs` (globs in what must not be touched). These are on by default; `keyring` is not. The
 //! feature `mcp-server` is there for itself, too: it serves a session's tools to another program.
+
+/// The code of README.md, compiled by `cargo test`: each block is a program or an item of its own.
+#[cfg(all(doctest, feature = "yaml", feature = "schema", feature = "globs"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 #[cfg(any(feature = "login", feature = "responses"))]
 pub use nexus_backends::http;
@@ -44,7 +78,7 @@ pub use nexus_core::{
     StreamItem, Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord,
     ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox,
     TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRequest, TurnResult, TurnSession,
-    TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, harness, redact, schemars, scope, tool, turn,
+    TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, error, harness, redact, schemars, scope, tool, turn,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,

@@ -49,6 +49,20 @@ fn the_keys_that_the_example_only_shows_are_right_too() {
     assert!(router.explain("orchestrator").unwrap().to_string().contains("parked: why it is not to be used"));
 }
 
+#[test]
+fn the_configuration_of_the_readme_loads() {
+    let readme = read("README.md");
+    let blocks: Vec<&str> = readme
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| rest.split_once("```").map_or(rest, |(block, _)| block))
+        .collect();
+    assert!(!blocks.is_empty(), "README.md shows no configuration");
+    for block in blocks {
+        assert_eq!(load(block).kinds(), ["executor"], "{block}");
+    }
+}
+
 /// With every kind in the build, since each brings its own settings.
 #[cfg(all(feature = "claude", feature = "codex", feature = "grok", feature = "responses"))]
 mod schema {

@@ -142,6 +142,31 @@ mod tests {
         Args::command().debug_assert();
     }
 
+    /// Lines of a shell's block in the README, each without its comment and its redirection.
+    #[cfg(all(feature = "login", feature = "keyring"))]
+    fn commands_of(readme: &str) -> impl Iterator<Item = &str> {
+        let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let lines = blocks.flat_map(str::lines).filter(|line| line.starts_with("nexus "));
+        lines.map(|line| line.split(['#', '>']).next().unwrap_or_default().trim())
+    }
+
+    #[cfg(all(feature = "login", feature = "keyring"))]
+    #[test]
+    fn the_readme_shows_commands_that_exist() {
+        let readme = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+        let readme = std::fs::read_to_string(readme).unwrap();
+        let mut shown = 0;
+        for command in commands_of(&readme) {
+            // No word of them is quoted but the prompt, whose words are one argument.
+            let (words, prompt) = command.split_once('"').unwrap_or((command, ""));
+            let prompt = prompt.split('"').next().filter(|prompt| !prompt.is_empty());
+            let parsed = Args::try_parse_from(words.split_whitespace().chain(prompt));
+            assert!(parsed.is_ok(), "{command}: {parsed:?}");
+            shown += 1;
+        }
+        assert!(shown >= 8, "only {shown} commands were found");
+    }
+
     #[test]
     fn a_prompt_may_begin_with_a_dash_after_two() {
         let args = Args::try_parse_from(["nexus", "run", "writer", "--", "-x"]).unwrap();
