@@ -19,6 +19,10 @@ use crate::{
 pub struct Capabilities {
     /// Who owns the loop of model calls and tool calls.
     pub mode: LoopMode,
+    /// The vendor whose model answers, by the name that the OpenTelemetry conventions for generative AI give it
+    /// (`gen_ai.provider.name`), for traces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
     /// How finely text arrives.
     pub text: TextGranularity,
     /// Whether thinking is shown.
@@ -80,6 +84,7 @@ impl Capabilities {
     pub fn new(mode: LoopMode) -> Self {
         Self {
             mode,
+            provider: None,
             text: TextGranularity::Messages,
             thinking: Support::No,
             images: Support::No,

@@ -209,9 +209,9 @@ impl Router {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        let span = telemetry::turn_span(route.name, &request, route.binding);
+        let span = telemetry::turn_span(route.name, route.binding);
         let run = Run { route, holds: &self.0.holds, queues: &self.0.queues, request, host };
-        telemetry::observed(run.run(events), span, route.configuration).await
+        telemetry::observed(run.run(events), span).await
     }
 
     /// What is chosen for a work-kind.

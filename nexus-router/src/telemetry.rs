@@ -1,73 +1,43 @@
-//! The span of a turn, with the names that OpenTelemetry gives to work of this sort. No prompt, no answer.
+//! The span of a turn, from the choice of a backend to the end of the last one that was tried. What it said, used and was
+//! answered by which model is in the spans of the backends below it, one `invoke_agent` each.
 
 use std::future::Future;
 
-use nexus_core::{TurnError, TurnRequest, TurnResult, Usage};
+use nexus_core::{TurnError, TurnResult};
 use tracing::{Instrument, Span, field::Empty};
 
-use crate::{binding::Binding, config::Configuration};
+use crate::binding::Binding;
 
 /// The span of a turn that is about to begin.
-pub(crate) fn turn_span(name: &str, request: &TurnRequest, binding: &Binding) -> Span {
-    let span = tracing::info_span!(
+pub(crate) fn turn_span(name: &str, binding: &Binding) -> Span {
+    tracing::info_span!(
         "turn",
-        gen_ai.operation.name = "invoke_agent",
-        gen_ai.provider.name = Empty,
-        gen_ai.request.model = Empty,
-        gen_ai.response.model = Empty,
-        gen_ai.response.finish_reasons = Empty,
-        gen_ai.usage.input_tokens = Empty,
-        gen_ai.usage.output_tokens = Empty,
+        otel.name = format!("turn {name}"),
+        otel.kind = "internal",
+        otel.status_code = Empty,
         error.type = Empty,
         nexus.kind = name,
-        nexus.group = %binding.group,
+        nexus.group = binding.group.as_str(),
         nexus.backend = Empty,
         nexus.skipped = Empty,
-    );
-    if let Some(model) = request.model.as_ref().or(binding.model.as_ref()) {
-        span.record("gen_ai.request.model", model.as_str());
-    }
-    span
+    )
 }
 
 /// Runs a turn in its span, and records how it ended.
 pub(crate) async fn observed(
     turn: impl Future<Output = Result<TurnResult, TurnError>>,
     span: Span,
-    configuration: &Configuration,
 ) -> Result<TurnResult, TurnError> {
     let outcome = turn.instrument(span.clone()).await;
-    let (backend, usage, skipped) = match &outcome {
-        Ok(result) => {
-            span.record("gen_ai.response.finish_reasons", result.finish.to_string());
-            if let Some(model) = &result.provenance.model {
-                span.record("gen_ai.response.model", model.as_str());
-            }
-            (&result.provenance.backend, &result.usage, result.provenance.skipped.len())
-        }
+    let (backend, skipped) = match &outcome {
+        Ok(result) => (&result.provenance.backend, result.provenance.skipped.len()),
         Err(error) => {
             span.record("error.type", format!("{:?}", error.kind()));
-            (error.backend(), &error.partial().usage, error.skipped().len())
+            span.record("otel.status_code", "ERROR");
+            (error.backend(), error.skipped().len())
         }
     };
     span.record("nexus.backend", backend.as_str());
-    if let Some(vendor) = configuration.vendor(backend) {
-        span.record("gen_ai.provider.name", vendor.as_str());
-    }
-    if let Some(tokens) = input_tokens(usage) {
-        span.record("gen_ai.usage.input_tokens", tokens);
-    }
-    if let Some(tokens) = usage.all_output_tokens() {
-        span.record("gen_ai.usage.output_tokens", tokens);
-    }
-    span.record("nexus.skipped", skipped);
+    span.record("nexus.skipped", i64::try_from(skipped).unwrap_or(i64::MAX));
     outcome
-}
-
-/// Everything the vendor counted as input, cached or not.
-fn input_tokens(usage: &Usage) -> Option<u64> {
-    [usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens]
-        .into_iter()
-        .flatten()
-        .fold(None, |sum: Option<u64>, tokens| Some(sum.unwrap_or(0).saturating_add(tokens)))
 }

@@ -125,13 +125,14 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        let span = TurnSpan::new(&self.id, &request);
+        let capabilities = self.cli.capabilities();
+        let span = TurnSpan::new(&self.id, &capabilities, &request);
         let turn = async {
-            admit(&self.id, &self.cli.capabilities(), &request, &host)
+            admit(&self.id, &capabilities, &request, &host)
                 .map_err(|failure| failure.into_error(self.id.clone()))?;
             self.sweep();
             let session = host.open_turn(&request);
-            Turn::new(&self.id, &self.cli, &self.driver, Arc::new(request), host.cancel, session)
+            Turn::new(&self.id, &self.cli, &self.driver, Arc::new(request), host.cancel, session, &span)
                 .run(events)
                 .await
         };

@@ -54,6 +54,8 @@ pub(super) struct Drive<'a> {
     pub(super) request: &'a TurnRequest,
     pub(super) turn: &'a mut TurnState,
     pub(super) events: &'a mut dyn EventSink,
+    /// Whether the process has asked the model.
+    pub(super) has_asked: bool,
 }
 
 /// How a process ended that did not fail.
@@ -229,6 +231,7 @@ impl Drive<'_> {
             Repair::NewProcess => self.finishing(Ok(Ended::AskAgain { instruction })),
             Repair::SameProcess => {
                 self.turn.log.provenance.attempts += 1;
+                self.turn.log.model_asked();
                 self.write(step);
                 self.heard();
                 State::Running
@@ -254,6 +257,10 @@ impl Drive<'_> {
 
     /// Something was heard. A tool of the caller's that runs is a phase of the turn, whether or not the process says so.
     fn heard(&mut self) {
+        if !self.has_asked && self.translator.phase() != Phase::Start {
+            self.has_asked = true;
+            self.turn.log.model_asked();
+        }
         let is_busy = self.tools.is_some_and(CallerTools::are_busy);
         self.turn.watch.heard(if is_busy { Phase::Tool } else { self.translator.phase() });
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use nexus_core::{
     AppliedEffort, BackendId, CancelToken, ErrorKind, Limit, TurnEvent, TurnRequest,
-    harness::{AnswerCheck, Failure, Overrun, TurnLog, Watch},
+    harness::{AnswerCheck, Failure, Overrun, TurnLog, TurnSpan, Watch},
 };
 
 use super::contract::USUAL_LIFETIME;
@@ -30,11 +30,14 @@ impl TurnState {
         request: &TurnRequest,
         effort: Option<AppliedEffort>,
         cancel: CancelToken,
+        span: &TurnSpan,
     ) -> Self {
+        let mut log = TurnLog::new(backend.clone(), request.model.clone(), effort).in_span(span);
+        log.infer_model_calls();
         Self {
             cancel,
             watch: Watch::new(&request.limits),
-            log: TurnLog::new(backend.clone(), request.model.clone(), effort),
+            log,
             stats: ProcessStats::default(),
             overrun: Overrun::default(),
             answer: AnswerCheck::new(request.output.clone()),

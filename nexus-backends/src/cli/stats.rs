@@ -41,6 +41,12 @@ impl ProcessStats {
         if let Some(calls) = step.model_calls.take() {
             log.model_calls = self.model_calls + calls;
         }
+        if let Some(conversation) = step.conversation.take() {
+            log.name_conversation(&conversation);
+        }
+        for call in step.model_calls_ended.drain(..) {
+            log.model_call_ended(&call);
+        }
         for event in step.events.drain(..) {
             log.event(event);
         }

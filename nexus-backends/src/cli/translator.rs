@@ -8,7 +8,7 @@ use std::{path::Path, time::Duration};
 use bytes::Bytes;
 use nexus_core::{
     AppliedEffort, Cost, FinishReason, ModelId, Phase, ProcessExit, ResumeHandle, TurnEvent, Usage,
-    harness::Failure,
+    harness::{Failure, ModelCall},
 };
 use serde_json::Value;
 
@@ -99,6 +99,10 @@ pub struct Step {
     pub effort: Option<AppliedEffort>,
     /// Model calls so far, where the vendor shows them.
     pub model_calls: Option<u32>,
+    /// Model calls that are over, where no message of theirs states its usage or why the model stopped: for the trace.
+    pub model_calls_ended: Vec<ModelCall>,
+    /// The vendor's name of the conversation: for the trace.
+    pub conversation: Option<String>,
     /// How long the program waits before the retry that was reported last, where that is learnt later than the retry.
     pub retry_delay: Option<Duration>,
     /// How the turn ended.

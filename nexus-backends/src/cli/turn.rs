@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use nexus_core::{
     AppliedEffort, BackendId, CancelToken, ConversationMode, Effects, ErrorKind, EventSink, FinishReason,
     Limit, OnLost, ToolAccess, TurnError, TurnEvent, TurnRequest, TurnResult, TurnSession,
-    harness::{Failure, sleep_until},
+    harness::{Failure, TurnSpan, sleep_until},
     turn::{MessageVoided, VoidCause},
 };
 use serde_json::Value;
@@ -63,10 +63,11 @@ impl<'a, C: Cli> Turn<'a, C> {
         request: Arc<TurnRequest>,
         cancel: CancelToken,
         session: TurnSession,
+        span: &TurnSpan,
     ) -> Self {
         let efforts = cli.capabilities().efforts;
         let effort = request.effort.and_then(|effort| effort.clamp_to(&efforts));
-        let mut state = TurnState::new(backend, &request, effort, cancel);
+        let mut state = TurnState::new(backend, &request, effort, cancel, span);
         if session.definitions().is_empty() && request.tool_access == ToolAccess::ScopedOnly {
             state.log.recorder = state.log.recorder.without_tools();
         }
@@ -258,6 +259,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             translator: &mut translator,
             tools: plan.tools.as_ref(),
             home: home.as_ref().map(PrivateHome::path),
+            has_asked: false,
             request: &self.request,
             turn: &mut self.state,
             events,

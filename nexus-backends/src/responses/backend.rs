@@ -56,12 +56,13 @@ impl ExecutionBackend for NativeBackend {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        let span = TurnSpan::new(&self.0.id, &request);
+        let capabilities = self.capabilities();
+        let span = TurnSpan::new(&self.0.id, &capabilities, &request);
         let turn = async {
-            admit(&self.0.id, &self.capabilities(), &request, &host)
+            admit(&self.0.id, &capabilities, &request, &host)
                 .map_err(|failure| failure.into_error(self.0.id.clone()))?;
             // Boxed, as a future keeps every place that a value was moved through as long as it lives.
-            Box::new(TurnLoop::new(&self.0, request, host)).run(events).await
+            Box::new(TurnLoop::new(&self.0, request, host, &span)).run(events).await
         };
         span.run(turn).await
     }

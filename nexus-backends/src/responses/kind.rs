@@ -16,8 +16,9 @@ use super::transport::Transport;
 
 /// What a loop of our own can do at any server. Whether a cost is told depends on the server, and with it
 /// whether a limit on it can be kept.
-pub(crate) fn capabilities(efforts: &[Effort], cost: CostReport) -> Capabilities {
+pub(crate) fn capabilities(provider: &str, efforts: &[Effort], cost: CostReport) -> Capabilities {
     let mut capabilities = Capabilities::new(LoopMode::Native);
+    capabilities.provider = Some(provider.to_owned());
     capabilities.text = TextGranularity::Deltas;
     capabilities.thinking = Support::Yes;
     capabilities.images = Support::Yes;

@@ -8,7 +8,6 @@ use nexus_core::{
     turn::{MessageVoided, Retrying, VoidCause},
 };
 use reqwest::{StatusCode, header::HeaderMap};
-use tracing::Instrument as _;
 
 use super::dialect::CallContext;
 use super::outcome::{ErrorBody, ErrorReply, judge};
@@ -51,15 +50,12 @@ impl TurnLoop<'_> {
         let mut attempt = 1;
         loop {
             self.freshen(&mut setup.borrowed, events).await?;
-            let span = tracing::info_span!(
-                "chat",
-                gen_ai.operation.name = "chat",
-                gen_ai.request.model = %setup.plan.model,
-            );
-            let failed = match self.request(setup, conversation, events).instrument(span).await? {
+            self.context.log.model_asked();
+            let failed = match self.request(setup, conversation, events).await? {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };
+            self.context.log.model_failed(failed.failure.kind);
             self.within_limits()?;
             let delay = match self.mend(&failed, setup, conversation, events).await? {
                 true => Some(Duration::ZERO),
@@ -183,6 +179,10 @@ impl TurnLoop<'_> {
         if let Some(cost) = reply.cost {
             let before = self.context.log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
             self.context.log.recorder.cost = Some(Cost { usd: Usd(before + cost.usd.0), ..cost });
+        }
+        if let Some(model) = &reply.model {
+            let model = self.context.without_credential(model.as_str());
+            self.context.log.provenance.model = Some(model.into());
         }
         news.into_iter().for_each(|event| self.context.tell(event));
         let failure = match (std::mem::replace(&mut reply.ending, Ending::Missing { unreadable: false }), end)

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use futures::{Stream, StreamExt as _, stream};
 use nexus_core::{Denial, Effects, Permit, Session, ToolCallStatus, ToolDefinition, ToolResult, TurnSession};
 use serde_json::{Map, Value, json, value::RawValue};
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use super::reader::OutputItem;
 use super::request::bare_call;
@@ -112,18 +112,21 @@ impl ToolDispatcher {
         Some((call, decided))
     }
 
-    /// The answers to `calls`, each with its place among them, as they come. Dropping the stream gives up
+    /// The answers to `calls`, each with its place among them, as they come; each runs in its span of `spans`. Dropping the stream gives up
     /// what is not answered yet.
     pub(super) fn answers<'c>(
         &'c self,
         calls: &'c [Call],
         decided: Vec<Decided<'c>>,
+        spans: Vec<Span>,
     ) -> impl Stream<Item = (usize, ToolResult, ToolCallStatus)> + use<'c> {
-        let answer = move |(index, (call, decided)): (usize, (&'c Call, Decided<'c>))| async move {
-            let (result, status) = answer(&self.session, call, decided).await;
+        let answer = move |(index, ((call, decided), span)): (usize, ((&'c Call, Decided<'c>), Span))| async move {
+            let (result, status) = answer(&self.session, call, decided).instrument(span).await;
             (index, result, status)
         };
-        stream::iter(calls.iter().zip(decided).enumerate()).map(answer).buffer_unordered(self.at_once)
+        stream::iter(calls.iter().zip(decided).zip(spans).enumerate())
+            .map(answer)
+            .buffer_unordered(self.at_once)
     }
 }
 
@@ -143,13 +146,7 @@ async fn answer(session: &Session, call: &Call, decided: Decided<'_>) -> (ToolRe
         Ok(permit) => permit,
         Err(denial) => return (ToolResult::error(denial.to_string()), ToolCallStatus::Denied),
     };
-    let span = tracing::info_span!(
-        "execute_tool",
-        gen_ai.operation.name = "execute_tool",
-        gen_ai.tool.name = call.name,
-        gen_ai.tool.call.id = call.id,
-    );
-    let result = session.answer(call.id.as_str().into(), permit).instrument(span).await;
+    let result = session.answer(call.id.as_str().into(), permit).await;
     let status = if result.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
     (result, status)
 }

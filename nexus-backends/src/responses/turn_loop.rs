@@ -2,9 +2,9 @@
 
 use futures::StreamExt as _;
 use nexus_core::{
-    ConversationMode, ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase, ResumeHandle,
-    ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
-    harness::{AnswerCheck, Checked, Failure, Overrun, Repeats, Round, TurnLog, Watch, over_limit},
+    CallId, ConversationMode, ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase,
+    ResumeHandle, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    harness::{AnswerCheck, Checked, Failure, Overrun, Repeats, Round, TurnLog, TurnSpan, Watch, over_limit},
     turn::{RateLimitNews, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::Value;
@@ -49,8 +49,13 @@ enum Next {
 
 impl<'a> TurnLoop<'a> {
     /// The request has been admitted.
-    pub(crate) fn new(backend: &'a ModelServer, request: TurnRequest, host: TurnHost) -> Self {
-        let log = TurnLog::new(backend.id.clone(), request.model.clone(), None);
+    pub(crate) fn new(
+        backend: &'a ModelServer,
+        request: TurnRequest,
+        host: TurnHost,
+        span: &TurnSpan,
+    ) -> Self {
+        let log = TurnLog::new(backend.id.clone(), request.model.clone(), None).in_span(span);
         let mut limits = request.limits.clone();
         limits.tool_calls = None;
         Self {
@@ -103,6 +108,7 @@ impl<'a> TurnLoop<'a> {
         }
         let mut setup = self.set_up(&definitions, events).await?;
         let conversation = kept.insert(self.open(&setup)?);
+        self.context.log.name_conversation(conversation.id());
         let calls_before = conversation.calls_before().clone();
         let offered = setup.offered(&definitions);
         let mut dispatcher =
@@ -143,10 +149,6 @@ impl<'a> TurnLoop<'a> {
 
     /// Takes what a reply tells of itself into the record, and holds the record against the limits.
     fn account(&mut self, reply: &ModelReply) -> Result<(), Failure> {
-        if let Some(model) = &reply.model {
-            let model = self.context.without_credential(model.as_str());
-            self.context.log.provenance.model = Some(model.into());
-        }
         if reply.usage.is_none() && self.limits.output_tokens.is_some() && !self.has_warned_of_usage {
             self.has_warned_of_usage = true;
             let text =
@@ -237,9 +239,12 @@ impl<'a> TurnLoop<'a> {
         conversation: &mut Conversation,
         events: &mut dyn EventSink,
     ) -> Result<(), Failure> {
+        let mut spans = Vec::new();
         for call in calls {
-            let id = call.id.as_str().into();
-            self.context.log.event(ToolCallStarted::new(id, &call.name, ToolOrigin::Caller, call.effects));
+            let id: CallId = call.id.as_str().into();
+            let started = ToolCallStarted::new(id.clone(), &call.name, ToolOrigin::Caller, call.effects);
+            self.context.log.event(started);
+            spans.push(self.context.log.tool_span(&id));
             let arguments = ToolCallArguments::new(call.id.as_str().into(), call.arguments.clone());
             self.context.log.event(arguments);
         }
@@ -247,7 +252,7 @@ impl<'a> TurnLoop<'a> {
         let mut results: Vec<Option<ToolResult>> = Vec::new();
         results.resize_with(calls.len(), || None);
         {
-            let mut answers = std::pin::pin!(dispatcher.answers(calls, decided));
+            let mut answers = std::pin::pin!(dispatcher.answers(calls, decided, spans));
             while let Some((index, result, status)) = self.context.attend(events, answers.next()).await? {
                 self.context.watch.heard(Phase::Tool);
                 let Some((call, place)) = calls.get(index).zip(results.get_mut(index)) else { continue };

@@ -130,6 +130,7 @@ mod retry_cause;
 mod running_turn;
 mod turn_log;
 mod turn_span;
+mod turn_trace;
 mod watch;
 
 pub use admission::admit;
@@ -147,4 +148,5 @@ pub use retry_cause::RetryCause;
 pub use running_turn::RunningTurn;
 pub use turn_log::TurnLog;
 pub use turn_span::TurnSpan;
+pub use turn_trace::ModelCall;
 pub use watch::{Watch, sleep_until};

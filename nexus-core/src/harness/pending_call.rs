@@ -34,14 +34,7 @@ impl<'a> PendingCall<'a> {
             Err(denial) => return Self::denied(ToolOrigin::Caller, call, denial.to_string()),
         };
         let tool = permit.definition();
-        let span = tracing::info_span!(
-            "execute_tool",
-            gen_ai.operation.name = "execute_tool",
-            gen_ai.tool.name = call.name,
-            gen_ai.tool.call.id = %call.call,
-        );
-        let id = call.call.clone();
-        let answer = tracing::Instrument::instrument(session.answer(id, permit), span);
+        let answer = session.answer(call.call.clone(), permit);
         Self { is_terminal: tool.terminal, ..Self::running(ToolOrigin::Caller, call, tool.effects, answer) }
     }
 

@@ -8,10 +8,11 @@ use std::{
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::Value;
+use tracing::Instrument as _;
 
 use super::{
-    AnswerCheck, Checked, Failure, Overrun, PendingCall, Repeats, Round, TurnLog, TurnSpan, Watch, admit,
-    over_limit, over_limit_with,
+    AnswerCheck, Checked, Failure, ModelCall, Overrun, PendingCall, Repeats, Round, TurnLog, TurnSpan, Watch,
+    admit, over_limit, over_limit_with,
 };
 use crate::{
     BackendId, CallId, CancelToken, Capabilities, ConversationMode, ErrorKind, EventSink, FinishReason,
@@ -69,7 +70,8 @@ impl<'e> RunningTurn<'e> {
         let mut limits = request.limits.clone();
         limits.tool_calls = None;
         let session = host.open_turn(&request);
-        let mut log = TurnLog::new(id.clone(), request.model.clone(), effort);
+        let span = TurnSpan::new(id, capabilities, &request);
+        let mut log = TurnLog::new(id.clone(), request.model.clone(), effort).in_span(&span);
         if session.definitions().is_empty() && request.tool_access == ToolAccess::ScopedOnly {
             log.recorder = log.recorder.without_tools();
         }
@@ -77,7 +79,7 @@ impl<'e> RunningTurn<'e> {
             session,
             log,
             watch: Watch::new(&request.limits),
-            span: TurnSpan::new(id, &request),
+            span,
             cancel: host.cancel,
             events: Events(events),
             answer: AnswerCheck::new(request.output.clone()),
@@ -117,16 +119,17 @@ impl<'e> RunningTurn<'e> {
 
     async fn attend<F: Future>(&mut self, future: F) -> Result<F::Output, Failure> {
         self.log.start();
-        self.log.wait_for(self.span.part(future), &self.watch, &self.cancel, self.events.0).await
+        self.log.wait_for(self.span.run(future), &self.watch, &self.cancel, self.events.0).await
     }
 
-    /// Counts a model call that is about to be made.
+    /// Counts a model call that is about to be made. Its span ends as [`TurnLog::model_asked`] says, and when its calls run.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::LimitReached`], if it may not be made.
     pub fn model_call(&mut self) -> Result<(), Failure> {
         self.log.model_calls += 1;
+        self.log.model_asked();
         self.check_limits()
     }
 
@@ -176,6 +179,7 @@ impl<'e> RunningTurn<'e> {
     /// [`Repeats::observe`] say.
     pub async fn run_calls(&mut self, calls: Vec<PendingCall<'_>>) -> Result<Vec<ToolResult>, Failure> {
         self.check_own_calls(&calls)?;
+        self.log.model_call_ended(&ModelCall::new());
         let mut jobs = FuturesUnordered::new();
         let mut asked = Vec::with_capacity(calls.len());
         for (index, call) in calls.into_iter().enumerate() {
@@ -184,6 +188,7 @@ impl<'e> RunningTurn<'e> {
             asked.push((started.name.clone(), arguments.arguments.to_string()));
             self.log.event(started);
             self.log.event(arguments);
+            let answer = answer.instrument(self.log.tool_span(&id));
             jobs.push(async move { (index, id, is_terminal, answer.await) });
         }
         let mut hands_in = false;
@@ -246,11 +251,10 @@ impl<'e> RunningTurn<'e> {
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         self.log.flush(self.events.0, &self.cancel, &self.watch, is_cancelled).await;
         let keeps_conversation = !matches!(self.request.conversation, ConversationMode::Ephemeral);
-        let Self { span, log, .. } = self;
-        span.end(|| match outcome {
-            Ok((finish, output)) => Ok(log.into_result(finish, output, keeps_conversation)),
-            Err(failure) => Err(log.into_error(failure, keeps_conversation)),
-        })
+        match outcome {
+            Ok((finish, output)) => Ok(self.log.into_result(finish, output, keeps_conversation)),
+            Err(failure) => Err(self.log.into_error(failure, keeps_conversation)),
+        }
     }
 }
 

@@ -9,10 +9,12 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Failure, Outbox, Recorder, RetryCause, Watch, sleep_until};
+use super::{
+    Failure, ModelCall, Outbox, Recorder, RetryCause, TurnSpan, Watch, sleep_until, turn_trace::TurnTrace,
+};
 use crate::{
-    AppliedEffort, BackendId, CancelToken, ErrorKind, EventSink, FinishReason, ModelId, ProcessReport,
-    Provenance, ResumeHandle, TurnError, TurnEvent, TurnResult, turn::Started,
+    AppliedEffort, BackendId, CallId, CancelToken, ErrorKind, EventSink, FinishReason, ModelId,
+    ProcessReport, Provenance, ResumeHandle, TurnError, TurnEvent, TurnResult, turn::Started,
 };
 
 /// How long a sink that is not ready may hold up the return of a cancelled turn.
@@ -39,6 +41,8 @@ pub struct TurnLog {
     /// Why the model is asked again just now, as long as it has not answered.
     pub retry_cause: RetryCause,
     has_started: bool,
+    /// The spans below that of the turn; `None` where nothing listens. Boxed, as few turns have it.
+    trace: Option<Box<TurnTrace>>,
 }
 
 impl TurnLog {
@@ -56,7 +60,60 @@ impl TurnLog {
             process: None,
             retry_cause: RetryCause::default(),
             has_started: false,
+            trace: None,
         }
+    }
+
+    /// Has the spans of model calls and tool calls stand below the span of the turn, and its end recorded there.
+    #[must_use]
+    pub fn in_span(mut self, span: &TurnSpan) -> Self {
+        self.trace = (!span.span.is_disabled()).then(|| Box::new(TurnTrace::new(span.clone())));
+        self
+    }
+
+    /// For loops that are not ours: has model calls begin where the events show it. That is when calls of tools are answered,
+    /// a reply begins that was not asked for, or a call is repeated.
+    pub fn infer_model_calls(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.infer_model_calls();
+        }
+    }
+
+    /// For the trace: the model is asked. The call ends with a message that states its usage or why the model stopped, with
+    /// [`TurnLog::model_call_ended`], or with the next call.
+    pub fn model_asked(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.model(self.provenance.model.as_ref());
+            trace.model_asked();
+        }
+    }
+
+    /// For the trace: a model call is over of which no message says so.
+    pub fn model_call_ended(&mut self, call: &ModelCall) {
+        if let Some(trace) = &mut self.trace {
+            trace.model(self.provenance.model.as_ref());
+            trace.model_call_ended(call);
+        }
+    }
+
+    /// For the trace: a model call came to nothing.
+    pub fn model_failed(&mut self, kind: ErrorKind) {
+        if let Some(trace) = &mut self.trace {
+            trace.model_failed(kind);
+        }
+    }
+
+    /// For the trace: the vendor's name of the conversation.
+    pub fn name_conversation(&mut self, id: &str) {
+        if let Some(trace) = &mut self.trace {
+            trace.conversation(id);
+        }
+    }
+
+    /// The span of a tool call that was reported as started, for what the tool does to stand below it.
+    pub fn tool_span(&self, call: &CallId) -> tracing::Span {
+        let span = self.trace.as_ref().and_then(|trace| trace.tool(call));
+        span.cloned().unwrap_or_else(tracing::Span::none)
     }
 
     /// Records an event and puts it into the outbox. Never waits.
@@ -65,6 +122,10 @@ impl TurnLog {
         let event = event.into();
         self.recorder.observe(&event);
         self.retry_cause.observe(&event);
+        if let Some(trace) = &mut self.trace {
+            trace.model(self.provenance.model.as_ref());
+            trace.observe(&event);
+        }
         self.outbox.push(event);
     }
 
@@ -166,15 +227,8 @@ impl TurnLog {
         self.recorder.resume = self.resume.filter(|_| keeps_conversation);
         let mut result = self.recorder.into_result(finish, self.provenance);
         result.output = output;
-        let span = tracing::Span::current();
-        if let Some(model) = &result.provenance.model {
-            span.record("gen_ai.response.model", tracing::field::display(model));
-        }
-        if let Some(tokens) = result.usage.input_tokens {
-            span.record("gen_ai.usage.input_tokens", tokens);
-        }
-        if let Some(tokens) = result.usage.all_output_tokens() {
-            span.record("gen_ai.usage.output_tokens", tokens);
+        if let Some(trace) = &mut self.trace {
+            trace.answered(&result);
         }
         result
     }
@@ -182,11 +236,13 @@ impl TurnLog {
     /// The error of a turn that failed, with everything produced so far. The resume handle is in its partial if
     /// `keeps_conversation`.
     pub fn into_error(mut self, failure: Failure, keeps_conversation: bool) -> TurnError {
-        tracing::Span::current().record("error.type", tracing::field::debug(failure.kind));
         self.recorder.resume = self.resume.filter(|_| keeps_conversation);
         let backend = self.provenance.backend.clone();
         self.recorder.provenance = Some(self.provenance);
         let error = failure.into_error(backend).with_partial(self.recorder.into_partial());
+        if let Some(trace) = &mut self.trace {
+            trace.failed(&error);
+        }
         match self.process {
             Some(process) => error.with_process(process),
             None => error,

@@ -2,43 +2,75 @@
 
 use std::future::Future;
 
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span, field::Empty};
 
-use crate::{BackendId, TurnRequest};
+use crate::{BackendId, Capabilities, ModelId, TurnRequest, Usage};
 
-/// The span that a turn runs in, named `turn`, at level `INFO`, with the OpenTelemetry attributes for generative AI. Usage,
-/// model and error are added by [`TurnLog::into_result`](super::TurnLog::into_result) and
-/// [`TurnLog::into_error`](super::TurnLog::into_error), which are called inside of it.
-#[derive(Debug)]
-pub struct TurnSpan(tracing::Span);
+/// The span that a turn runs in, at level `INFO`, as the OpenTelemetry conventions for generative AI describe the span of an
+/// agent's invocation (`invoke_agent`, version 1.41). [`TurnLog::in_span`](super::TurnLog::in_span) has the spans of model
+/// calls and tool calls stand below it, and its usage, model and error recorded.
+///
+/// Fields that begin with `otel.` are for `tracing-opentelemetry`: name, kind and status of the span. What is said in a turn
+/// is in no field.
+#[derive(Clone, Debug)]
+pub struct TurnSpan {
+    pub(super) span: Span,
+    pub(super) provider: Option<String>,
+    pub(super) model: Option<ModelId>,
+}
 
 impl TurnSpan {
     /// The span of a turn of `backend`.
-    pub fn new(backend: &BackendId, request: &TurnRequest) -> Self {
-        Self(tracing::info_span!(
-            "turn",
+    pub fn new(backend: &BackendId, capabilities: &Capabilities, request: &TurnRequest) -> Self {
+        let span = tracing::info_span!(
+            "invoke_agent",
+            otel.name = format!("invoke_agent {backend}"),
+            otel.kind = "internal",
+            otel.status_code = Empty,
             gen_ai.operation.name = "invoke_agent",
-            gen_ai.agent.name = %backend,
-            gen_ai.request.model = request.model.as_ref().map(tracing::field::display),
-            gen_ai.response.model = tracing::field::Empty,
-            gen_ai.usage.input_tokens = tracing::field::Empty,
-            gen_ai.usage.output_tokens = tracing::field::Empty,
-            error.type = tracing::field::Empty,
-        ))
-    }
-
-    /// Runs a part of the turn inside the span.
-    pub(super) fn part<T>(&self, part: impl Future<Output = T>) -> impl Future<Output = T> {
-        part.instrument(self.0.clone())
-    }
-
-    /// Does the last of the turn inside the span.
-    pub(super) fn end<T>(&self, end: impl FnOnce() -> T) -> T {
-        self.0.in_scope(end)
+            gen_ai.provider.name = capabilities.provider,
+            gen_ai.agent.name = backend.as_str(),
+            gen_ai.agent.version = Empty,
+            gen_ai.conversation.id = Empty,
+            gen_ai.request.model = request.model.as_ref().map(ModelId::as_str),
+            gen_ai.response.model = Empty,
+            gen_ai.response.finish_reasons = Empty,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            gen_ai.usage.cache_read.input_tokens = Empty,
+            gen_ai.usage.cache_creation.input_tokens = Empty,
+            gen_ai.usage.reasoning.output_tokens = Empty,
+            error.type = Empty,
+        );
+        Self { span, provider: capabilities.provider.clone(), model: request.model.clone() }
     }
 
     /// Runs `turn` inside the span.
-    pub fn run<T>(self, turn: impl Future<Output = T>) -> impl Future<Output = T> {
-        turn.instrument(self.0)
+    pub fn run<T>(&self, turn: impl Future<Output = T>) -> impl Future<Output = T> {
+        turn.instrument(self.span.clone())
     }
+}
+
+/// Adds the tokens of one model call, or of all calls of a turn.
+pub(super) fn record_usage(span: &Span, usage: &Usage) {
+    let fields = [
+        // The conventions count cached tokens as input as well.
+        ("gen_ai.usage.input_tokens", usage.all_input_tokens()),
+        ("gen_ai.usage.output_tokens", usage.all_output_tokens()),
+        ("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
+        ("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens),
+        ("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens),
+    ];
+    for (name, tokens) in fields {
+        // `tracing-opentelemetry` writes unsigned numbers as text.
+        if let Some(tokens) = tokens.and_then(|tokens| i64::try_from(tokens).ok()) {
+            span.record(name, tokens);
+        }
+    }
+}
+
+/// Says that what the span stands for failed. What the error says is left out: it may repeat what was said.
+pub(super) fn record_error(span: &Span, kind: impl std::fmt::Debug) {
+    span.record("error.type", format!("{kind:?}"));
+    span.record("otel.status_code", "ERROR");
 }

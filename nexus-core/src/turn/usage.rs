@@ -26,6 +26,11 @@ impl Usage {
         Self::default()
     }
 
+    /// Everything the vendor counted as input, from a cache or not.
+    pub fn all_input_tokens(&self) -> Option<u64> {
+        sum(self.input_tokens, sum(self.cache_read_tokens, self.cache_write_tokens))
+    }
+
     /// Everything the vendor counted as output, reasoning included.
     pub fn all_output_tokens(&self) -> Option<u64> {
         sum(self.output_tokens, self.reasoning_tokens)
@@ -33,9 +38,7 @@ impl Usage {
 
     /// Everything the vendor counted. `None` if it reported nothing.
     pub fn total_tokens(&self) -> Option<u64> {
-        [self.input_tokens, self.cache_read_tokens, self.cache_write_tokens, self.all_output_tokens()]
-            .into_iter()
-            .fold(None, sum)
+        sum(self.all_input_tokens(), self.all_output_tokens())
     }
 
     /// The sum, bucket by bucket.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nexus_core::{
     CallId, FinishReason, MessageId, Usage,
+    harness::ModelCall,
     turn::{MessageEnded, MessageVoided, TextDelta, ThinkingDelta, VoidCause},
 };
 
@@ -207,14 +208,14 @@ impl Messages {
     /// Ends what a sub-agent is saying.
     pub(super) fn close_sub(&mut self, parent: &str, step: &mut Step) {
         if let Some(open) = self.subs.remove(parent) {
-            open.end(step);
+            open.end_sub(step);
         }
     }
 
     /// Ends what every sub-agent is saying.
     pub(super) fn close_subs(&mut self, step: &mut Step) {
         for open in std::mem::take(&mut self.subs).into_values() {
-            open.end(step);
+            open.end_sub(step);
         }
     }
 
@@ -291,6 +292,12 @@ impl Open {
         step.event(
             MessageEnded::new(self.id, text).with_parent(self.parent).with_usage(usage).with_finish(finish),
         );
+    }
+
+    /// Ends a message of a sub-agent: one model call, of which neither usage nor the reason of its end is told.
+    fn end_sub(self, step: &mut Step) {
+        step.model_calls_ended.push(ModelCall::new().with_parent(self.parent.clone()));
+        self.end(step);
     }
 
     /// What the model call used. A message that broke off says only where it began.

@@ -175,6 +175,7 @@ impl Cli for Claude {
 
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new(LoopMode::Delegated);
+        capabilities.provider = Some("anthropic".to_owned());
         capabilities.text = TextGranularity::Deltas;
         capabilities.thinking = Support::Yes;
         capabilities.images = Support::Yes;

@@ -309,6 +309,7 @@ impl ClaudeTranslator {
         step.model = line.model.map(ModelId::new);
         step.version = line.claude_code_version;
         if let Some(session) = line.session_id {
+            step.conversation = Some(session.clone());
             self.opening.session.is_at(session);
             step.resume = self.opening.session.handle();
         }

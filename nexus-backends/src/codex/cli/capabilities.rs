@@ -12,6 +12,7 @@ const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort:
 /// What every backend of this kind can do.
 pub(super) fn capabilities() -> Capabilities {
     let mut capabilities = Capabilities::new(LoopMode::Delegated);
+    capabilities.provider = Some("openai".to_owned());
     capabilities.text = TextGranularity::Deltas;
     capabilities.thinking = Support::Yes;
     capabilities.images = Support::Yes;

@@ -233,6 +233,7 @@ impl AppServer {
         let session = KeptSession::new(&opened.thread.id, opened.thread.path.as_deref());
         step.resume = session.map(|session| session.into_handle(self.setting.backend.clone()));
         let thread = self.thread.insert(opened.thread.id).clone();
+        step.conversation = Some(thread.clone());
         let params = json!({ "threadId": thread, "detail": "toolsAndAuthOnly" });
         self.look(Asked::Tools, "mcpServerStatus/list", &params, step);
     }

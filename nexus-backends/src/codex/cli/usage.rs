@@ -21,15 +21,17 @@ struct Span {
 }
 
 impl UsageTotals {
-    /// Takes the report after a model call of `thread`.
-    pub(super) fn take(&mut self, thread: String, usage: &ThreadUsage) {
+    /// Takes the report after a model call of `thread`, and returns what the call used.
+    pub(super) fn take(&mut self, thread: String, usage: &ThreadUsage) -> Option<Usage> {
         let before = usage.total.less(&usage.last);
         let span = self.threads.entry(thread).or_insert(Span { before, now: before });
         // A call that was refused repeats what the last one used.
-        if span.now != usage.total {
-            self.model_calls = self.model_calls.saturating_add(1);
-            span.now = usage.total;
+        if span.now == usage.total {
+            return None;
         }
+        self.model_calls = self.model_calls.saturating_add(1);
+        span.now = usage.total;
+        Some(usage.last.buckets())
     }
 
     /// Model calls that were reported.

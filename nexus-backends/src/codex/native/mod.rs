@@ -126,7 +126,7 @@ impl Codex {
 #[async_trait]
 impl Dialect for Codex {
     fn capabilities(&self) -> Capabilities {
-        kind::capabilities(&EFFORTS, CostReport::Never)
+        kind::capabilities("openai", &EFFORTS, CostReport::Never)
     }
 
     fn credential_remedy(&self) -> Option<&'static str> {

@@ -98,8 +98,22 @@ impl BackendKind for Responses {
             return Err(SettingsError::new("base_url", reason));
         }
         let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
-        kind::build(id, Arc::new(Generic::new(&own, &settings)), credential, &settings, context)
+        let mut generic = Generic::new(&own, &settings);
+        generic.provider = provider(own.vendor.as_deref(), &self.vendor(&shared));
+        kind::build(id, Arc::new(generic), credential, &settings, context)
     }
+}
+
+/// The name of the vendor in traces. A host that is not known is named after the one whose API it speaks: the conventions say
+/// by the name which attributes to expect.
+fn provider(setting: Option<&str>, vendor: &VendorId) -> String {
+    let is_known = VENDORS.iter().any(|(_, known)| *known == vendor.as_str());
+    match setting.or_else(|| is_known.then_some(vendor.as_str())) {
+        Some("xai") => "x_ai",
+        Some(vendor) => vendor,
+        None => "openai",
+    }
+    .to_owned()
 }
 
 /// Settings of this kind alone.
@@ -167,6 +181,7 @@ fn effort_steps(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 /// The server's way, as the settings tell it.
 #[derive(Debug)]
 pub(crate) struct Generic {
+    provider: String,
     default_model: Option<ModelId>,
     billing: Option<Billing>,
     shape: Shape,
@@ -200,6 +215,7 @@ impl Generic {
             custom_calls: CustomCalls::Client,
         };
         Self {
+            provider: "openai".to_owned(),
             default_model: settings.model.as_deref().map(ModelId::from),
             billing: settings.billing,
             shape,
@@ -226,7 +242,7 @@ impl Default for Generic {
 #[async_trait]
 impl Dialect for Generic {
     fn capabilities(&self) -> Capabilities {
-        let mut capabilities = kind::capabilities(&self.efforts, self.cost);
+        let mut capabilities = kind::capabilities(&self.provider, &self.efforts, self.cost);
         capabilities.output = self.output;
         capabilities
     }

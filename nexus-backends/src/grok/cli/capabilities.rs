@@ -14,6 +14,7 @@ const SHORTER_MENUS: [(&str, &[Effort]); 1] = [("grok-4.5", &[Effort::Low, Effor
 /// The capabilities on a machine with or without bubblewrap.
 pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     let mut all = Capabilities::new(LoopMode::Delegated);
+    all.provider = Some("x_ai".to_owned());
     all.text = TextGranularity::Deltas;
     all.thinking = Support::Yes;
     all.images = Support::Yes;

@@ -20,7 +20,7 @@ use std::{
 use nexus_core::{
     BackendId, CallId, Cost, CostSource, Effects, ErrorKind, MessageId, Phase, ProcessExit, ResumeHandle,
     ToolAccess, ToolCallStatus, ToolContent, TurnEvent, Usage, Usd,
-    harness::Failure,
+    harness::{Failure, ModelCall},
     turn::{
         MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
         ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
@@ -312,6 +312,9 @@ impl GrokTranslator {
         step.model_calls = Some(self.model_calls);
         let usage = end.usage.map(into_usage);
         self.has_usage |= usage.is_some();
+        if usage.is_none() {
+            step.model_calls_ended.push(ModelCall::new());
+        }
         self.message(step);
         self.close(usage, step);
         self.phase = self.phase_between();
@@ -479,7 +482,9 @@ impl GrokTranslator {
 }
 
 impl Translator for GrokTranslator {
-    fn open(&mut self, _step: &mut Step) {}
+    fn open(&mut self, step: &mut Step) {
+        step.conversation = self.session.as_ref().map(|session| session.id().to_owned());
+    }
 
     fn look(&mut self, _stderr_tail: &dyn Fn() -> String, step: &mut Step) {
         self.look_for_retry(step);

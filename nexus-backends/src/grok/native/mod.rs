@@ -112,7 +112,7 @@ impl Grok {
 #[async_trait]
 impl Dialect for Grok {
     fn capabilities(&self) -> Capabilities {
-        kind::capabilities(&EFFORTS, CostReport::Reported)
+        kind::capabilities("x_ai", &EFFORTS, CostReport::Reported)
     }
 
     fn credential_remedy(&self) -> Option<&'static str> {

@@ -2,7 +2,7 @@
 
 use nexus_core::{
     CallId, ErrorKind, FinishReason, Phase, TurnEvent,
-    harness::Failure,
+    harness::{Failure, ModelCall},
     turn::{Retrying, Unrecognized},
 };
 use serde::de::DeserializeOwned;
@@ -200,7 +200,10 @@ impl AppServer {
         if let Some(messages) = self.messages.get_mut(&thread) {
             step.events.extend(messages.call_ended(parent.as_ref()));
         }
-        self.totals.take(thread, &news.token_usage);
+        if let Some(usage) = self.totals.take(thread, &news.token_usage) {
+            let call = ModelCall::new().with_parent(parent).with_usage(Some(usage));
+            step.model_calls_ended.push(call);
+        }
         step.usage = Some(self.totals.usage());
         step.model_calls = Some(self.totals.model_calls());
         if self.running.is_empty() {

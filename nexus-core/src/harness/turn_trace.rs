@@ -1,0 +1,338 @@
+//! The tracing spans of the model calls and tool calls of a turn, made from its events.
+//!
+//! Every backend has the same tree, whoever owns its loop: `invoke_agent` > `chat`, one per model call > `execute_tool`, the
+//! calls that its reply asked for. A sub-agent's `chat` stands below the call that started it. Source of names, kinds and
+//! attributes: OpenTelemetry semantic conventions for generative AI, version 1.41 (status: development).
+
+use std::collections::HashMap;
+
+use tracing::{Span, field::Empty};
+
+use super::turn_span::{TurnSpan, record_error, record_usage};
+use crate::{
+    ErrorKind, FinishReason, ModelId, TurnError, TurnEvent, TurnResult, Usage,
+    id::CallId,
+    turn::{Provenance, Retrying, ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
+};
+
+/// A model call that is over, as far as the vendor says so apart from the messages: see [`TurnLog::model_call_ended`].
+///
+/// [`TurnLog::model_call_ended`]: super::TurnLog::model_call_ended
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelCall {
+    /// The call of the sub-agent that asked; `None` is the turn's own agent.
+    pub parent: Option<CallId>,
+    /// What it used.
+    pub usage: Option<Usage>,
+    /// Why the model stopped.
+    pub finish: Option<FinishReason>,
+}
+
+impl ModelCall {
+    /// A call of the turn's own agent.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Says that a sub-agent asked.
+    #[must_use]
+    pub fn with_parent(mut self, parent: Option<CallId>) -> Self {
+        self.parent = parent;
+        self
+    }
+
+    /// States the usage.
+    #[must_use]
+    pub fn with_usage(mut self, usage: Option<Usage>) -> Self {
+        self.usage = usage;
+        self
+    }
+
+    /// States why the model stopped.
+    #[must_use]
+    pub fn with_finish(mut self, finish: Option<FinishReason>) -> Self {
+        self.finish = finish;
+        self
+    }
+}
+
+/// The open spans of one turn.
+#[derive(Debug)]
+pub(super) struct TurnTrace {
+    turn: TurnSpan,
+    agents: HashMap<Option<CallId>, Agent>,
+    tools: HashMap<CallId, Tool>,
+    /// Whether model calls begin where events show it. A loop of ours says it by itself.
+    infers: bool,
+    /// The model that answers, where it is known, and the conversation.
+    model: Option<ModelId>,
+    conversation: Option<String>,
+    is_over: bool,
+}
+
+/// The turn's own agent, or a sub-agent.
+#[derive(Debug, Default)]
+struct Agent {
+    chat: Option<Span>,
+    /// The last model call that has ended: calls that its reply asked for may be reported later.
+    last: Option<Span>,
+    running: usize,
+    /// Whether tools were called since the model was asked: their results are what it is asked with next.
+    has_called: bool,
+}
+
+#[derive(Debug)]
+struct Tool {
+    span: Span,
+    agent: Option<CallId>,
+}
+
+impl TurnTrace {
+    pub(super) fn new(turn: TurnSpan) -> Self {
+        Self {
+            turn,
+            agents: HashMap::new(),
+            tools: HashMap::new(),
+            infers: false,
+            model: None,
+            conversation: None,
+            is_over: false,
+        }
+    }
+
+    pub(super) fn infer_model_calls(&mut self) {
+        self.infers = true;
+    }
+
+    /// Names the conversation, once the vendor has.
+    pub(super) fn conversation(&mut self, id: &str) {
+        if self.conversation.as_deref() == Some(id) {
+            return;
+        }
+        self.conversation = Some(id.to_owned());
+        let chats = self.agents.values().filter_map(|agent| agent.chat.as_ref());
+        for span in chats.chain([&self.turn.span]) {
+            span.record("gen_ai.conversation.id", id);
+        }
+    }
+
+    /// The model that answers.
+    pub(super) fn model(&mut self, model: Option<&ModelId>) {
+        if self.model.as_ref() != model {
+            self.model = model.cloned();
+        }
+    }
+
+    /// The turn's own agent asks the model.
+    pub(super) fn model_asked(&mut self) {
+        self.end_chat(None, None, None);
+        self.open_chat(None);
+    }
+
+    /// A model call of the turn's own agent came to nothing.
+    pub(super) fn model_failed(&mut self, kind: ErrorKind) {
+        if let Some(chat) = self.agents.get(&None).and_then(|agent| agent.chat.as_ref()) {
+            record_error(chat, kind);
+        }
+        self.end_chat(None, None, None);
+    }
+
+    pub(super) fn model_call_ended(&mut self, call: &ModelCall) {
+        if self.infers {
+            self.open_chat(call.parent.as_ref());
+        }
+        self.end_chat(call.parent.as_ref(), call.usage.as_ref(), call.finish.as_ref());
+    }
+
+    /// The span of a call that runs.
+    pub(super) fn tool(&self, call: &CallId) -> Option<&Span> {
+        self.tools.get(call).map(|tool| &tool.span)
+    }
+
+    pub(super) fn observe(&mut self, event: &TurnEvent) {
+        match event {
+            TurnEvent::TextDelta(delta) if self.infers => self.open_chat(delta.parent.as_ref()),
+            TurnEvent::ThinkingDelta(delta) if self.infers => self.open_chat(delta.parent.as_ref()),
+            TurnEvent::MessageEnded(ended) if ended.usage.is_some() || ended.finish.is_some() => {
+                if self.infers {
+                    self.open_chat(ended.parent.as_ref());
+                }
+                self.end_chat(ended.parent.as_ref(), ended.usage.as_ref(), ended.finish.as_ref());
+            }
+            TurnEvent::Retrying(retrying) if self.infers => self.retrying(retrying),
+            TurnEvent::ToolCallStarted(started) => self.tool_started(started),
+            TurnEvent::ToolCallFinished(finished) => self.tool_finished(finished),
+            _ => {}
+        }
+    }
+
+    fn retrying(&mut self, retrying: &Retrying) {
+        self.model_failed(retrying.kind.unwrap_or(ErrorKind::VendorFailure));
+        self.open_chat(None);
+    }
+
+    fn tool_started(&mut self, started: &ToolCallStarted) {
+        let parent = started.parent.clone();
+        let agent = self.agents.entry(parent.clone()).or_default();
+        agent.running += 1;
+        agent.has_called = true;
+        let asked_by = agent.chat.as_ref().or(agent.last.as_ref()).unwrap_or(&self.turn.span);
+        let kind = match started.origin {
+            ToolOrigin::Caller => "function",
+            _ => "extension",
+        };
+        let span = tracing::info_span!(
+            parent: asked_by,
+            "execute_tool",
+            otel.name = format!("execute_tool {}", started.name),
+            otel.kind = "internal",
+            otel.status_code = Empty,
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = started.name,
+            gen_ai.tool.type = kind,
+            gen_ai.tool.call.id = started.call.as_str(),
+            error.type = Empty,
+        );
+        self.tools.insert(started.call.clone(), Tool { span, agent: parent });
+    }
+
+    fn tool_finished(&mut self, finished: &ToolCallFinished) {
+        let Some(Tool { span, agent }) = self.tools.remove(&finished.call) else { return };
+        if finished.status != ToolCallStatus::Succeeded {
+            record_error(&span, finished.status);
+        }
+        end(&span);
+        // A sub-agent that the call started is done with it.
+        let sub = Some(finished.call.clone());
+        if self.agents.contains_key(&sub) {
+            self.end_chat(sub.as_ref(), None, None);
+            self.agents.remove(&sub);
+        }
+        if let Some(known) = self.agents.get_mut(&agent) {
+            known.running = known.running.saturating_sub(1);
+        }
+        self.ask_again(agent.as_ref());
+    }
+
+    /// Where all calls of a reply are answered, the model is asked again.
+    fn ask_again(&mut self, agent: Option<&CallId>) {
+        let is_answered = |agent: &Agent| agent.chat.is_none() && agent.running == 0 && agent.has_called;
+        if self.infers && self.agents.get(&agent.cloned()).is_some_and(is_answered) {
+            self.open_chat(agent);
+        }
+    }
+
+    fn open_chat(&mut self, agent: Option<&CallId>) {
+        let is_open = |agent: &Agent| agent.chat.is_some();
+        let key = agent.cloned();
+        if self.agents.get(&key).is_some_and(is_open) {
+            return;
+        }
+        let below = agent.and_then(|call| self.tool(call)).unwrap_or(&self.turn.span);
+        let model = self.turn.model.as_ref().or(self.model.as_ref()).filter(|_| agent.is_none());
+        let span = tracing::info_span!(
+            parent: below,
+            "chat",
+            otel.name = model.map_or_else(|| "chat".to_owned(), |model| format!("chat {model}")),
+            otel.kind = "client",
+            otel.status_code = Empty,
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = self.turn.provider,
+            gen_ai.conversation.id = self.conversation,
+            gen_ai.request.model = model.map(ModelId::as_str),
+            gen_ai.response.model = Empty,
+            gen_ai.response.finish_reasons = Empty,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            gen_ai.usage.cache_read.input_tokens = Empty,
+            gen_ai.usage.cache_creation.input_tokens = Empty,
+            gen_ai.usage.reasoning.output_tokens = Empty,
+            error.type = Empty,
+        );
+        let known = self.agents.entry(key).or_default();
+        known.chat = Some(span);
+        known.has_called = false;
+    }
+
+    fn end_chat(&mut self, agent: Option<&CallId>, usage: Option<&Usage>, finish: Option<&FinishReason>) {
+        let model = self.model.as_ref().filter(|_| agent.is_none());
+        let Some(known) = self.agents.get_mut(&agent.cloned()) else { return };
+        let Some(chat) = known.chat.take() else { return };
+        if let Some(usage) = usage {
+            record_usage(&chat, usage);
+        }
+        if let Some(finish) = finish {
+            chat.record("gen_ai.response.finish_reasons", reason(finish));
+        }
+        if let Some(model) = model {
+            chat.record("gen_ai.response.model", model.as_str());
+        }
+        end(&chat);
+        known.last = Some(chat);
+        self.ask_again(agent);
+    }
+
+    /// The turn ended well.
+    pub(super) fn answered(&mut self, result: &TurnResult) {
+        self.turn.span.record("gen_ai.response.finish_reasons", reason(&result.finish));
+        self.end(&result.provenance, &result.usage, None);
+    }
+
+    /// The turn failed.
+    pub(super) fn failed(&mut self, error: &TurnError) {
+        record_error(&self.turn.span, error.kind());
+        if let Some(provenance) = &error.partial().provenance {
+            self.end(provenance, &error.partial().usage, Some(error.kind()));
+        }
+    }
+
+    fn end(&mut self, provenance: &Provenance, usage: &Usage, error: Option<ErrorKind>) {
+        let span = &self.turn.span;
+        if let Some(model) = &provenance.model {
+            span.record("gen_ai.response.model", model.as_str());
+        }
+        if let Some(version) = &provenance.version {
+            span.record("gen_ai.agent.version", version);
+        }
+        record_usage(span, usage);
+        self.close(error);
+    }
+
+    /// Ends what is open, with the error that ended the turn.
+    fn close(&mut self, error: Option<ErrorKind>) {
+        self.is_over = true;
+        let tools = self.tools.values().map(|tool| (&tool.span, true));
+        let chats = self.agents.values().filter_map(|agent| Some((agent.chat.as_ref()?, false)));
+        for (span, is_tool) in tools.chain(chats) {
+            match error {
+                Some(kind) => record_error(span, kind),
+                None if is_tool => record_error(span, ToolCallStatus::Unfinished),
+                None => {}
+            }
+            end(span);
+        }
+        self.tools.clear();
+        self.agents.clear();
+    }
+}
+
+impl Drop for TurnTrace {
+    /// A turn whose future is dropped is cancelled.
+    fn drop(&mut self) {
+        if !self.is_over {
+            record_error(&self.turn.span, ErrorKind::Cancelled);
+            self.close(Some(ErrorKind::Cancelled));
+        }
+    }
+}
+
+/// A span that has spans below it is closed after them. It ends when it was left last.
+fn end(span: &Span) {
+    span.in_scope(|| ());
+}
+
+/// The attribute is a list of these: exporters make it one.
+fn reason(finish: &FinishReason) -> String {
+    finish.to_string().replace(' ', "_")
+}
