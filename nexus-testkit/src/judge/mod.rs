@@ -57,10 +57,16 @@ pub const PARTS: &[Part] = &[
         cases: &[
             "a_shell_command_runs_in_the_working_directory",
             "a_tool_of_the_callers_is_answered_by_the_caller",
+            "an_answer_may_begin_with_text_where_tools_are_offered",
+            "an_answer_may_begin_with_a_thought_where_tools_are_offered",
             "a_call_of_an_unknown_tool_is_answered",
             "calls_of_one_reply_are_each_answered_with_their_own",
             "effects_are_those_of_the_tools_called",
         ],
+    },
+    Part {
+        name: "output",
+        cases: &["an_answer_in_shape_is_a_value", "an_answer_out_of_shape_is_repaired"],
     },
     Part {
         name: "token hidden",
