@@ -47,14 +47,17 @@ fn main() -> ExitCode {
 }
 
 fn every_column() -> Result<(), String> {
-    let mut columns: Vec<(&str, Observed)> = Vec::new();
-    let mut found = Vec::new();
-    for column in ["claude-cli", "codex-cli", "grok-cli", "codex-sub-token", "grok-sub-token", "responses"] {
-        let subject = if column.ends_with("-cli") { delegated(column, None) } else { native(column) };
-        let observed = blocking(&*subject, column);
-        found.extend(complaints(column, &observed));
-        columns.push((column, observed));
-    }
+    let names = ["claude-cli", "codex-cli", "grok-cli", "codex-sub-token", "grok-sub-token", "responses"];
+    let column = |name: &'static str| {
+        let subject = if name.ends_with("-cli") { delegated(name, None) } else { native(name) };
+        (name, blocking(&*subject, name))
+    };
+    // Most rows wait for something.
+    let columns: Vec<(&str, Observed)> = std::thread::scope(|scope| {
+        let running: Vec<_> = names.map(|name| scope.spawn(move || column(name))).into_iter().collect();
+        running.into_iter().map(|column| column.join().expect("no column panics")).collect()
+    });
+    let found: Vec<_> = columns.iter().flat_map(|(name, observed)| complaints(name, observed)).collect();
     if !found.is_empty() {
         return Err(found.join("\n"));
     }

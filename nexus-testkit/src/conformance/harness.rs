@@ -13,6 +13,9 @@ use super::{
 /// Runs the suite for each subject as a test program does: it takes the arguments of `cargo test`, and names its
 /// tests as `alpha_cli::dropping_the_turn_stops_its_processes`.
 ///
+/// Most cases wait for a limit to pass, so more are tried at once than there are processors, unless `--test-threads` or
+/// `RUST_TEST_THREADS` says how many.
+///
 /// For a test target with `harness = false`, whose `main` can therefore begin with
 /// [`fake_cli::run_if_invoked`](crate::fake_cli::run_if_invoked):
 ///
@@ -26,9 +29,17 @@ use super::{
 /// }
 /// ```
 pub fn harness<N: AsRef<str>>(subjects: &[(N, Arc<dyn Subject>)]) -> ExitCode {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or_else(at_once);
     let trials = subjects.iter().flat_map(|(name, subject)| trials_of(name.as_ref(), subject)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// How many cases are tried at once where nobody says so.
+fn at_once() -> Option<usize> {
+    const PER_PROCESSOR: usize = 3;
+    let named = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());
+    named.or_else(|| std::thread::available_parallelism().ok().map(|many| many.get() * PER_PROCESSOR))
 }
 
 fn trials_of(module: &str, subject: &Arc<dyn Subject>) -> Vec<Trial> {

@@ -64,10 +64,7 @@ pub const PARTS: &[Part] = &[
             "effects_are_those_of_the_tools_called",
         ],
     },
-    Part {
-        name: "output",
-        cases: &["an_answer_in_shape_is_a_value", "an_answer_out_of_shape_is_repaired"],
-    },
+    Part { name: "output", cases: &["an_answer_in_shape_is_a_value", "an_answer_out_of_shape_is_repaired"] },
     Part {
         name: "token hidden",
         cases: &[

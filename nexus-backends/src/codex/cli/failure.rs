@@ -118,12 +118,25 @@ fn by_body(sentence: &str) -> Option<ErrorKind> {
     Some(by_error(&body_error(sentence)?).unwrap_or(ErrorKind::InvalidRequest))
 }
 
-/// The kind of a refusal whose sentence quotes the body: `unexpected status 404 Not Found: BODY, url: …`. Source: observed
-/// with codex 0.169.0.
+/// The kind of a refusal with status 404 whose sentence quotes the body, or the message in it: `unexpected status 404 Not
+/// Found: BODY, url: …`. As for the native backends, one that speaks of a model is about the model's name.
+///
+/// Source: observed with codex 0.169.0 (the body) and 0.158.0 to 0.164.0 (its message).
 fn by_quoted_body(sentence: &str) -> Option<ErrorKind> {
-    let (_, after) = sentence.split_once(": ")?;
-    let mut values = serde_json::Deserializer::from_str(after).into_iter::<Value>();
-    by_error(&error_in(values.next()?.ok()?))
+    let (_, quoted) = sentence.split_once(": ")?;
+    let words = match serde_json::Deserializer::from_str(quoted).into_iter::<Value>().next() {
+        Some(Ok(body)) => {
+            let error = error_in(body);
+            if let Some(kind) = by_error(&error) {
+                return Some(kind);
+            }
+            error.get("message").or_else(|| error.get("detail"))?.as_str()?.to_owned()
+        }
+        // A page of a proxy's is no word of the model's server.
+        _ if quoted.starts_with('<') => return None,
+        _ => quoted.rsplit_once(", url: ")?.0.to_owned(),
+    };
+    words.to_lowercase().contains("model").then_some(ErrorKind::ModelUnavailable)
 }
 
 /// What the error in a body names, if it is anything but a request that cannot be used.
@@ -253,8 +266,12 @@ mod tests {
             kind(&problem(&sentence, json!({ "httpConnectionFailed": { "httpStatusCode": 404 } })))
         };
         assert_eq!(not_found(r#"{"detail":"Model not found X"}"#), ErrorKind::ModelUnavailable);
+        let sentence = "The model `X` does not exist or you do not have access to it.";
+        assert_eq!(not_found(sentence), ErrorKind::ModelUnavailable);
+        assert_eq!(not_found(&json!({ "message": sentence }).to_string()), ErrorKind::ModelUnavailable);
         assert_eq!(not_found(r#"{"detail":"Not Found"}"#), ErrorKind::VendorFailure);
-        assert_eq!(not_found("<html>"), ErrorKind::VendorFailure);
+        assert_eq!(not_found("Not Found"), ErrorKind::VendorFailure);
+        assert_eq!(not_found("<html>a model</html>"), ErrorKind::VendorFailure);
     }
 
     #[test]
