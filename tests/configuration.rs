@@ -101,6 +101,32 @@ mod schema {
         }
     }
 
+    #[test]
+    fn a_number_below_the_minimum_of_the_schema_is_refused_with_its_place() {
+        let registry = nexus::registry();
+        let mut tried = 0;
+        for kind in registry.kinds() {
+            let schema = kind.settings_schema();
+            let properties = schema["properties"].as_object().unwrap();
+            let least = |key: &str| properties[key]["minimum"].as_u64().filter(|least| *least > 0);
+            for (key, least) in properties.keys().filter_map(|key| Some((key, least(key)?))) {
+                let text = format!(
+                    "types: {{ executor: x }}\nbackends:\n  x: {{ kind: {}, {key}: {} }}\n",
+                    kind.name(),
+                    least - 1
+                );
+                let built = Router::from_str(&text, registry.clone(), BuildContext::in_home("home"));
+                let error = built.map(|_| ()).unwrap_err().to_string();
+                assert!(
+                    error.contains(key) && error.contains(&format!("at least {least}")),
+                    "{text}\n{error}"
+                );
+                tried += 1;
+            }
+        }
+        assert!(tried >= 6 * 2, "only {tried} minima were found");
+    }
+
     fn collect_keys(schema: &Value, keys: &mut Vec<String>) {
         match schema {
             Value::Object(object) => {

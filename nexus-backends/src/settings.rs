@@ -9,6 +9,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::auth::{CredentialSource, StaticToken};
+use crate::settings_schema;
 
 /// Who is expected to pay: a subscription, or a metered API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -28,11 +29,21 @@ impl Billing {
     }
 }
 
-/// Reads settings; an error names the key that is wrong. `T` takes each key alone: every field has a default.
-pub(crate) fn read_by_key<T: DeserializeOwned>(settings: &Map<String, Value>) -> Result<T, SettingsError> {
+/// Reads settings; an error names the key that is wrong. `T` takes each key alone: every field has a default. A number below
+/// the minimum that its schema names is refused.
+pub(crate) fn read_by_key<T: DeserializeOwned + JsonSchema>(
+    settings: &Map<String, Value>,
+) -> Result<T, SettingsError> {
+    let schema = settings_schema::of::<T>();
     for (key, value) in settings {
         let alone = Value::Object(Map::from_iter([(key.clone(), value.clone())]));
         serde_json::from_value::<T>(alone).map_err(|error| SettingsError::new(key, error.to_string()))?;
+        let least = schema["properties"][key]["minimum"].as_u64();
+        if let (Some(least), Some(number)) = (least, value.as_u64())
+            && number < least
+        {
+            return Err(SettingsError::new(key, format!("must be at least {least}")));
+        }
     }
     serde_json::from_value(Value::Object(settings.clone()))
         .map_err(|error| SettingsError { path: Vec::new(), reason: error.to_string() })

@@ -108,15 +108,6 @@ impl NativeSettings {
         let mut read: Self = read_by_key(settings)?;
         read.network.ca_file = read.network.ca_file.map(|path| absolute(path, context));
         check_web_url("base_url", read.base_url.as_deref())?;
-        for (key, value) in [
-            ("connect_timeout_seconds", read.connect_timeout_seconds),
-            ("max_event_bytes", read.max_event_bytes as u64),
-            ("parallel_tools", read.parallel_tools as u64),
-        ] {
-            if value == 0 {
-                return Err(SettingsError::new(key, "must be at least 1"));
-            }
-        }
         read.extra_headers()?;
         Ok(read)
     }
