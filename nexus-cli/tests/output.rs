@@ -240,12 +240,14 @@ fn no_configuration_and_an_unknown_kind_are_told_as_json_too() {
 fn a_kept_conversation_is_readable_by_its_owner_alone() {
     let folder = Folder::new(Reply::text("Here."));
     let path = folder.path().join("handle.json");
-    fs::write(&path, "{}").unwrap();
+    fs::write(&path, "").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     let output = folder.nexus(&["run", "talker", "hello", "--keep", "handle.json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert_ne!(fs::read_to_string(&path).unwrap(), "{}");
+    let first = fs::read_to_string(&path).unwrap();
+    folder.nexus(&["run", "talker", "hello", "--keep", "handle.json"]);
+    assert_ne!(fs::read_to_string(&path).unwrap(), first);
     let output = folder.nexus(&["run", "talker", "again", "--resume", "handle.json", "--quiet"]);
     assert_eq!(
         (output.status.code(), text(&output.stdout)),
@@ -263,6 +265,23 @@ fn a_handle_that_could_not_be_written_is_told_before_anything_is_spent() {
         assert_eq!(output.status.code(), Some(2), "{place}");
         assert!(text(&output.stderr).contains(place), "{}", text(&output.stderr));
     }
+    assert!(folder.model.requests().is_empty(), "a turn was spent");
+}
+
+#[test]
+fn a_file_that_holds_something_else_is_not_replaced_by_a_handle() {
+    let folder = Folder::new(Reply::text("Here."));
+    let configuration = fs::read_to_string(folder.path().join("nexus.yaml")).unwrap();
+    fs::write(folder.path().join("data.json"), r#"{"backend":"main","state":1,"mine":2}"#).unwrap();
+    for place in ["nexus.yaml", "data.json", "/dev/null"] {
+        let output = folder.nexus(&["run", "talker", "hello", "--keep", place]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{place}: {said}");
+        assert!(said.contains(place) && said.contains("name another file"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("nexus.yaml")).unwrap(), configuration);
+    let output = folder.nexus(&["run", "talker", "hello", "--resume", "nexus.yaml"]);
+    assert!(text(&output.stderr).contains("not a conversation's handle"), "{}", text(&output.stderr));
     assert!(folder.model.requests().is_empty(), "a turn was spent");
 }
 

@@ -6,9 +6,10 @@ use std::{
     path::Path,
 };
 
-use nexus::{ConversationMode, Limits, OutputSchema, PromptBlock, ResumeHandle, TurnRequest};
+use nexus::{ConversationMode, Limits, OutputSchema, PromptBlock, TurnRequest};
 use serde_json::Value;
 
+use super::handle_file;
 use crate::args::RunArgs;
 
 /// Reads the prompt and the files that the command line names.
@@ -30,7 +31,9 @@ pub(super) fn request(args: &RunArgs) -> Result<TurnRequest, String> {
         request = request.with_limits(Limits::new().with_deadline(deadline));
     }
     if let Some(path) = &args.schema {
-        let schema: Value = read_json(path)?;
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let schema: Value =
+            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         let schema = OutputSchema::new(schema).map_err(|error| format!("{}: {error}", path.display()))?;
         request = request.with_output(schema);
     }
@@ -38,17 +41,11 @@ pub(super) fn request(args: &RunArgs) -> Result<TurnRequest, String> {
         request = request.with_block(image(path)?);
     }
     if let Some(path) = &args.resume {
-        let handle: ResumeHandle = read_json(path)?;
-        request = request.with_conversation(ConversationMode::resume(handle));
+        request = request.with_conversation(ConversationMode::resume(handle_file::read(path)?));
     } else if args.keep.is_some() {
         request = request.with_conversation(ConversationMode::Keep);
     }
     Ok(request)
-}
-
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn image(path: &Path) -> Result<PromptBlock, String> {

@@ -105,7 +105,11 @@ impl KeyringStore {
 
 impl TokenStore for KeyringStore {
     fn place(&self) -> String {
-        format!("the keyring (service {}, user {})", self.service, self.user)
+        // To list its entries, no user is named.
+        match self.user.as_str() {
+            "" => format!("the keyring (service {})", self.service),
+            user => format!("the keyring (service {}, user {user})", self.service),
+        }
     }
 
     fn identity(&self) -> String {
