@@ -39,8 +39,16 @@ impl Subject for SmalltalkSubject {
     }
 
     fn cannot_stage(&self, case: &str) -> Option<String> {
-        (case == "a_level_that_is_a_list_of_tools_is_not_kept_unseen")
-            .then(|| "the program has tools only if it is started with them, and lists none".to_owned())
+        let because = match case {
+            "a_level_that_is_a_list_of_tools_is_not_kept_unseen" => {
+                "the program has tools only if it is started with them, and lists none"
+            }
+            "a_refused_credential_is_renewed_once" | "a_second_refusal_is_final" => {
+                "it is lent no credential"
+            }
+            _ => return None,
+        };
+        Some(because.to_owned())
     }
 
     fn model(&self) -> Option<ModelId> {

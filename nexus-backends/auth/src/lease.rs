@@ -16,7 +16,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus_core::Secret;
+use nexus_core::{Secret, harness::Renewal};
 
 use super::{Credential, CredentialError, CredentialSource};
 
@@ -54,8 +54,26 @@ impl Lease {
     ///
     /// As [`CredentialSource::credential`].
     pub async fn borrow(source: &Arc<dyn CredentialSource>, run: Duration) -> Result<Self, CredentialError> {
-        let credential = source.credential(run.saturating_add(SPARE_LIFE)).await?;
-        Ok(Self { source: Arc::clone(source), credential, written: Vec::new() })
+        Ok(Self::of(source, source.credential(asked_life(run)).await?))
+    }
+
+    /// Lends `credential`, which `source` handed out before.
+    pub fn of(source: &Arc<dyn CredentialSource>, credential: Credential) -> Self {
+        Self { source: Arc::clone(source), credential, written: Vec::new() }
+    }
+
+    /// Asks for another credential in place of this one, which the vendor refused, for another child that runs for `run`;
+    /// once for each `renewal`. `None`: there is no other.
+    ///
+    /// # Errors
+    ///
+    /// As [`CredentialSource::renewed`].
+    pub async fn renew(
+        &self,
+        renewal: &mut Renewal,
+        run: Duration,
+    ) -> Result<Option<Credential>, CredentialError> {
+        renewal.replace(&*self.source, &self.credential, asked_life(run)).await
     }
 
     /// What is lent.
@@ -117,6 +135,11 @@ impl Lease {
             }
         }
     }
+}
+
+/// How long a credential has to live for a child that runs for `run`.
+fn asked_life(run: Duration) -> Duration {
+    run.saturating_add(SPARE_LIFE)
 }
 
 impl LeasedFile {

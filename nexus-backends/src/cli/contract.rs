@@ -4,8 +4,8 @@ use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AppliedEffort, Availability, BackendId, Capabilities, ResumeHandle, TurnRequest, harness::Failure,
-    redact::Redactor,
+    AppliedEffort, Availability, BackendId, Capabilities, Credential, CredentialError, CredentialSource,
+    ResumeHandle, TurnRequest, harness::Failure, redact::Redactor,
 };
 use nexus_process::private_home::PrivateHome;
 use nexus_process::run_registry::RunEntry;
@@ -63,6 +63,8 @@ pub struct TurnPlan {
     pub is_private_directory: bool,
     /// The folder of everything that Nexus keeps: `sessions` in it outlives a turn.
     pub nexus_home: PathBuf,
+    /// What was lent in place of a credential that the vendor refused in this turn.
+    pub(crate) renewed: Option<Credential>,
 }
 
 /// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
@@ -75,6 +77,19 @@ impl TurnPlan {
     /// How long a credential borrowed for the turn should live.
     pub fn lifetime(&self) -> Duration {
         self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
+    }
+
+    /// Borrows a credential of `source` for one process: in the second try of a turn whose first one was refused, the one
+    /// that was renewed for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`CredentialSource::credential`].
+    pub async fn borrow(&self, source: &Arc<dyn CredentialSource>) -> Result<Lease, CredentialError> {
+        match &self.renewed {
+            Some(renewed) => Ok(Lease::of(source, renewed.clone())),
+            None => Lease::borrow(source, self.lifetime()).await,
+        }
     }
 
     /// The folder with the logins of Nexus's own, by each name it goes by: no tool of a model has any business there.
@@ -159,8 +174,9 @@ impl<T> Prepared<T> {
         self
     }
 
-    /// Lends the process a credential, which is taken back when the process is gone. The turn's deadline is moved to
-    /// before its end, with a warning.
+    /// Lends the process a credential, of [`TurnPlan::borrow`], which is taken back when the process is gone. The turn's
+    /// deadline is moved to before its end, with a warning. Where the vendor refuses it before the turn had an effect, the
+    /// driver has it renewed, and prepares another process, once in a turn.
     #[must_use]
     pub fn with_lease(mut self, lease: Lease) -> Self {
         self.lease = Some(lease);

@@ -1,11 +1,12 @@
 //! The credential provider of a CLI: lends each process what the settings name, else the own login.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use nexus_core::{
     Availability, BuildContext, CredentialError, CredentialSource, ErrorKind, SettingsError, harness::Failure,
 };
 
+use super::contract::TurnPlan;
 use super::settings::{Billing, Settings};
 use crate::auth::Lease;
 use crate::own_login::{OwnLogin, Reach};
@@ -47,16 +48,16 @@ impl CredentialProvider {
         Ok(Self { source, remedy })
     }
 
-    /// Lends a credential for a process that runs for `run`.
+    /// Lends a credential for a process of the turn.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unauthenticated`] if there is none; else as [`CredentialError`] becomes a [`Failure`].
-    pub(crate) async fn lend(&self, run: Duration) -> Result<Lease, Failure> {
+    pub(crate) async fn lend(&self, plan: &TurnPlan) -> Result<Lease, Failure> {
         let Some(source) = &self.source else {
             return Err(Failure::new(ErrorKind::Unauthenticated, self.remedy.unwrap_or_default()));
         };
-        Lease::borrow(source, run).await.map_err(|error| match (&error, self.remedy) {
+        plan.borrow(source).await.map_err(|error| match (&error, self.remedy) {
             (CredentialError::Missing { place, .. }, Some(remedy)) => {
                 let reason = format!("there is no login in {place}: {remedy}");
                 Failure::new(ErrorKind::Unauthenticated, reason).with_source(error)

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use nexus_core::{
     AppliedEffort, BackendId, CancelToken, ErrorKind, Limit, TurnEvent, TurnRequest,
-    harness::{AnswerCheck, Failure, Overrun, TurnLog, TurnSpan, Watch},
+    harness::{AnswerCheck, Failure, Overrun, Renewal, TurnLog, TurnSpan, Watch},
 };
 
 use super::contract::USUAL_LIFETIME;
@@ -19,6 +19,9 @@ pub(super) struct TurnState {
     pub(super) stats: ProcessStats,
     pub(super) overrun: Overrun,
     pub(super) answer: AnswerCheck,
+    pub(super) renewal: Renewal,
+    /// What the last process was lent, if the vendor refused it; the files are erased.
+    pub(super) refused: Option<Lease>,
     /// Where the credential comes from whose end is the turn's deadline, if it is earlier than the request's.
     ended_by: Option<String>,
 }
@@ -41,6 +44,8 @@ impl TurnState {
             stats: ProcessStats::default(),
             overrun: Overrun::default(),
             answer: AnswerCheck::new(request.output.clone()),
+            renewal: Renewal::default(),
+            refused: None,
             ended_by: None,
         }
     }
@@ -74,6 +79,12 @@ impl TurnState {
             self.ended_by = Some(place);
         }
         Ok(())
+    }
+
+    /// The credential whose end was the turn's is no longer used: the deadline is the request's again.
+    pub(super) fn end_as_asked(&mut self) {
+        self.watch.restore_deadline();
+        self.ended_by = None;
     }
 
     /// The failure of a turn that ran out of time: `kind` is what [`Watch::ran_out`] returned.

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use nexus_core::{
     AppliedEffort, BackendId, CancelToken, ConversationMode, Effects, ErrorKind, EventSink, FinishReason,
-    Limit, OnLost, ToolAccess, TurnError, TurnEvent, TurnRequest, TurnResult, TurnSession,
+    Limit, OnLost, Secret, ToolAccess, TurnError, TurnEvent, TurnRequest, TurnResult, TurnSession,
     harness::{Failure, TurnSpan, sleep_until},
     turn::{MessageVoided, VoidCause},
 };
@@ -46,6 +46,8 @@ pub(super) struct Turn<'a, C> {
     effort: Option<AppliedEffort>,
     session: TurnSession,
     state: TurnState,
+    /// Credentials that earlier processes were lent.
+    lent_before: Vec<Secret>,
 }
 
 /// What became of one process.
@@ -71,7 +73,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         if session.definitions().is_empty() && request.tool_access == ToolAccess::ScopedOnly {
             state.log.recorder = state.log.recorder.without_tools();
         }
-        Self { backend, cli, driver, request, effort, session, state }
+        Self { backend, cli, driver, request, effort, session, state, lent_before: Vec::new() }
     }
 
     /// Runs the turn to its end.
@@ -128,7 +130,7 @@ impl<'a, C: Cli> Turn<'a, C> {
                 (home.path().to_owned(), Some(home))
             }
         };
-        let plan = TurnPlan {
+        let mut plan = TurnPlan {
             backend: self.backend.clone(),
             run,
             request: Arc::clone(&self.request),
@@ -137,6 +139,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             working_directory,
             is_private_directory: private_directory.is_some(),
             nexus_home: nexus_home.clone(),
+            renewed: None,
         };
         if let Some(effort) = self.effort.filter(|effort| effort.is_clamped()) {
             let text = format!("effort {} is not offered; {} is used", effort.requested, effort.applied);
@@ -148,8 +151,8 @@ impl<'a, C: Cli> Turn<'a, C> {
         loop {
             let is_first = matches!(attempt, Attempt::First);
             let same_again = match attempt {
-                Attempt::First if restarts < MAX_RESTARTS => Some(Attempt::First),
-                Attempt::Fresh if restarts < MAX_RESTARTS => Some(Attempt::Fresh),
+                Attempt::First => Some(Attempt::First),
+                Attempt::Fresh => Some(Attempt::Fresh),
                 _ => None,
             };
             let messages = self.state.log.recorder.messages().len();
@@ -169,7 +172,11 @@ impl<'a, C: Cli> Turn<'a, C> {
                     Attempt::Fresh
                 }
                 Err(failure) => match same_again {
-                    Some(attempt) if self.may_restart(&plan, &failure) => {
+                    Some(attempt) if self.renews(&mut plan, &failure, events).await? => {
+                        self.void_messages_from(messages);
+                        attempt
+                    }
+                    Some(attempt) if restarts < MAX_RESTARTS && self.may_restart(&plan, &failure) => {
                         restarts += 1;
                         let why = failure.message.as_deref().unwrap_or("its tools were not there");
                         self.void_messages_from(messages);
@@ -191,9 +198,42 @@ impl<'a, C: Cli> Turn<'a, C> {
 
     /// Whether a process did nothing but miss the caller's tools.
     fn may_restart(&self, plan: &TurnPlan, failure: &Failure) -> bool {
-        failure.kind == ErrorKind::ToolsUnavailable
-            && self.state.log.recorder.effects() == Effects::None
-            && plan.tools.as_ref().is_some_and(|tools| !tools.were_called())
+        failure.kind == ErrorKind::ToolsUnavailable && plan.tools.is_some() && self.has_done_nothing(plan)
+    }
+
+    /// Whether no tool was called so far, so that the turn may be run again as if it had not begun.
+    fn has_done_nothing(&self, plan: &TurnPlan) -> bool {
+        let recorder = &self.state.log.recorder;
+        recorder.effects() == Effects::None
+            && recorder.tool_calls().is_empty()
+            && plan.tools.as_ref().is_none_or(|tools| !tools.were_called())
+    }
+
+    /// Has a credential renewed that the vendor refused, once in a turn, for a turn that did nothing so far; whether there
+    /// is another one. A turn that has done something ends with the refusal: the next one finds the credential refused
+    /// at its first request.
+    ///
+    /// A conversation that is taken up holds the question twice then, since the program wrote down that it was asked.
+    async fn renews(
+        &mut self,
+        plan: &mut TurnPlan,
+        failure: &Failure,
+        events: &mut dyn EventSink,
+    ) -> Result<bool, Failure> {
+        let Some(lease) = self.state.refused.take() else { return Ok(false) };
+        if failure.kind != ErrorKind::Unauthenticated || !self.has_done_nothing(plan) {
+            return Ok(false);
+        }
+        let TurnState { watch, log, cancel, renewal, .. } = &mut self.state;
+        watch.rest();
+        let renewing = lease.renew(renewal, plan.lifetime());
+        let Some(renewed) = log.wait_for(renewing, watch, cancel, events).await?? else { return Ok(false) };
+        let refusal = failure.message.as_deref().unwrap_or_default();
+        log.renewed(log.provenance.attempts + 1, &lease.place(), refusal);
+        self.state.end_as_asked();
+        self.lent_before.push(lease.credential().token.clone());
+        plan.renewed = Some(renewed);
+        Ok(true)
     }
 
     fn void_messages_from(&mut self, first: usize) {
@@ -222,13 +262,17 @@ impl<'a, C: Cli> Turn<'a, C> {
             prepared = self.cli.prepare(plan, attempt) => prepared?,
         };
         // The home is dropped last, and before it what was lent: whoever was lent it is gone by then.
-        let Prepared { invocation, mut translator, home, redactor, lease, startup, version, warnings } =
+        let Prepared { invocation, mut translator, home, redactor, mut lease, startup, version, warnings } =
             prepared;
         if version.is_some() {
             self.state.log.provenance.version = version;
         }
         for warning in warnings {
             self.state.log.event(TurnEvent::warning(warning));
+        }
+        // The vendor may still repeat one that it refused.
+        for secret in &self.lent_before {
+            redactor.learn(secret.expose());
         }
         if let Some(lease) = &lease {
             self.state.end_with(lease)?;
@@ -269,6 +313,12 @@ impl<'a, C: Cli> Turn<'a, C> {
             failure.message = failure.message.map(|message| process.redactor().redact_text(&message));
             failure
         });
+        if let (Err(Failure { kind: ErrorKind::Unauthenticated, .. }), Some(mut refused)) =
+            (&ended, lease.take())
+        {
+            refused.erase();
+            self.state.refused = Some(refused);
+        }
         match ended? {
             Ended::Answered { finish, output } => Ok(Outcome::Answered { finish, output }),
             Ended::AskAgain { instruction } => Ok(Outcome::AskAgain { instruction, home }),

@@ -57,7 +57,14 @@ impl TurnLoop<'_> {
             };
             self.context.log.model_failed(failed.failure.kind);
             self.within_limits()?;
-            let delay = match self.mend(&failed, setup, conversation, events).await? {
+            if failed.refusal.is_some()
+                && self.may_ask().is_ok()
+                && self.renews(&failed.failure, attempt + 1, &mut setup.borrowed, events).await?
+            {
+                attempt += 1;
+                continue;
+            }
+            let delay = match self.mend(&failed, setup, conversation) {
                 true => Some(Duration::ZERO),
                 false => attempts.next(&failed.failure).filter(|_| failed.may_be_repeated),
             };
@@ -210,30 +217,21 @@ impl TurnLoop<'_> {
         Err(failed)
     }
 
-    /// Mends what made the server refuse the request, where we can: another credential, once in a turn; without
-    /// reasoning that this account or model cannot read; without the one tool that the server does not take.
-    async fn mend(
-        &mut self,
-        failed: &Failed,
-        setup: &mut Setup,
-        conversation: &mut Conversation,
-        events: &mut dyn EventSink,
-    ) -> Result<bool, Failure> {
-        let Some((status, body)) = &failed.refusal else { return Ok(false) };
-        if failed.failure.kind == ErrorKind::Unauthenticated {
-            return self.renew(&mut setup.borrowed, events).await;
-        }
+    /// Mends what made the server refuse the request, where we can: without reasoning that this account or model cannot
+    /// read; without the one tool that the server does not take.
+    fn mend(&mut self, failed: &Failed, setup: &mut Setup, conversation: &mut Conversation) -> bool {
+        let Some((status, body)) = &failed.refusal else { return false };
         if *status != StatusCode::BAD_REQUEST {
-            return Ok(false);
+            return false;
         }
         if body.names("encrypted_content") && conversation.drop_reasoning() {
             let text = "the server cannot read the reasoning of earlier replies; it is left out";
             self.context.log.event(TurnEvent::warning(text));
-            return Ok(true);
+            return true;
         }
-        let Some(index) = body.param.as_deref().and_then(tool_index) else { return Ok(false) };
+        let Some(index) = body.param.as_deref().and_then(tool_index) else { return false };
         if index >= setup.tools.len() {
-            return Ok(false);
+            return false;
         }
         let tool = setup.tools.remove(index);
         let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
@@ -243,7 +241,7 @@ impl TurnLoop<'_> {
         let text = format!("the server refuses the tool {name:?}, which is left out: {reason}");
         self.context.log.event(TurnEvent::warning(text));
         conversation.reopen(&setup.opening(&self.request));
-        Ok(true)
+        true
     }
 }
 

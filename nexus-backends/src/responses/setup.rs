@@ -7,7 +7,8 @@ use std::{
 
 use nexus_core::{
     ConversationMode, Effort, ErrorKind, EventSink, OnLost, OutputSupport, PromptBlock, ToolDefinition,
-    TurnEvent, TurnRequest, harness::Failure,
+    TurnEvent, TurnRequest,
+    harness::{Failure, Renewal},
 };
 use serde_json::Value;
 
@@ -42,7 +43,7 @@ const SPARE_LIFE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct BorrowedCredential {
     pub(super) credential: Option<Credential>,
-    has_renewed: bool,
+    renewal: Renewal,
 }
 
 impl Setup {
@@ -154,7 +155,7 @@ impl TurnLoop<'_> {
         };
         self.hide(credential.as_ref());
         self.accept(credential.as_ref())?;
-        Ok(BorrowedCredential { credential, has_renewed: false })
+        Ok(BorrowedCredential { credential, renewal: Renewal::default() })
     }
 
     async fn plan(
@@ -163,6 +164,7 @@ impl TurnLoop<'_> {
         events: &mut dyn EventSink,
     ) -> Result<ModelPlan, Failure> {
         let backend = self.backend;
+        let mut attempt = 1;
         loop {
             let model = self.request.model.clone();
             let planning =
@@ -171,8 +173,8 @@ impl TurnLoop<'_> {
                 Ok(plan) => return Ok(plan),
                 Err(failure) => self.redacted(failure),
             };
-            let is_refused = failure.kind == ErrorKind::Unauthenticated;
-            if !is_refused || !self.renew(borrowed, events).await? {
+            attempt += 1;
+            if !self.renews(&failure, attempt, borrowed, events).await? {
                 return Err(failure);
             }
         }
@@ -199,27 +201,29 @@ impl TurnLoop<'_> {
         Ok(())
     }
 
-    /// Gets another credential in place of one that the server refused, once in a turn; whether there is one.
-    pub(super) async fn renew(
+    /// Gets another credential in place of one that the server refused by `failure`, once in a turn, and says so; whether
+    /// there is one.
+    pub(super) async fn renews(
         &mut self,
+        failure: &Failure,
+        attempt: u32,
         borrowed: &mut BorrowedCredential,
         events: &mut dyn EventSink,
     ) -> Result<bool, Failure> {
         let (Some(source), Some(refused)) = (&self.backend.credential, &borrowed.credential) else {
             return Ok(false);
         };
-        if std::mem::replace(&mut borrowed.has_renewed, true) {
+        if failure.kind != ErrorKind::Unauthenticated {
             return Ok(false);
         }
-        let lifetime = self.lifetime();
-        let renewed = self.context.attend(events, source.renewed(refused, lifetime)).await??;
-        let has_another = renewed.is_some();
-        if has_another {
-            self.hide(renewed.as_ref());
-            self.accept(renewed.as_ref())?;
-            borrowed.credential = renewed;
-        }
-        Ok(has_another)
+        let replacing = borrowed.renewal.replace(&**source, refused, self.lifetime());
+        let Some(renewed) = self.context.attend(events, replacing).await?? else { return Ok(false) };
+        self.hide(Some(&renewed));
+        self.accept(Some(&renewed))?;
+        borrowed.credential = Some(renewed);
+        let refusal = self.context.without_credential(failure.message.as_deref().unwrap_or_default());
+        self.context.log.renewed(attempt, &source.describe(), &refusal);
+        Ok(true)
     }
 
     /// Refuses a credential that would be billed otherwise than configured.

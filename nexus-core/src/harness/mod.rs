@@ -4,7 +4,7 @@
 //! | to write | use |
 //! | --- | --- |
 //! | a backend that owns its loop | [`RunningTurn`]: one value from admission to the end; `answer_calls` for the caller's tools |
-//! | a loop that needs more control | the parts: [`admit`], [`TurnLog`], [`Watch`], [`AnswerCheck`], [`over_limit`], [`Overrun`], [`Repeats`], [`TurnSpan`] |
+//! | a loop that needs more control | the parts: [`admit`], [`TurnLog`], [`Watch`], [`AnswerCheck`], [`over_limit`], [`Overrun`], [`Renewal`], [`Repeats`], [`TurnSpan`] |
 //! | a CLI that speaks lines | nothing of this: `nexus_backends::cli` does it |
 //! | a wrapper or a sink | [`EventQueue`] |
 //!
@@ -125,6 +125,7 @@ mod outbox;
 mod overrun;
 mod pending_call;
 mod recorder;
+mod renewal;
 mod repeats;
 mod retry_cause;
 mod running_turn;
@@ -143,6 +144,7 @@ pub use outbox::Outbox;
 pub use overrun::Overrun;
 pub use pending_call::PendingCall;
 pub use recorder::Recorder;
+pub use renewal::Renewal;
 pub use repeats::{Repeats, Round};
 pub use retry_cause::RetryCause;
 pub use running_turn::RunningTurn;

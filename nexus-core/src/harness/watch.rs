@@ -10,6 +10,9 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub struct Watch {
     started: Instant,
+    /// The deadline that was asked for.
+    asked_deadline: Option<Instant>,
+    /// The same, or an earlier one.
     deadline: Option<Instant>,
     idle: IdleLimits,
     heard: Instant,
@@ -21,9 +24,11 @@ impl Watch {
     /// Starts to count now, in [`Phase::Start`].
     pub fn new(limits: &Limits) -> Self {
         let started = Instant::now();
+        let deadline = limits.deadline.and_then(|deadline| started.checked_add(deadline));
         Self {
             started,
-            deadline: limits.deadline.and_then(|deadline| started.checked_add(deadline)),
+            asked_deadline: deadline,
+            deadline,
             idle: limits.idle.clone(),
             heard: started,
             phase: Some(Phase::Start),
@@ -58,6 +63,11 @@ impl Watch {
             self.deadline = Instant::now().checked_add(left);
         }
         is_shorter
+    }
+
+    /// Takes back what [`Watch::shorten`] did: the deadline is the one that was asked for.
+    pub fn restore_deadline(&mut self) {
+        self.deadline = self.asked_deadline;
     }
 
     /// What has run out by now, if anything: [`ErrorKind::LimitReached`] with [`Limit::Deadline`], else
@@ -135,6 +145,8 @@ mod tests {
         assert!(!watch.shorten(Duration::from_secs(61)));
         assert!(watch.shorten(Duration::from_secs(59)));
         assert_eq!(watch.remaining(), Some(Duration::from_secs(59)));
+        watch.restore_deadline();
+        assert_eq!(watch.remaining(), Some(Duration::from_secs(60)));
         let mut watch = Watch::new(&Limits::new());
         assert!(watch.shorten(Duration::from_secs(1)));
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -176,6 +176,11 @@ catalogue! { $
         an_answer_cut_by_its_bound_is_incomplete []
         a_failure_after_a_tool_keeps_what_was_done [AnyShell]
     }
+    credential {
+        a_refused_credential_is_renewed_once []
+        a_second_refusal_is_final []
+        what_was_done_is_not_done_again_for_a_credential [AnyShell]
+    }
     cancel {
         a_token_cancelled_before_the_start_spends_nothing []
         a_token_stops_a_turn_while_the_model_speaks []

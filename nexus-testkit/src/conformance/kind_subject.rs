@@ -197,7 +197,11 @@ impl<C: Counterpart> Subject for KindSubject<C> {
         let context = BuildContext::in_home(&setting.home)
             .with_base_directory(&setting.home)
             .with_environment(environment);
-        let builder = Builder { kind: &*self.kind, settings: self.settings.clone(), context };
+        let mut builder = Builder { kind: &*self.kind, settings: self.settings.clone(), context };
+        if let Some(renewable) = setting.renewable {
+            builder.context = builder.context.with_credential_source("suite", renewable);
+            builder.settings.insert("credential".to_owned(), json!({ "source": "suite" }));
+        }
         let Setting { script, line, door, tool_list, .. } = setting;
         let weather = Weather { script, line, door, tool_list };
         self.counterpart.stage(weather, builder)

@@ -42,6 +42,7 @@ mod model;
 mod native;
 mod processes;
 pub mod reference;
+mod renewable_token;
 mod report;
 mod run;
 mod shell;
@@ -60,6 +61,7 @@ pub use harness::harness;
 pub use kind_subject::KindSubject;
 pub use model::ScriptedModel;
 pub use native::NativeSubject;
+pub use renewable_token::RenewableToken;
 pub use report::{Entry, Outcome, Report};
 pub use run::{hold, hold_declarations, run, run_case};
 pub use subject::{

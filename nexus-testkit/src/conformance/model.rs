@@ -34,6 +34,10 @@ impl ScriptedModel {
             return None;
         }
         let mut asked = self.lock();
+        if self.script.refuses(call.credential.as_deref()) {
+            asked.calls.push(call);
+            return Some(Reply::status(401));
+        }
         let rule = self.script.rule_for(&call.user_texts);
         let count = asked.by_rule.entry(rule).or_default();
         let index = *count;

@@ -7,7 +7,8 @@ use nexus_core::{ErrorKind, ExecutionBackend, ModelId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::sim::{Conversation, Item, Scenario, Sim, ToolCall};
+use super::renewable_token::RenewableToken;
+use crate::sim::{Conversation, Item, RecordedRequest, Scenario, Sim, ToolCall};
 
 /// Name of the variable in [`Setting::environment`] that holds the credential to use.
 pub const TOKEN_VARIABLE: &str = "NEXUS_CONFORMANCE_TOKEN";
@@ -114,6 +115,9 @@ pub struct Setting {
     /// Whether a program that runs the loop reaches the caller's tools. A subject that cannot keep it from them says
     /// so by [`Subject::cannot_stage`].
     pub door: Line,
+    /// The credential to lend, in place of that of [`TOKEN_VARIABLE`], in a case about one that is refused. A subject whose
+    /// backend is lent none says so by [`Subject::cannot_stage`].
+    pub renewable: Option<Arc<RenewableToken>>,
     /// What a program that brings tools of its own says of those that its model has. A subject that cannot make it say
     /// something else says so by [`Subject::cannot_stage`].
     pub tool_list: ToolList,
@@ -127,7 +131,15 @@ pub struct Setting {
 impl Setting {
     /// A model that plays `script`, and a place of its own.
     pub fn new(script: Scenario, home: PathBuf, environment: BTreeMap<String, String>) -> Self {
-        Self { script, line: Line::Open, door: Line::Open, tool_list: ToolList::Whole, home, environment }
+        Self {
+            script,
+            line: Line::Open,
+            door: Line::Open,
+            renewable: None,
+            tool_list: ToolList::Whole,
+            home,
+            environment,
+        }
     }
 }
 
@@ -229,6 +241,8 @@ pub trait Witness: Send + Sync {
 pub struct ModelCall {
     /// The model asked for.
     pub model: Option<String>,
+    /// The credential that the call was made with, where it can be seen.
+    pub credential: Option<String>,
     /// The effort asked for, in the vendor's spelling.
     pub effort: Option<String>,
     /// All system text.
@@ -269,7 +283,11 @@ impl From<&Conversation> for ModelCall {
 
 impl Witness for Sim {
     fn model_calls(&self) -> Vec<ModelCall> {
-        self.main_calls().iter().map(|request| ModelCall::from(&*request.conversation)).collect()
+        let call = |request: &RecordedRequest| ModelCall {
+            credential: request.bearer().map(str::to_owned),
+            ..ModelCall::from(&*request.conversation)
+        };
+        self.main_calls().iter().map(call).collect()
     }
 }
 

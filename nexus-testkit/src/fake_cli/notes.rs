@@ -42,6 +42,18 @@ impl Given {
         self.environment.get(name).map(String::as_str)
     }
 
+    /// The credential that the vendor's program would send: of its variable, or of Grok's file.
+    pub(super) fn credential(&self) -> Option<String> {
+        let variables = ["CLAUDE_CODE_OAUTH_TOKEN", "NEXUS_CODEX_TOKEN"];
+        let of_grok = || {
+            let file = PathBuf::from(self.variable("GROK_HOME")?).join("auth.json");
+            let login: serde_json::Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+            let key = login.as_object()?.values().find_map(|entry| entry.get("key")?.as_str());
+            key.map(str::to_owned)
+        };
+        variables.iter().find_map(|name| self.variable(name)).map(str::to_owned).or_else(of_grok)
+    }
+
     /// Whether one of the arguments is `word`.
     pub fn has(&self, word: &str) -> bool {
         self.arguments.iter().skip(1).any(|argument| argument == word)

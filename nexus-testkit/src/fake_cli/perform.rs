@@ -117,11 +117,14 @@ enum Said {
 
 impl Play<'_> {
     fn run(mut self) -> End {
+        // Before a hook of the program takes its file away.
+        let credential = self.stage.given().credential();
         let mut ask = match self.imitation.open(self.stage) {
             Ok(ask) => ask,
             Err(exit) => return End::Code(exit.code),
         };
         loop {
+            ask.call.credential.clone_from(&credential);
             let ending = match self.turn(&mut ask.call, ask.conversation.as_deref()) {
                 Stop::Died(signal) => return End::Signal(signal),
                 Stop::Ended(ending) => ending,
@@ -164,6 +167,9 @@ impl Play<'_> {
         self.imitation.show(&Moment::CallBegins { tries }, self.stage);
         if self.line == Line::Refused {
             return self.trouble(&Trouble::Refused, tries, None);
+        }
+        if self.scenario.refuses(call.credential.as_deref()) {
+            return self.deliver(&Reply::status(401), tries);
         }
         let rule = self.scenario.rule_for(&call.user_texts);
         let key = match (self.scenario.count, conversation) {

@@ -36,6 +36,8 @@ pub struct Scenario {
     /// Whether a request is refused that the vendor is known to refuse: a field it does not take, a header that
     /// is missing, the shape of another kind of model. Says nothing where the vendor's rules are not known.
     pub strict_shape: bool,
+    /// The one credential that is accepted. A call with another is refused with 401, and takes no place in the script.
+    pub accepts: Option<String>,
 }
 
 /// A script for the turns whose prompt holds certain words.
@@ -111,6 +113,11 @@ impl Scenario {
     pub fn strict(mut self) -> Self {
         self.strict_shape = true;
         self
+    }
+
+    /// Whether a call with `credential` is refused, whatever the script says.
+    pub(crate) fn refuses(&self, credential: Option<&str>) -> bool {
+        self.accepts.is_some() && self.accepts.as_deref() != credential
     }
 
     /// The entry of the catalogue for the model that `conversation` asks for.

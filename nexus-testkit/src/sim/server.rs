@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::conversation::Conversation;
 use super::playing::{Body, Broken, Playing, play};
 use super::recording::{Purpose, RecordedRequest, Recording, Scripted};
+use super::reply::Reply;
 use super::scenario::{Count, Scenario};
 use super::socket::Ending;
 use super::wire::Answer;
@@ -181,7 +182,8 @@ pub(super) async fn respond(
         Route::Housekeeping(answer) => (Purpose::Housekeeping, Conversation::default(), Some(answer)),
         Route::Unknown => (Purpose::Unknown, Conversation::default(), Some(unknown())),
     };
-    let scripted = ready.is_none().then(|| core.take_turn(&conversation));
+    let is_refused = ready.is_none() && scenario.refuses(bearer(&headers));
+    let scripted = (ready.is_none() && !is_refused).then(|| core.take_turn(&conversation));
     let conversation = Arc::new(conversation);
     let json = Arc::new(json);
     let number = core.recording.add(RecordedRequest {
@@ -204,7 +206,10 @@ pub(super) async fn respond(
         (Some(answer), _) => answer,
         (None, scripted) => {
             let place = scripted.unwrap_or(Scripted { rule: None, index: 0 });
-            let reply = scenario.reply(place.rule, place.index);
+            let reply = match is_refused {
+                true => Reply::status(401),
+                false => scenario.reply(place.rule, place.index),
+            };
             let call_id = reply.call_id.as_deref();
             let call = ModelCall { number, conversation: &conversation, call_id };
             match dialect {
@@ -215,6 +220,12 @@ pub(super) async fn respond(
         }
     };
     play(Playing::new(core, number, ending), answer).await
+}
+
+/// The token of `Authorization: Bearer`.
+fn bearer(headers: &[(String, String)]) -> Option<&str> {
+    let (_, value) = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization"))?;
+    value.strip_prefix("Bearer ")
 }
 
 fn unknown() -> Answer {

@@ -69,6 +69,7 @@ pub(crate) fn promises() -> Vec<Row> {
         usage(),
         limits(),
         failure(),
+        credential(),
         cancel(),
         rest(),
     ];
@@ -447,6 +448,29 @@ fn failure() -> Vec<Row> {
                 if let Err(error) = it {
                     error.partial_mut().tool_calls.clear();
                 }
+            }),
+        ),
+    ]
+}
+
+fn credential() -> Vec<Row> {
+    vec![
+        row("a_refused_credential_is_renewed_once", "the turn ends well", setting(|it| it.renewable = None)),
+        row(
+            "a_refused_credential_is_renewed_once",
+            "a renewal is told",
+            event(|it| match it {
+                TurnEvent::Retrying(_) => vec![],
+                it => vec![it],
+            }),
+        ),
+        row("a_second_refusal_is_final", "renewals", life(Life::TriesTheTurnTwice)),
+        row(
+            "what_was_done_is_not_done_again_for_a_credential",
+            "the work is done once",
+            setting(|it| {
+                let again = it.script.replies.first().cloned();
+                it.script.replies.splice(0..0, again);
             }),
         ),
     ]

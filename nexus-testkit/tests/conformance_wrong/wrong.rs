@@ -45,6 +45,8 @@ pub(crate) enum Life {
     OutlivesTheDrop,
     /// It begins anew when it is dropped.
     BeginsAnewWhenDropped,
+    /// It runs the whole turn once more.
+    TriesTheTurnTwice,
     /// A probe runs a turn.
     ProbeAsksTheModel,
 }
@@ -134,6 +136,11 @@ impl ExecutionBackend for WrongBackend {
                 let outcome = self.inner.run_turn(request, host, &mut sink).await;
                 anew.0 = None;
                 outcome
+            }
+            Life::TriesTheTurnTwice => {
+                let mut nobody = |_event: EventEnvelope| {};
+                let _ = self.inner.run_turn(request.clone(), TurnHost::new(), &mut nobody).await;
+                self.inner.run_turn(request, host, &mut sink).await
             }
             _ => self.inner.run_turn(request, host, &mut sink).await,
         };

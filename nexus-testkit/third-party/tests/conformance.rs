@@ -39,6 +39,11 @@ impl Subject for ParrotSubject {
         Some("grey".into())
     }
 
+    fn cannot_stage(&self, case: &str) -> Option<String> {
+        let needs_one = ["a_refused_credential_is_renewed_once", "a_second_refusal_is_final"];
+        needs_one.contains(&case).then(|| "it is lent no credential".to_owned())
+    }
+
     fn timing(&self) -> Timing {
         Timing { short: Duration::from_millis(500), bound: Duration::from_secs(20) }
     }

@@ -296,6 +296,7 @@ mod tests {
                 working_directory,
                 is_private_directory,
                 nexus_home: self.folder.path().to_owned(),
+                renewed: None,
             }
         }
 

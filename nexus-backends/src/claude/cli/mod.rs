@@ -59,7 +59,7 @@ mod translate;
 mod version;
 mod wire;
 
-use std::{ffi::OsStr, path::PathBuf, sync::Arc, time::Duration};
+use std::{ffi::OsStr, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -136,9 +136,9 @@ impl Claude {
     }
 
     /// Borrows the credential that the settings name. The user's own login is the program's business alone.
-    async fn borrow(&self, run: Duration) -> Result<Option<Lease>, Failure> {
+    async fn borrow(&self, plan: &TurnPlan) -> Result<Option<Lease>, Failure> {
         let Some(source) = &self.credential else { return Ok(None) };
-        Ok(Some(Lease::borrow(source, run).await?))
+        Ok(Some(plan.borrow(source).await?))
     }
 
     /// Whether the user has logged in, as far as that shows without opening anything.
@@ -250,7 +250,7 @@ impl Cli for Claude {
         if matches!(attempt, Attempt::Repair { .. }) {
             return Err(Failure::new(ErrorKind::OutputInvalid, "the process that would ask again has ended"));
         }
-        let lease = self.borrow(plan.lifetime()).await?;
+        let lease = self.borrow(plan).await?;
         let token = lease.as_ref().map(|lease| &lease.credential().token);
         let place = home::settle(plan, &attempt, &self.settings, &self.context, token)?;
         let keeps_conversation = place.session.is_kept();

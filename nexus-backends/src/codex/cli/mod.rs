@@ -66,7 +66,7 @@ mod usage;
 mod version;
 mod wire;
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path};
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -142,8 +142,8 @@ impl Codex {
     }
 
     /// Borrows the credential, and holds it against who is to be billed.
-    async fn borrow(&self, run: Duration) -> Result<Lease, Failure> {
-        let lease = self.credentials.lend(run).await?;
+    async fn borrow(&self, plan: &TurnPlan) -> Result<Lease, Failure> {
+        let lease = self.credentials.lend(plan).await?;
         match mismatch(self.settings.billing, &lease.credential().token) {
             Some(reason) => Err(Failure::new(ErrorKind::BillingMismatch, reason)),
             None => Ok(lease),
@@ -244,7 +244,7 @@ impl Cli for Codex {
         let Admitted { version, note } = version::version(&executable, &bare, self.settings.versions).await?;
         let version = version.to_string();
         // The program takes whatever is in its environment to the end, and asks for nothing else.
-        let lease = self.borrow(plan.lifetime()).await?;
+        let lease = self.borrow(plan).await?;
         let renamed = plan.tools.as_ref().and_then(mcp_config::renamed);
         let warnings = note.into_iter().chain(renamed).collect();
 

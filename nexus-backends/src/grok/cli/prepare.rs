@@ -1,6 +1,6 @@
 //! Makes everything ready for one process of a turn. Nothing is spent yet.
 
-use std::{io, sync::atomic::Ordering, time::Duration};
+use std::{io, sync::atomic::Ordering};
 
 use nexus_core::{ConversationMode, ErrorKind, PromptBlock, ToolAccess, TurnRequest, harness::Failure};
 
@@ -43,7 +43,7 @@ impl Grok {
         let executable = self.executable().map_err(|error| {
             Failure::new(ErrorKind::NotInstalled, format!("{error}: {INSTALL}")).with_source(error)
         })?;
-        let mut lease = self.borrow(plan.lifetime()).await?;
+        let mut lease = self.borrow(plan).await?;
         let (home, start) = self.home(plan, attempt)?;
         let mut warnings = Vec::new();
 
@@ -133,8 +133,8 @@ impl Grok {
     }
 
     /// Borrows the credential, and holds it against who is to be billed.
-    async fn borrow(&self, run: Duration) -> Result<Lease, Failure> {
-        let lease = self.credentials.lend(run).await?;
+    async fn borrow(&self, plan: &TurnPlan) -> Result<Lease, Failure> {
+        let lease = self.credentials.lend(plan).await?;
         let token = lease.credential().token.expose();
         let mismatch = match self.billing {
             Billing::Plan => token.starts_with(KEY_PREFIX).then_some("an API key"),

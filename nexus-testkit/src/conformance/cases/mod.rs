@@ -4,6 +4,7 @@ use std::path::Path;
 
 pub(super) mod caller_tools;
 pub(super) mod cancel;
+pub(super) mod credential;
 pub(super) mod crowd;
 pub(super) mod failure;
 pub(super) mod limits;

@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, BackendId, Capabilities, CostReport, Effort, Enforcement, EventSink,
-    ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Sandbox, Support, TextGranularity, TurnError,
-    TurnHost, TurnRequest, TurnResult, harness::RunningTurn,
+    AccessSupport, Availability, BackendId, Capabilities, CostReport, CredentialSource, Effort, Enforcement,
+    EventSink, ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Sandbox, Support, TextGranularity,
+    TurnError, TurnHost, TurnRequest, TurnResult,
+    harness::{Renewal, RunningTurn},
 };
 
 use super::turn::Turn;
@@ -20,13 +21,21 @@ pub struct ReferenceBackend {
     pub(super) home: PathBuf,
     pub(super) environment: BTreeMap<String, String>,
     harness: Support,
+    pub(super) credential: Option<Arc<dyn CredentialSource>>,
 }
 
 impl ReferenceBackend {
     /// A backend that asks `model`, keeps conversations in `home`, and lends tools what requests name of
     /// `environment`.
     pub fn new(model: Arc<ScriptedModel>, home: PathBuf, environment: BTreeMap<String, String>) -> Self {
-        Self { id: "reference".into(), model, home, environment, harness: Support::Yes }
+        Self { id: "reference".into(), model, home, environment, harness: Support::Yes, credential: None }
+    }
+
+    /// The same with a credential of `source` in every call.
+    #[must_use]
+    pub fn with_credential(mut self, source: Arc<dyn CredentialSource>) -> Self {
+        self.credential = Some(source);
+        self
     }
 
     /// The same with no tools of its own, and therefore with no sandbox to keep: all it offers are the caller's.
@@ -81,7 +90,7 @@ impl ExecutionBackend for ReferenceBackend {
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
         let running = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
-        let mut turn = Turn { backend: self, running };
+        let mut turn = Turn { backend: self, running, credential: None, renewal: Renewal::default() };
         let outcome = turn.work().await;
         turn.running.end(outcome).await
     }

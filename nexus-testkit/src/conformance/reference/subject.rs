@@ -56,6 +56,10 @@ impl Subject for BareReferenceSubject {
 
 fn stage(setting: Setting, change: fn(ReferenceBackend) -> ReferenceBackend) -> Stage {
     let model = Arc::new(ScriptedModel::new(&setting));
-    let backend = ReferenceBackend::new(Arc::clone(&model), setting.home, setting.environment);
+    let renewable = setting.renewable;
+    let mut backend = ReferenceBackend::new(Arc::clone(&model), setting.home, setting.environment);
+    if let Some(renewable) = renewable {
+        backend = backend.with_credential(renewable);
+    }
     Stage::new(Arc::new(change(backend)), model)
 }

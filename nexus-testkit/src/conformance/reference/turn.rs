@@ -5,9 +5,9 @@ mod calls;
 use std::time::Duration;
 
 use nexus_core::{
-    ConversationMode, Cost, CostSource, ErrorKind, FinishReason, MessageId, OnLost, Phase, PromptBlock,
-    Retry, TurnEvent, Usage, Usd,
-    harness::{Checked, Failure, RunningTurn},
+    ConversationMode, Cost, CostSource, Credential, ErrorKind, FinishReason, MessageId, OnLost, Phase,
+    PromptBlock, Retry, TurnEvent, Usage, Usd,
+    harness::{Checked, Failure, Renewal, RunningTurn},
     turn::{MessageEnded, Retrying, TextDelta, ThinkingDelta, Unrecognized, VoidCause},
 };
 use serde_json::Value;
@@ -22,6 +22,9 @@ use super::{
 use crate::sim::{Fault, Odd, Part, Reply, long_text};
 use calls::Called;
 
+/// How long a credential has to live.
+const LIFE: Duration = Duration::from_secs(60);
+
 /// How often a broken answer is asked for again.
 const RETRIES: u32 = 2;
 
@@ -32,6 +35,9 @@ const USD_PER_TOKEN: f64 = 0.000_01;
 pub(super) struct Turn<'a, 'e> {
     pub(super) backend: &'a ReferenceBackend,
     pub(super) running: RunningTurn<'e>,
+    /// What is lent, once it was borrowed.
+    pub(super) credential: Option<Credential>,
+    pub(super) renewal: Renewal,
 }
 
 /// What one reply came to.
@@ -87,7 +93,11 @@ impl Turn<'_, '_> {
     async fn converse(&mut self, history: &mut History, sandbox: &Sandbox) -> Result<Option<Value>, Failure> {
         let mut broken = 0;
         loop {
-            match self.ask(history, sandbox).await? {
+            let delivered = match self.ask(history, sandbox).await {
+                Err(failure) if self.renews(&failure).await? => continue,
+                delivered => delivered?,
+            };
+            match delivered {
                 Delivered::Broken if broken == RETRIES => {
                     let failure = Failure::new(ErrorKind::Transport, "the answer broke off");
                     return Err(failure.with_retry(Retry::Now));
@@ -115,13 +125,32 @@ impl Turn<'_, '_> {
         }
     }
 
+    /// Gets another credential in place of a refused one, if there is another.
+    async fn renews(&mut self, failure: &Failure) -> Result<bool, Failure> {
+        let (Some(source), Some(refused)) = (&self.backend.credential, &self.credential) else {
+            return Ok(false);
+        };
+        if failure.kind != ErrorKind::Unauthenticated {
+            return Ok(false);
+        }
+        let Some(renewed) = self.renewal.replace(&**source, refused, LIFE).await? else { return Ok(false) };
+        let refusal = failure.message.as_deref().unwrap_or_default();
+        self.running.log.renewed(2, &source.describe(), refusal);
+        self.credential = Some(renewed);
+        Ok(true)
+    }
+
     /// One call of the model.
     async fn ask(&mut self, history: &History, sandbox: &Sandbox) -> Result<Delivered, Failure> {
         self.running.model_call()?;
+        if let (Some(source), None) = (&self.backend.credential, &self.credential) {
+            self.credential = Some(source.credential(LIFE).await?);
+        }
         let RunningTurn { request, session, log, .. } = &self.running;
         let mut call = history.as_call();
         call.model = request.model.as_ref().map(|model| model.to_string());
         call.effort = log.provenance.effort.map(|effort| effort.applied.to_string());
+        call.credential = self.credential.as_ref().map(|lent| lent.token.expose().to_owned());
         call.system = request.system.clone().unwrap_or_default();
         call.tools = session.definitions().iter().map(|tool| tool.name.clone()).collect();
         call.tools.extend(sandbox.tools().iter().map(|&name| name.to_owned()));

@@ -1,0 +1,110 @@
+//! What a turn does about a credential that the vendor refuses: another one, once.
+
+use std::time::Duration;
+
+use super::TurnLog;
+use crate::{Credential, CredentialError, CredentialSource, ErrorKind, turn::Retrying};
+
+/// Asks for another credential in place of a refused one, once in a turn, whoever owns the loop. A second refusal is final.
+///
+/// A loop of one's own makes the refused request again. A program that runs the loop itself is started again, if its turn
+/// had no effect so far. Either says so by [`TurnLog::renewed`].
+#[derive(Debug, Default)]
+pub struct Renewal {
+    is_spent: bool,
+}
+
+impl Renewal {
+    /// Another credential in place of `refused`, good for `life`. `None`: the source has no other, as for an API key, or one
+    /// was asked for in this turn already.
+    ///
+    /// # Errors
+    ///
+    /// As [`CredentialSource::renewed`].
+    pub async fn replace(
+        &mut self,
+        source: &dyn CredentialSource,
+        refused: &Credential,
+        life: Duration,
+    ) -> Result<Option<Credential>, CredentialError> {
+        if std::mem::replace(&mut self.is_spent, true) {
+            return Ok(None);
+        }
+        let renewed = source.renewed(refused, life).await?;
+        Ok(renewed.filter(|renewed| renewed.token != refused.token))
+    }
+}
+
+impl TurnLog {
+    /// Says that the model is asked again, for the `attempt`-th time, with another credential of `place`, as one was refused
+    /// with the words `refusal`. The refusal is over: it explains nothing that happens from now on.
+    pub fn renewed(&mut self, attempt: u32, place: &str, refusal: &str) {
+        let reason = format!("{refusal}; another credential of {place} is used");
+        let retrying = Retrying::new(attempt, reason)
+            .with_delay(Some(Duration::ZERO))
+            .with_kind(Some(ErrorKind::Unauthenticated));
+        self.event(retrying);
+        self.retry_cause = super::RetryCause::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::{Secret, Standing};
+
+    /// Has this token instead of any other.
+    #[derive(Debug)]
+    struct Always(&'static str);
+
+    #[async_trait]
+    impl CredentialSource for Always {
+        fn describe(&self) -> String {
+            "a test".into()
+        }
+
+        async fn standing(&self) -> Result<Standing, CredentialError> {
+            Ok(Standing::default())
+        }
+
+        async fn credential(&self, _life: Duration) -> Result<Credential, CredentialError> {
+            Ok(Credential::new(Secret::new(self.0)))
+        }
+
+        async fn renewed(
+            &self,
+            _refused: &Credential,
+            life: Duration,
+        ) -> Result<Option<Credential>, CredentialError> {
+            self.credential(life).await.map(Some)
+        }
+    }
+
+    async fn replaced(renewal: &mut Renewal, refused: &'static str) -> Option<Credential> {
+        let refused = Credential::new(Secret::new(refused));
+        renewal.replace(&Always("new"), &refused, Duration::ZERO).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn another_is_asked_for_once_in_a_turn() {
+        let mut renewal = Renewal::default();
+        assert!(replaced(&mut renewal, "old").await.is_some_and(|new| new.token.expose() == "new"));
+        assert!(replaced(&mut renewal, "old").await.is_none());
+    }
+
+    #[tokio::test]
+    async fn the_refused_one_is_no_other() {
+        assert!(replaced(&mut Renewal::default(), "new").await.is_none());
+    }
+
+    #[test]
+    fn what_was_mended_explains_no_later_silence() {
+        let mut log = TurnLog::new("test".into(), None, None);
+        log.renewed(2, "a test", "401");
+        let watch = super::super::Watch::new(&crate::Limits::new());
+        let silence = ErrorKind::Starved(crate::Phase::FirstByte);
+        assert_eq!(log.out_of_time(silence, &watch).kind, silence);
+    }
+}

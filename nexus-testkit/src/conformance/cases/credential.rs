@@ -1,0 +1,61 @@
+//! A credential that the vendor refuses: renewed once in a turn, and nothing is done twice for it.
+
+use std::sync::Arc;
+
+use nexus_core::{ErrorKind, ToolAccess, TurnEvent};
+
+use crate::{
+    conformance::{
+        finding::{Finding, Verdict, ensure, same, same_text, short},
+        renewable_token::RenewableToken,
+        trial::{Staged, Trial},
+    },
+    sim::{Reply, Scenario},
+};
+
+pub(crate) async fn a_refused_credential_is_renewed_once(trial: &Trial<'_>) -> Verdict {
+    let (source, staged) = stage(trial, "renewed", Scenario::text("Welcome back.")).await?;
+    let turn = staged.run(staged.request("Hello.")).await?;
+    same_text("answer", &turn.result()?.text, "Welcome back.")?;
+    same("renewals", &source.renewals(), &1)?;
+    let says_so = turn
+        .saw(|event| matches!(event, TurnEvent::Retrying(it) if it.kind == Some(ErrorKind::Unauthenticated)));
+    ensure(says_so, "a renewal is told", || short(&turn.events))?;
+    let last = staged.model_calls().pop().and_then(|call| call.credential);
+    same("credential of the answer", &last, &Some(trial.canary("renewed")))
+}
+
+pub(crate) async fn a_second_refusal_is_final(trial: &Trial<'_>) -> Verdict {
+    let (source, staged) = stage(trial, "nobody", Scenario::text("Never.")).await?;
+    let turn = staged.run(staged.request("Hello.")).await?;
+    trial.expect_kind(turn.error()?, &[ErrorKind::Unauthenticated])?;
+    same("renewals", &source.renewals(), &1)
+}
+
+pub(crate) async fn what_was_done_is_not_done_again_for_a_credential(trial: &Trial<'_>) -> Verdict {
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let work = Reply::call(belt.shell("echo done >> done.txt"));
+    let replies = [work, Reply::status(401), Reply::text("Done.")];
+    let mut setting = trial.setting(Scenario::new(replies));
+    let source = Arc::new(RenewableToken::new(trial.canary("token"), trial.canary("renewed")));
+    setting.renewable = Some(source);
+    let staged = trial.stage_setting(setting).await?;
+    // It may go on, or end with the refusal.
+    belt.run(&staged, "Work.").await?;
+    let done = std::fs::read_to_string(trial.workspace().join("done.txt"))
+        .map_err(|error| Finding::new("the file", error.to_string()))?;
+    same_text("the work is done once", &done, "done\n")
+}
+
+/// A backend that is lent a credential which can be renewed, before a model that accepts `accepted` alone.
+async fn stage<'t>(
+    trial: &'t Trial<'_>,
+    accepted: &str,
+    mut script: Scenario,
+) -> Result<(Arc<RenewableToken>, Staged<'t>), Finding> {
+    script.accepts = Some(trial.canary(accepted));
+    let source = Arc::new(RenewableToken::new(trial.canary("token"), trial.canary("renewed")));
+    let mut setting = trial.setting(script);
+    setting.renewable = Some(Arc::clone(&source));
+    Ok((source, trial.stage_setting(setting).await?))
+}
