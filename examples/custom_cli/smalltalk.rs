@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    ffi::OsString,
     path::PathBuf,
     time::{Duration, SystemTime},
 };
@@ -13,8 +12,8 @@ use nexus::{
     LoopMode, MessageId, OutputSupport, Phase, Retry, Sandbox, Support, TextGranularity, ToolAccess,
     ToolCallStatus, ToolContent, Usage,
     cli::{
-        Attempt, Cli, Environment, Executable, Invocation, Prepared, ProcessEnd, Repair, StdinMode, Step,
-        StopRequest, Translator, TurnPlan,
+        Attempt, Cli, Executable, Invocation, Prepared, ProcessEnd, Repair, StdinMode, Step, StopRequest,
+        Translator, TurnPlan,
     },
     harness::Failure,
     turn::{
@@ -64,14 +63,10 @@ impl Cli for Smalltalk {
         let request = &plan.request;
         let program =
             Executable::at(&self.program).map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))?;
-        let home = plan.run.home().map_err(|error| Failure::of(ErrorKind::Crashed, &error))?;
+        let home = plan.home()?;
         // The child sees PATH, the locale, what the request names, and a home of its own: nothing else of the host.
-        let host = self.environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        let environment = Environment::from_host(host)
-            .pass(&request.environment)
-            .with("HOME", home.path())
-            .build()
-            .map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))?;
+        let environment = plan.environment(&self.environment).with("HOME", home.path()).build();
+        let environment = environment.map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))?;
         let has_tools = request.tool_access == ToolAccess::Unrestricted;
         let max_calls = request.limits.model_calls.map(|calls| calls.to_string());
         let mut arguments = vec!["--tools", if has_tools { "all" } else { "none" }];
@@ -199,11 +194,7 @@ impl Translator for Lines {
         match serde_json::from_slice(line) {
             Ok(said) => self.said(said, step),
             // What is not understood is an event, never dropped.
-            Err(_) => {
-                let raw = serde_json::from_slice(line)
-                    .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
-                step.event(Unrecognized::new(None, raw));
-            }
+            Err(_) => step.event(Unrecognized::of_line(None, line)),
         }
     }
 
@@ -218,12 +209,6 @@ impl Translator for Lines {
 
     fn phase(&self) -> Phase {
         self.phase
-    }
-
-    fn look(&mut self, _stderr_tail: &dyn Fn() -> String, _step: &mut Step) {}
-
-    fn tool_search(&self) -> Option<&'static str> {
-        None
     }
 
     /// The program keeps no record beside its lines; without an outcome among them the turn has crashed.

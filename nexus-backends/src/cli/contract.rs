@@ -1,12 +1,13 @@
 //! What a vendor's CLI supplies to the driver: what it can do, and how one process of it is prepared.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::{
     AppliedEffort, Availability, BackendId, Capabilities, Credential, CredentialError, CredentialSource,
-    ResumeHandle, TurnRequest, harness::Failure, redact::Redactor,
+    ErrorKind, ResumeHandle, TurnRequest, harness::Failure, redact::Redactor,
 };
+use nexus_process::environment::{Environment, EnvironmentBuilder};
 use nexus_process::private_home::PrivateHome;
 use nexus_process::run_registry::RunEntry;
 use nexus_process::spawn::Invocation;
@@ -90,6 +91,24 @@ impl TurnPlan {
             Some(renewed) => Ok(Lease::of(source, renewed.clone())),
             None => Lease::borrow(source, self.lifetime()).await,
         }
+    }
+
+    /// Makes a private folder for the process, as [`RunEntry::home`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest): the folder of the run cannot be written, on any backend.
+    pub fn home(&self) -> Result<PrivateHome, Failure> {
+        self.run.home().map_err(|error| {
+            let reason = "the run's home cannot be written: choose another NEXUS_HOME";
+            Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
+        })
+    }
+
+    /// Starts the environment of a process: what every child may see of the host's, and the variables that the request names.
+    pub fn environment(&self, host: &BTreeMap<String, String>) -> EnvironmentBuilder {
+        let host = host.iter().map(|(name, value)| (name.into(), value.into()));
+        Environment::from_host(host).pass(&self.request.environment)
     }
 
     /// The folder with the logins of Nexus's own, by each name it goes by: no tool of a model has any business there.

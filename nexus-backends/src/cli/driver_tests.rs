@@ -188,8 +188,6 @@ impl Translator for Reader {
         self.phase
     }
 
-    fn look(&mut self, _stderr_tail: &dyn Fn() -> String, _step: &mut Step) {}
-
     fn tool_search(&self) -> Option<&'static str> {
         Some(FINDER)
     }

@@ -22,8 +22,8 @@
 //!   A counted limit that the driver keeps is [`Enforcement::Ours`](nexus_core::Enforcement::Ours). It sees a call when its line
 //!   comes, and the program runs ahead: where the program takes a limit as an argument, pass it as well.
 //! - **[`Cli::prepare`]** finds the program ([`Executable`]), builds its environment from
-//!   an allow-list ([`Environment::from_host`](nexus_process::environment::Environment::from_host), then the variables that the
-//!   request names) and makes a private home ([`RunEntry::home`](nexus_process::run_registry::RunEntry::home) of [`TurnPlan::run`]).
+//!   an allow-list and the variables that the request names ([`TurnPlan::environment`]), and makes a private home
+//!   ([`TurnPlan::home`]).
 //!   Prompt and instructions go through standard input or a file of the home: an argument list is for every user of the machine
 //!   to read.
 //! - **Standard input** stays open for [`Step::write`] and for a repair in the same process if the invocation says

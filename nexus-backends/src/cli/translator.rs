@@ -32,11 +32,19 @@ pub trait Translator: std::fmt::Debug + Send {
 
     /// The model has been silent for a while, or the turn is about to end because of it. Looks at what the program says of it
     /// elsewhere than in its lines: in its record, or on standard error, of which `stderr_tail` gives the end so far.
-    fn look(&mut self, stderr_tail: &dyn Fn() -> String, step: &mut Step);
+    ///
+    /// Default: it says nothing elsewhere.
+    fn look(&mut self, stderr_tail: &dyn Fn() -> String, step: &mut Step) {
+        let _ = (stderr_tail, step);
+    }
 
     /// The tool of the program's own by which its model finds the caller's tools, if they are not simply offered to
     /// it. Calls of it cost nothing in [`ToolAccess::ScopedOnly`](nexus_core::ToolAccess::ScopedOnly).
-    fn tool_search(&self) -> Option<&'static str>;
+    ///
+    /// Default: there is none.
+    fn tool_search(&self) -> Option<&'static str> {
+        None
+    }
 
     /// The process is gone and its output was read to the end. Reads the vendor's record where it keeps one,
     /// and gives the outcome if no line did.

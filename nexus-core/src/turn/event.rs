@@ -489,6 +489,12 @@ impl Unrecognized {
         Self { name, raw, truncated_from_bytes: None, is_harmless: false }
     }
 
+    /// Keeps a line word for word: as JSON if it is, else as text.
+    pub fn of_line(name: Option<String>, line: &[u8]) -> Self {
+        let text = || Value::String(String::from_utf8_lossy(line).into_owned());
+        Self::new(name, serde_json::from_slice(line).unwrap_or_else(|_| text()))
+    }
+
     /// Says that it stands where no call can be, such as in what another line confirms.
     #[must_use]
     pub fn harmless(mut self) -> Self {

@@ -9,7 +9,6 @@
 //! No code here opens a credential of the CLI's.
 
 use std::{
-    ffi::OsString,
     fs::DirBuilder,
     io,
     os::unix::fs::DirBuilderExt as _,
@@ -81,7 +80,7 @@ pub(super) fn settle(
     context: &BuildContext,
     credential: Option<&Secret>,
 ) -> Result<PreparedHome, Failure> {
-    let home = plan.run.home().map_err(unwritable)?;
+    let home = plan.home()?;
     let lodging = lodge(plan, attempt, credential.is_some())?;
     let config = match (credential, &lodging.folder) {
         (None, _) => None,
@@ -184,8 +183,7 @@ fn environment(
         let reason = format!("the variable {name} would change the CLI itself, so its tools cannot have it");
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
-    let host = context.environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    let mut builder = Environment::from_host(host).pass(&request.environment);
+    let mut builder = plan.environment(&context.environment);
     if settings.network.inherit_proxy {
         builder = builder.network(NetworkSettings::Pass);
     }

@@ -510,9 +510,7 @@ impl ClaudeTranslator {
             Some(subtype) => format!("{}/{subtype}", head.kind),
             None => head.kind.into_owned(),
         });
-        let raw = serde_json::from_slice(line)
-            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
-        Unrecognized::new(name, raw)
+        Unrecognized::of_line(name, line)
     }
 }
 
@@ -568,12 +566,6 @@ impl Translator for ClaudeTranslator {
         } else {
             Phase::FirstByte
         }
-    }
-
-    fn look(&mut self, _stderr_tail: &dyn Fn() -> String, _step: &mut Step) {}
-
-    fn tool_search(&self) -> Option<&'static str> {
-        None
     }
 
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {

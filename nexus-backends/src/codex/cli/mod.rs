@@ -235,7 +235,7 @@ impl Cli for Codex {
             return Err(failure);
         }
         let executable = self.executable().map_err(version::not_installed)?;
-        let home = plan.run.home().map_err(unwritable)?;
+        let home = plan.home()?;
         let folders = Folders::below(home.path());
         for folder in ["codex", "user", "tmp"] {
             home.folder(folder).map_err(unwritable)?;

@@ -312,11 +312,10 @@ impl Translator for AppServer {
         if line.iter().all(u8::is_ascii_whitespace) {
             return;
         }
-        let Ok(line) = serde_json::from_slice::<Line>(line) else {
-            let raw = Value::String(String::from_utf8_lossy(line).into_owned());
-            return step.event(Unrecognized::new(None, raw));
+        let Ok(message) = serde_json::from_slice::<Line>(line) else {
+            return step.event(Unrecognized::of_line(None, line));
         };
-        match line {
+        match message {
             Line { id: Some(id), method: Some(method), .. } => self.asked(&id, &method, step),
             Line { method: Some(method), params, .. } => self.notification(&method, params, step),
             Line { id: Some(id), result, error, .. } => {
@@ -366,10 +365,6 @@ impl Translator for AppServer {
         if self.is_retrying {
             step.retry_delay = failure::retry_delay(&stderr_tail());
         }
-    }
-
-    fn tool_search(&self) -> Option<&'static str> {
-        None
     }
 
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {

@@ -174,7 +174,7 @@ impl Grok {
         let home = match home {
             Some(home) => home,
             None => {
-                let home = plan.run.home().map_err(unwritable)?;
+                let home = plan.home()?;
                 home::make_folders(&home).map_err(unwritable)?;
                 home
             }

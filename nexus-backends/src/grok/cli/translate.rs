@@ -498,10 +498,8 @@ impl Translator for GrokTranslator {
         let kind = read::<wire::Head>(line).map(|head| head.kind);
         let is_known = kind.as_deref().and_then(|kind| self.known_line(kind, line, step)).is_some();
         if !is_known {
-            let raw = serde_json::from_slice(line)
-                .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(line).into_owned()));
             let is_harmless = kind.as_deref().is_some_and(wire::is_harmless);
-            let unknown = Unrecognized::new(kind, raw);
+            let unknown = Unrecognized::of_line(kind, line);
             step.event(if is_harmless { unknown.harmless() } else { unknown });
         }
     }
