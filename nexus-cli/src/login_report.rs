@@ -3,12 +3,14 @@
 use std::time::SystemTime;
 
 use nexus::{
-    OwnLogin,
+    BuildContext, OwnLogin,
     auth::{CredentialError, Login, store::StoredLogin},
+    http::Network,
 };
 use serde::Serialize;
 
 use crate::{
+    command_error::CommandError,
     output::{printable, say},
     spoken_time::{rfc3339, spoken_instant},
 };
@@ -62,6 +64,16 @@ pub(crate) enum LoginState {
 }
 
 impl LoginReport {
+    /// Every login of this build. Nothing is renewed.
+    pub(crate) async fn all(context: &BuildContext, now: SystemTime) -> Result<Vec<Self>, CommandError> {
+        let mut reports = Vec::new();
+        for name in nexus::logins() {
+            let manager = name.manager(context, &Network::default()).map_err(CommandError::failed)?;
+            reports.push(Self::of(name, &manager.look().await, manager.place(), now));
+        }
+        Ok(reports)
+    }
+
     /// What the credential manager of a login found at `now`.
     pub(crate) fn of(
         name: OwnLogin,

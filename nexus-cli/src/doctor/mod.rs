@@ -12,6 +12,8 @@ use nexus::{
 use serde_json::json;
 
 use self::finding::{Finding, State};
+#[cfg(feature = "login")]
+use crate::login_report::{LoginReport, LoginState};
 use crate::{
     EXIT_FAILED,
     args::ConfigArgs,
@@ -147,29 +149,24 @@ fn containment(id: &BackendId, backend: &dyn ExecutionBackend) -> Option<Finding
 
 #[cfg(feature = "login")]
 async fn logins(context: &BuildContext, now: SystemTime) -> Result<Vec<Finding>, CommandError> {
-    use crate::login_report::{LoginReport, LoginState};
+    Ok(LoginReport::all(context, now).await?.into_iter().map(login).collect())
+}
 
-    let mut findings = Vec::new();
-    for name in nexus::logins() {
-        let manager = name
-            .manager(context, &nexus::http::Network::default())
-            .map_err(|error| CommandError::failed(error.to_string()))?;
-        let report = LoginReport::of(name, &manager.look().await, manager.place(), now);
-        let subject = format!("login {}", name.as_str());
-        let reason = report.reason.clone().unwrap_or_default();
-        let mend = report.next.clone().unwrap_or_default();
-        findings.push(match report.state {
-            LoginState::LoggedIn => Finding::fine(subject, "logged in"),
-            LoginState::LoggedOut => Finding::fine(subject, format!("none; to use a plan of yours: {mend}")),
-            LoginState::Over => Finding::problem(subject, reason, mend),
-            LoginState::Unreadable => Finding::problem(
-                subject,
-                format!("it cannot be read: {reason}"),
-                format!("move away what stands there, then {mend}"),
-            ),
-        });
+#[cfg(feature = "login")]
+fn login(report: LoginReport) -> Finding {
+    let subject = format!("login {}", report.name.as_str());
+    let reason = report.reason.unwrap_or_default();
+    let mend = report.next.unwrap_or_default();
+    match report.state {
+        LoginState::LoggedIn => Finding::fine(subject, "logged in"),
+        LoginState::LoggedOut => Finding::fine(subject, format!("none; to use a plan of yours: {mend}")),
+        LoginState::Over => Finding::problem(subject, reason, mend),
+        LoginState::Unreadable => Finding::problem(
+            subject,
+            format!("it cannot be read: {reason}"),
+            format!("move away what stands there, then {mend}"),
+        ),
     }
-    Ok(findings)
 }
 
 fn shown(path: &Path) -> String {

@@ -2,8 +2,6 @@
 
 use std::time::SystemTime;
 
-#[cfg(feature = "login")]
-use nexus::http::Network;
 use nexus::{BuildContext, Vendor, vendors};
 use serde::Serialize;
 
@@ -41,13 +39,7 @@ impl VendorLogin {
 #[cfg(feature = "login")]
 impl Logins {
     pub(super) async fn look(context: &BuildContext, now: SystemTime) -> Result<Self, CommandError> {
-        let mut logins = Vec::new();
-        for name in nexus::logins() {
-            let manager = name.manager(context, &Network::default()).map_err(|error| error.to_string())?;
-            let found = manager.look().await;
-            logins.push(LoginReport::of(name, &found, manager.place(), now));
-        }
-        Ok(Self { logins })
+        Ok(Self { logins: LoginReport::all(context, now).await? })
     }
 
     /// Whether one is broken, or one that the command line names is not there.
