@@ -1,54 +1,25 @@
 //! `nexus doctor`, completions and the manual page.
 
+mod support;
+
 use std::{
     fs,
     io::{BufRead as _, BufReader},
     net::TcpListener,
-    path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     time::Duration,
 };
 
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
 use serde_json::Value;
+use support::{Folder, text};
 
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn with_server(base_url: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let config = format!(
-            "groups: {{ main: [local] }}\nbackends: {{ local: {{ kind: responses, base_url: {base_url:?} }} }}\n\
-             types: {{ talker: {{ tier: execution, phase: talk, group: main }} }}\n"
-        );
-        fs::write(folder.path().join("nexus.yaml"), config).unwrap();
-        Self(folder)
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nexus"));
-        command
-            .args(arguments)
-            .current_dir(self.path())
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", self.path())
-            .env("NEXUS_HOME", self.path().join("nexus-home"))
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn nexus(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-}
-
-fn text(bytes: &[u8]) -> &str {
-    str::from_utf8(bytes).unwrap()
+/// A folder whose configuration names one server.
+fn folder_with_server(base_url: &str) -> Folder {
+    Folder::with(&format!(
+        "groups: {{ main: [local] }}\nbackends: {{ local: {{ kind: responses, base_url: {base_url:?} }} }}\n\
+         types: {{ talker: {{ tier: execution, phase: talk, group: main }} }}\n"
+    ))
 }
 
 fn model() -> Sim {
@@ -64,7 +35,7 @@ fn dead_url() -> String {
 #[test]
 fn a_machine_on_which_all_is_well_is_told_so() {
     let model = model();
-    let folder = Folder::with_server(&model.base_url());
+    let folder = folder_with_server(&model.base_url());
     let output = folder.nexus(&["doctor"]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -82,7 +53,7 @@ fn a_machine_on_which_all_is_well_is_told_so() {
 #[test]
 fn a_server_at_which_nothing_listens_is_a_problem_with_its_address() {
     let url = dead_url();
-    let folder = Folder::with_server(&url);
+    let folder = folder_with_server(&url);
     let output = folder.nexus(&["doctor", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let said: Value = serde_json::from_str(text(&output.stdout)).unwrap();
@@ -101,7 +72,7 @@ fn a_server_at_which_nothing_listens_is_a_problem_with_its_address() {
 
 #[test]
 fn a_configuration_that_is_missing_or_wrong_is_a_problem_with_its_mend() {
-    let folder = Folder::with_server("http://127.0.0.1:1/v1");
+    let folder = folder_with_server("http://127.0.0.1:1/v1");
     fs::write(folder.path().join("nexus.yaml"), "groups: { main: [lcal] }\n").unwrap();
     let output = folder.nexus(&["doctor"]);
     assert_eq!(output.status.code(), Some(1));
@@ -115,7 +86,7 @@ fn a_configuration_that_is_missing_or_wrong_is_a_problem_with_its_mend() {
 #[test]
 fn explain_goes_on_when_the_file_changes_and_keeps_the_last_good_one() {
     let model = model();
-    let folder = Folder::with_server(&model.base_url());
+    let folder = folder_with_server(&model.base_url());
     let path = folder.path().join("nexus.yaml");
     let mut child = folder
         .command(&["explain", "--watch"])
@@ -138,7 +109,7 @@ fn explain_goes_on_when_the_file_changes_and_keeps_the_last_good_one() {
 
 #[test]
 fn completions_are_what_their_shells_can_read() {
-    let folder = Folder::with_server("http://127.0.0.1:1/v1");
+    let folder = folder_with_server("http://127.0.0.1:1/v1");
     for shell in ["bash", "zsh", "fish"] {
         let output = folder.nexus(&["completions", shell]);
         assert_eq!(output.status.code(), Some(0));
@@ -160,7 +131,7 @@ fn completions_are_what_their_shells_can_read() {
 
 #[test]
 fn the_manual_page_has_every_subcommand() {
-    let folder = Folder::with_server("http://127.0.0.1:1/v1");
+    let folder = folder_with_server("http://127.0.0.1:1/v1");
     let output = folder.nexus(&["manual"]);
     assert_eq!(output.status.code(), Some(0));
     let page = text(&output.stdout);
@@ -174,7 +145,7 @@ fn a_probe_that_hangs_ends() {
     // It takes connections, and never answers.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
-    let folder = Folder::with_server(&url);
+    let folder = folder_with_server(&url);
     let began = std::time::Instant::now();
     let output = folder.nexus(&["check", "--probe"]);
     assert_eq!(output.status.code(), Some(1));

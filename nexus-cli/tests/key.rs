@@ -2,21 +2,21 @@
 
 #![cfg(unix)]
 
+mod support;
+
 use std::{
     io::Write as _,
-    process::{Command, Output, Stdio},
+    process::{Output, Stdio},
 };
+
+use support::Folder;
 
 /// Runs a command with this on its standard input, in a home of its own, without any keyring.
 fn nexus(arguments: &[&str], input: &str) -> Output {
-    let home = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_nexus"))
-        .args(arguments)
-        .current_dir(home.path())
-        .env_clear()
-        .env("PATH", "/usr/bin:/bin")
-        .env("HOME", home.path())
-        .env("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={}", home.path().join("no-bus").display()))
+    let folder = Folder::empty();
+    let mut child = folder
+        .command(arguments)
+        .env("DBUS_SESSION_BUS_ADDRESS", folder.no_bus())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -2,6 +2,8 @@
 
 #![cfg(target_os = "linux")]
 
+mod support;
+
 use std::{
     fs::{self, File},
     io::{BufRead as _, BufReader},
@@ -13,21 +15,21 @@ use std::{
 
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
 use serde_json::Value;
+use support::{Folder, text};
 
 /// Exit code of a program whose reader went away, as a shell shows one that SIGPIPE ended.
 const CLOSED_PIPE: i32 = 141;
 
 /// A folder with a configuration, a home of its own, and a simulated model.
-struct Folder {
-    folder: tempfile::TempDir,
+struct Stage {
+    folder: Folder,
     model: Sim,
 }
 
-impl Folder {
+impl Stage {
     fn new(reply: Reply) -> Self {
         let scenario = Scenario::new(vec![reply; 8]).models(["simulated"]);
         let model = Sim::start(Dialect::Responses, scenario).unwrap();
-        let folder = tempfile::tempdir().unwrap();
         let config = format!(
             "groups: {{ main: [local], other: [second] }}\n\
              models: {{ simulated: {{ main: simulated, other: simulated }} }}\n\
@@ -39,8 +41,7 @@ impl Folder {
              judges: {{ tier: advisory, phase: review, panel: jury }}\n",
             url = model.base_url()
         );
-        fs::write(folder.path().join("nexus.yaml"), config).unwrap();
-        Self { folder, model }
+        Self { folder: Folder::with(&config), model }
     }
 
     fn path(&self) -> &Path {
@@ -48,29 +49,16 @@ impl Folder {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nexus"));
-        command
-            .args(arguments)
-            .current_dir(self.path())
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", self.path())
-            .env("NEXUS_HOME", self.path().join("nexus-home"))
-            .stdin(Stdio::null());
-        command
+        self.folder.command(arguments)
     }
 
     fn nexus(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+        self.folder.nexus(arguments)
     }
 }
 
 fn full() -> File {
     File::options().write(true).open("/dev/full").unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    str::from_utf8(bytes).unwrap()
 }
 
 /// Every subcommand that answers on standard output and needs no person.
@@ -104,7 +92,7 @@ const ANSWERING: &[&[&str]] = &[
 
 #[test]
 fn a_full_disk_on_standard_output_is_a_failure_of_every_command() {
-    let folder = Folder::new(Reply::text("Here."));
+    let folder = Stage::new(Reply::text("Here."));
     for arguments in ANSWERING {
         let output = folder.command(arguments).stdout(full()).output().unwrap();
         let said = text(&output.stderr);
@@ -115,7 +103,7 @@ fn a_full_disk_on_standard_output_is_a_failure_of_every_command() {
 
 #[test]
 fn an_answer_that_standard_output_does_not_take_is_not_lost() {
-    let folder = Folder::new(Reply::text("Here."));
+    let folder = Stage::new(Reply::text("Here."));
     for arguments in [&["run", "talker", "hello"][..], &["run", "talker", "hello", "--quiet"]] {
         let output = folder.command(arguments).stdout(full()).output().unwrap();
         assert!(text(&output.stderr).contains("Here."), "{arguments:?}: {}", text(&output.stderr));
@@ -124,7 +112,7 @@ fn an_answer_that_standard_output_does_not_take_is_not_lost() {
 
 #[test]
 fn a_reader_that_is_gone_ends_every_command_quietly() {
-    let folder = Folder::new(Reply::text("Here."));
+    let folder = Stage::new(Reply::text("Here."));
     for arguments in ANSWERING {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -137,7 +125,7 @@ fn a_reader_that_is_gone_ends_every_command_quietly() {
 
 #[test]
 fn a_closed_standard_error_changes_no_outcome() {
-    let folder = Folder::new(Reply::text("Here."));
+    let folder = Stage::new(Reply::text("Here."));
     for arguments in ANSWERING {
         let expected = folder.nexus(arguments).status.code();
         let (reader, writer) = std::io::pipe().unwrap();
@@ -151,7 +139,7 @@ fn a_closed_standard_error_changes_no_outcome() {
 
 #[test]
 fn a_reader_that_goes_away_in_mid_turn_stops_the_turn() {
-    let folder = Folder::new(Reply::text("a long answer, said slowly").paced(1, Duration::from_secs(2)));
+    let folder = Stage::new(Reply::text("a long answer, said slowly").paced(1, Duration::from_secs(2)));
     for arguments in
         [&["run", "talker", "hello"][..], &["run", "talker", "hello", "--json"], &["run", "judges", "hello"]]
     {
@@ -174,7 +162,7 @@ fn a_reader_that_goes_away_in_mid_turn_stops_the_turn() {
 
 #[test]
 fn lines_of_a_panel_that_is_read_only_in_part_end_quietly() {
-    let folder = Folder::new(Reply::text("Here."));
+    let folder = Stage::new(Reply::text("Here."));
     let mut child = folder
         .command(&["run", "judges", "hello", "--json"])
         .stdout(Stdio::piped())
@@ -192,7 +180,7 @@ fn lines_of_a_panel_that_is_read_only_in_part_end_quietly() {
 
 #[test]
 fn a_configuration_with_faults_is_told_as_json_where_json_is_wanted() {
-    let folder = Folder::new(Reply::text("Here."));
+    let folder = Stage::new(Reply::text("Here."));
     fs::write(
         folder.path().join("nexus.yaml"),
         "groups: { main: [lcal] }\ntypes: { talker: { group: man } }\n",
@@ -220,7 +208,7 @@ fn a_configuration_with_faults_is_told_as_json_where_json_is_wanted() {
 
 #[test]
 fn no_configuration_and_an_unknown_kind_are_told_as_json_too() {
-    let folder = Folder::new(Reply::text("Here."));
+    let folder = Stage::new(Reply::text("Here."));
     let output = folder.nexus(&["run", "talkr", "hello", "--json"]);
     assert_eq!(output.status.code(), Some(2));
     let said: Value = serde_json::from_str(text(&output.stdout)).unwrap();
@@ -238,7 +226,7 @@ fn no_configuration_and_an_unknown_kind_are_told_as_json_too() {
 
 #[test]
 fn a_kept_conversation_is_readable_by_its_owner_alone() {
-    let folder = Folder::new(Reply::text("Here."));
+    let folder = Stage::new(Reply::text("Here."));
     let path = folder.path().join("handle.json");
     fs::write(&path, "").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
@@ -259,7 +247,7 @@ fn a_kept_conversation_is_readable_by_its_owner_alone() {
 
 #[test]
 fn a_handle_that_could_not_be_written_is_told_before_anything_is_spent() {
-    let folder = Folder::new(Reply::text("Here."));
+    let folder = Stage::new(Reply::text("Here."));
     for place in ["absent/handle.json", "."] {
         let output = folder.nexus(&["run", "talker", "hello", "--keep", place]);
         assert_eq!(output.status.code(), Some(2), "{place}");
@@ -270,7 +258,7 @@ fn a_handle_that_could_not_be_written_is_told_before_anything_is_spent() {
 
 #[test]
 fn a_file_that_holds_something_else_is_not_replaced_by_a_handle() {
-    let folder = Folder::new(Reply::text("Here."));
+    let folder = Stage::new(Reply::text("Here."));
     let configuration = fs::read_to_string(folder.path().join("nexus.yaml")).unwrap();
     fs::write(folder.path().join("data.json"), r#"{"backend":"main","state":1,"mine":2}"#).unwrap();
     for place in ["nexus.yaml", "data.json", "/dev/null"] {
@@ -287,7 +275,7 @@ fn a_file_that_holds_something_else_is_not_replaced_by_a_handle() {
 
 #[test]
 fn a_panel_shows_its_seats_while_they_work() {
-    let folder = Folder::new(Reply::text("Here."));
+    let folder = Stage::new(Reply::text("Here."));
     let output = folder.nexus(&["run", "judges", "hello"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let said = text(&output.stderr);

@@ -1,27 +1,20 @@
 //! The texts of the `nexus` command, word for word. A changed text is a changed snapshot, to be read before it is
 //! taken: `INSTA_UPDATE=always cargo test -p nexus-turn-cli --test texts`, then `git diff`.
 
-use std::{fs, process::Command};
+mod support;
 
 use insta::assert_snapshot;
+use support::Folder;
 
 const EXAMPLE: &str = include_str!("../../nexus.yaml.example");
 
 /// What a command writes, both streams, and its exit code, in a folder with this configuration.
 fn nexus(config: &str, arguments: &[&str]) -> String {
-    let home = tempfile::tempdir().unwrap();
-    fs::write(home.path().join("nexus.yaml"), config).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_nexus"))
-        .args(arguments)
-        .current_dir(home.path())
-        .env_clear()
-        .env("PATH", home.path())
-        .env("HOME", home.path())
-        .env("NEXUS_HOME", home.path().join("nexus-home"))
-        .output()
-        .unwrap();
+    let folder = Folder::with(config);
+    // No program of a vendor's is found.
+    let output = folder.command(arguments).env("PATH", folder.path()).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8(text).unwrap().replace(home.path().to_str().unwrap(), "HOME");
+    let text = String::from_utf8(text).unwrap().replace(folder.path().to_str().unwrap(), "HOME");
     format!("exit code {}\n\n{text}", output.status.code().unwrap())
 }
 

@@ -3,13 +3,13 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Command, Output},
 };
 
 use nexus_testkit::issuer::{Issuer, IssuerBuilder};
 use serde_json::Value;
 
-use crate::running::Running;
+use crate::{running::Running, support::Folder};
 
 /// How every refresh token of the issuer begins.
 pub(crate) const REFRESH_MARK: &str = "canary-refresh";
@@ -27,13 +27,13 @@ pub(crate) fn builder() -> IssuerBuilder {
 
 /// A folder to run in, with a home of its own and an environment that holds nothing of the caller's.
 pub(crate) struct Home {
-    folder: tempfile::TempDir,
+    folder: Folder,
     variables: Vec<(String, String)>,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
+        Self { folder: Folder::empty(), variables: Vec::new() }
     }
 
     /// Adds a variable to what commands see.
@@ -48,7 +48,7 @@ impl Home {
 
     /// Nexus's own folder. Nothing makes it but the command.
     pub(crate) fn nexus_home(&self) -> PathBuf {
-        self.path().join("nexus-home")
+        self.folder.nexus_home()
     }
 
     /// Where a login is kept.
@@ -57,18 +57,11 @@ impl Home {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_nexus"));
+        let mut command = self.folder.command(arguments);
         command
-            .args(arguments)
-            .current_dir(self.path())
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", self.path())
-            .env("NEXUS_HOME", self.nexus_home())
             // No keyring of whoever runs the tests.
-            .env("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={}", self.path().join("no-bus").display()))
-            .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null());
+            .env("DBUS_SESSION_BUS_ADDRESS", self.folder.no_bus())
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 

@@ -14,4 +14,6 @@ mod running;
 mod sign_in;
 mod status;
 mod store;
+#[path = "../support/mod.rs"]
+mod support;
 mod surroundings;
