@@ -27,6 +27,7 @@ mod subreaper;
 pub(crate) mod tag;
 
 pub use nexus_core::Containment;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub(crate) use cgroup::{Cgroup, end_cgroup};
@@ -37,7 +38,7 @@ pub(crate) use subreaper::Subreaper;
 
 /// How much containment a child must have.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainmentPolicy {
     /// The strongest that takes nothing from the child.

@@ -28,7 +28,6 @@ pub(crate) struct Settings {
     pub(crate) max_line_bytes: Option<usize>,
     /// What ends the CLI's processes with it. auto: the strongest that this machine allows (a PID namespace, a cgroup, a
     /// subreaper, a search). required: a namespace or a cgroup, or no turn. off: a search. Default: auto.
-    #[schemars(schema_with = "containment_policies")]
     pub(crate) containment: ContainmentPolicy,
     pub(crate) network: NetworkSettings,
     pub(crate) versions: VersionsSetting,
@@ -44,11 +43,6 @@ pub(crate) enum VersionsSetting {
     Warn,
     /// One that was tested and passed everything.
     Tested,
-}
-
-/// The policies of containment, as the configuration names them.
-fn containment_policies(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({ "type": "string", "enum": ["auto", "required", "off"] })
 }
 
 /// What of the host's network settings a CLI is given.
