@@ -195,11 +195,11 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
             }
             TurnEvent::MessageEnded(_) => self.end_line(),
             TurnEvent::MessageVoided(_) => self.note("<", "the message above is taken back"),
-            TurnEvent::RateLimit(news) => {
+            TurnEvent::RateLimit(limit) => {
                 let used =
-                    news.used_percent.map(|percent| format!(", {percent:.0} % used")).unwrap_or_default();
-                let window = news.window.unwrap_or_else(|| "rate limit".to_owned());
-                self.note("%", &format!("{window}: {:?}{used}", news.status).to_lowercase());
+                    limit.used_percent.map(|percent| format!(", {percent:.0} % used")).unwrap_or_default();
+                let window = limit.window.unwrap_or_else(|| "rate limit".to_owned());
+                self.note("%", &format!("{window}: {:?}{used}", limit.status).to_lowercase());
             }
             TurnEvent::Retrying(retry) => {
                 self.note("~", &format!("attempt {}: {}", retry.attempt, retry.reason));

@@ -279,14 +279,14 @@ impl<'a, C: Cli> Turn<'a, C> {
         }
         self.wait_for(startup, events).await?;
         let mut invocation =
-            invocation.ledger(&plan.run).redactor(redactor).containment(self.driver.containment);
+            invocation.entry(&plan.run).redactor(redactor).containment(self.driver.containment);
         if self.request.tool_access == ToolAccess::Unrestricted {
             // What the user may do with `sudo` and `ssh`, the agent may do.
             invocation = invocation.keep_privileges();
         }
         if let Some(folder) = &self.driver.capture {
             let name = format!("{}-{}", plan.run.run(), self.state.log.provenance.attempts);
-            invocation = invocation.record(folder.join(name));
+            invocation = invocation.capture(folder.join(name));
         }
         if let Some(line_bytes) = self.driver.max_line_bytes {
             let mut bounds = Bounds::default();

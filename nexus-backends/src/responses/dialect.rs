@@ -3,7 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use nexus_core::{Capabilities, Effort, ModelId, TurnEvent, harness::Failure, turn::RateLimitNews};
+use nexus_core::{Capabilities, Effort, ModelId, TurnEvent, harness::Failure, turn::RateLimitNotification};
 use reqwest::header::HeaderMap;
 
 use super::outcome::ErrorReply;
@@ -64,7 +64,7 @@ pub(crate) struct CallContext<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct HeaderInfo {
     /// How near the account's limits are.
-    pub(crate) limits: Vec<RateLimitNews>,
+    pub(crate) limits: Vec<RateLimitNotification>,
     /// What the next request of the same turn sends back.
     pub(crate) sticky: Option<String>,
     /// The model that answers, where the server names it.

@@ -119,9 +119,9 @@ impl TurnLoop<'_> {
             }
             Ok(ServerAnswer::Whole { headers, body }) => {
                 self.head(&headers, setup);
-                let mut news = Vec::new();
-                reader.whole(&body, &mut news);
-                news.into_iter().for_each(|event| self.context.tell(event));
+                let mut arrived = Vec::new();
+                reader.whole(&body, &mut arrived);
+                arrived.into_iter().for_each(|event| self.context.tell(event));
                 BodyEnd::Over
             }
             Ok(ServerAnswer::Stream { headers, mut body }) => {
@@ -151,17 +151,17 @@ impl TurnLoop<'_> {
 
     /// What the headers of an answer tell.
     fn head(&mut self, headers: &HeaderMap, setup: &mut Setup) {
-        let news = self.backend.dialect.head(headers);
-        if news.sticky.is_some() {
-            setup.sticky = news.sticky;
+        let head = self.backend.dialect.head(headers);
+        if head.sticky.is_some() {
+            setup.sticky = head.sticky;
         }
-        if news.limits != self.last_limits {
-            for limit in &news.limits {
+        if head.limits != self.last_limits {
+            for limit in &head.limits {
                 self.context.tell(limit.clone().into());
             }
-            self.last_limits = news.limits;
+            self.last_limits = head.limits;
         }
-        let named = news.model.map(|model| ModelId::from(self.context.without_credential(model.as_str())));
+        let named = head.model.map(|model| ModelId::from(self.context.without_credential(model.as_str())));
         if named.is_none() || named == self.last_model {
             return;
         }
@@ -181,8 +181,8 @@ impl TurnLoop<'_> {
         calls_before: usize,
     ) -> Result<ModelReply, Box<Failed>> {
         let shown = reader.shown().to_vec();
-        let mut news = Vec::new();
-        let mut reply = reader.into_reply(&mut news);
+        let mut arrived = Vec::new();
+        let mut reply = reader.into_reply(&mut arrived);
         if let Some(cost) = reply.cost {
             let before = self.context.log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
             self.context.log.recorder.cost = Some(Cost { usd: Usd(before + cost.usd.0), ..cost });
@@ -191,7 +191,7 @@ impl TurnLoop<'_> {
             let model = self.context.without_credential(model.as_str());
             self.context.log.provenance.model = Some(model.into());
         }
-        news.into_iter().for_each(|event| self.context.tell(event));
+        arrived.into_iter().for_each(|event| self.context.tell(event));
         let failure = match (std::mem::replace(&mut reply.ending, Ending::Missing { unreadable: false }), end)
         {
             (Ending::Failed(failure), _) => failure,

@@ -27,7 +27,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// A server's list of models. Turns that want it at the same time share one request.
 #[derive(Debug)]
-pub(crate) struct Catalog<List> {
+pub(crate) struct ModelListCache<List> {
     read: fn(&[u8]) -> Option<List>,
     believed: Duration,
     known: Mutex<Option<Known<List>>>,
@@ -67,7 +67,7 @@ impl<List> fmt::Debug for Found<List> {
     }
 }
 
-impl<List: Send + Sync + 'static> Catalog<List> {
+impl<List: Send + Sync + 'static> ModelListCache<List> {
     /// A list that nobody has looked at. `read` makes one of a body, if the body is one.
     pub(crate) fn new(read: fn(&[u8]) -> Option<List>) -> Self {
         Self { read, believed: BELIEVED, known: Mutex::new(None) }

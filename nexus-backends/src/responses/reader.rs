@@ -261,7 +261,7 @@ impl ResponseReader {
             }
             _ if unknown::is_noise(kind) => {}
             _ => match self.dialect.event(kind, data.as_bytes()) {
-                Some(news) => events.extend(news),
+                Some(arrived) => events.extend(arrived),
                 None => self.unknown(kind, data, events),
             },
         }

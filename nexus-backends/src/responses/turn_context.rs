@@ -29,7 +29,7 @@ pub(super) struct TurnContext {
     pub(super) cancel: CancelToken,
     pub(super) watch: Watch,
     pub(super) log: TurnLog,
-    lent: Vec<Secret>,
+    secrets: Vec<Secret>,
     redactor: Redactor,
 }
 
@@ -58,16 +58,16 @@ enum Woke {
 impl TurnContext {
     /// The context of a turn that begins now.
     pub(super) fn new(cancel: CancelToken, watch: Watch, log: TurnLog) -> Self {
-        Self { cancel, watch, log, lent: Vec::new(), redactor: redactor([] as [&str; 0]) }
+        Self { cancel, watch, log, secrets: Vec::new(), redactor: redactor([] as [&str; 0]) }
     }
 
     /// Adds `secret` to what is redacted from all text of the server.
     pub(super) fn hide(&mut self, secret: Option<Secret>) {
-        self.lent.extend(secret);
-        self.redactor = redactor(self.lent.iter().map(|secret| secret.expose().as_bytes()));
+        self.secrets.extend(secret);
+        self.redactor = redactor(self.secrets.iter().map(|secret| secret.expose().as_bytes()));
     }
 
-    /// Text of the server with every lent secret redacted.
+    /// Text of the server with every secret of the turn redacted.
     pub(super) fn without_credential(&self, words: &str) -> String {
         String::from_utf8_lossy(&self.redactor.redact(words.as_bytes())).into_owned()
     }
@@ -124,7 +124,7 @@ impl TurnContext {
     ) -> Result<BodyEnd, Failure> {
         // Polled by their own wakers: a chunk that arrives costs these two nothing.
         let mut interruptions = FuturesUnordered::from_iter([cancellation(&self.cancel), self.alarm()]);
-        let mut news = Vec::new();
+        let mut arrived = Vec::new();
         let mut is_over = false;
         let mut is_answering = false;
         loop {
@@ -133,8 +133,13 @@ impl TurnContext {
                 if let Poll::Ready(Some(woke)) = interruptions.poll_next_unpin(context) {
                     return Poll::Ready(woke);
                 }
-                let mut turn =
-                    BodyTurn { context: self, splitter, reader, news: &mut news, is_over: &mut is_over };
+                let mut turn = BodyTurn {
+                    context: self,
+                    splitter,
+                    reader,
+                    arrived: &mut arrived,
+                    is_over: &mut is_over,
+                };
                 if let Poll::Ready(end) = turn.poll(body, events, context) {
                     return Poll::Ready(Woke::End(end));
                 }
@@ -205,7 +210,7 @@ struct BodyTurn<'a> {
     context: &'a mut TurnContext,
     splitter: &'a mut EventSplitter,
     reader: &'a mut ResponseReader,
-    news: &'a mut Vec<TurnEvent>,
+    arrived: &'a mut Vec<TurnEvent>,
     is_over: &'a mut bool,
 }
 
@@ -245,8 +250,8 @@ impl BodyTurn<'_> {
                     Err(too_long) => return Poll::Ready(BodyEnd::TooLong(too_long)),
                 };
                 *has_heard = true;
-                self.reader.event(event, self.news);
-                for event in self.news.drain(..) {
+                self.reader.event(event, self.arrived);
+                for event in self.arrived.drain(..) {
                     self.context.tell(event);
                 }
             }

@@ -5,7 +5,7 @@ use nexus_core::{
     CallId, ConversationMode, ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase,
     ResumeHandle, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     harness::{AnswerCheck, Checked, Failure, Overrun, Repeats, Round, TurnLog, TurnSpan, Watch, over_limit},
-    turn::{RateLimitNews, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
+    turn::{RateLimitNotification, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub(crate) struct TurnLoop<'a> {
     pub(super) context: TurnContext,
     /// Requests made so far, retries included.
     pub(super) requests: u32,
-    pub(super) last_limits: Vec<RateLimitNews>,
+    pub(super) last_limits: Vec<RateLimitNotification>,
     /// The model that answered last, where a header names it.
     pub(super) last_model: Option<ModelId>,
     /// How often a reply without calls asked for another request.

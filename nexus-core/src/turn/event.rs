@@ -61,7 +61,7 @@ pub enum TurnEvent {
     /// A message is taken back; forget its deltas.
     MessageVoided(MessageVoided),
     /// The vendor said something about its limits.
-    RateLimit(RateLimitNews),
+    RateLimit(RateLimitNotification),
     /// The same backend tries again.
     Retrying(Retrying),
     /// Another backend takes over.
@@ -98,7 +98,7 @@ into_event! {
     Queued(Queued), Started(Started), TextDelta(TextDelta), ThinkingDelta(ThinkingDelta),
     ToolCallStarted(ToolCallStarted), ToolCallArguments(ToolCallArguments),
     ToolCallFinished(ToolCallFinished), MessageEnded(MessageEnded), MessageVoided(MessageVoided),
-    RateLimit(RateLimitNews), Retrying(Retrying), Fallback(Fallback), Warning(Warning),
+    RateLimit(RateLimitNotification), Retrying(Retrying), Fallback(Fallback), Warning(Warning),
     Unrecognized(Unrecognized),
 }
 
@@ -359,7 +359,7 @@ pub enum RateLimitStatus {
 /// What the vendor said about its limits.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RateLimitNews {
+pub struct RateLimitNotification {
     /// How near the limit is.
     pub status: RateLimitStatus,
     /// Which limit, in the vendor's words.
@@ -370,7 +370,7 @@ pub struct RateLimitNews {
     pub resets_at: Option<SystemTime>,
 }
 
-impl RateLimitNews {
+impl RateLimitNotification {
     /// News of one limit.
     pub fn new(status: RateLimitStatus) -> Self {
         Self { status, window: None, used_percent: None, resets_at: None }

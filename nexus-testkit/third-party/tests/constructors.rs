@@ -7,7 +7,7 @@ use nexus_core::{
     EventEnvelope, FinishReason, Message, MessageId, Partial, ProcessExit, ProcessReport, Provenance,
     Recorder, Retry, Skipped, Survivor, ToolCallStatus, ToolContent, TurnError, TurnEvent, Usage, Usd,
     turn::{
-        Fallback, MessageEnded, MessageVoided, Queued, RateLimitNews, RateLimitStatus, Retrying, Started,
+        Fallback, MessageEnded, MessageVoided, Queued, RateLimitNotification, RateLimitStatus, Retrying, Started,
         TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin,
         Unrecognized, VoidCause, Warning,
     },
@@ -33,7 +33,7 @@ fn every_event_can_be_made() {
             .with_finish(Some(FinishReason::Stop))
             .into(),
         MessageVoided::new(message.clone(), VoidCause::Retry).into(),
-        RateLimitNews::new(RateLimitStatus::Warning)
+        RateLimitNotification::new(RateLimitStatus::Warning)
             .with_used_percent(Some(91.0))
             .with_resets_at(Some(SystemTime::now()))
             .into(),

@@ -30,10 +30,10 @@ pub struct Invocation {
     stdin: StdinMode,
     bounds: Bounds,
     run: RunId,
-    ledger: Option<RunEntry>,
+    entry: Option<RunEntry>,
     display_only: fn(&[u8]) -> bool,
     redactor: Redactor,
-    record: Option<PathBuf>,
+    capture: Option<PathBuf>,
     containment: ContainmentPolicy,
     keeps_privileges: bool,
 }
@@ -60,10 +60,10 @@ impl Invocation {
             stdin: StdinMode::Empty,
             bounds: Bounds::default(),
             run: RunId::new(),
-            ledger: None,
+            entry: None,
             display_only: |_| false,
             redactor: Redactor::default(),
-            record: None,
+            capture: None,
             containment: ContainmentPolicy::default(),
             keeps_privileges: false,
         }
@@ -111,12 +111,12 @@ impl Invocation {
         self
     }
 
-    /// Runs under a ledger entry, whose run this becomes: the child is written down there, and is
+    /// Runs under an entry of the run registry, whose run this becomes: the child is written down there, and is
     /// swept at a later start if this program dies.
     #[must_use]
-    pub fn ledger(mut self, entry: &RunEntry) -> Self {
+    pub fn entry(mut self, entry: &RunEntry) -> Self {
         self.run = entry.run().clone();
-        self.ledger = Some(entry.clone());
+        self.entry = Some(entry.clone());
         self
     }
 
@@ -129,7 +129,7 @@ impl Invocation {
         self
     }
 
-    /// What to take out of the stderr tail and of the record.
+    /// What to take out of the stderr tail and of the capture.
     #[must_use]
     pub fn redactor(mut self, redactor: Redactor) -> Self {
         self.redactor = redactor;
@@ -138,8 +138,8 @@ impl Invocation {
 
     /// Keeps what the child writes, redacted, in a new folder at this path.
     #[must_use]
-    pub fn record(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.record = Some(folder.into());
+    pub fn capture(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.capture = Some(folder.into());
         self
     }
 
@@ -172,7 +172,7 @@ impl Invocation {
         {
             return Err(SpawnError::Argument { position: position + 1 });
         }
-        let record = match &self.record {
+        let capture = match &self.capture {
             Some(folder) => Some(
                 Capture::begin(
                     folder,
@@ -209,10 +209,10 @@ impl Invocation {
             stdin: self.stdin,
             bounds: self.bounds,
             run: self.run,
-            entry: self.ledger,
+            entry: self.entry,
             display_only: self.display_only,
             redactor: self.redactor,
-            capture: record,
+            capture,
         })
     }
 
@@ -241,8 +241,8 @@ impl Invocation {
                     executable: self.executable.path().into(),
                     source,
                 })?;
-                if let Some(ledger) = &self.ledger {
-                    ledger.add_cgroup(cgroup.path());
+                if let Some(entry) = &self.entry {
+                    entry.add_cgroup(cgroup.path());
                 }
                 (wrapped(cgroup.command()), Holding::Cgroup(cgroup))
             }

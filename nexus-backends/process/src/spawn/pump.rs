@@ -44,8 +44,8 @@ pub(super) struct Pump {
     shared: Arc<Shared>,
     woken: OwnedFd,
     bounds: Bounds,
-    ledger: Option<RunEntry>,
-    record: Option<Capture>,
+    entry: Option<RunEntry>,
+    capture: Option<Capture>,
     span: Span,
     started: Instant,
     splitter: LineSplitter,
@@ -81,8 +81,8 @@ impl Pump {
         shared: Arc<Shared>,
         woken: OwnedFd,
         bounds: Bounds,
-        ledger: Option<RunEntry>,
-        record: Option<Capture>,
+        entry: Option<RunEntry>,
+        capture: Option<Capture>,
         span: Span,
         started: Instant,
     ) -> Self {
@@ -91,8 +91,8 @@ impl Pump {
             shared,
             woken,
             bounds,
-            ledger,
-            record,
+            entry,
+            capture,
             span,
             started,
             splitter,
@@ -109,11 +109,11 @@ impl Pump {
         let last_word = LastWord { shared: &shared, started };
         let mut serving = Serving::new(child, hold);
         let exit = self.run_to_the_end(&mut serving);
-        if let (Some(ledger), Some(identity)) = (&self.ledger, serving.identity) {
-            ledger.remove_child(identity);
+        if let (Some(entry), Some(identity)) = (&self.entry, serving.identity) {
+            entry.remove_child(identity);
         }
-        if let Some(record) = self.record.take() {
-            record.finish(&exit);
+        if let Some(capture) = self.capture.take() {
+            capture.finish(&exit);
         }
         tracing::debug!(
             parent: &self.span,
@@ -200,8 +200,8 @@ impl Pump {
 
     fn identify(&self, serving: &mut Serving) {
         serving.identify();
-        if let (Some(ledger), Some(identity)) = (&self.ledger, serving.identity) {
-            ledger.add_child(identity);
+        if let (Some(entry), Some(identity)) = (&self.entry, serving.identity) {
+            entry.add_child(identity);
         }
     }
 
@@ -339,8 +339,8 @@ impl Pump {
                     break;
                 }
                 Ok(count) => {
-                    if let Some(record) = &mut self.record {
-                        record.write(Stream::Stdout, self.splitter.unsplit());
+                    if let Some(capture) = &mut self.capture {
+                        capture.write(Stream::Stdout, self.splitter.unsplit());
                     }
                     self.splitter.split(&mut self.lines);
                     total += count;
@@ -394,8 +394,8 @@ impl Pump {
                     return;
                 }
                 Ok(_) => {
-                    if let Some(record) = &mut self.record {
-                        record.write(Stream::Stderr, &self.stderr_buffer);
+                    if let Some(capture) = &mut self.capture {
+                        capture.write(Stream::Stderr, &self.stderr_buffer);
                     }
                     self.shared.lock().stderr.push(&self.stderr_buffer);
                 }

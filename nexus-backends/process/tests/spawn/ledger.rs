@@ -23,7 +23,7 @@ fn play_host() {
     folder.write("config", "x").unwrap();
     let script =
         "setsid sh -c 'trap \"\" TERM; echo $$ >> \"$0\"; sleep 300' \"$0\" & echo $$ >> \"$0\"; sleep 300";
-    let process = shell(script).ledger(&entry).argument(home.join("pids")).spawn().unwrap();
+    let process = shell(script).entry(&entry).argument(home.join("pids")).spawn().unwrap();
     fs::write(home.join("run.new"), process.run().as_str()).unwrap();
     fs::rename(home.join("run.new"), home.join("run")).unwrap();
     std::thread::sleep(Duration::from_secs(120));
@@ -243,7 +243,7 @@ async fn an_entry_is_private_and_follows_its_run() {
     assert!(folder.path().starts_with(nexus_home.join("tmp")));
 
     let process = shell("read -r line; echo done")
-        .ledger(&entry)
+        .entry(&entry)
         .stdin(nexus_process::spawn::StdinMode::Open)
         .spawn()
         .unwrap();

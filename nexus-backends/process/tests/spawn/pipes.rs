@@ -323,7 +323,7 @@ async fn a_record_holds_the_output_without_its_secrets() {
         .argument("hunter2-and-more")
         .environment(with_token)
         .redactor(Redactor::new(["hunter2-and-more"]))
-        .record(&record)
+        .capture(&record)
         .spawn()
         .unwrap();
     process.wait().await;
@@ -345,7 +345,7 @@ async fn a_record_holds_the_output_without_its_secrets() {
         assert!(!fs::read_to_string(entry.path()).unwrap().contains("hunter2-and"), "{:?}", entry.path());
     }
     assert_eq!(files, 4);
-    let error = shell("true").record(&record).spawn().unwrap_err();
+    let error = shell("true").capture(&record).spawn().unwrap_err();
     assert!(matches!(error, SpawnError::Capture { .. }), "an older record is never written over: {error}");
 }
 

@@ -102,7 +102,7 @@ fn start(folder: &Path, kind: Containment, ledger: Option<&RunEntry>) -> Vec<Pro
                 .argument(place(folder, number))
                 .containment(ContainmentPolicy::Exactly(kind));
             if let Some(ledger) = ledger {
-                shell = shell.ledger(ledger);
+                shell = shell.entry(ledger);
             }
             shell.spawn().unwrap()
         })

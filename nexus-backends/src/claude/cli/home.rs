@@ -81,14 +81,14 @@ pub(super) fn settle(
     credential: Option<&Secret>,
 ) -> Result<PreparedHome, Failure> {
     let home = plan.home()?;
-    let lodging = lodge(plan, attempt, credential.is_some())?;
-    let config = match (credential, &lodging.folder) {
+    let location = locate(plan, attempt, credential.is_some())?;
+    let config = match (credential, &location.folder) {
         (None, _) => None,
         (Some(_), Some(folder)) => Some(sessions(plan).join(folder).join("config")),
         (Some(_), None) => Some(home.folder("config").map_err(unwritable)?),
     };
     let environment = environment(plan, settings, context, &home, config.as_deref(), credential)?;
-    let Lodging { working_directory, folder, before, is_kept } = lodging;
+    let Location { working_directory, folder, before, is_kept } = location;
     let backend = plan.backend.clone();
     let resume = before.as_ref().map(|kept| kept.session.clone());
     let session = match is_kept {
@@ -99,7 +99,7 @@ pub(super) fn settle(
 }
 
 /// Where the process works and where its conversation is.
-struct Lodging {
+struct Location {
     working_directory: PathBuf,
     /// The folder of the kept conversation, by name.
     folder: Option<String>,
@@ -107,15 +107,15 @@ struct Lodging {
     is_kept: bool,
 }
 
-fn lodge(plan: &TurnPlan, attempt: &Attempt, has_credential: bool) -> Result<Lodging, Failure> {
-    let forgotten = Lodging {
+fn locate(plan: &TurnPlan, attempt: &Attempt, has_credential: bool) -> Result<Location, Failure> {
+    let unkept = Location {
         working_directory: plan.working_directory.clone(),
         folder: None,
         before: None,
         is_kept: false,
     };
     match (&plan.request.conversation, attempt) {
-        (ConversationMode::Ephemeral, _) => Ok(forgotten),
+        (ConversationMode::Ephemeral, _) => Ok(unkept),
         (ConversationMode::Resume { handle, .. }, Attempt::First) => {
             resume(plan, handle.state(), has_credential)
         }
@@ -127,7 +127,7 @@ fn lodge(plan: &TurnPlan, attempt: &Attempt, has_credential: bool) -> Result<Lod
 }
 
 /// A new conversation that outlives the turn.
-fn keep(plan: &TurnPlan, has_credential: bool) -> Result<Lodging, Failure> {
+fn keep(plan: &TurnPlan, has_credential: bool) -> Result<Location, Failure> {
     let needs_folder = has_credential || plan.is_private_directory;
     let folder = needs_folder.then(|| plan.run.run().as_str().to_owned());
     let mut working_directory = plan.working_directory.clone();
@@ -139,11 +139,11 @@ fn keep(plan: &TurnPlan, has_credential: bool) -> Result<Lodging, Failure> {
             private_folder(&working_directory).map_err(unwritable)?;
         }
     }
-    Ok(Lodging { working_directory, folder, before: None, is_kept: true })
+    Ok(Location { working_directory, folder, before: None, is_kept: true })
 }
 
 /// A conversation that an earlier turn kept.
-fn resume(plan: &TurnPlan, state: &serde_json::Value, has_credential: bool) -> Result<Lodging, Failure> {
+fn resume(plan: &TurnPlan, state: &serde_json::Value, has_credential: bool) -> Result<Location, Failure> {
     let kept = Kept::read(state).ok_or_else(|| {
         Failure::new(ErrorKind::InvalidRequest, "the handle to resume is not one of this backend")
     })?;
@@ -161,7 +161,7 @@ fn resume(plan: &TurnPlan, state: &serde_json::Value, has_credential: bool) -> R
     if !is_there || (has_credential && config.is_none()) {
         return Err(Failure::new(ErrorKind::ConversationLost, "what was kept of the conversation is gone"));
     }
-    Ok(Lodging {
+    Ok(Location {
         working_directory: kept.directory.clone(),
         folder: kept.folder.clone(),
         before: Some(kept),

@@ -215,8 +215,8 @@ mod tests {
     /// A turn that need not wait.
     async fn goes(home: &Path) -> FirstTurn {
         let turn = FirstTurn::default();
-        let news = timeout(Duration::from_secs(10), turn.wait(home).warning()).await;
-        assert_eq!(news.expect("it goes"), None, "it goes at once");
+        let warning = timeout(Duration::from_secs(10), turn.wait(home).warning()).await;
+        assert_eq!(warning.expect("it goes"), None, "it goes at once");
         turn
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use nexus_core::{
     Cost, CostSource, ErrorKind, FinishReason, ModelId, Phase, ToolAccess, TurnEvent, Usd,
     harness::Failure,
-    turn::{RateLimitNews, RateLimitStatus, Retrying, Unrecognized},
+    turn::{RateLimitNotification, RateLimitStatus, Retrying, Unrecognized},
 };
 use serde_json::Value;
 
@@ -361,7 +361,7 @@ impl ClaudeTranslator {
             _ => return None,
         };
         let at = info.resets_at.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)));
-        let news = RateLimitNews::new(status)
+        let news = RateLimitNotification::new(status)
             .with_window(info.rate_limit_type.clone())
             .with_used_percent(info.utilization.map(|used| used * 100.0))
             .with_resets_at(at);

@@ -6,7 +6,7 @@
 //! | `home` | the private home of a run: configuration and environment |
 //! | `capabilities` | what the program can do, and who keeps it inside |
 //! | `sandbox` | the program's sandbox at each access level |
-//! | `program`, `catalog` | where the program is, its version, its models |
+//! | `program`, `models` | where the program is, its version, its models |
 //! | `wire` | what the program writes, in its words |
 //! | `door` | the caller's tools: as the program is told about them, and as it names them |
 //! | `translate` | the exchange, line by line: `messages`, `items`, `totals`, `limits` and `failure` each read a part |
@@ -76,7 +76,7 @@ use nexus_core::{
 
 use self::conversation::{ConversationStore, KeptSession};
 use self::home::{Folders, Provider, TOKEN_VARIABLE};
-use self::models::Catalog;
+use self::models::ModelList;
 use self::sandbox::SandboxPolicy;
 use self::setting::{EffortChoice, Setting};
 use self::translate::AppServer;
@@ -151,11 +151,11 @@ impl Codex {
     }
 
     /// The effort that the model takes, where the program knows the model.
-    fn effort(plan: &TurnPlan, catalog: Option<&Catalog>) -> EffortChoice {
+    fn effort(plan: &TurnPlan, models: Option<&ModelList>) -> EffortChoice {
         let Some(effort) = plan.effort else { return EffortChoice::default() };
-        let entry = catalog.and_then(|catalog| match &plan.request.model {
-            Some(model) => catalog.entry(model.as_str()),
-            None => catalog.default_entry(),
+        let entry = models.and_then(|models| match &plan.request.model {
+            Some(model) => models.entry(model.as_str()),
+            None => models.default_entry(),
         });
         let fitting = entry.and_then(|entry| effort.applied.clamp_to(&entry.efforts()));
         let applied = fitting.map_or(effort.applied, |fitting| fitting.applied);
@@ -171,14 +171,14 @@ impl Codex {
         policy: &SandboxPolicy,
         home: &PrivateHome,
         provider: &Provider<'_>,
-        catalog: Option<&Catalog>,
+        models: Option<&ModelList>,
     ) -> Result<(), Failure> {
         let request = &*plan.request;
         let folders = Folders::below(home.path());
         if request.tool_access == ToolAccess::ScopedOnly {
-            let entry = catalog.and_then(|catalog| match &request.model {
-                Some(model) => catalog.entry(model.as_str()).or_else(|| catalog.default_entry()),
-                None => catalog.default_entry(),
+            let entry = models.and_then(|models| match &request.model {
+                Some(model) => models.entry(model.as_str()).or_else(|| models.default_entry()),
+                None => models.default_entry(),
             });
             let Some(entry) = entry else {
                 let reason = "codex does not list its models, so its tools cannot be left out";
@@ -256,17 +256,17 @@ impl Cli for Codex {
             (Attempt::First, Some(store)) => restore(request.conversation.handle(), store, home.path())?,
             _ => None,
         };
-        let needs_catalog = request.tool_access == ToolAccess::ScopedOnly || plan.effort.is_some();
-        let catalog = match needs_catalog {
-            true => Catalog::of(&executable, &bare).await,
+        let needs_models = request.tool_access == ToolAccess::ScopedOnly || plan.effort.is_some();
+        let models = match needs_models {
+            true => ModelList::of(&executable, &bare).await,
             false => None,
         };
-        let effort = Self::effort(plan, catalog.as_deref());
+        let effort = Self::effort(plan, models.as_deref());
         let policy = SandboxPolicy::new(request, plan.login_folders())?;
         let script = args::script(plan, &policy, resumed.as_ref(), effort.effort)?;
         let account = lease.credential().account.as_deref();
         let provider = Provider { settings: &self.settings, account, version: Some(&version) };
-        self.write_home(plan, &policy, &home, &provider, catalog.as_deref())?;
+        self.write_home(plan, &policy, &home, &provider, models.as_deref())?;
 
         let mut environment = home::environment(&self.environment.0, &self.settings, Some(request), &folders)
             .map_err(invalid)?;

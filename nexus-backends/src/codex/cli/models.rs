@@ -23,7 +23,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// The list. Entries are kept whole, since an edited one must lack nothing else.
 #[derive(Debug, Deserialize)]
-pub(super) struct Catalog {
+pub(super) struct ModelList {
     models: Vec<Map<String, Value>>,
 }
 
@@ -31,11 +31,11 @@ pub(super) struct Catalog {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a>(&'a Map<String, Value>);
 
-impl Catalog {
+impl ModelList {
     /// Asks the program, once per state of its file; `None` if it does not tell. Needs a `CODEX_HOME` that
     /// can be written, and no network.
     pub(super) async fn of(executable: &Executable, environment: &Environment) -> Option<Arc<Self>> {
-        type Known = HashMap<ExecutableStamp, Arc<OnceCell<Arc<Catalog>>>>;
+        type Known = HashMap<ExecutableStamp, Arc<OnceCell<Arc<ModelList>>>>;
         static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
         let stamp = executable.stamp().ok()?;
         let cell = {
@@ -94,7 +94,7 @@ impl Entry<'_> {
     }
 }
 
-async fn ask(executable: &Executable, environment: &Environment) -> Option<Catalog> {
+async fn ask(executable: &Executable, environment: &Environment) -> Option<ModelList> {
     let mut bounds = Bounds::default();
     bounds.time_limit = Some(TIME_LIMIT);
     let process = Invocation::new(executable.clone(), "/")
@@ -116,7 +116,7 @@ async fn ask(executable: &Executable, environment: &Environment) -> Option<Catal
 mod tests {
     use super::*;
 
-    fn catalog() -> Catalog {
+    fn models() -> ModelList {
         let levels = |words: &[&str]| words.iter().map(|word| json!({ "effort": word })).collect::<Vec<_>>();
         serde_json::from_value(json!({ "models": [
             { "slug": "old", "visibility": "list", "priority": 9,
@@ -130,26 +130,26 @@ mod tests {
 
     #[test]
     fn the_first_that_is_shown_is_the_default() {
-        assert_eq!(catalog().default_entry().unwrap().slug(), "new");
+        assert_eq!(models().default_entry().unwrap().slug(), "new");
     }
 
     #[test]
     fn a_longer_name_takes_the_entry_of_its_beginning() {
-        let catalog = catalog();
-        assert_eq!(catalog.entry("old-2026").unwrap().slug(), "old");
-        assert!(catalog.entry("other").is_none());
+        let models = models();
+        assert_eq!(models.entry("old-2026").unwrap().slug(), "old");
+        assert!(models.entry("other").is_none());
     }
 
     #[test]
     fn a_step_that_we_do_not_have_is_no_step() {
-        let catalog = catalog();
-        assert_eq!(catalog.entry("new").unwrap().efforts(), [Effort::Max]);
-        assert_eq!(catalog.entry("old").unwrap().efforts(), [Effort::Low, Effort::XHigh]);
+        let models = models();
+        assert_eq!(models.entry("new").unwrap().efforts(), [Effort::Max]);
+        assert_eq!(models.entry("old").unwrap().efforts(), [Effort::Low, Effort::XHigh]);
     }
 
     #[test]
     fn an_edited_entry_keeps_everything_but_the_tools() {
-        let list = catalog().entry("old").unwrap().list_without_own_tools();
+        let list = models().entry("old").unwrap().list_without_own_tools();
         assert_eq!(list["models"][0]["shell_type"], "disabled");
         assert_eq!(list["models"][0]["use_responses_lite"], true);
         assert_eq!(list["models"].as_array().unwrap().len(), 1);

@@ -2,7 +2,7 @@
 
 use nexus_core::{
     TurnEvent,
-    turn::{RateLimitNews, RateLimitStatus},
+    turn::{RateLimitNotification, RateLimitStatus},
 };
 
 use super::failure::unix_time;
@@ -12,19 +12,19 @@ use super::wire::{RateLimits, RateWindow};
 const NEAR_PERCENT: f64 = 90.0;
 
 /// One event for each window that is known.
-pub(super) fn news(limits: &RateLimits) -> impl Iterator<Item = TurnEvent> {
+pub(super) fn events(limits: &RateLimits) -> impl Iterator<Item = TurnEvent> {
     let windows = [limits.primary, limits.secondary].into_iter().flatten();
     let is_reached = limits.rate_limit_reached_type.is_some();
-    windows.map(move |window| window_news(&window, is_reached).into()).collect::<Vec<_>>().into_iter()
+    windows.map(move |window| window_notification(&window, is_reached).into()).collect::<Vec<_>>().into_iter()
 }
 
-fn window_news(window: &RateWindow, is_reached: bool) -> RateLimitNews {
+fn window_notification(window: &RateWindow, is_reached: bool) -> RateLimitNotification {
     let status = match window.used_percent {
         used if used >= 100.0 && is_reached => RateLimitStatus::Rejected,
         used if used >= NEAR_PERCENT => RateLimitStatus::Warning,
         _ => RateLimitStatus::Allowed,
     };
-    RateLimitNews::new(status)
+    RateLimitNotification::new(status)
         .with_window(window.window_duration_mins.map(|minutes| format!("{minutes} minutes")))
         .with_used_percent(Some(window.used_percent))
         .with_resets_at(window.resets_at.and_then(unix_time))

@@ -2,7 +2,7 @@
 //!
 //! The exchange: `initialize`; `config/read`, which names the servers of tools that some configuration of the machine's
 //! brings; `thread/start` or `thread/resume`, which switches them off; `mcpServerStatus/list`, so that nothing is asked of
-//! a model that lacks a tool of the caller's or has another's; then `turn/start`; the turn's news until `turn/completed`, whose status and typed error are the verdict. What the live protocol leaves out is read
+//! a model that lacks a tool of the caller's or has another's; then `turn/start`; the turn's notifications until `turn/completed`, whose status and typed error are the verdict. What the live protocol leaves out is read
 //! from the program's own record at the end.
 
 mod notifications;
@@ -18,7 +18,7 @@ use super::sandbox::SandboxWords;
 use super::session_log::{Record, RecordedEnd};
 use super::setting::Setting;
 use super::usage::UsageTotals;
-use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNews};
+use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNotification};
 use super::{failure, mcp_config, session_log, switches};
 use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator};
 
@@ -183,10 +183,10 @@ impl AppServer {
             // The answer to something that a recorded client asked beside.
             (Asked::Thread, Ok(_)) => {}
             (Asked::Turn, Ok(result)) => {
-                if let Ok(news) = serde_json::from_value::<TurnNews>(result)
-                    && !self.turns.contains(&news.turn.id)
+                if let Ok(notification) = serde_json::from_value::<TurnNotification>(result)
+                    && !self.turns.contains(&notification.turn.id)
                 {
-                    self.turns.push(news.turn.id);
+                    self.turns.push(notification.turn.id);
                 }
             }
             (Asked::Tools, listed) => match mcp_config::unready(self.setting.tools.as_ref(), listed) {

@@ -128,7 +128,7 @@ pub(super) struct PermissionProfile {
 /// The answer to `turn/start`, and the parameters of `turn/started` and `turn/completed`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct TurnNews {
+pub(super) struct TurnNotification {
     #[serde(default)]
     pub(super) thread_id: Option<String>,
     pub(super) turn: Turn,
@@ -161,7 +161,7 @@ pub(super) struct Problem {
 /// The parameters of `error`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ErrorNews {
+pub(super) struct ErrorNotification {
     pub(super) error: Problem,
     #[serde(default)]
     pub(super) thread_id: Option<String>,
@@ -172,7 +172,7 @@ pub(super) struct ErrorNews {
 /// The parameters of `item/started` and `item/completed`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ItemNews {
+pub(super) struct ItemNotification {
     pub(super) item: Value,
     #[serde(default)]
     pub(super) thread_id: Option<String>,
@@ -194,7 +194,7 @@ pub(super) struct Delta {
 /// The parameters of `thread/tokenUsage/updated`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct UsageNews {
+pub(super) struct UsageNotification {
     #[serde(default)]
     pub(super) thread_id: Option<String>,
     #[serde(default)]
@@ -223,7 +223,7 @@ pub(super) struct Tokens {
 /// The parameters of `account/rateLimits/updated`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RateLimitsNews {
+pub(super) struct RateLimitsNotification {
     pub(super) rate_limits: RateLimits,
 }
 
@@ -248,7 +248,7 @@ pub(super) struct RateWindow {
 
 /// The parameters of `warning`, `guardianWarning`, `configWarning` and `deprecationNotice`.
 #[derive(Debug, Deserialize)]
-pub(super) struct WarningNews {
+pub(super) struct WarningNotification {
     #[serde(default, alias = "summary")]
     pub(super) message: String,
     #[serde(default)]
@@ -258,7 +258,7 @@ pub(super) struct WarningNews {
 /// The parameters of `model/rerouted`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ReroutedNews {
+pub(super) struct ReroutedNotification {
     pub(super) from_model: String,
     pub(super) to_model: String,
     #[serde(default)]

@@ -29,7 +29,7 @@ use crate::responses::dialect::{
     ToolPosition,
 };
 use crate::responses::kind::name_a_model;
-use crate::responses::models::{Catalog, Found};
+use crate::responses::models::{Found, ModelListCache};
 use crate::responses::outcome::ErrorReply;
 use crate::responses::own_settings::Endpoint;
 use crate::responses::settings::NativeSettings;
@@ -98,8 +98,8 @@ backend_kind! {
 struct Codex {
     default_model: Option<ModelId>,
     billing: Billing,
-    catalog: Catalog<Models>,
-    catalog_path: String,
+    model_lists: ModelListCache<Models>,
+    model_list_path: String,
 }
 
 impl Codex {
@@ -107,8 +107,8 @@ impl Codex {
         Self {
             default_model: settings.model.as_deref().map(ModelId::from),
             billing: settings.billing.unwrap_or(Billing::Plan),
-            catalog: Catalog::new(Models::read),
-            catalog_path: format!("/models?client_version={client_version}"),
+            model_lists: ModelListCache::new(Models::read),
+            model_list_path: format!("/models?client_version={client_version}"),
         }
     }
 
@@ -144,7 +144,7 @@ impl Dialect for Codex {
         credential: Option<&Credential>,
     ) -> Result<ModelPlan, Failure> {
         let headers = account_headers(credential);
-        let found = self.catalog.look(transport, &self.catalog_path, headers, self).await?;
+        let found = self.model_lists.look(transport, &self.model_list_path, headers, self).await?;
         let named = model.or(self.default_model.as_ref());
         match (found, named) {
             (Found::List(list), Some(model)) => {
@@ -194,7 +194,7 @@ impl Dialect for Codex {
     fn event(&self, kind: &str, data: &[u8]) -> Option<Vec<TurnEvent>> {
         match kind {
             "codex.rate_limits" => {
-                rate_limits::in_event(data).map(|news| news.into_iter().map(TurnEvent::from).collect())
+                rate_limits::in_event(data).map(|limits| limits.into_iter().map(TurnEvent::from).collect())
             }
             // Headers once more, and what the vendor's program shows of its own checks.
             "response.metadata" => Some(Vec::new()),

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use nexus_core::turn::{RateLimitNews, RateLimitStatus};
+use nexus_core::turn::{RateLimitNotification, RateLimitStatus};
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
@@ -28,7 +28,7 @@ struct Window {
 }
 
 impl Window {
-    fn news(&self, meter: Option<&str>, is_reached: bool) -> RateLimitNews {
+    fn notification(&self, meter: Option<&str>, is_reached: bool) -> RateLimitNotification {
         let status = match self.used_percent {
             used if used >= 100.0 && is_reached => RateLimitStatus::Rejected,
             used if used >= NEAR_PERCENT => RateLimitStatus::Warning,
@@ -36,7 +36,7 @@ impl Window {
         };
         let minutes = self.window_minutes.map(|minutes| format!("{minutes} minutes"));
         let words: Vec<String> = meter.map(str::to_owned).into_iter().chain(minutes).collect();
-        RateLimitNews::new(status)
+        RateLimitNotification::new(status)
             .with_window((!words.is_empty()).then(|| words.join(", ")))
             .with_used_percent(Some(self.used_percent))
             .with_resets_at(self.resets_at())
@@ -47,23 +47,25 @@ impl Window {
     }
 }
 
-/// What the headers of an answer tell: a piece of news for each window of each meter.
-pub(super) fn in_headers(headers: &HeaderMap) -> Vec<RateLimitNews> {
+/// What the headers of an answer tell: one notification for each window of each meter.
+pub(super) fn in_headers(headers: &HeaderMap) -> Vec<RateLimitNotification> {
     let reached = text(headers, REACHED);
-    let mut news: Vec<RateLimitNews> = windows(headers)
+    let mut notifications: Vec<RateLimitNotification> = windows(headers)
         .map(|(meter, window)| {
             let name = text(headers, &format!("x-{meter}-limit-name"));
             let name = name.or_else(|| (meter != MAIN_METER).then_some(meter));
-            window.news(name, reached.is_some())
+            window.notification(name, reached.is_some())
         })
         .collect();
     // Credits, and a workspace's own limits, can be used up while every window has room.
     if let Some(reached) = reached
-        && !news.iter().any(|news| news.status == RateLimitStatus::Rejected)
+        && !notifications.iter().any(|notification| notification.status == RateLimitStatus::Rejected)
     {
-        news.push(RateLimitNews::new(RateLimitStatus::Rejected).with_window(Some(reached.to_owned())));
+        notifications.push(
+            RateLimitNotification::new(RateLimitStatus::Rejected).with_window(Some(reached.to_owned())),
+        );
     }
-    news
+    notifications
 }
 
 /// Whether the headers say that a limit was reached.
@@ -78,7 +80,7 @@ pub(super) fn resets_at(headers: &HeaderMap) -> Option<SystemTime> {
 }
 
 /// What the event `codex.rate_limits` tells; `None` if it cannot be read.
-pub(super) fn in_event(data: &[u8]) -> Option<Vec<RateLimitNews>> {
+pub(super) fn in_event(data: &[u8]) -> Option<Vec<RateLimitNotification>> {
     #[derive(Deserialize)]
     struct Event {
         rate_limits: Option<Windows>,
@@ -91,7 +93,7 @@ pub(super) fn in_event(data: &[u8]) -> Option<Vec<RateLimitNews>> {
     let limits = serde_json::from_slice::<Event>(data).ok()?.rate_limits;
     let windows = limits.into_iter().flat_map(|limits| [limits.primary, limits.secondary]).flatten();
     // The event has no word for a limit that was reached: what it stands beside is an answer.
-    Some(windows.map(|window| window.news(None, false)).collect())
+    Some(windows.map(|window| window.notification(None, false)).collect())
 }
 
 /// The windows in the headers, each with the name of its meter, in the order of the names.
@@ -138,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn each_window_is_a_piece_of_news() {
-        let news = in_headers(&headers(&[
+    fn each_window_is_a_notification() {
+        let notifications = in_headers(&headers(&[
             ("x-codex-secondary-used-percent", "91"),
             ("x-codex-secondary-window-minutes", "10080"),
             ("x-codex-primary-used-percent", "12.5"),
@@ -149,13 +151,13 @@ mod tests {
             ("x-codex-credits-balance", "9.5"),
         ]));
         assert_eq!(
-            news,
+            notifications,
             [
-                RateLimitNews::new(RateLimitStatus::Allowed)
+                RateLimitNotification::new(RateLimitStatus::Allowed)
                     .with_window(Some("300 minutes".into()))
                     .with_used_percent(Some(12.5))
                     .with_resets_at(Some(seconds(1_795_221_060))),
-                RateLimitNews::new(RateLimitStatus::Warning)
+                RateLimitNotification::new(RateLimitStatus::Warning)
                     .with_window(Some("10080 minutes".into()))
                     .with_used_percent(Some(91.0)),
             ]
@@ -164,14 +166,14 @@ mod tests {
 
     #[test]
     fn a_meter_of_its_own_is_named() {
-        let news = in_headers(&headers(&[
+        let notifications = in_headers(&headers(&[
             ("x-codex-other-primary-used-percent", "50"),
             ("x-codex-other-primary-window-minutes", "60"),
             ("x-review-secondary-used-percent", "1"),
             ("x-review-limit-name", "Code review"),
             ("x-codex-primary-used-percent", "3"),
         ]));
-        let names: Vec<_> = news.iter().map(|news| news.window.as_deref()).collect();
+        let names: Vec<_> = notifications.iter().map(|notification| notification.window.as_deref()).collect();
         assert_eq!(names, [None, Some("codex-other, 60 minutes"), Some("Code review")]);
     }
 
@@ -181,21 +183,21 @@ mod tests {
         assert_eq!(in_headers(&headers(&full))[0].status, RateLimitStatus::Warning);
         let mut reached = full.to_vec();
         reached.push((REACHED, "rate_limit_reached"));
-        let news = in_headers(&headers(&reached));
-        assert_eq!(news.len(), 1);
-        assert_eq!(news[0].status, RateLimitStatus::Rejected);
+        let notifications = in_headers(&headers(&reached));
+        assert_eq!(notifications.len(), 1);
+        assert_eq!(notifications[0].status, RateLimitStatus::Rejected);
         assert_eq!(resets_at(&headers(&reached)), Some(seconds(1_795_221_060)));
     }
 
     #[test]
     fn credits_may_be_gone_while_the_windows_have_room() {
-        let news = in_headers(&headers(&[
+        let notifications = in_headers(&headers(&[
             ("x-codex-primary-used-percent", "20"),
             (REACHED, "workspace_owner_credits_depleted"),
         ]));
-        assert_eq!(news[0].status, RateLimitStatus::Allowed);
-        assert_eq!(news[1].status, RateLimitStatus::Rejected);
-        assert_eq!(news[1].window.as_deref(), Some("workspace_owner_credits_depleted"));
+        assert_eq!(notifications[0].status, RateLimitStatus::Allowed);
+        assert_eq!(notifications[1].status, RateLimitStatus::Rejected);
+        assert_eq!(notifications[1].window.as_deref(), Some("workspace_owner_credits_depleted"));
     }
 
     #[test]
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_no_news() {
+    fn what_is_no_number_is_no_notification() {
         for nonsense in ["", "lots", "NaN", "inf"] {
             let headers = headers(&[("x-codex-primary-used-percent", nonsense)]);
             assert!(in_headers(&headers).is_empty(), "{nonsense:?}");
@@ -229,10 +231,10 @@ mod tests {
         let event =
             br#"{"type":"codex.rate_limits","plan_type":"pro","rate_limits":{"primary":{"used_percent":12.5,
             "window_minutes":300,"reset_at":1795221060},"secondary":null},"credits":{"has_credits":true}}"#;
-        let news = in_event(event).unwrap();
-        assert_eq!(news.len(), 1);
-        assert_eq!(news[0].used_percent, Some(12.5));
-        assert_eq!(news[0].resets_at, Some(seconds(1_795_221_060)));
+        let notifications = in_event(event).unwrap();
+        assert_eq!(notifications.len(), 1);
+        assert_eq!(notifications[0].used_percent, Some(12.5));
+        assert_eq!(notifications[0].resets_at, Some(seconds(1_795_221_060)));
         assert!(in_event(b"{").is_none());
         assert!(in_event(br#"{"rate_limits":null}"#).unwrap().is_empty());
     }

@@ -75,10 +75,10 @@ fn the_head_of_an_answer_is_read() {
     headers.insert("openai-model", HeaderValue::from_static("gpt-other"));
     headers.insert(TURN_STATE, HeaderValue::from_static("state-2"));
     headers.insert("x-codex-primary-used-percent", HeaderValue::from_static("95"));
-    let news = codex().head(&headers);
-    assert_eq!(news.model, Some(ModelId::from("gpt-other")));
-    assert_eq!(news.sticky.as_deref(), Some("state-2"));
-    assert_eq!(news.limits[0].status, RateLimitStatus::Warning);
+    let head = codex().head(&headers);
+    assert_eq!(head.model, Some(ModelId::from("gpt-other")));
+    assert_eq!(head.sticky.as_deref(), Some("state-2"));
+    assert_eq!(head.limits[0].status, RateLimitStatus::Warning);
 }
 
 #[test]

@@ -25,12 +25,12 @@ const MAX_NAME_BYTES: usize = 255;
 
 /// A conversation, and where it goes when the turn ends.
 #[derive(Clone, Debug)]
-pub(super) struct Keeping {
+pub(super) struct StoredConversation {
     id: String,
     kept_at: Option<PathBuf>,
 }
 
-impl Keeping {
+impl StoredConversation {
     /// A conversation of this turn alone.
     pub(super) fn for_this_turn(id: String) -> Self {
         Self { id, kept_at: None }
@@ -185,8 +185,8 @@ mod tests {
         home.write("grok/sessions/%2Fold/s/chat_history.jsonl", history).unwrap();
         let summary =
             home.write("grok/sessions/%2Fold/s/summary.json", r#"{"info":{"id":"s","cwd":"/old"}}"#).unwrap();
-        let keeping = Keeping::below(nexus.path(), "s".into());
-        keeping.keep(summary.parent().unwrap()).unwrap();
+        let stored = StoredConversation::below(nexus.path(), "s".into());
+        stored.keep(summary.parent().unwrap()).unwrap();
         assert!(!summary.exists());
 
         for round in 0..2 {
@@ -197,7 +197,7 @@ mod tests {
                 serde_json::from_slice(&fs::read(folder.join("summary.json")).unwrap()).unwrap();
             assert_eq!(summary["info"]["cwd"], "/new dir");
             assert_eq!(fs::read(folder.join("chat_history.jsonl")).unwrap(), b"{\"type\":\"user\"}\n");
-            keeping.keep(&folder).unwrap();
+            stored.keep(&folder).unwrap();
         }
     }
 }

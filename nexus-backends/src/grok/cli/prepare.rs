@@ -5,7 +5,7 @@ use std::{io, sync::atomic::Ordering};
 use nexus_core::{ConversationMode, ErrorKind, PromptBlock, ToolAccess, TurnRequest, harness::Failure};
 
 use super::args::{Arguments, ConversationId};
-use super::conversation::Keeping;
+use super::conversation::StoredConversation;
 use super::sandbox::SandboxPaths;
 use super::session_log::RetryWatch;
 use super::translate::GrokTranslator;
@@ -87,9 +87,9 @@ impl Grok {
             known_event_bytes: length("events.jsonl"),
         };
         home::furnish(&home, &setup).map_err(unwritable)?;
-        let keeping = match request.conversation {
-            ConversationMode::Ephemeral => Keeping::for_this_turn(session_id),
-            _ => Keeping::below(&plan.nexus_home, session_id),
+        let stored = match request.conversation {
+            ConversationMode::Ephemeral => StoredConversation::for_this_turn(session_id),
+            _ => StoredConversation::below(&plan.nexus_home, session_id),
         };
         let closed = plan.login_folders();
         for folder in &closed {
@@ -118,7 +118,7 @@ impl Grok {
         let invocation = self.invocation(plan, &executable, &arguments, environment, &home)?;
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let translator = GrokTranslator::new(plan.backend.clone(), request.tool_access, process)
-            .with_session(keeping, watch)
+            .with_session(stored, watch)
             .with_callers(plan.tools.clone());
         Ok(Prepared {
             invocation: invocation.display_only(is_display_only),

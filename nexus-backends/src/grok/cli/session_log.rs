@@ -188,11 +188,11 @@ impl RetryWatch {
         if std::fs::metadata(path).ok()?.len() <= self.read_bytes {
             return None;
         }
-        let news = read_from(path, self.read_bytes)?;
-        let whole = news.iter().rposition(|byte| *byte == b'\n')? + 1;
-        let news = news.get(..whole)?;
+        let added = read_from(path, self.read_bytes)?;
+        let whole = added.iter().rposition(|byte| *byte == b'\n')? + 1;
+        let added = added.get(..whole)?;
         self.read_bytes += whole as u64;
-        news.split(|byte| *byte == b'\n').filter_map(read_update).filter_map(into_retry).next_back()
+        added.split(|byte| *byte == b'\n').filter_map(read_update).filter_map(into_retry).next_back()
     }
 }
 

@@ -10,7 +10,7 @@ use nexus_core::{
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::conversation::Keeping;
+use super::conversation::StoredConversation;
 use super::session_log::RetryWatch;
 use super::translate::GrokTranslator;
 use crate::cli::caller_tools::CallerTools;
@@ -28,7 +28,7 @@ fn run(lines: &[&[u8]], home: Option<&Path>) -> Run {
     let mut conversation = GrokTranslator::new("grok-cli".into(), ToolAccess::Unrestricted, 0);
     if let Some(home) = home {
         let watch = RetryWatch::new(&home.join("grok"), "s", 0);
-        conversation = conversation.with_session(Keeping::for_this_turn("s".into()), watch);
+        conversation = conversation.with_session(StoredConversation::for_this_turn("s".into()), watch);
     }
     finish(conversation, lines, home)
 }

@@ -29,7 +29,7 @@ use nexus_core::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::conversation::Keeping;
+use super::conversation::StoredConversation;
 use super::session_log::{Answer, RetryWatch, TurnEnd};
 use super::tools::CallersCall;
 use super::{failure, mcp_config, outcome, session_log, tool_result, tools, wire};
@@ -48,7 +48,7 @@ const UNSEEN_PICTURES: &str =
 pub(crate) struct GrokTranslator {
     backend: BackendId,
     access: ToolAccess,
-    session: Option<Keeping>,
+    session: Option<StoredConversation>,
     watch: Option<RetryWatch>,
     retry: Option<session_log::Retry>,
     messages: MessageNames,
@@ -160,7 +160,7 @@ impl GrokTranslator {
 
     /// Names the session whose record counts, and where it is kept; `watch` follows its retries.
     #[must_use]
-    pub(super) fn with_session(mut self, session: Keeping, watch: RetryWatch) -> Self {
+    pub(super) fn with_session(mut self, session: StoredConversation, watch: RetryWatch) -> Self {
         self.session = Some(session);
         self.watch = Some(watch);
         self

@@ -30,7 +30,7 @@ use crate::responses::dialect::{
     ToolPosition,
 };
 use crate::responses::kind::name_a_model;
-use crate::responses::models::{Catalog, Found};
+use crate::responses::models::{Found, ModelListCache};
 use crate::responses::outcome::ErrorReply;
 use crate::responses::own_settings::Endpoint;
 use crate::responses::settings::NativeSettings;
@@ -86,7 +86,7 @@ struct Grok {
     default_model: Option<ModelId>,
     billing: Billing,
     client_version: String,
-    catalog: Catalog<Models>,
+    model_lists: ModelListCache<Models>,
 }
 
 impl Grok {
@@ -95,7 +95,7 @@ impl Grok {
             default_model: settings.model.as_deref().map(ModelId::from),
             billing: settings.billing.unwrap_or(Billing::Plan),
             client_version,
-            catalog: Catalog::new(Models::read),
+            model_lists: ModelListCache::new(Models::read),
         }
     }
 
@@ -130,7 +130,7 @@ impl Dialect for Grok {
         credential: Option<&Credential>,
     ) -> Result<ModelPlan, Failure> {
         let headers = self.account_headers(credential);
-        let found = self.catalog.look(transport, "/models", headers, self).await?;
+        let found = self.model_lists.look(transport, "/models", headers, self).await?;
         let named = model.or(self.default_model.as_ref()).cloned();
         let plan = |model, efforts, warning: Option<String>| {
             Ok(ModelPlan { model, shape: SHAPE, efforts, warnings: warning.into_iter().collect() })

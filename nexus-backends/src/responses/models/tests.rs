@@ -41,13 +41,16 @@ fn answer(status: &str, headers: &str, body: &str) -> String {
 }
 
 /// A list is a text that says so.
-fn catalog(believed: Duration) -> Catalog<String> {
+fn model_lists(believed: Duration) -> ModelListCache<String> {
     let read = |body: &[u8]| String::from_utf8(body.to_vec()).ok().filter(|text| text.starts_with("list"));
-    Catalog { believed, ..Catalog::new(read) }
+    ModelListCache { believed, ..ModelListCache::new(read) }
 }
 
-async fn look(catalog: &Catalog<String>, transport: &Transport) -> Result<Result<String, String>, Failure> {
-    let found = catalog.look(transport, "/models?x=1", HeaderMap::new(), &Generic::default()).await?;
+async fn look(
+    model_lists: &ModelListCache<String>,
+    transport: &Transport,
+) -> Result<Result<String, String>, Failure> {
+    let found = model_lists.look(transport, "/models?x=1", HeaderMap::new(), &Generic::default()).await?;
     Ok(match found {
         Found::List(list) => Ok(list.to_string()),
         Found::Nothing(reason) => Err(reason),
@@ -57,8 +60,8 @@ async fn look(catalog: &Catalog<String>, transport: &Transport) -> Result<Result
 #[tokio::test]
 async fn turns_at_the_same_time_share_one_request() {
     let (transport, served) = server(vec![answer("200 OK", "", "list 1")]).await;
-    let catalog = catalog(BELIEVED);
-    for found in join_all((0..20).map(|_| look(&catalog, &transport))).await {
+    let model_lists = model_lists(BELIEVED);
+    for found in join_all((0..20).map(|_| look(&model_lists, &transport))).await {
         assert_eq!(found.unwrap().unwrap(), "list 1");
     }
     let asked = served.await.unwrap();
@@ -74,10 +77,10 @@ async fn a_list_that_did_not_change_is_not_sent_again() {
         answer("200 OK", "", "list 2"),
     ])
     .await;
-    let catalog = catalog(Duration::ZERO);
+    let model_lists = model_lists(Duration::ZERO);
     let mut found = Vec::new();
     for _ in 0..3 {
-        found.push(look(&catalog, &transport).await.unwrap().unwrap());
+        found.push(look(&model_lists, &transport).await.unwrap().unwrap());
     }
     assert_eq!(found, ["list 1", "list 1", "list 2"]);
     let asked = served.await.unwrap();
@@ -90,9 +93,9 @@ async fn a_list_that_did_not_change_is_not_sent_again() {
 async fn an_old_list_is_better_than_none() {
     let (transport, served) =
         server(vec![answer("200 OK", "", "list 1"), answer("503 Service Unavailable", "", "later")]).await;
-    let catalog = catalog(Duration::ZERO);
-    assert_eq!(look(&catalog, &transport).await.unwrap().unwrap(), "list 1");
-    assert_eq!(look(&catalog, &transport).await.unwrap().unwrap(), "list 1");
+    let model_lists = model_lists(Duration::ZERO);
+    assert_eq!(look(&model_lists, &transport).await.unwrap().unwrap(), "list 1");
+    assert_eq!(look(&model_lists, &transport).await.unwrap().unwrap(), "list 1");
     assert_eq!(served.await.unwrap().len(), 2);
 }
 
@@ -104,9 +107,9 @@ async fn that_there_is_no_list_is_said_and_remembered() {
         ("nonsense\r\n\r\n".to_owned(), "could not be had"),
     ] {
         let (transport, served) = server(vec![given]).await;
-        let catalog = catalog(BELIEVED);
+        let model_lists = model_lists(BELIEVED);
         for _ in 0..2 {
-            let reason = look(&catalog, &transport).await.unwrap().unwrap_err();
+            let reason = look(&model_lists, &transport).await.unwrap().unwrap_err();
             assert!(reason.contains(word), "{reason}");
         }
         assert_eq!(served.await.unwrap().len(), 1);
@@ -122,7 +125,7 @@ async fn a_list_that_does_not_come_is_given_up() {
     let transport =
         Transport::new(&settings, &BuildContext::in_home("/home").with_base_directory("/base")).unwrap();
     let began = Instant::now();
-    let reason = look(&catalog(BELIEVED), &transport).await.unwrap().unwrap_err();
+    let reason = look(&model_lists(BELIEVED), &transport).await.unwrap().unwrap_err();
     assert!(reason.contains("did not come in 10s"), "{reason}");
     assert_eq!(began.elapsed().as_secs(), TIME_LIMIT.as_secs());
 }
@@ -131,9 +134,9 @@ async fn a_list_that_does_not_come_is_given_up() {
 async fn a_refused_credential_is_a_failure_and_not_remembered() {
     let (transport, served) =
         server(vec![answer("401 Unauthorized", "", "{}"), answer("200 OK", "", "list 1")]).await;
-    let catalog = catalog(BELIEVED);
-    assert_eq!(look(&catalog, &transport).await.unwrap_err().kind, ErrorKind::Unauthenticated);
-    assert_eq!(look(&catalog, &transport).await.unwrap().unwrap(), "list 1");
+    let model_lists = model_lists(BELIEVED);
+    assert_eq!(look(&model_lists, &transport).await.unwrap_err().kind, ErrorKind::Unauthenticated);
+    assert_eq!(look(&model_lists, &transport).await.unwrap().unwrap(), "list 1");
     served.await.unwrap();
 }
 

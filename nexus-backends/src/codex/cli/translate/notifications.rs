@@ -12,7 +12,8 @@ use super::{AppServer, Messages, no_answer};
 use crate::cli::Step;
 use crate::codex::cli::tool_calls::ItemCall;
 use crate::codex::cli::wire::{
-    Delta, ErrorNews, Item, ItemNews, RateLimitsNews, ReroutedNews, TurnNews, UsageNews, WarningNews,
+    Delta, ErrorNotification, Item, ItemNotification, RateLimitsNotification, ReroutedNotification,
+    TurnNotification, UsageNotification, WarningNotification,
 };
 use crate::codex::cli::{failure, rate_limits};
 
@@ -23,8 +24,12 @@ impl AppServer {
             "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => {
                 self.read(params, step, Self::thinking_delta)
             }
-            "item/started" => self.read(params, step, |this, news, step| this.item(news, false, step)),
-            "item/completed" => self.read(params, step, |this, news, step| this.item(news, true, step)),
+            "item/started" => {
+                self.read(params, step, |this, notification, step| this.item(notification, false, step))
+            }
+            "item/completed" => {
+                self.read(params, step, |this, notification, step| this.item(notification, true, step))
+            }
             "thread/tokenUsage/updated" => self.read(params, step, Self::usage),
             "account/rateLimits/updated" => self.read(params, step, Self::rate_limits),
             "error" => self.read(params, step, Self::error),
@@ -55,8 +60,8 @@ impl AppServer {
         take: impl FnOnce(&mut Self, T, &mut Step),
     ) -> Result<(), Value> {
         match T::deserialize(&params) {
-            Ok(news) => {
-                take(self, news, step);
+            Ok(notification) => {
+                take(self, notification, step);
                 Ok(())
             }
             Err(_) => Err(params),
@@ -101,8 +106,8 @@ impl AppServer {
         }
     }
 
-    fn item(&mut self, news: ItemNews, is_complete: bool, step: &mut Step) {
-        let raw = news.item;
+    fn item(&mut self, notification: ItemNotification, is_complete: bool, step: &mut Step) {
+        let raw = notification.item;
         let item = match serde_json::from_value::<Item>(raw.clone()) {
             Ok(item) => item,
             Err(_) => {
@@ -110,7 +115,7 @@ impl AppServer {
                 return step.event(Unrecognized::new(name, raw));
             }
         };
-        let thread = news.thread_id;
+        let thread = notification.thread_id;
         let parent = self.parent(thread.as_deref());
         let is_own = parent.is_none();
         match item {
@@ -188,19 +193,19 @@ impl AppServer {
         name
     }
 
-    fn usage(&mut self, news: UsageNews, step: &mut Step) {
-        let is_own = self.is_own(news.thread_id.as_deref());
-        let is_ours = news.turn_id.as_ref().is_none_or(|turn| self.turns.contains(turn));
+    fn usage(&mut self, notification: UsageNotification, step: &mut Step) {
+        let is_own = self.is_own(notification.thread_id.as_deref());
+        let is_ours = notification.turn_id.as_ref().is_none_or(|turn| self.turns.contains(turn));
         if is_own && !is_ours {
             // What earlier turns of a resumed conversation used.
             return;
         }
-        let parent = self.parent(news.thread_id.as_deref());
-        let thread = news.thread_id.unwrap_or_default();
+        let parent = self.parent(notification.thread_id.as_deref());
+        let thread = notification.thread_id.unwrap_or_default();
         if let Some(messages) = self.messages.get_mut(&thread) {
             step.events.extend(messages.call_ended(parent.as_ref()));
         }
-        if let Some(usage) = self.totals.take(thread, &news.token_usage) {
+        if let Some(usage) = self.totals.take(thread, &notification.token_usage) {
             let call = ModelCall::new().with_parent(parent).with_usage(Some(usage));
             step.model_calls_ended.push(call);
         }
@@ -211,30 +216,30 @@ impl AppServer {
         }
     }
 
-    fn rate_limits(&mut self, news: RateLimitsNews, step: &mut Step) {
-        step.events.extend(rate_limits::news(&news.rate_limits));
-        self.limits = Some(news.rate_limits);
+    fn rate_limits(&mut self, notification: RateLimitsNotification, step: &mut Step) {
+        step.events.extend(rate_limits::events(&notification.rate_limits));
+        self.limits = Some(notification.rate_limits);
     }
 
-    fn error(&mut self, news: ErrorNews, step: &mut Step) {
-        if !news.will_retry {
-            if self.is_own(news.thread_id.as_deref()) {
-                self.problem = Some(news.error);
+    fn error(&mut self, notification: ErrorNotification, step: &mut Step) {
+        if !notification.will_retry {
+            if self.is_own(notification.thread_id.as_deref()) {
+                self.problem = Some(notification.error);
             }
             return;
         }
-        if let Some(messages) = self.messages.get_mut(news.thread_id.as_deref().unwrap_or_default()) {
+        if let Some(messages) = self.messages.get_mut(notification.thread_id.as_deref().unwrap_or_default()) {
             step.events.extend(messages.void());
         }
-        if self.is_own(news.thread_id.as_deref()) {
+        if self.is_own(notification.thread_id.as_deref()) {
             self.has_answer = false;
         }
         self.retries += 1;
         self.is_retrying = true;
-        let kind = failure::kind(&news.error);
-        let reason = match news.error.additional_details {
+        let kind = failure::kind(&notification.error);
+        let reason = match notification.error.additional_details {
             Some(details) if !details.is_empty() => details,
-            _ => news.error.message,
+            _ => notification.error.message,
         };
         step.event(Retrying::new(self.retries.saturating_add(1), reason).with_kind(Some(kind)));
         if self.running.is_empty() {
@@ -242,22 +247,22 @@ impl AppServer {
         }
     }
 
-    fn turn_started(&mut self, news: TurnNews, _step: &mut Step) {
-        let is_known = self.turns.contains(&news.turn.id);
-        if self.thread.is_some() && self.is_own(news.thread_id.as_deref()) && !is_known {
-            self.turns.push(news.turn.id);
+    fn turn_started(&mut self, notification: TurnNotification, _step: &mut Step) {
+        let is_known = self.turns.contains(&notification.turn.id);
+        if self.thread.is_some() && self.is_own(notification.thread_id.as_deref()) && !is_known {
+            self.turns.push(notification.turn.id);
         }
     }
 
-    fn turn_completed(&mut self, news: TurnNews, step: &mut Step) {
-        let is_current = self.turns.last().is_none_or(|turn| *turn == news.turn.id);
-        if !self.is_own(news.thread_id.as_deref()) || !is_current {
+    fn turn_completed(&mut self, notification: TurnNotification, step: &mut Step) {
+        let is_current = self.turns.last().is_none_or(|turn| *turn == notification.turn.id);
+        if !self.is_own(notification.thread_id.as_deref()) || !is_current {
             return;
         }
         self.is_over = true;
         self.running.clear();
-        let problem = news.turn.error.or(self.problem.take());
-        match news.turn.status.as_str() {
+        let problem = notification.turn.error.or(self.problem.take());
+        match notification.turn.status.as_str() {
             "completed" if self.has_answer => step.answered(FinishReason::Stop),
             "completed" => step.failed(no_answer()),
             "interrupted" => step.failed(Failure::new(ErrorKind::Cancelled, "the turn was interrupted")),
@@ -272,16 +277,16 @@ impl AppServer {
         }
     }
 
-    fn rerouted(&mut self, news: ReroutedNews, step: &mut Step) {
-        let ReroutedNews { from_model, to_model, reason } = news;
+    fn rerouted(&mut self, notification: ReroutedNotification, step: &mut Step) {
+        let ReroutedNotification { from_model, to_model, reason } = notification;
         step.event(TurnEvent::warning(format!("{to_model} answers instead of {from_model}: {reason}")));
         step.model = Some(to_model.into());
     }
 
-    fn warning(&mut self, news: WarningNews, step: &mut Step) {
-        let text = match news.details {
-            Some(details) if !details.is_empty() => format!("{} ({details})", news.message),
-            _ => news.message,
+    fn warning(&mut self, notification: WarningNotification, step: &mut Step) {
+        let text = match notification.details {
+            Some(details) if !details.is_empty() => format!("{} ({details})", notification.message),
+            _ => notification.message,
         };
         if rate_limits::is_worth_a_warning(&text) && self.warned.insert(text.clone()) {
             step.event(TurnEvent::warning(text));
