@@ -140,6 +140,7 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
+        // The probe was dropped or proved nothing: without this, every later turn would wait for it.
         if self.probing
             && let Some(hold) = self.holds.lock().get_mut(&self.backend)
         {

@@ -51,6 +51,7 @@ impl Run<'_> {
         let deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));
         let mut events = TurnEvents::new(sink, started);
         let outcome = self.go_down_the_chain(&mut events, deadline).await;
+        // Events of the router's own may still wait for the sink, and none follows the return: they are sent now, or not at all.
         let mut cancelled = pin!(self.host.cancel.cancelled());
         let mut late = pin!(until(deadline));
         poll_fn(|context| {
@@ -91,6 +92,7 @@ impl Run<'_> {
                 Ok(place) => place,
                 Err(kind) => return Err(spent.into_own_error(TurnError::new(kind, entry.id.clone()))),
             };
+            // Asked again after the wait for a permit, in which another turn may have been refused.
             let pass = match self.holds.admit(&entry.id) {
                 Admission::Open(pass) => pass,
                 Admission::Held(hold) if is_alone => return Err(refused_still(&hold)),
@@ -101,6 +103,7 @@ impl Run<'_> {
                     continue;
                 }
             };
+            // Not before: the wait has used up a part of the deadline.
             let request = match self.remaining(entry, &spent, events, deadline) {
                 Ok(request) => request,
                 Err(limit) => {
@@ -108,6 +111,7 @@ impl Run<'_> {
                     return Err(spent.into_own_error(error));
                 }
             };
+            // Only now does another backend run. Where none does, what the last one showed stays, and is in the error.
             events.void_attempt();
             for skipped in passed_over.drain(..) {
                 tracing::info!(backend = %skipped.backend, to = %entry.id, "another backend takes over");
@@ -120,6 +124,7 @@ impl Run<'_> {
                 Ok(outcome) => outcome,
                 Err(panic) => Err(self.panicked(entry, &*panic, before, events)),
             };
+            // Another backend of the chain must not run with this one's permit.
             drop(place);
             match outcome {
                 Ok(mut result) => {
@@ -129,6 +134,7 @@ impl Run<'_> {
                     return Ok(spent.into_result(result));
                 }
                 Err(mut error) => {
+                    // Also where no other backend takes over: the next turn need not meet the same refusal.
                     pass.failed(&error);
                     let partial = error.partial_mut();
                     partial.messages.iter_mut().for_each(|message| events.rename_message(message));

@@ -1,4 +1,4 @@
-//! What a credential is on the wire, and who pays for what it opens.
+//! A credential on the wire, and the billing that it implies.
 
 use nexus_core::{ErrorKind, harness::Failure};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
@@ -6,13 +6,13 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AG
 use crate::auth::Credential;
 use crate::settings::Billing;
 
-/// The name we go by at every server.
+/// The name that requests give as the client's.
 pub(crate) const OUR_NAME: &str = "nexus";
 
 /// How an access token of a subscription, which is a JWT, begins.
 const ACCESS_TOKEN_PREFIX: &str = "eyJ";
 
-/// Headers of every request: whose it is, and who asks.
+/// Headers of every request: authorization and user agent.
 pub(crate) fn headers(credential: Option<&Credential>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let agent = concat!("nexus/", env!("CARGO_PKG_VERSION"));

@@ -37,7 +37,7 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// The headers of one request, its credential included. The transport adds `content-type` and `accept`.
     fn headers(&self, call: &CallContext<'_>) -> HeaderMap;
 
-    /// What the headers of an answer tell, whatever its status.
+    /// Reads the headers of an answer, whatever its status.
     fn head(&self, headers: &HeaderMap) -> HeaderInfo;
 
     /// Reads an event of the server's own, by its `type`. `None`: it is not known here either.
@@ -60,7 +60,7 @@ pub(crate) struct CallContext<'a> {
     pub(crate) sticky: Option<&'a str>,
 }
 
-/// What the headers of an answer tell.
+/// Information in the headers of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct HeaderInfo {
     /// How near the account's limits are.

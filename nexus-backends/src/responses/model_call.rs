@@ -20,14 +20,14 @@ use super::transport::{Body, ServerAnswer};
 use super::turn_context::BodyEnd;
 use super::turn_loop::TurnLoop;
 
-/// A request that came to nothing.
+/// A request without a usable reply.
 struct Failed {
     failure: Failure,
     /// What the server refused it with, if it did.
     refusal: Option<(StatusCode, ErrorBody)>,
-    /// What was shown of the answer.
+    /// The messages of which deltas were sent.
     shown: Vec<MessageId>,
-    /// Whether nothing happened on the server's side that must not happen twice.
+    /// Whether no tool of the server's own has written anything.
     may_be_repeated: bool,
 }
 
@@ -38,8 +38,8 @@ impl Failed {
 }
 
 impl TurnLoop<'_> {
-    /// Asks the model until it answers, as far as that makes sense. What was shown of an answer that broke off
-    /// is taken back when the call is repeated; none of its tool calls was dispatched.
+    /// Calls the model, and repeats the call where the failure allows it. Messages of an answer that broke off are voided
+    /// before the repetition; none of its tool calls was dispatched.
     pub(super) async fn ask(
         &mut self,
         setup: &mut Setup,
@@ -56,6 +56,7 @@ impl TurnLoop<'_> {
                 Err(failed) => failed,
             };
             self.context.log.model_failed(failed.failure.kind);
+            // What the failed attempt used counts as well.
             self.within_limits()?;
             if failed.refusal.is_some()
                 && self.may_ask().is_ok()
@@ -64,10 +65,12 @@ impl TurnLoop<'_> {
                 attempt += 1;
                 continue;
             }
+            // A mended request is another request, not a retry: it waits for nothing and uses up no attempt.
             let delay = match self.mend(&failed, setup, conversation) {
                 true => Some(Duration::ZERO),
                 false => attempts.next(&failed.failure).filter(|_| failed.may_be_repeated),
             };
+            // Where no call is left for a repetition, the failure itself says more than the limit.
             let Some(delay) = delay.filter(|_| self.may_ask().is_ok()) else { return Err(failed.failure) };
             attempt += 1;
             for message in failed.shown {
@@ -149,12 +152,13 @@ impl TurnLoop<'_> {
         Ok(end)
     }
 
-    /// What the headers of an answer tell.
+    /// Takes in the headers of an answer: limits, the model, and what is to be sent back.
     fn head(&mut self, headers: &HeaderMap, setup: &mut Setup) {
         let head = self.backend.dialect.head(headers);
         if head.sticky.is_some() {
             setup.sticky = head.sticky;
         }
+        // Servers repeat them with every answer: only a change is an event.
         if head.limits != self.last_limits {
             for limit in &head.limits {
                 self.context.tell(limit.clone().into());
@@ -194,6 +198,7 @@ impl TurnLoop<'_> {
         arrived.into_iter().for_each(|event| self.context.tell(event));
         let failure = match (std::mem::replace(&mut reply.ending, Ending::Missing { unreadable: false }), end)
         {
+            // The server's own report of the end counts, whatever then became of the connection.
             (Ending::Failed(failure), _) => failure,
             (ending @ (Ending::Completed { .. } | Ending::Incomplete { .. }), _) => {
                 reply.ending = ending;

@@ -41,11 +41,11 @@ struct Known<List> {
     until: Instant,
 }
 
-/// What became of a look at the list.
+/// The outcome of a lookup.
 pub(crate) enum Found<List> {
-    /// Here it is.
+    /// The list.
     List(Arc<List>),
-    /// There is none to be had, for this reason.
+    /// No list is available, for this reason.
     Nothing(String),
 }
 
@@ -68,7 +68,7 @@ impl<List> fmt::Debug for Found<List> {
 }
 
 impl<List: Send + Sync + 'static> ModelListCache<List> {
-    /// A list that nobody has looked at. `read` makes one of a body, if the body is one.
+    /// An empty cache. `read` makes one of a body, if the body is one.
     pub(crate) fn new(read: fn(&[u8]) -> Option<List>) -> Self {
         Self { read, believed: BELIEVED, known: Mutex::new(None) }
     }

@@ -67,7 +67,7 @@ pub(crate) struct ResponseReader {
 
 impl ResponseReader {
     /// `call` counts the model calls of the turn, retries too, and makes message ids unique within it:
-    /// `c{call}.{n}`. `custom_calls` says who answers a `custom_tool_call`.
+    /// `c{call}.{n}`. `custom_calls` says whether the caller or the server runs a `custom_tool_call`.
     pub(crate) fn new(call: u32, dialect: Arc<dyn Dialect>, custom_calls: CustomCalls) -> Self {
         Self {
             call,
@@ -269,7 +269,7 @@ impl ResponseReader {
     }
 }
 
-/// Shows how far it is, and no word of the stream.
+/// Shows the progress, and no content of the stream.
 impl fmt::Debug for ResponseReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseReader")

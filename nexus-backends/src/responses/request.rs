@@ -1,7 +1,7 @@
 //! The conversation, and the requests that are made of it.
 //!
-//! What was said is kept as the JSON it is sent as, and grows at its end: a further request costs a copy of the
-//! bytes, and nothing is written twice. Nothing is stored at the server (`store: false`), so everything the model
+//! Items are kept as the JSON that is sent, and appended: a further request costs a copy of the
+//! bytes, and nothing is serialized twice. Nothing is stored at the server (`store: false`), so everything the model
 //! is to remember goes along, its reasoning included, as it came.
 
 mod parts;

@@ -1,5 +1,4 @@
-//! Whether and when a call of the model is repeated. It does what the failure says, within bounds, and judges
-//! nothing itself.
+//! Whether and when a call of the model is repeated: as the failure's `Retry` says, within bounds.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -15,7 +14,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(8);
 /// How far a wait of our own strays to either side, in percent, so that many clients do not come back at once.
 const JITTER_PERCENT: u64 = 20;
 
-/// How often a call is repeated, and how long it may be kept waiting.
+/// How often a call is repeated, and how long it may wait in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetryPolicy {
     /// How often at most.

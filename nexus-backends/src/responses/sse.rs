@@ -18,7 +18,7 @@ use memchr::memchr2;
 /// Longest event accepted where nothing else is set, in bytes.
 pub const DEFAULT_MAX_EVENT_BYTES: usize = 64 << 20;
 
-/// Room that is kept for the next cut event, in bytes; more is given back.
+/// Buffer capacity kept for the next event that spans chunks, in bytes; more is released.
 const KEPT_CAPACITY_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";

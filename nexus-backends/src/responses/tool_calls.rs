@@ -1,5 +1,5 @@
-//! The calls of one reply: each passes the gate of the turn's session, then they are answered, in parallel as far as
-//! allowed, told as they end, and handed back in call order.
+//! The calls of one reply: the turn's session authorizes each, then the tools run, in parallel up to a limit. Results come as
+//! the calls end, each with its position among them.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(super) struct ToolDispatcher {
 /// A call that is to be answered.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// Pairs it with its answer; no two of a turn are the same.
+    /// The call id, unique within the turn, by which the server pairs a call with its result.
     pub(super) id: String,
     /// The tool.
     pub(super) name: String,
@@ -66,7 +66,7 @@ impl ToolDispatcher {
         self.session.withdraw(name);
     }
 
-    /// Gives calls whose id was there before another one: a server that repeats ids means two calls.
+    /// Renames calls whose id occurred before: a server that repeats an id means another call.
     pub(super) fn tell_apart(&mut self, items: &mut [OutputItem]) {
         for (index, item) in items.iter_mut().enumerate() {
             let id = match item {
@@ -112,8 +112,8 @@ impl ToolDispatcher {
         Some((call, decided))
     }
 
-    /// The answers to `calls`, each with its place among them, as they come; each runs in its span of `spans`. Dropping the stream gives up
-    /// what is not answered yet.
+    /// The results of `calls`, each with its index, in the order in which they end; each call runs in its span of `spans`.
+    /// Dropping the stream cancels the calls that still run.
     pub(super) fn answers<'c>(
         &'c self,
         calls: &'c [Call],

@@ -1,8 +1,8 @@
 //! The HTTP seam: one request out, and what kind of answer came in.
 //!
 //! A client is shared by all turns of a backend and keeps its connections. Limits on how long an answer may take
-//! are left to the caller, who drops the future; bounded here are the making of a connection, and how much is
-//! read of what is no stream. What an error means is left to [`outcome`](super::outcome).
+//! are left to the caller, who drops the future; bounded here are the time to connect, and how much is
+//! read of a body that is not a stream. What an error means is left to [`outcome`](super::outcome).
 
 mod answer;
 mod base_url;

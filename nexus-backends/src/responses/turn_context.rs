@@ -72,8 +72,8 @@ impl TurnContext {
         String::from_utf8_lossy(&self.redactor.redact(words.as_bytes())).into_owned()
     }
 
-    /// Tells what the server said. Pieces of text are passed on as they are; whatever else is in the server's own
-    /// words loses the credential first, should the server repeat it.
+    /// Sends an event that the server caused. Deltas pass unchanged; any other text of the server has the credential redacted,
+    /// in case the server repeats it.
     pub(super) fn tell(&mut self, mut event: TurnEvent) {
         match &mut event {
             TurnEvent::Unrecognized(unknown) => {
@@ -107,14 +107,14 @@ impl TurnContext {
         self.log.wait_for(future, &self.watch, &self.cancel, events).await
     }
 
-    /// Waits for `delay`, which is no silence of anybody's: only the deadline and the caller end it early.
+    /// Waits for `delay`, which the limits on silence do not count: only the deadline and a cancellation end it early.
     pub(super) async fn pause(&mut self, events: &mut dyn EventSink, delay: Duration) -> Result<(), Failure> {
         self.watch.rest();
         self.attend(events, tokio::time::sleep(delay)).await
     }
 
-    /// Reads a body into `reader`, an event at a time: the next one is read once the sink has taken what came
-    /// of this one, so that nothing piles up here.
+    /// Reads a body into `reader`, one event at a time. The next event is read only after the sink has taken what this one
+    /// caused, so that memory stays bounded.
     pub(super) async fn read(
         &mut self,
         events: &mut dyn EventSink,
@@ -187,7 +187,7 @@ impl TurnContext {
         }
     }
 
-    /// Goes off when a limit of time may have run out, by what is known now.
+    /// Completes when the next time limit may have run out, as known now.
     fn alarm(&self) -> BoxFuture<'static, Woke> {
         let at = self.watch.next();
         Box::pin(async move {
@@ -238,7 +238,7 @@ impl BodyTurn<'_> {
         has_heard: &mut bool,
     ) -> Poll<BodyEnd> {
         for _ in 0..CHUNKS_PER_POLL {
-            // What a whole chunk brings is told before the next one is asked for.
+            // All events of a chunk are sent before the next chunk is read.
             loop {
                 if self.context.log.outbox.poll_flush(events, context).is_pending() {
                     return Poll::Pending;
@@ -264,6 +264,7 @@ impl BodyTurn<'_> {
                 None => *self.is_over = true,
             }
         }
+        // More may be there already. Limits and cancellation are polled first.
         context.waker().wake_by_ref();
         Poll::Pending
     }

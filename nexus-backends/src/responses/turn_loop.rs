@@ -87,6 +87,7 @@ impl<'a> TurnLoop<'a> {
             self.context.log.resume = Some(ResumeHandle::new(self.backend.id.clone(), conversation.keep()));
         }
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
+        // Before the outcome is returned: no event follows it.
         let TurnContext { cancel, watch, log, .. } = &mut self.context;
         log.flush(events, cancel, watch, is_cancelled).await;
         match outcome.map_err(|failure| self.redacted(failure)) {
@@ -107,6 +108,7 @@ impl<'a> TurnLoop<'a> {
             self.context.log.recorder = recorder.without_tools();
         }
         let mut setup = self.set_up(&definitions, events).await?;
+        // Kept by the caller, so that a turn that fails further down can be resumed, too.
         let conversation = kept.insert(self.open(&setup)?);
         self.context.log.name_conversation(conversation.id());
         let calls_before = conversation.calls_before().clone();
@@ -118,6 +120,7 @@ impl<'a> TurnLoop<'a> {
             self.may_ask()?;
             let mut reply = self.ask(&mut setup, conversation, events).await?;
             setup.refused_tools.drain(..).for_each(|name| dispatcher.withdraw(&name));
+            // Before the conversation keeps them: each answer is paired with its call by the id.
             dispatcher.tell_apart(&mut reply.items);
             conversation.model(&reply.items);
             self.account(&reply)?;
@@ -147,7 +150,7 @@ impl<'a> TurnLoop<'a> {
         self.limits.output_tokens.map(|limit| limit.saturating_sub(used))
     }
 
-    /// Takes what a reply tells of itself into the record, and holds the record against the limits.
+    /// Records the model and the usage that a reply reports, and checks the record against the limits.
     fn account(&mut self, reply: &ModelReply) -> Result<(), Failure> {
         if reply.usage.is_none() && self.limits.output_tokens.is_some() && !self.has_warned_of_usage {
             self.has_warned_of_usage = true;
@@ -172,6 +175,7 @@ impl<'a> TurnLoop<'a> {
         conversation: &mut Conversation,
         events: &mut dyn EventSink,
     ) -> Result<Next, Failure> {
+        // First, since the arguments of its last call may be cut off: no call of such a reply is dispatched.
         if let Ending::Incomplete { reason } = &reply.ending {
             return Err(self.incomplete(reason));
         }
@@ -199,6 +203,7 @@ impl<'a> TurnLoop<'a> {
         let has_text =
             |item: &OutputItem| matches!(item, OutputItem::Message { text, .. } if !text.trim().is_empty());
         if !reply.items.iter().any(has_text) {
+            // A terminal tool took the answer. One that has to fit a schema is still owed as text.
             if self.is_handed_in && self.request.output.is_none() {
                 return Ok(Next::Answered { finish: FinishReason::Stop, output: None });
             }
@@ -229,7 +234,7 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// Answers the calls of a reply, and tells the model.
+    /// Runs the calls of a reply, and adds the results to the conversation.
     async fn answer_calls(
         &mut self,
         calls: &[Call],
@@ -239,6 +244,7 @@ impl<'a> TurnLoop<'a> {
         conversation: &mut Conversation,
         events: &mut dyn EventSink,
     ) -> Result<(), Failure> {
+        // All start events come first: the calls run at once, and end in any order.
         let mut spans = Vec::new();
         for call in calls {
             let id: CallId = call.id.as_str().into();
@@ -261,6 +267,7 @@ impl<'a> TurnLoop<'a> {
                 *place = Some(result);
             }
         }
+        // In the order of the calls, whatever the order of their ends, so that the next request does not depend on timing.
         let mut round = Round::default();
         let mut hands_in = false;
         for (call, result) in calls.iter().zip(&results) {
@@ -271,7 +278,7 @@ impl<'a> TurnLoop<'a> {
         }
         conversation.is_whole();
         self.is_handed_in |= hands_in;
-        // Who hands in the answer beside one call too many has handed it in.
+        // An answer that was handed in counts, even if another call of the same reply exceeded the budget.
         if !hands_in && let Some(failure) = self.overrun.check(dispatcher.session()) {
             return Err(failure);
         }

@@ -71,6 +71,7 @@ pub fn strongest(policy: ContainmentPolicy, keeps_privileges: bool) -> Result<Co
 
 pub(crate) fn choose(policy: ContainmentPolicy, keeps_privileges: bool) -> Result<Means, NotContained> {
     let is_fit = |kind: &Containment| match policy {
+        // Programs with a set-user-id bit gain nothing in a user namespace.
         ContainmentPolicy::Auto => !(keeps_privileges && *kind == Containment::UserNamespace),
         ContainmentPolicy::Required => *kind >= Containment::Cgroup,
         ContainmentPolicy::Off => *kind == Containment::Search,

@@ -15,6 +15,7 @@ impl Subreaper {
     pub(crate) fn hold() -> Option<Self> {
         use rustix::process::{child_subreaper, getpid, set_child_subreaper};
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        // Where the host has set it, it is not ours to take back.
         if held.0 == 0 && child_subreaper().ok()?.is_none() {
             set_child_subreaper(Some(getpid())).ok()?;
             held.1 = true;

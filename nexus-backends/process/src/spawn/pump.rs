@@ -139,6 +139,7 @@ impl Pump {
                 let mut state = self.shared.lock();
                 (state.kill_now, state.stop.take())
             };
+            // The drop of the `Process` waits for this thread.
             if kill_now {
                 ended_by = EndedBy::Drop;
                 return self.finish(serving, ended_by, KILL_PATIENCE);
@@ -151,6 +152,7 @@ impl Pump {
                 self.identify(serving);
             }
             if let Some(stop) = stop {
+                // After the exit it ends what the program left behind, not the program.
                 if exited.is_none() {
                     ended_by = EndedBy::Stop;
                 }
@@ -163,12 +165,14 @@ impl Pump {
                     Err(patience) => return self.finish(serving, ended_by, patience),
                 },
                 None => {
+                    // A descendant may hold the pipes open long after the program is gone: it gets the grace, no more.
                     let drained = serving.stdout.is_none() && serving.stderr.is_none();
                     if exited.is_some_and(|exited| drained || now >= exited + self.bounds.drain_grace) {
                         return self.finish(serving, ended_by, KILL_PATIENCE);
                     }
                 }
             }
+            // Every change wakes the poll, so without a deadline any bound will do.
             let mut until = now + Duration::from_secs(3600);
             if serving.status.is_none() {
                 if !serving.identified {
@@ -262,6 +266,7 @@ impl Pump {
             (Vec::new(), serving.hold.kill(patience))
         };
         serving.reap(patience);
+        // After the kill: what the processes wrote last is still in the pipes.
         self.read_stdout(serving, usize::MAX);
         self.read_stderr(serving);
         self.close_stdout(serving);

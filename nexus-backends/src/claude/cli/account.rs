@@ -8,7 +8,7 @@ use nexus_core::{ErrorKind, harness::Failure};
 use super::wire::Account;
 use crate::cli::settings::Billing;
 
-/// Who pays for the credential that the CLI found.
+/// The billing of the credential that the CLI found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Payer {
     Known(Billing),

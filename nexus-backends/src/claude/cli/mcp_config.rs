@@ -1,4 +1,4 @@
-//! How the CLI is led to the caller's tools, and what it must say before it is believed to have them.
+//! How the CLI is connected to the caller's tools, and what it must report before they count as connected.
 //!
 //! It is told of the server by a control request on standard input, `mcp_set_servers`, whose answer waits for the
 //! connection. So the server's token stands on no command line, in no file and in no environment, and nothing that

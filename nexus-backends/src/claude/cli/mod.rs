@@ -1,9 +1,9 @@
 //! `claude-cli`: Anthropic's Claude Code runs the loop.
 //!
-//! One process is one turn, driven by JSON lines in both directions. What it is told (system text, schema, the
-//! caller's tools, prompt) goes by standard input; who would pay, and that the tools are there, is known before the
-//! prompt goes. `args` builds the command line, `home` the folders and the environment, `wire` has the vendor's
-//! words, `translate` their meaning, `door` leads to the caller's tools.
+//! One process is one turn, driven by JSON lines in both directions. System text, schema, the caller's tools and the prompt
+//! go by standard input; the billing, and that the tools are connected, is known before the prompt is sent. `args` builds
+//! the command line, `home` the folders and the environment, `wire` has the vendor's lines, `translate` turns them into
+//! events, `mcp_config` names the server of the caller's tools.
 //!
 //! Two things are left as the CLI does them. A model call whose stream breaks is repeated by the CLI itself, by
 //! 2.1.197 without streaming, by 2.1.329 mostly with it: what was shown of it is taken back, and the turn goes
@@ -34,8 +34,8 @@
 //! there: at the levels with a shell, a command can read logins that lie in files. A keyring keeps them from that
 //! folder.
 //!
-//! The user's own login is never opened here; the CLI renews it by itself. So that parallel starts do not race for
-//! that, the first process goes alone until the model has answered it or its turn has ended, and others wait for that,
+//! The user's own login is never opened here; the CLI refreshes it itself. So that parallel starts do not race for
+//! that, the first process runs alone until the model has answered it or its turn has ended, and others wait for that,
 //! each for 15 seconds at most in all; after an answer nobody waits for five minutes. A turn that waits says so after
 //! half a second, can be cancelled, and keeps its deadline; its limits on silence begin when it may start. With a
 //! credential in the configuration nothing waits.

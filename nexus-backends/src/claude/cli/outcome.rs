@@ -1,4 +1,4 @@
-//! How a turn ended, read from its `result` line and from what the CLI said on the way there.
+//! How a turn ended, judged from its `result` line and from the errors that the CLI reported before it.
 //!
 //! `subtype: success` is no success by itself, and the exit code is none either. The model's words are never
 //! read; where the CLI gives a failure no class, its own sentence decides by a table of beginnings.

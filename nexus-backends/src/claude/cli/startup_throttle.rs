@@ -1,14 +1,14 @@
-//! Spaces the first processes that run with the user's own login.
+//! Throttles the first processes that run with the user's own login.
 //!
-//! The CLI renews its login by itself, and several of them that start when a renewal is due may all try at once. So
-//! one goes alone until the model has answered it, which shows that its login is good; the others wait, and then all
-//! go at once. They also go once the turn of the one they waited for has ended without an answer: a login that fails
-//! is not made better by queueing. Whoever comes later, and finds no one alone and nobody answered, goes alone in turn.
-//! This holds for every process of every host with the same `$NEXUS_HOME`, and says nothing of programs that were
-//! started elsewhere. Nobody looks at the login itself: neither here nor anywhere.
+//! The CLI refreshes its login itself, and several processes that start when a refresh is due may all refresh at once. So
+//! the first process runs alone until the model has answered it, which shows that its login is valid; the others wait, and
+//! then all start at once. They also start once the turn of the first process has ended without an answer: waiting does not
+//! make a login valid that fails. A process that comes later, and finds no process alone and no recent answer, runs alone in
+//! turn. This holds for every process of every host with the same `$NEXUS_HOME`, not for programs that were started
+//! elsewhere. The login itself is never read.
 //!
-//! Where the two files of this cannot be made or locked, nothing is spaced, and a warning is logged: no turn fails by
-//! it. A credential of the configuration is never renewed by the CLI, so nothing waits then.
+//! Where the two files cannot be created or locked, nothing waits, and a warning is logged: no turn fails by it. A credential
+//! of the configuration is never refreshed by the CLI, so nothing waits then.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -27,26 +27,26 @@ use nexus_process::private_home::private_folder;
 
 /// The folder of the two files, below `$NEXUS_HOME`.
 const FOLDER: &str = "gates";
-/// Locked by the one that goes alone, and of the time when it set out.
+/// Locked by the process that runs alone. Its modification time is when that process started.
 const LOCK: &str = "claude-cli.lock";
-/// Of the time when one was answered.
+/// Its modification time is when a process was answered last.
 const ANSWERED: &str = "claude-cli.answered";
 
-/// How long one is alone, and how long another waits in all, however many are before it. Source: our own choice; a
-/// first answer takes two to five seconds, and one that renews a little longer.
+/// How long one process runs alone, and how long another waits in all, however many are before it. Source: our own choice;
+/// a first answer takes two to five seconds, and one with a refresh a little longer.
 const ALONE: Duration = Duration::from_secs(15);
-/// How long nobody waits after one was answered. Source: our own choice; longer than a burst of turns takes to start,
-/// and little of the hours between two renewals.
+/// How long no process waits after one was answered. Source: our own choice; longer than a burst of turns takes to start,
+/// and short beside the hours between two refreshes.
 const OPEN: Duration = Duration::from_secs(300);
-/// Pauses of a waiting process between two looks: the first, and the longest.
+/// Poll interval of a waiting process: the first, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
-/// How long a wait is not worth a word.
+/// How long a process waits before it says so.
 const UNNOTICED: Duration = Duration::from_millis(500);
 
-/// A process's place among the first ones. Dropped without an answer, it lets all go that wait for it.
+/// One process's part in the throttle. Dropped without an answer, it lets those start that wait for it.
 #[derive(Debug, Default)]
 pub(super) struct FirstTurn {
-    /// Filled while the process goes alone.
+    /// Set while the process runs alone.
     alone: Arc<Mutex<Option<Alone>>>,
 }
 
@@ -68,7 +68,7 @@ impl FirstTurn {
         StartupWait::until(stream::unfold(waiting, Waiting::wait))
     }
 
-    /// The model has answered: the others may go.
+    /// The model has answered: the others may start.
     pub(super) fn was_answered(self) {
         if let Some(alone) = self.alone.lock().unwrap_or_else(PoisonError::into_inner).take() {
             alone.was_answered();
@@ -81,14 +81,14 @@ struct Waiting {
     nexus_home: PathBuf,
     alone: Arc<Mutex<Option<Alone>>>,
     until: Instant,
-    /// When the wait becomes worth a word; `None` once it was said.
+    /// When the wait is reported; `None` once it was.
     tells: Option<Instant>,
     has_looked: bool,
     pause: Duration,
 }
 
 impl Waiting {
-    /// Waits until there is something to say; `None` once the process may start.
+    /// Waits until there is something to report; `None` once the process may start.
     async fn wait(mut self) -> Option<(String, Self)> {
         loop {
             match self.look().await {
@@ -129,7 +129,7 @@ impl Waiting {
     }
 }
 
-/// What came of one look.
+/// The outcome of one poll.
 #[derive(Debug)]
 enum Look {
     Alone(Alone),
@@ -138,7 +138,7 @@ enum Look {
 }
 
 impl Look {
-    /// Looks at the files. Who `has_waited` does not go alone: the one before it was to show what the login is worth.
+    /// Reads the files. A process that `has_waited` does not run alone: the one before it was the test of the login.
     fn at(nexus_home: &Path, has_waited: bool) -> io::Result<Self> {
         let folder = nexus_home.join(FOLDER);
         let answered = folder.join(ANSWERED);
@@ -148,7 +148,7 @@ impl Look {
         private_folder(&folder)?;
         let path = folder.join(LOCK);
         let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-        // Those that have waited do not shut one another out.
+        // A shared lock: processes that have waited do not exclude each other.
         let locked = if has_waited { lock.try_lock_shared() } else { lock.try_lock() };
         match locked {
             Ok(()) => {}
@@ -157,7 +157,7 @@ impl Look {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         let alone = Alone { lock, answered };
-        // Whoever held it may have been answered just now.
+        // The process that held it may have been answered just now.
         if has_waited || is_within(&alone.answered, OPEN) {
             return Ok(Self::Open);
         }
@@ -166,7 +166,7 @@ impl Look {
     }
 }
 
-/// The lock of the process that goes alone. Dropped, it is given up.
+/// The lock of the process that runs alone, released on drop.
 #[derive(Debug)]
 struct Alone {
     lock: File,

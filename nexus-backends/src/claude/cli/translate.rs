@@ -1,4 +1,4 @@
-//! What the lines of `claude` mean: a transcript in, events and a verdict out.
+//! Turns the lines of `claude` into events and an outcome.
 //!
 //! Before the prompt is written, the CLI says whose credential it uses, and that it has the caller's tools.
 
@@ -137,7 +137,7 @@ impl ClaudeTranslator {
         }
     }
 
-    /// The model has answered: whoever waits for that may go.
+    /// The model has answered: processes that wait for that may start.
     fn is_answered(&mut self) {
         if let Some(first_turn) = self.opening.first_turn.take() {
             first_turn.was_answered();
@@ -504,7 +504,7 @@ impl ClaudeTranslator {
         }
     }
 
-    /// A line that means nothing to us, word for word.
+    /// A line that is not understood, word for word.
     fn unrecognized(line: &[u8]) -> Unrecognized {
         let name = serde_json::from_slice::<Head<'_>>(line).ok().map(|head| match head.subtype {
             Some(subtype) => format!("{}/{subtype}", head.kind),

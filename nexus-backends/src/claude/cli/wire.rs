@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::cli::number;
 
-/// What tells the lines apart.
+/// The fields by which lines are distinguished.
 #[derive(Debug, Deserialize)]
 pub(super) struct Head<'a> {
     #[serde(borrow, rename = "type")]
@@ -143,7 +143,7 @@ pub(super) struct Block {
 pub(super) struct UserLine {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) parent_tool_use_id: Option<String>,
-    /// One of our own messages, said back.
+    /// An echo of one of our own messages.
     #[serde(default, rename = "isReplay", deserialize_with = "lenient")]
     pub(super) is_replay: bool,
     #[serde(default, deserialize_with = "lenient")]
@@ -281,7 +281,7 @@ pub(super) struct RateLimitLine {
     pub(super) rate_limit_info: RateLimitInfo,
 }
 
-/// The news of a [`RateLimitLine`].
+/// The notification of a [`RateLimitLine`].
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RateLimitInfo {

@@ -1,4 +1,4 @@
-//! News of the account's limits, and the news that needs no telling.
+//! Notifications of the account's limits, and notifications that are no event.
 
 use nexus_core::{
     TurnEvent,

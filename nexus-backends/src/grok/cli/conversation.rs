@@ -23,7 +23,7 @@ use nexus_process::private_home::PrivateHome;
 /// Longest name of a folder, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
-/// A conversation, and where it goes when the turn ends.
+/// A conversation, and the folder that it is moved to when the turn ends.
 #[derive(Clone, Debug)]
 pub(super) struct StoredConversation {
     id: String,

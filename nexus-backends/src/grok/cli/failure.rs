@@ -33,10 +33,10 @@ const CAUSES: &[(&str, ErrorKind)] = &[
     ("serialization error:", ErrorKind::Protocol),           // sse-unknown-event, fail-bad-json-event
 ];
 
-/// Where the server's own words begin, behind the status.
+/// What precedes the server's own message, behind the status.
 const STATUS: &str = "API error (status ";
 
-/// The CLI's words for a stream that ended without its last event.
+/// The CLI's message for a stream that ended without its last event.
 const NO_LAST_EVENT: &str = "No ResponseCompleted or ResponseIncomplete event received"; // fail-cut
 
 /// Codes of the server, by their beginning, whatever the status.

@@ -1,13 +1,13 @@
 //! The private home of one run: Grok's own folder (`GROK_HOME`), and a `HOME` for turns without tools.
 //!
-//! **Credential.** It is lent as an `auth.json` without anything that could renew it. The CLI reads it into
+//! **Credential.** It is written to an `auth.json` without anything that could refresh it. The CLI reads it into
 //! memory when it starts; a hook that it runs before the prompt is sent removes the file, and stops the
 //! prompt if it cannot. So no tool of the model ever finds it, whatever it may read, and no variable of any
 //! process holds it. No running CLI is given another: the turn ends before its token. How the account is billed is
 //! pinned: with the other way of signing in, the CLI does not start. The token of the caller's tools goes the same way,
 //! in a `config.toml` that the hook replaces by one without it; see [`mcp_config`].
 //!
-//! **Quiet.** What calls home, writes summaries, or reads what other programs left in the user's home is off.
+//! **Switched off**: telemetry, summaries, and reading what other programs left in the user's home.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -123,7 +123,7 @@ pub(super) const SWITCHES: [(&str, &str); 18] = [
     ("GROK_CURSOR_AGENTS_ENABLED", "0"),
 ];
 
-/// What is set up anew for each process of a turn.
+/// What is written again for each process of a turn.
 #[derive(Debug)]
 pub(super) struct Setup<'a> {
     pub(super) billing: Billing,

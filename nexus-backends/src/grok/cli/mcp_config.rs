@@ -1,5 +1,5 @@
-//! The caller's tools as the one server of the CLI's: its entry in the configuration, the hook that holds the prompt
-//! back until it is connected, and the names that its tools go by.
+//! The caller's tools as the only MCP server of the CLI: its entry in the configuration, the hook that delays the prompt
+//! until it is connected, and the names of its tools.
 //!
 //! The model is not given the tools themselves, but `search_tool`, which finds them and their schemas by words, and
 //! `use_tool`, which calls one; it may also call `nexus__NAME` as a function. That a server is there, and with how many
@@ -9,8 +9,8 @@
 //! prompt is sent puts another in its place. So it is in no variable, and no tool of the model finds it in a file.
 //!
 //! **Readiness.** The CLI waits two seconds for its servers, and then asks its model without them. The hook waits
-//! longer, for the CLI's own word, and stops the prompt if the server could not be connected. What the CLI then lists
-//! must be all there is, before anything of the model's is believed.
+//! longer, for the line in which the CLI reports the connection, and stops the prompt if the server could not be connected.
+//! The CLI must then list every tool before anything of the model's is believed.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -72,7 +72,7 @@ pub(super) fn entry(tools: &CallerTools, deadline: Option<Duration>) -> String {
 }
 
 /// The part of a hook that waits until the server is connected in this session, of whose record the first `known_bytes`
-/// are older than the process. Without news it goes on after ten seconds at the least: what the CLI lists decides then.
+/// are older than the process. Without such a line it goes on after ten seconds at the least: what the CLI lists decides then.
 pub(super) fn waiting(session: &str, known_bytes: u64) -> String {
     let from = known_bytes.saturating_add(1);
     format!(

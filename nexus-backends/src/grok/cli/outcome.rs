@@ -7,7 +7,7 @@ use nexus_core::{ErrorKind, FinishReason, Limit, harness::Failure};
 use super::wire;
 use crate::cli::TurnOutcome;
 
-/// The verdict on a turn whose last message is `answer`; `at_limit` if the CLI said that it reached its own.
+/// The outcome of a turn whose last message is `answer`; `at_limit` if the CLI said that it reached its own.
 pub(super) fn of_end(end: &wire::End, answer: Option<&str>, at_limit: bool) -> TurnOutcome {
     let failed = |kind, reason: &str| TurnOutcome::Failed(Failure::new(kind, reason));
     let model_calls =

@@ -132,7 +132,7 @@ impl Grok {
         })
     }
 
-    /// Borrows the credential, and holds it against who is to be billed.
+    /// Borrows the credential, and checks it against the configured billing.
     async fn borrow(&self, plan: &TurnPlan) -> Result<Lease, Failure> {
         let lease = self.credentials.lend(plan).await?;
         let token = lease.credential().token.expose();
@@ -153,7 +153,7 @@ impl Grok {
         }
     }
 
-    /// The home of the process, furnished, with the conversation in it that it goes on from.
+    /// The home of the process, with its files and the conversation that it resumes.
     fn home(&self, plan: &TurnPlan, attempt: Attempt) -> Result<(PrivateHome, Start), Failure> {
         let handle = match (&attempt, &plan.request.conversation) {
             (Attempt::Repair { resume, .. }, _) => Some(resume),
@@ -272,7 +272,7 @@ fn refuse_reserved(request: &TurnRequest) -> Result<(), Failure> {
     }
 }
 
-/// Refuses tools of the caller's that the CLI would leave out without a word.
+/// Refuses tools of the caller's that the CLI would drop silently.
 fn refuse_nameless(plan: &TurnPlan) -> Result<(), Failure> {
     let nameless =
         plan.tools.as_ref().map(|tools| mcp_config::nameless(tools.definitions())).unwrap_or_default();

@@ -179,7 +179,7 @@ impl RetryWatch {
         Self { grok_home: grok_home.to_owned(), session: session.to_owned(), updates: None, read_bytes }
     }
 
-    /// The last retry that was written down since the last look.
+    /// The last retry that was written since the last poll.
     pub(super) fn look(&mut self) -> Option<Retry> {
         if self.updates.is_none() {
             self.updates = Some(session_folder(&self.grok_home, &self.session)?.join("updates.jsonl"));

@@ -1,4 +1,4 @@
-//! What a tool call came to.
+//! The status and the output of a tool call.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -23,7 +23,7 @@ pub(super) fn of_call(update: &wire::ToolCallUpdate, succeeded: bool) -> (ToolCa
     let status = match succeeded {
         true if command_failed(&update.raw_output) => ToolCallStatus::Failed,
         true => ToolCallStatus::Succeeded,
-        // What a server's tool answers is its own words.
+        // The text of a server's tool is the tool's own, also if it reads like a denial.
         false if !is_of_a_server(update) && was_denied(&output) => ToolCallStatus::Denied,
         false => ToolCallStatus::Failed,
     };

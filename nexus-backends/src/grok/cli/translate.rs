@@ -1,4 +1,4 @@
-//! Grok's lines into events, and its record into an outcome.
+//! Turns Grok's lines into events, and its session log into an outcome.
 //!
 //! A model response ends with a `usage` line; that is where a message ends. An answer that was cut and asked
 //! for again is not told apart in the output: while it happens the retry is read in the session's
@@ -286,7 +286,7 @@ impl GrokTranslator {
         self.open.get_or_insert_with(|| Open { id: names.next(), text: String::new(), began })
     }
 
-    /// Tells of a retry that was written down since the last look.
+    /// Reports a retry that was written to the session log since the last poll.
     fn look_for_retry(&mut self, step: &mut Step) {
         if let Some(retry) = self.watch.as_mut().and_then(RetryWatch::look) {
             let retrying = Retrying::new(retry.attempt.saturating_add(1), &*retry.reason);
@@ -505,7 +505,7 @@ impl Translator for GrokTranslator {
     }
 
     fn interrupt(&mut self, _step: &mut Step) -> StopRequest {
-        // Asked or not, it goes without a last word; its tools are ended with the tree.
+        // It reports nothing more when it is asked to stop; its tools are ended with the process tree.
         StopRequest::Signals
     }
 

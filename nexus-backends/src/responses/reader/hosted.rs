@@ -1,4 +1,4 @@
-//! Tools that the server runs itself: told when they are over, answered by nobody here.
+//! Tools that the server runs itself: reported when they have ended, never run here.
 
 use nexus_core::{
     CallId, ToolCallStatus, TurnEvent,
@@ -25,7 +25,7 @@ pub(super) fn custom_effects(name: &str) -> Effects {
     if name.starts_with("x_") && name.ends_with("_search") { Effects::Read } else { Effects::Unknown }
 }
 
-/// Tells a call that is over. `unnamed` is its name within the turn if the server gave it none.
+/// Sends the events of a finished call. `unnamed` is its name within the turn if the server gave it none.
 pub(super) fn tell(
     kind: &str,
     effects: Effects,

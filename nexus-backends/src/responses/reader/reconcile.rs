@@ -8,12 +8,12 @@ use super::reply::OutputItem;
 use super::slots::{Slot, SlotKind, Slots};
 use crate::responses::wire::{Item, ItemHead};
 
-/// An item of the final output that is not over yet.
+/// An item of the final output that did not arrive as a finished item before.
 #[derive(Debug)]
 pub(super) struct Unfinished<'a> {
     /// The slot that it belongs to; `None`: it is new.
     pub(super) slot: Option<usize>,
-    /// Its place in the output.
+    /// The position in the output.
     pub(super) position: u64,
     /// As it came.
     pub(super) raw: &'a RawValue,

@@ -1,7 +1,7 @@
-//! Where the items of an output are while it streams in.
+//! The items of an output while it streams in.
 //!
-//! Deltas name their item by id, by place, by both, or not at all, and some servers change the id on the way.
-//! [`Slots`] finds the item that is meant all the same.
+//! Deltas name their item by id, by index, by both, or not at all, and some servers change the id within a response.
+//! [`Slots`] finds the item in each of these cases.
 
 use nexus_core::MessageId;
 use serde_json::value::RawValue;
@@ -22,7 +22,7 @@ pub(super) enum SlotKind {
 }
 
 impl SlotKind {
-    /// By the vendor's word.
+    /// The kind for the value of `type` on the wire.
     pub(super) fn of(kind: &str) -> Self {
         match kind {
             "message" => Self::Message,
@@ -38,16 +38,16 @@ impl SlotKind {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) kind: SlotKind,
-    /// Its place, as the server told it.
+    /// The index that the server sent.
     output_index: Option<u64>,
-    /// Its place in the output.
+    /// The position in the output.
     pub(super) order: u64,
     pub(super) item_id: String,
     /// What a message is called within the turn.
     pub(super) message: Option<MessageId>,
     /// The text, arguments or input so far.
     pub(super) text: String,
-    /// The text is what the item was announced with; deltas begin anew.
+    /// Whether the text is from the item's first event; the first delta replaces it.
     pub(super) is_preset: bool,
     /// The part of `text` that refuses.
     pub(super) refusal: String,
@@ -56,12 +56,12 @@ pub(super) struct Slot {
     pub(super) call_id: String,
     pub(super) name: String,
     pub(super) namespace: String,
-    /// It is over: what it became.
+    /// The finished item; `None` while it streams.
     pub(super) item: Option<OutputItem>,
 }
 
 impl Slot {
-    /// What a call is named if the server does not name it: after the item, else after its place.
+    /// The call id where the server sends none: the item's id, else one made of its position.
     pub(super) fn unnamed(&self) -> String {
         if self.item_id.is_empty() { format!("call_{}", self.order) } else { self.item_id.clone() }
     }
@@ -161,7 +161,7 @@ impl Slots {
         })
     }
 
-    /// Makes room for an item that was not heard of before.
+    /// Adds a slot for a new item.
     pub(super) fn open(&mut self, kind: SlotKind, output_index: Option<u64>, item_id: &str) -> usize {
         let order = output_index.unwrap_or(self.slots.len() as u64);
         if self.slots.is_empty() {

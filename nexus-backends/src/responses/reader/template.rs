@@ -1,4 +1,4 @@
-//! The shortest way to read a delta: by what it has in common with the one before.
+//! The fastest way to parse a delta: by comparing it with the one before.
 //!
 //! The deltas of one item differ in their number, in their text and, where a vendor pads them, in the padding. Once
 //! one was read, the bytes between those places are compared instead of parsed. What matches is the same object with

@@ -1,7 +1,7 @@
-//! What kind of event it is, and what becomes of one that nobody knows.
+//! The type of an event, and the handling of types that are not known.
 //!
-//! Calls are dispatched here, out of items that are over; what a server runs by itself it tells as an item, too. So an
-//! unknown event leaves the turn's effects alone unless it brings an item.
+//! Tool calls come from finished items only, and so do reports of the tools that a server runs itself. So an unknown event
+//! changes the turn's effects only if it has an item.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ const BROKEN_HEAD_BYTES: usize = 4 << 10;
 /// What is kept of one that can be read and is not known, in bytes.
 const UNKNOWN_HEAD_BYTES: usize = 1 << 20;
 
-/// Events that say nothing which others do not say better.
+/// Events whose content other events repeat in full.
 const NOISE: [&str; 14] = [
     "response.content_part.added",
     "response.content_part.done",
@@ -36,7 +36,7 @@ const NOISE: [&str; 14] = [
     "ping",
 ];
 
-/// The progress of hosted tools, whose end says all.
+/// Progress of hosted tools; the finished item has all of it.
 const NOISY: [&str; 6] = [
     "response.web_search_call.",
     "response.file_search_call.",
@@ -51,7 +51,7 @@ pub(super) fn is_noise(kind: &str) -> bool {
     NOISE.contains(&kind) || NOISY.iter().any(|prefix| kind.starts_with(prefix))
 }
 
-/// What the beginning of an event tells.
+/// What the first bytes of an event show.
 pub(super) enum Peeked<'a> {
     /// Its type.
     Kind(Cow<'a, str>),
