@@ -39,7 +39,7 @@ pub(super) struct Setup {
 /// A credential that ends sooner is exchanged before another call of the model is made with it.
 const SPARE_LIFE: Duration = Duration::from_secs(60);
 
-/// The credential of a turn: borrowed anew before it ends, and renewed once at most when the server refuses it.
+/// The credential of a turn: borrowed again before it expires, and refreshed at most once when the server refuses it.
 #[derive(Debug)]
 pub(super) struct BorrowedCredential {
     pub(super) credential: Option<Credential>,
@@ -180,7 +180,7 @@ impl TurnLoop<'_> {
         }
     }
 
-    /// Borrows anew where the credential at hand would not outlive another call.
+    /// Borrows again where the credential would expire during another call.
     pub(super) async fn freshen(
         &mut self,
         borrowed: &mut BorrowedCredential,
@@ -236,13 +236,12 @@ impl TurnLoop<'_> {
         self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
     }
 
-    /// From now on the credential is taken out of every word of the server's that is passed on, beside those
-    /// that were lent before.
+    /// Redacts the credential, beside the earlier ones, from all text of the server from now on.
     fn hide(&mut self, credential: Option<&Credential>) {
         self.context.hide(credential.map(|credential| credential.token.clone()));
     }
 
-    /// A failure without the credential in its words.
+    /// The failure with the credential redacted from its message.
     pub(super) fn redacted(&self, mut failure: Failure) -> Failure {
         failure.message = failure.message.map(|message| self.context.without_credential(&message));
         failure

@@ -8,7 +8,7 @@
 //! | the pending file takes the name of the file | the new text is in place |
 //! | the folder is flushed to the disk | the new text survives a loss of power |
 //!
-//! Whoever reads at any time sees the old text or the new one. What cannot be trusted or understood is never replaced.
+//! A reader sees the old text or the new one at any time. A file that cannot be trusted or parsed is never replaced.
 
 mod recovery;
 
@@ -31,7 +31,7 @@ use super::folder::{PrivateFolder, explained, refuse_others, refuse_strangers, s
 use super::pending::{PendingFile, is_pending};
 use super::{MAX_TEXT_BYTES, PreparedWrite, StoreError, TokenStore};
 
-/// Space that is taken before a text is known, in bytes. Logins have 2 to 8 KiB.
+/// Space that is allocated before the text is known, in bytes. Logins have 2 to 8 KiB.
 const RESERVED_BYTES: u64 = 64 << 10;
 
 /// Keeps a text in one file of mode 0600, in a folder of mode 0700.
@@ -66,7 +66,7 @@ impl FileStore {
         self.path.file_name().ok_or_else(|| self.error("its path names no file"))
     }
 
-    /// The file, opened and found to be ours alone; `None` if there is none.
+    /// The file, opened and checked to be accessible to its owner alone; `None` if there is none.
     fn open(&self, folder: &PrivateFolder) -> Result<Option<(File, Stat)>, StoreError> {
         open_private(folder, self.name()?, OFlags::RDONLY).map_err(|reason| self.error(reason))
     }
@@ -79,14 +79,14 @@ impl FileStore {
         })
     }
 
-    /// What the file says, whoever may read it: for a decision that harms nobody. `None` if that cannot be told.
+    /// The text of the file without a check of its mode, for a decision that is safe in any case. `None` if it cannot be read.
     pub(super) fn peek(&self) -> Option<Secret> {
         let folder = PrivateFolder::open_whosever(self.folder_path()).ok()??;
         let (file, found) = open_file(&folder, self.name().ok()?, OFlags::RDONLY).ok()??;
         secret(read_whole(&file, &found).ok()?)
     }
 
-    /// Makes ready to write, and proves that what is there could be replaced.
+    /// Prepares a write, and checks that the current file can be replaced.
     pub(super) fn pending(&self) -> Result<PendingFile, StoreError> {
         let wrong = |reason: String| self.error(reason);
         let folder = PrivateFolder::make(self.folder_path()).map_err(wrong)?;
@@ -122,7 +122,7 @@ impl TokenStore for FileStore {
         self.recover_by(&|found, current| Ok(is_newer(found, current)))
     }
 
-    /// Removes the file, whatever it says, and whoever may read it: what is removed needs not be trusted.
+    /// Removes the file, whatever its content and mode: a file that is removed need not be trusted.
     fn remove(&self) -> Result<bool, StoreError> {
         let wrong = |reason: String| self.error(reason);
         let main = self.name()?;
@@ -164,7 +164,7 @@ impl PreparedWrite for PreparedFileWrite {
     }
 }
 
-/// Opens a file that has to be ours alone; `None` if there is none.
+/// Opens a file that only its owner may access; `None` if there is none.
 fn open_private(folder: &PrivateFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
     let Some((file, found)) = open_file(folder, name, how)? else { return Ok(None) };
     refuse_strangers(&found, "it belongs")?;
@@ -172,7 +172,7 @@ fn open_private(folder: &PrivateFolder, name: &OsStr, how: OFlags) -> Result<Opt
     Ok(Some((file, found)))
 }
 
-/// Opens what has to be a file; `None` if there is nothing.
+/// Opens a regular file; `None` if there is none.
 fn open_file(folder: &PrivateFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
     // Without NONBLOCK, a pipe in its place would be waited for.
     let how = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! The folder in which logins lie as files: ours alone, and opened once, so that every step happens in the same one.
+//! The folder of login files: accessible to its owner alone, and opened once, so that every step uses the same one.
 
 use std::{
     ffi::OsString,
@@ -16,10 +16,10 @@ use rustix::{
     process::geteuid,
 };
 
-/// Rights that nobody but the owner may have.
+/// Mode bits that group and others must not have.
 const OTHERS: u32 = 0o077;
 
-/// A folder that only we may enter.
+/// A folder that only its owner may enter.
 #[derive(Debug)]
 pub(super) struct PrivateFolder {
     descriptor: OwnedFd,
@@ -41,7 +41,7 @@ impl PrivateFolder {
         Ok(Some(folder))
     }
 
-    /// As [`PrivateFolder::open`], but whoever may enter it.
+    /// As [`PrivateFolder::open`], without the check of its mode.
     pub(super) fn open_whosever(path: &Path) -> Result<Option<Self>, String> {
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match openat(CWD, path, how, Mode::empty()) {
@@ -112,7 +112,7 @@ fn is_missing(path: &Path) -> bool {
         && matches!(fs::metadata(path), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// Refuses what belongs to somebody else. `what` begins the sentence: "it belongs".
+/// Refuses a file or folder of another user. `what` begins the sentence: "it belongs".
 pub(super) fn refuse_strangers(found: &Stat, what: &str) -> Result<(), String> {
     let we = geteuid().as_raw();
     match found.st_uid == we {

@@ -1,4 +1,4 @@
-//! The one form in which a login is written: JSON with a version.
+//! The format of a stored login: JSON with a version.
 //!
 //! ```json
 //! {
@@ -46,18 +46,18 @@ const LATEST_SECONDS: u64 = 253_402_300_799;
 /// What every text ends with.
 const ENDING: &str = "}\n";
 
-/// What a text that makes no sense leaves to do.
+/// The way out where a text cannot be parsed.
 const WAY_OUT: &str = "put back a whole copy, or move it away and log in anew";
 
-/// A login as it rests in a store.
+/// A login as a store keeps it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredLogin {
     /// The login.
     pub login: Login,
-    /// How often it was written: of two texts, the one with the higher count is newer.
+    /// Number of writes: of two texts, the one with the higher number is newer.
     pub generation: u64,
-    /// Why the issuer refused to refresh it, in its own code. The login is over then, as soon as its access token is.
+    /// The error code with which the issuer refused a refresh. The login ends with its access token then.
     pub refused: Option<String>,
 }
 
@@ -165,7 +165,7 @@ fn identity(mut fields: Fields<'_>) -> Result<Identity, String> {
     fields.end().map(|()| identity)
 }
 
-/// The field of a text that says no more than where the login is.
+/// The field of a text that only names where the login is.
 const STORED_IN: &str = "stored_in";
 
 /// The text that says that a login is in the keyring of the system.

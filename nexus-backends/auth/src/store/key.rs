@@ -11,7 +11,7 @@ use crate::token_text::unusable;
 /// Longest name of a key, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// The place of one API key in the keyring: service `nexus`, and its name for the user.
+/// The entry of one API key in the keyring: service `nexus`, and its name for the user.
 #[derive(Clone, Debug)]
 pub struct KeyringKey {
     name: String,

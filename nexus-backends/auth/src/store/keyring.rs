@@ -1,14 +1,13 @@
 //! The keyring of the system: Secret Service, macOS Keychain, Windows Credential Manager. Only the first is proven.
 //!
-//! A keyring may ask a person for a password, and wait. So each question is asked on a thread of its own, and is given
-//! up after [`ANSWER_WITHIN`]; once the keyring is unlocked, the next one is answered. A write that was given up might
-//! be done later, over something newer; so one is begun only where the keyring has just answered. How a text is replaced
-//! without loss, and when it is on the disk, is up to the keyring's service; what was written is read back before it
-//! counts.
+//! A keyring may ask the user for a password, and block. So each request runs on a thread of its own, and is abandoned after
+//! [`ANSWER_WITHIN`]; once the keyring is unlocked, the next request is answered. An abandoned write might be done later,
+//! over a newer text; so a write begins only right after the keyring has answered another request. Atomic replacement and
+//! durability are up to the keyring's service; a written text is read back before it counts.
 //!
 //! The connection is made once for the whole process. A service that is started later is not found by it.
 //!
-//! Out of reach of our overwriting are the buffers of the D-Bus client and the memory of the service.
+//! The buffers of the D-Bus client and the memory of the service cannot be zeroed from here.
 
 use std::{
     collections::HashMap,
@@ -28,7 +27,7 @@ use super::{PreparedWrite, StoreError, TokenStore};
 /// refresh lock.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// The service under which everything of Nexus stands.
+/// The service name of all entries.
 pub(super) const SERVICE: &str = "nexus";
 
 /// Keeps a text in one entry of the keyring.

@@ -1,7 +1,7 @@
-//! Where a login rests between runs.
+//! Stores of logins, between runs.
 //!
-//! A store keeps one text, and knows nothing of what it says; [`mod@format`] does. Everything here blocks: callers are on
-//! a thread that may.
+//! A store keeps one text and does not parse it; [`mod@format`] does. Everything here blocks, so it is called on a thread
+//! that may block.
 //!
 //! | store | keeps it in |
 //! | --- | --- |
@@ -42,21 +42,21 @@ const MAX_TEXT_BYTES: u64 = 1 << 20;
 
 /// Keeps the text of one login.
 ///
-/// Whoever writes holds the login's lock; whoever reads need not.
+/// A writer holds the login's refresh lock; a reader need not.
 pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     /// Where it is, for messages.
     fn place(&self) -> String;
 
-    /// Tells the login apart from every other one, in this process at least. Stores that keep the same text say the
-    /// same, and no two that keep different ones do: whatever is known of a login beside its store goes by this, up
-    /// to tokens that could not be written. A store around another one passes on what that says.
+    /// Identifies the login, at least within this process. Stores that keep the same text return the same value, and stores
+    /// that keep different texts do not: state that is kept outside of the store, such as a pending write, is keyed by it. A
+    /// wrapper returns the value of the store that it wraps.
     fn identity(&self) -> String;
 
     /// Reads the text; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// [`StoreError`], and then nothing was changed: what cannot be read is never taken for nothing.
+    /// [`StoreError`]. Nothing was changed: a text that cannot be read is never treated as missing.
     fn read(&self) -> Result<Option<Secret>, StoreError>;
 
     /// Makes sure, before anything is spent, that a text can be written: the space for it is taken, and what keeps
@@ -67,8 +67,8 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     /// [`StoreError`]. Nothing was changed.
     fn prepare(&self) -> Result<Box<dyn PreparedWrite>, StoreError>;
 
-    /// Finishes a write whose writer died when its text was whole and not yet in its place. `is_newer` judges the
-    /// text found, against the one in place. Returns whether one was put in place. The caller holds the lock.
+    /// Completes a write whose writer died after the whole text was written and before it was put in place. `is_newer` compares
+    /// the text found with the current one. Returns whether it was put in place. The caller holds the lock.
     ///
     /// # Errors
     ///

@@ -1,8 +1,7 @@
 //! The file into which a new text is written before it takes the place of the old one.
 //!
-//! Its name is `.NAME.PID-COUNT.new`, and nobody else ever writes to it: two writers, of which one may believe in a lock
-//! that lies, never mix their bytes. While its writer lives it is locked, so that nobody mistakes it for what a dead one
-//! left behind.
+//! Its name is `.NAME.PID-COUNT.new`, and only its writer writes to it: two writers never mix their bytes, even where the
+//! refresh lock does not work. It is locked while its writer lives, which distinguishes it from the file of a dead writer.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -20,7 +19,7 @@ use rustix::{
 use super::MAX_TEXT_BYTES;
 use super::folder::{PrivateFolder, explained, refuse_others};
 
-/// How many names are tried, of which each is taken by somebody who died.
+/// How many names are tried, where files of dead writers have the earlier ones.
 const MAX_NAMES: usize = 1000;
 
 /// Ends the name of a pending file.

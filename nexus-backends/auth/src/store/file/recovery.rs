@@ -1,9 +1,9 @@
-//! What writers left beside the file: put in its place, removed, or waited for.
+//! Recovery of pending writes: each is put in place, removed, or waited for.
 //!
-//! A pending file that is locked has a writer. It may be a dead one all the same: the kernel gives up the locks of a
-//! process that is killed one after the other, in no order to rely on, so that the lock of the login may be free for a
-//! moment while that of a whole new text is not. A token that such a text succeeds must not be spent; so a text that is
-//! whole and newer is waited for, and is an error if its writer neither puts it in place nor goes.
+//! A pending file that is locked has a writer. The writer may have been killed all the same: the kernel releases the locks of
+//! a killed process one after the other, in no fixed order, so the refresh lock may be free for a moment while the lock of a
+//! whole new text is not. The token that such a text replaces must not be spent. So a whole and newer text is waited for, and
+//! is an error if its writer neither puts it in place nor ends.
 
 use std::{
     ffi::OsStr,
@@ -22,16 +22,16 @@ use crate::store::{
     pending::{is_at, is_being_written, is_pending},
 };
 
-/// How long the writer of a whole text may take to put it in place, or the kernel to bury it.
+/// How long the writer of a whole text may take to put it in place, or the kernel to release its lock.
 const PLACED_OR_FREED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Until the next look at such a text.
+/// Poll interval for such a text.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Judges a text found, against the one in place.
+/// Compares a pending text with the current one.
 pub(in crate::store) type IsNewer<'a> = dyn Fn(&Secret, Option<&Secret>) -> Result<bool, StoreError> + 'a;
 
-/// A pending file that was found, with what a judge says of it.
+/// A pending file that was found, with the result of the comparison.
 struct FoundWrite<'a> {
     store: &'a FileStore,
     folder: &'a PrivateFolder,
@@ -65,7 +65,7 @@ impl FileStore {
 }
 
 impl FoundWrite<'_> {
-    /// Whether its writer is gone and the file is not. A writer that has not got far is left to it.
+    /// Whether its writer is gone and the file still exists. A writer that is still writing is not disturbed.
     fn is_left(&self) -> Result<bool, StoreError> {
         let began = Instant::now();
         while is_being_written(&self.file) {
