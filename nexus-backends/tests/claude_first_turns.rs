@@ -96,7 +96,7 @@ async fn a_credential_of_the_configuration_waits_for_nobody() {
     let times = times(&player);
     let earliest_answer = times.iter().map(|(_, answer)| answer).min().unwrap();
     assert!(times.len() == 8 && times.iter().all(|(start, _)| start < earliest_answer), "{times:?}");
-    assert!(!player.folder.path().join("nexus/gates").exists());
+    assert!(!player.folder.path().join("nexus/startup").exists());
 }
 
 /// What a turn tells of its wait.
@@ -142,10 +142,10 @@ struct Other(Child);
 
 impl Other {
     fn goes_alone(player: &Player) -> Self {
-        let gates = player.folder.path().join("nexus/gates");
-        fs::create_dir_all(&gates).unwrap();
+        let folder = player.folder.path().join("nexus/startup");
+        fs::create_dir_all(&folder).unwrap();
         let script = "exec 9> \"$0\"; flock 9 && touch \"$0.held\" && exec sleep 60";
-        let lock = gates.join("claude-cli.lock");
+        let lock = folder.join("claude-cli.lock");
         let child = Command::new("sh").args(["-c", script]).arg(&lock).spawn().unwrap();
         let held = PathBuf::from(format!("{}.held", lock.display()));
         let began = Instant::now();

@@ -26,7 +26,7 @@ use crate::cli::StartupWait;
 use nexus_process::private_home::private_folder;
 
 /// The folder of the two files, below `$NEXUS_HOME`.
-const FOLDER: &str = "gates";
+const FOLDER: &str = "startup";
 /// Locked by the process that runs alone. Its modification time is when that process started.
 const LOCK: &str = "claude-cli.lock";
 /// Its modification time is when a process was answered last.
