@@ -43,9 +43,9 @@ impl Subject for SmalltalkSubject {
             "a_level_that_is_a_list_of_tools_is_not_kept_unseen" => {
                 "the program has tools only if it is started with them, and lists none"
             }
-            "a_refused_credential_is_renewed_once" | "a_second_refusal_is_final" => {
-                "it is lent no credential"
-            }
+            "a_refused_credential_is_renewed_once"
+            | "a_second_refusal_is_final"
+            | "a_server_that_repeats_the_credential_is_not_repeated" => "it is lent no credential",
             _ => return None,
         };
         Some(because.to_owned())

@@ -30,7 +30,9 @@ pub trait SignIn: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Any [`RefreshError`]; they are told apart because they mean different things for the login.
+    /// Any [`RefreshError`]; they are told apart because they mean different things for the login. A strategy that sees more
+    /// of whose the new login is than [`Identity`](crate::Identity) tells refuses one of another person by
+    /// [`RefreshError::of_another`]; another [`account`](crate::Identity::account) the credential manager refuses by itself.
     async fn refresh(&self, login: &Login) -> Result<Login, RefreshError>;
 
     /// Tells the issuer that the login is over.
@@ -158,6 +160,16 @@ pub enum RefreshError {
         /// Why not.
         reason: String,
     },
+}
+
+impl RefreshError {
+    /// The refresh came back with a login of somebody else. What came is dropped, as nobody here signed in with it.
+    ///
+    /// The refresh token that was presented is spent if the issuer rotates, and the login is over for that reason as for
+    /// any other refusal: a person signs in again. Its access token is lent until it ends.
+    pub fn of_another() -> Self {
+        Self::Refused { reason: "its refresh came back for another account".to_owned() }
+    }
 }
 
 /// What became of a login at the issuer.

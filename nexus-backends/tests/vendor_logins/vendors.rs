@@ -1,12 +1,16 @@
 //! The logins that come along, at an issuer that speaks as those of the vendors do.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use nexus_backends::auth::{
-    Login, LoginStep, OAuthSignIn, Redirect, RefreshError, Revocation, SignIn as _, SignInMethod,
+    Clock, CredentialManager, CredentialSource as _, Login, LoginStep, OAuthSignIn, Redirect, RefreshError,
+    Revocation, SignIn as _, SignInMethod,
 };
-use nexus_core::Secret;
-use nexus_testkit::issuer::{Issuer, RequestKind};
+use nexus_core::{ErrorKind, Secret, harness::Failure};
+use nexus_testkit::issuer::{Account, Issuer, RequestKind};
 use serde_json::{Value, json};
 
 use crate::{
@@ -102,6 +106,63 @@ async fn grok_by_a_device_code() {
     let client_id = "b1a00492-073a-47ea-816f-4c329264a828";
     whole_life(&issuer, || sign_in(at.clone(), SignInMethod::DeviceCode), client_id).await;
     assert_eq!(issuer.count(RequestKind::Revoke), 0, "there is no known way");
+}
+
+#[tokio::test]
+async fn a_refresh_for_another_account_is_refused_and_the_login_stays_as_it_is() {
+    for (name, other) in [
+        // Another account, and another person with the same account.
+        ("codex", Account { id: "00000000-0000-4000-8000-00000000d00d".into(), ..Account::default() }),
+        ("grok", with_subject("user-mallory")),
+        ("codex", with_subject("user-mallory")),
+    ] {
+        let issuer = Issuer::start().unwrap();
+        let at = nexus_backends::login(name).unwrap().issuer().with_url(issuer.url());
+        let strategy = Arc::new(sign_in(at, SignInMethod::DeviceCode));
+        let folder = tempfile::tempdir().unwrap();
+        let manager = CredentialManager::at_home(strategy, folder.path());
+        let browser = issuer.browser();
+        let mut screen = |step: &LoginStep| {
+            if let LoginStep::EnterCode { user_code, .. } = step {
+                drop(browser.approve_device(user_code));
+            }
+        };
+        manager.sign_in(&mut screen).await.unwrap();
+        let before = manager.look().await.unwrap().unwrap();
+
+        issuer.set_account(other);
+        // By a clock that is 58 minutes ahead the token is still alive, and due.
+        let ahead = manager.clone().with_clock(Arc::new(Ahead(Duration::from_secs(58 * 60))));
+        let lent = ahead.credential(Duration::from_secs(600)).await.unwrap();
+        assert_eq!(
+            lent.token, before.login.access_token,
+            "{name}: the one of the other account is lent to nobody"
+        );
+        let after = manager.look().await.unwrap().unwrap();
+        assert_eq!(after.login, before.login, "{name}");
+        assert!(after.refused.as_deref().is_some_and(|why| why.contains("another account")), "{after:?}");
+        // The refresh token may be spent, so nobody presents it again; the turn that needs one is told.
+        let error = ahead.renewed(&lent, Duration::ZERO).await.unwrap_err();
+        assert_eq!(Failure::from(error).kind, ErrorKind::Unauthenticated);
+        assert_eq!((issuer.count(RequestKind::Refresh), issuer.reuses()), (1, 0), "{name}");
+    }
+}
+
+/// Somebody else, whose account is the same.
+fn with_subject(subject: &str) -> Account {
+    let mut account = Account::default();
+    account.claims.insert("sub".into(), json!(subject));
+    account
+}
+
+/// A clock that is ahead.
+#[derive(Debug)]
+struct Ahead(Duration);
+
+impl Clock for Ahead {
+    fn now(&self) -> SystemTime {
+        SystemTime::now() + self.0
+    }
 }
 
 #[tokio::test]

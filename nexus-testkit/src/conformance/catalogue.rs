@@ -179,6 +179,7 @@ catalogue! { $
     credential {
         a_refused_credential_is_renewed_once []
         a_second_refusal_is_final []
+        a_server_that_repeats_the_credential_is_not_repeated []
         what_was_done_is_not_done_again_for_a_credential [AnyShell]
     }
     cancel {

@@ -142,6 +142,11 @@ impl Issuer {
         self.core.state().revoke_everything();
     }
 
+    /// Signs another person in from now on, and refreshes every login for them, too.
+    pub fn set_account(&self, account: Account) {
+        self.core.state().rules.account = account;
+    }
+
     /// Changes how long access tokens live that are handed out from now on.
     pub fn set_access_token_life(&self, life: Duration) {
         self.core.state().rules.access_token_life = life;

@@ -466,6 +466,16 @@ fn credential() -> Vec<Row> {
         ),
         row("a_second_refusal_is_final", "renewals", life(Life::TriesTheTurnTwice)),
         row(
+            "a_server_that_repeats_the_credential_is_not_repeated",
+            "no secret comes back",
+            outcome(|it, setting| {
+                if let Err(error) = it {
+                    let token = &setting.environment[TOKEN_VARIABLE];
+                    *it = Err(TurnError::new(error.kind(), error.backend().clone()).with_message(token));
+                }
+            }),
+        ),
+        row(
             "what_was_done_is_not_done_again_for_a_credential",
             "the work is done once",
             setting(|it| {

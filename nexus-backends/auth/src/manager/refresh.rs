@@ -157,7 +157,10 @@ fn still_pending(
 async fn request_refresh(managed: &ManagedLogin, login: &Login) -> Result<Login, RefreshError> {
     let attempt = AssertUnwindSafe(managed.sign_in.refresh(login)).catch_unwind();
     match tokio::time::timeout(LONGEST_REFRESH, attempt).await {
-        Ok(Ok(outcome)) => outcome.map(|renewed| completed(renewed, login)),
+        Ok(Ok(outcome)) => outcome.and_then(|renewed| match is_of_another(&renewed, login) {
+            true => Err(RefreshError::of_another()),
+            false => Ok(completed(renewed, login)),
+        }),
         Ok(Err(_panic)) => {
             let reason = format!("the strategy of {} panicked", managed.sign_in.name());
             Err(RefreshError::Malformed { reason })
@@ -167,6 +170,12 @@ async fn request_refresh(managed: &ManagedLogin, login: &Login) -> Result<Login,
             Err(RefreshError::Unreachable { reason })
         }
     }
+}
+
+/// Whether a refreshed login names another account than the old one. One that names none is taken for the old one's.
+fn is_of_another(renewed: &Login, old: &Login) -> bool {
+    let accounts = renewed.identity.account.as_ref().zip(old.identity.account.as_ref());
+    accounts.is_some_and(|(renewed, old)| renewed != old)
 }
 
 /// Adds what the issuer does not repeat. An answer without a refresh token leaves the old one in force.

@@ -50,6 +50,9 @@ pub(super) async fn refresh(
         };
     Ok(match refreshed {
         Refreshed::Tokens(granted) => {
+            if is_of_another(&claims, &Claims::of(&granted.access_token)) {
+                return Err(RefreshError::of_another());
+            }
             let refreshed = exchange::login(granted, &issuer, now);
             let identity = refreshed.identity.clone().or(&login.identity);
             // An issuer that does not rotate sends no new one.
@@ -63,4 +66,10 @@ pub(super) async fn refresh(
             login.clone().with_refresh_token(Some(refresh_token)).with_identity(identity)
         }
     })
+}
+
+/// Whether two access tokens name two persons. One that cannot be read names none.
+fn is_of_another(old: &Claims, new: &Claims) -> bool {
+    let subject = ["sub".to_owned()];
+    old.text(&subject).zip(new.text(&subject)).is_some_and(|(old, new)| old != new)
 }

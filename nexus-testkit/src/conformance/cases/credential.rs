@@ -10,7 +10,7 @@ use crate::{
         renewable_token::RenewableToken,
         trial::{Staged, Trial},
     },
-    sim::{Reply, Scenario},
+    sim::{Fault, Reply, Scenario, StatusFault},
 };
 
 pub(crate) async fn a_refused_credential_is_renewed_once(trial: &Trial<'_>) -> Verdict {
@@ -45,6 +45,21 @@ pub(crate) async fn what_was_done_is_not_done_again_for_a_credential(trial: &Tri
     let done = std::fs::read_to_string(trial.workspace().join("done.txt"))
         .map_err(|error| Finding::new("the file", error.to_string()))?;
     same_text("the work is done once", &done, "done\n")
+}
+
+pub(crate) async fn a_server_that_repeats_the_credential_is_not_repeated(trial: &Trial<'_>) -> Verdict {
+    // That none comes back is held against every turn; here the server sends it in each kind of refusal.
+    let words = format!("Incorrect key provided: {}.", trial.canary("token"));
+    let refused =
+        |status| Fault::Status(StatusFault { message: Some(words.clone()), ..StatusFault::new(status) });
+    let in_the_stream = Fault::StreamError { code: "server".to_owned(), message: words.clone() };
+    for fault in [refused(400), refused(401), refused(403), in_the_stream] {
+        let staged = trial.stage(Scenario::from(Reply::fault(fault))).await?;
+        let turn = staged.run(staged.request("Hello.")).await?;
+        turn.error()?;
+        ensure(!staged.model_calls().is_empty(), "the model is asked", || "it was not".to_owned())?;
+    }
+    Ok(())
 }
 
 /// A backend that is lent a credential which can be renewed, before a model that accepts `accepted` alone.

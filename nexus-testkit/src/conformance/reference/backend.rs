@@ -8,10 +8,11 @@ use nexus_core::{
     EventSink, ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Sandbox, Support, TextGranularity,
     TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{Renewal, RunningTurn},
+    redact::Redactor,
 };
 
 use super::turn::Turn;
-use crate::conformance::ScriptedModel;
+use crate::conformance::{ScriptedModel, TOKEN_VARIABLE};
 
 /// A backend that keeps every promise of the seam.
 #[derive(Debug)]
@@ -91,7 +92,11 @@ impl ExecutionBackend for ReferenceBackend {
     ) -> Result<TurnResult, TurnError> {
         let running = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
         let mut turn = Turn { backend: self, running, credential: None, renewal: Renewal::default() };
-        let outcome = turn.work().await;
+        let redactor = Redactor::new(self.environment.get(TOKEN_VARIABLE));
+        let outcome = turn.work().await.map_err(|mut failure| {
+            failure.message = failure.message.map(|message| redactor.redact_text(&message));
+            failure
+        });
         turn.running.end(outcome).await
     }
 }
