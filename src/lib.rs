@@ -77,8 +77,9 @@ pub use nexus_core::{
     Retry, Sandbox, ScopeError, ScopedFiles, Secret, Session, SessionToken, SettingsError, Skipped, Standing,
     StreamItem, Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord,
     ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox,
-    TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRequest, TurnResult, TurnSession,
-    TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, error, harness, redact, schemars, scope, tool, turn,
+    TraceContext, TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRequest, TurnResult,
+    TurnSession, TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, error, harness, redact, schemars,
+    scope, tool, turn,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,

@@ -12,6 +12,7 @@ use crate::{
     id::BackendId,
     scope::{ParticipantScope, Session, TurnSession},
     tool::{NoTools, ToolRouter},
+    trace_context::TraceContext,
     turn::{EventSink, TurnRequest, TurnResult},
 };
 
@@ -190,12 +191,14 @@ pub struct TurnHost {
     session: Arc<Session>,
     /// Stops the turn from outside.
     pub cancel: CancelToken,
+    /// Names the turn's span to the programs that run it. A server is told nothing of it: it belongs to somebody else.
+    pub trace_context: Option<TraceContext>,
 }
 
 impl TurnHost {
     /// No tools, and a token that nobody else holds.
     pub fn new() -> Self {
-        Self { session: unscoped(Arc::new(NoTools)), cancel: CancelToken::new() }
+        Self { session: unscoped(Arc::new(NoTools)), cancel: CancelToken::new(), trace_context: None }
     }
 
     /// Offers tools to the agent, all of them and for every path. To hold the agent to a scope, give a session:
@@ -218,6 +221,13 @@ impl TurnHost {
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
         self.cancel = cancel;
+        self
+    }
+
+    /// Hands the trace on to the programs that run the turn.
+    #[must_use]
+    pub fn with_trace_context(mut self, trace_context: impl Into<Option<TraceContext>>) -> Self {
+        self.trace_context = trace_context.into();
         self
     }
 

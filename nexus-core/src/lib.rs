@@ -37,6 +37,7 @@ pub mod registry;
 pub mod scope;
 pub mod secret;
 pub mod tool;
+mod trace_context;
 pub mod turn;
 
 /// The crate by which types tell their JSON Schema, as [`OutputSchema::of`] and [`Tool::new`] take them.
@@ -70,6 +71,7 @@ pub use tool::{
     IntoToolResult, Json, NoTools, Picture, QuarantineReason, Quarantined, Tool, ToolCall, ToolContent,
     ToolDefinition, ToolFault, ToolResult, ToolRouter, Toolbox,
 };
+pub use trace_context::TraceContext;
 pub use turn::{
     AppliedEffort, ConversationMode, Cost, CostSource, Effects, Effort, EventEnvelope, EventSink,
     EventSinkExt, FinishReason, IdleLimits, Limits, Message, NotOfType, NullSink, OnLost, OutputProblem,

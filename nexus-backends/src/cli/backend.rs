@@ -131,10 +131,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
             admit(&self.id, &capabilities, &request, &host)
                 .map_err(|failure| failure.into_error(self.id.clone()))?;
             self.sweep();
-            let session = host.open_turn(&request);
-            Turn::new(&self.id, &self.cli, &self.driver, Arc::new(request), host.cancel, session, &span)
-                .run(events)
-                .await
+            Turn::new(&self.id, &self.cli, &self.driver, Arc::new(request), host, &span).run(events).await
         };
         span.run(turn).await
     }

@@ -3,8 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use nexus_core::{
-    AppliedEffort, BackendId, CancelToken, ConversationMode, Effects, ErrorKind, EventSink, FinishReason,
-    Limit, OnLost, Secret, ToolAccess, TurnError, TurnEvent, TurnRequest, TurnResult, TurnSession,
+    AppliedEffort, BackendId, ConversationMode, Effects, ErrorKind, EventSink, FinishReason, Limit, OnLost,
+    Secret, ToolAccess, TraceContext, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, TurnSession,
     harness::{Failure, TurnSpan, sleep_until},
     turn::{MessageVoided, VoidCause},
 };
@@ -23,6 +23,10 @@ use nexus_process::spawn::{Bounds, SpawnError};
 
 /// How many times a process is started again that did not find the caller's tools. Source: our own choice.
 const MAX_RESTARTS: u32 = 2;
+
+/// The variable by which a program is told of the trace that it is part of. Source: OpenTelemetry specification, environment
+/// variables as context propagation carriers. A program that does not know it passes over it.
+const TRACEPARENT: &str = "TRACEPARENT";
 
 /// What every turn of one backend runs with.
 #[derive(Debug)]
@@ -45,6 +49,7 @@ pub(super) struct Turn<'a, C> {
     request: Arc<TurnRequest>,
     effort: Option<AppliedEffort>,
     session: TurnSession,
+    trace_context: Option<TraceContext>,
     state: TurnState,
     /// Credentials that earlier processes were lent.
     lent_before: Vec<Secret>,
@@ -63,17 +68,18 @@ impl<'a, C: Cli> Turn<'a, C> {
         cli: &'a C,
         driver: &'a DriverSettings,
         request: Arc<TurnRequest>,
-        cancel: CancelToken,
-        session: TurnSession,
+        host: TurnHost,
         span: &TurnSpan,
     ) -> Self {
+        let session = host.open_turn(&request);
         let efforts = cli.capabilities().efforts;
         let effort = request.effort.and_then(|effort| effort.clamp_to(&efforts));
-        let mut state = TurnState::new(backend, &request, effort, cancel, span);
+        let mut state = TurnState::new(backend, &request, effort, host.cancel, span);
         if session.definitions().is_empty() && request.tool_access == ToolAccess::ScopedOnly {
             state.log.recorder = state.log.recorder.without_tools();
         }
-        Self { backend, cli, driver, request, effort, session, state, lent_before: Vec::new() }
+        let trace_context = host.trace_context;
+        Self { backend, cli, driver, request, effort, session, trace_context, state, lent_before: Vec::new() }
     }
 
     /// Runs the turn to its end.
@@ -283,6 +289,10 @@ impl<'a, C: Cli> Turn<'a, C> {
         if self.request.tool_access == ToolAccess::Unrestricted {
             // What the user may do with `sudo` and `ssh`, the agent may do.
             invocation = invocation.keep_privileges();
+        }
+        if let Some(parent) = self.trace_context.as_ref().and_then(TraceContext::traceparent) {
+            let unset = |error| Failure::of(ErrorKind::InvalidRequest, &error);
+            invocation = invocation.variable(TRACEPARENT, parent).map_err(unset)?;
         }
         if let Some(folder) = &self.driver.capture {
             let name = format!("{}-{}", plan.run.run(), self.state.log.provenance.attempts);

@@ -4,9 +4,11 @@
 use std::collections::BTreeSet;
 
 use futures::{Stream, StreamExt as _, stream};
-use nexus_core::{Denial, Effects, Permit, Session, ToolCallStatus, ToolDefinition, ToolResult, TurnSession};
+use nexus_core::{
+    Denial, Effects, Permit, Session, ToolCallStatus, ToolDefinition, ToolResult, TurnSession,
+    harness::ToolSpan,
+};
 use serde_json::{Map, Value, json, value::RawValue};
-use tracing::{Instrument as _, Span};
 
 use super::reader::OutputItem;
 use super::request::bare_call;
@@ -118,10 +120,10 @@ impl ToolDispatcher {
         &'c self,
         calls: &'c [Call],
         decided: Vec<Decided<'c>>,
-        spans: Vec<Span>,
+        spans: Vec<ToolSpan>,
     ) -> impl Stream<Item = (usize, ToolResult, ToolCallStatus)> + use<'c> {
-        let answer = move |(index, ((call, decided), span)): (usize, ((&'c Call, Decided<'c>), Span))| async move {
-            let (result, status) = answer(&self.session, call, decided).instrument(span).await;
+        let answer = move |(index, ((call, decided), span)): (usize, ((&'c Call, Decided<'c>), ToolSpan))| async move {
+            let (result, status) = span.run(answer(&self.session, call, decided)).await;
             (index, result, status)
         };
         stream::iter(calls.iter().zip(decided).zip(spans).enumerate())

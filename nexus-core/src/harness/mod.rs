@@ -149,6 +149,6 @@ pub use repeats::{Repeats, Round};
 pub use retry_cause::RetryCause;
 pub use running_turn::RunningTurn;
 pub use turn_log::TurnLog;
-pub use turn_span::TurnSpan;
+pub use turn_span::{ToolSpan, TurnSpan};
 pub use turn_trace::ModelCall;
 pub use watch::{Watch, sleep_until};

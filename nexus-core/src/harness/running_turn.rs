@@ -8,7 +8,6 @@ use std::{
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use serde_json::Value;
-use tracing::Instrument as _;
 
 use super::{
     AnswerCheck, Checked, Failure, ModelCall, Overrun, PendingCall, Repeats, Round, TurnLog, TurnSpan, Watch,
@@ -188,7 +187,7 @@ impl<'e> RunningTurn<'e> {
             asked.push((started.name.clone(), arguments.arguments.to_string()));
             self.log.event(started);
             self.log.event(arguments);
-            let answer = answer.instrument(self.log.tool_span(&id));
+            let answer = self.log.tool_span(&id).run(answer);
             jobs.push(async move { (index, id, is_terminal, answer.await) });
         }
         let mut hands_in = false;

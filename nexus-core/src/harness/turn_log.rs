@@ -10,7 +10,8 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    Failure, ModelCall, Outbox, Recorder, RetryCause, TurnSpan, Watch, sleep_until, turn_trace::TurnTrace,
+    Failure, ModelCall, Outbox, Recorder, RetryCause, ToolSpan, TurnSpan, Watch, sleep_until,
+    turn_trace::TurnTrace,
 };
 use crate::{
     AppliedEffort, BackendId, CallId, CancelToken, ErrorKind, EventSink, FinishReason, ModelId,
@@ -111,9 +112,8 @@ impl TurnLog {
     }
 
     /// The span of a tool call that was reported as started, for what the tool does to stand below it.
-    pub fn tool_span(&self, call: &CallId) -> tracing::Span {
-        let span = self.trace.as_ref().and_then(|trace| trace.tool(call));
-        span.cloned().unwrap_or_else(tracing::Span::none)
+    pub fn tool_span(&self, call: &CallId) -> ToolSpan {
+        ToolSpan(self.trace.as_ref().and_then(|trace| trace.tool(call)).cloned())
     }
 
     /// Records an event and puts it into the outbox. Never waits.

@@ -51,6 +51,17 @@ impl TurnSpan {
     }
 }
 
+/// The span that a tool call runs in, from [`TurnLog::tool_span`](super::TurnLog::tool_span).
+#[derive(Clone, Debug)]
+pub struct ToolSpan(pub(super) Option<Span>);
+
+impl ToolSpan {
+    /// Runs what answers the call inside the span.
+    pub fn run<T>(self, answer: impl Future<Output = T>) -> impl Future<Output = T> {
+        answer.instrument(self.0.unwrap_or_else(Span::current))
+    }
+}
+
 /// Adds the tokens of one model call, or of all calls of a turn.
 pub(super) fn record_usage(span: &Span, usage: &Usage) {
     let fields = [

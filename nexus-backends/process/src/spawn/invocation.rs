@@ -11,7 +11,7 @@ use super::process::{Process, Start};
 use super::stdin::StdinMode;
 use crate::capture::Capture;
 use crate::containment::{Cgroup, ContainmentPolicy, Holding, Means, Subreaper, choose};
-use crate::environment::Environment;
+use crate::environment::{Environment, EnvironmentError};
 use crate::executable::Executable;
 use crate::process_tree::RUN_MARKER;
 use crate::run_id::RunId;
@@ -88,6 +88,16 @@ impl Invocation {
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
         self
+    }
+
+    /// Adds one variable to the environment.
+    ///
+    /// # Errors
+    ///
+    /// As [`Environment::set`].
+    pub fn variable(mut self, name: &str, value: impl Into<OsString>) -> Result<Self, EnvironmentError> {
+        self.environment.set(name, value)?;
+        Ok(self)
     }
 
     /// What the child reads.

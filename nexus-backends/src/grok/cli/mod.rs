@@ -23,6 +23,9 @@
 //! A tool's pictures arrive at the model as base64 text, which is warned of. A tool is refused whose name the CLI would
 //! leave out without a word: one with `__` in it or `_` before it.
 //!
+//! The program does not read `TRACEPARENT`: its own traces are apart from the turn's. Of a retry that no line tells of, the
+//! model call is one span.
+//!
 //! Source: observed with grok 1.0.41.
 
 mod args;
