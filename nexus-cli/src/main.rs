@@ -31,12 +31,15 @@ mod spoken_time;
 mod status;
 #[cfg(feature = "login")]
 mod surroundings;
+#[cfg(feature = "otlp")]
+mod telemetry;
 mod versions;
 mod warnings;
 
 use std::{process::ExitCode, time::Duration};
 
 use clap::Parser as _;
+use nexus::TraceContext;
 
 use args::{Args, Command};
 use command_error::CommandError;
@@ -59,7 +62,6 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return output::exit_code(refuse(&error)),
     };
-    warnings::show();
     output::watch_reader();
     let as_json = args.command.wants_json();
     // The runtime panics where it gets no thread.
@@ -73,7 +75,16 @@ fn main() -> ExitCode {
         }
     };
     let outcome = runtime.block_on(async {
-        let outcome = run(args).await;
+        #[cfg(feature = "otlp")]
+        let telemetry = telemetry::Telemetry::start(&args.command)?;
+        #[cfg(feature = "otlp")]
+        let (layer, trace_context) = (telemetry.layer(), telemetry.trace_context());
+        #[cfg(not(feature = "otlp"))]
+        let (layer, trace_context) = (None, None);
+        warnings::show(layer);
+        let outcome = run(args, trace_context).await;
+        #[cfg(feature = "otlp")]
+        telemetry.finish().await;
         #[cfg(feature = "login")]
         finish::finish_refreshes().await;
         outcome
@@ -92,9 +103,9 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_USAGE))
 }
 
-async fn run(args: Args) -> Result<ExitCode, CommandError> {
+async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode, CommandError> {
     match args.command {
-        Command::Run(run) => run::run(&args.config, &run).await,
+        Command::Run(run) => run::run(&args.config, &run, trace_context).await,
         Command::Explain { kind, json, watch } => {
             explain::explain(&args.config, kind.as_deref(), json, watch).await
         }

@@ -17,11 +17,13 @@ use tracing_subscriber::{
 
 use crate::output::{complain_line, printable};
 
-/// Shows warnings and errors of this process from now on, or what `RUST_LOG` asks for.
-pub(crate) fn show() {
+/// Shows warnings and errors of this process from now on, or what `RUST_LOG` asks for. `other` takes what it wants itself.
+pub(crate) fn show(other: Option<Box<dyn Layer<Registry> + Send + Sync>>) {
     let (targets, complaint) = wanted(std::env::var("RUST_LOG").ok().as_deref());
     // Whatever was there before goes on.
-    let _ = tracing::subscriber::set_global_default(Registry::default().with(targets).with(Lines));
+    let _ = tracing::subscriber::set_global_default(
+        Registry::default().with(other).with(Lines.with_filter(targets)),
+    );
     if let Some(complaint) = complaint {
         complain_line(&complaint);
     }

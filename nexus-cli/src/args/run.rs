@@ -43,6 +43,11 @@ pub(crate) struct RunArgs {
     /// Go on from the conversation whose handle is in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) resume: Option<PathBuf>,
+    /// Send traces and metrics to the OpenTelemetry collector at this base URL, by OTLP over HTTP, such as
+    /// http://127.0.0.1:4318. Headers for it are read in OTEL_EXPORTER_OTLP_HEADERS
+    #[cfg(feature = "otlp")]
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp: Option<String>,
     /// Print every event, and then the outcome, as lines of JSON
     #[arg(long)]
     pub(crate) json: bool,

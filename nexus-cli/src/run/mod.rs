@@ -12,7 +12,9 @@ use std::{
     time::Instant,
 };
 
-use nexus::{CancelToken, ErrorKind, KindError, Router, TurnError, TurnHost, TurnRequest, TurnResult};
+use nexus::{
+    CancelToken, ErrorKind, KindError, Router, TraceContext, TurnError, TurnHost, TurnRequest, TurnResult,
+};
 use serde_json::Value;
 
 use self::{
@@ -31,7 +33,11 @@ use crate::{
     printer::{PrintStyle, TurnPrinter},
 };
 
-pub(crate) async fn run(config: &ConfigArgs, args: &RunArgs) -> Result<ExitCode, CommandError> {
+pub(crate) async fn run(
+    config: &ConfigArgs,
+    args: &RunArgs,
+    trace_context: Option<TraceContext>,
+) -> Result<ExitCode, CommandError> {
     let router = config::load(config)?;
     let is_panel = match router.binding(args.kind.as_str()) {
         Ok(_) => false,
@@ -41,10 +47,11 @@ pub(crate) async fn run(config: &ConfigArgs, args: &RunArgs) -> Result<ExitCode,
     let request = request(args)?;
     let interrupts = Interrupts::listen();
     let cancel = interrupts.cancel.clone();
+    let host = TurnHost::new().with_cancel(cancel.clone()).with_trace_context(trace_context);
     let work = async {
         match is_panel {
-            true => run_panel(&router, args, request, &cancel, style()).await,
-            false => run_turn(&router, args, request, cancel.clone()).await,
+            true => run_panel(&router, args, request, &host, style()).await,
+            false => run_turn(&router, args, request, host).await,
         }
     };
     let work = stopping_without_output(work, &cancel);
@@ -65,12 +72,11 @@ async fn run_turn(
     router: &Router,
     args: &RunArgs,
     request: TurnRequest,
-    cancel: CancelToken,
+    host: TurnHost,
 ) -> Result<ExitCode, CommandError> {
     let handle_path = args.keep.as_ref().or(args.resume.as_ref());
     let handle_file = handle_path.map(|path| HandleFile::prepare(path)).transpose()?;
     let began = Instant::now();
-    let host = TurnHost::new().with_cancel(cancel);
     let mut shown: Box<dyn Show> = if args.json {
         Box::new(JsonLines)
     } else if args.quiet {

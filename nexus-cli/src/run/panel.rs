@@ -8,10 +8,7 @@ use std::{
 };
 
 use futures::future::join_all;
-use nexus::{
-    CancelToken, EventEnvelope, EventSink, PanelOutcome, Router, Seat, SeatOutcome, TurnHost, TurnRequest,
-    Vote,
-};
+use nexus::{EventEnvelope, EventSink, PanelOutcome, Router, Seat, SeatOutcome, TurnHost, TurnRequest, Vote};
 use serde_json::{Value, json};
 
 use super::seat_board::SeatBoard;
@@ -27,14 +24,14 @@ pub(super) async fn run_panel(
     router: &Router,
     args: &RunArgs,
     request: TurnRequest,
-    cancel: &CancelToken,
+    host: &TurnHost,
     style: PrintStyle,
 ) -> Result<ExitCode, CommandError> {
     let seats = router.seats(args.kind.as_str())?;
     let shows_board = !args.json && !args.quiet;
     let board = shows_board.then(|| Mutex::new(SeatBoard::new(io::stderr(), style, &seats)));
     let turns = seats.iter().map(|seat| {
-        let host = TurnHost::new().with_cancel(cancel.clone());
+        let host = host.clone();
         let mut events = SeatEvents { seat: seat.index, as_json: args.json, board: board.as_ref() };
         let request = request.clone();
         async move {

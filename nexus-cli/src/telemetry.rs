@@ -1,0 +1,45 @@
+//! `nexus run --otlp`: the traces and metrics of the command, sent to a collector.
+
+use std::time::Duration;
+
+use nexus::TraceContext;
+use nexus_otlp::{Collector, Exporter};
+use tracing_subscriber::{Layer, Registry};
+
+use crate::{args::Command, command_error::CommandError, output::complain};
+
+/// How long the command waits at its end for the collector to take the rest.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What is sent, if anything is.
+#[derive(Debug)]
+pub(crate) struct Telemetry(Option<(Collector, Exporter)>);
+
+impl Telemetry {
+    /// Starts what the command line asks for. Nothing is sent unless it does: variables of the environment alone send nothing.
+    pub(crate) fn start(command: &Command) -> Result<Self, CommandError> {
+        let Command::Run(run) = command else { return Ok(Self(None)) };
+        let Some(url) = &run.otlp else { return Ok(Self(None)) };
+        let collector: Collector = url.parse().map_err(|error| format!("--otlp: this is {error}"))?;
+        let exporter = Exporter::start(&collector, "nexus").map_err(|error| format!("--otlp: {error}"))?;
+        Ok(Self(Some((collector, exporter))))
+    }
+
+    /// The layer that takes the spans.
+    pub(crate) fn layer(&self) -> Option<Box<dyn Layer<Registry> + Send + Sync>> {
+        self.0.as_ref().map(|(_, exporter)| exporter.layer().boxed())
+    }
+
+    /// What names the trace to programs.
+    pub(crate) fn trace_context(&self) -> Option<TraceContext> {
+        self.0.as_ref().map(|(_, exporter)| exporter.trace_context())
+    }
+
+    /// Sends the rest. A collector that does not take it costs a warning, never the turn.
+    pub(crate) async fn finish(self) {
+        let Some((collector, exporter)) = self.0 else { return };
+        if let Err(error) = exporter.shut_down(PATIENCE).await {
+            complain(format_args!("the telemetry was not taken at {collector}: {error}"));
+        }
+    }
+}
