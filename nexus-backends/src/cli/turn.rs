@@ -162,7 +162,11 @@ impl<'a, C: Cli> Turn<'a, C> {
                 _ => None,
             };
             let messages = self.state.log.recorder.messages().len();
-            attempt = match self.run_process(&plan, attempt, events).await {
+            let outcome = self.run_process(&plan, attempt, events).await;
+            if let Err(failure) = &outcome {
+                self.state.log.model_failed(failure.kind);
+            }
+            attempt = match outcome {
                 Ok(Outcome::Answered { finish, output }) => return Ok((finish, output)),
                 Ok(Outcome::AskAgain { instruction, home }) => match self.state.log.resume.clone() {
                     Some(resume) => Attempt::Repair { instruction, resume, home },

@@ -124,9 +124,11 @@ impl TurnTrace {
         }
     }
 
-    /// The turn's own agent asks the model.
+    /// The turn's own agent asks the model. Where calls are inferred, one that is under way is this one.
     pub(super) fn model_asked(&mut self) {
-        self.end_chat(None, None, None);
+        if !self.infers {
+            self.end_chat(None, None, None);
+        }
         self.open_chat(None);
     }
 
@@ -143,6 +145,7 @@ impl TurnTrace {
             self.open_chat(call.parent.as_ref());
         }
         self.end_chat(call.parent.as_ref(), call.usage.as_ref(), call.finish.as_ref());
+        self.ask_again(call.parent.as_ref());
     }
 
     /// The span of a call that runs.
@@ -159,6 +162,7 @@ impl TurnTrace {
                     self.open_chat(ended.parent.as_ref());
                 }
                 self.end_chat(ended.parent.as_ref(), ended.usage.as_ref(), ended.finish.as_ref());
+                self.ask_again(ended.parent.as_ref());
             }
             TurnEvent::Retrying(retrying) if self.infers => self.retrying(retrying),
             TurnEvent::ToolCallStarted(started) => self.tool_started(started),
@@ -270,7 +274,6 @@ impl TurnTrace {
         }
         end(&chat);
         known.last = Some(chat);
-        self.ask_again(agent);
     }
 
     /// The turn ended well.
@@ -335,4 +338,176 @@ fn end(span: &Span) {
 /// The attribute is a list of these: exporters make it one.
 fn reason(finish: &FinishReason) -> String {
     finish.to_string().replace(' ', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeMap,
+        sync::{Arc, Mutex},
+    };
+
+    use tracing::{
+        Event, Metadata, Subscriber,
+        field::{Field, Visit},
+        span::{Attributes, Id, Record},
+    };
+
+    use super::*;
+    use crate::{
+        Capabilities, Effects, LoopMode, TurnRequest,
+        turn::{MessageEnded, TextDelta},
+    };
+
+    /// Keeps the fields of every span, its parent's name among them.
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Vec<BTreeMap<String, String>>>>);
+
+    struct Fields<'a>(&'a mut BTreeMap<String, String>);
+
+    impl Visit for Fields<'_> {
+        fn record_str(&mut self, field: &Field, value: &str) {
+            self.0.insert(field.name().to_owned(), value.to_owned());
+        }
+
+        fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+            self.0.insert(field.name().to_owned(), format!("{value:?}"));
+        }
+    }
+
+    impl Subscriber for Seen {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+            let mut seen = self.0.lock().unwrap();
+            let mut fields = BTreeMap::new();
+            if let Some(parent) = attributes.parent() {
+                let parent = &seen[parent.into_u64() as usize - 1]["otel.name"];
+                fields.insert("parent".to_owned(), parent.clone());
+            }
+            attributes.record(&mut Fields(&mut fields));
+            seen.push(fields);
+            Id::from_u64(seen.len() as u64)
+        }
+
+        fn record(&self, span: &Id, values: &Record<'_>) {
+            values.record(&mut Fields(&mut self.0.lock().unwrap()[span.into_u64() as usize - 1]));
+        }
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, _: &Event<'_>) {}
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    /// The spans below that of the turn: name, parent, error.
+    fn spans(turn: impl FnOnce(&mut TurnTrace)) -> Vec<(String, String, String)> {
+        let seen = Seen::default();
+        tracing::subscriber::with_default(seen.clone(), || {
+            let mut request = TurnRequest::new("x");
+            request.model = Some("m".into());
+            let span = TurnSpan::new(&"b".into(), &Capabilities::new(LoopMode::Delegated), &request);
+            let mut trace = TurnTrace::new(span);
+            trace.infer_model_calls();
+            turn(&mut trace);
+        });
+        let seen = seen.0.lock().unwrap();
+        let field = |span: &BTreeMap<String, String>, name: &str| span.get(name).cloned().unwrap_or_default();
+        let shown = seen
+            .iter()
+            .map(|span| (field(span, "otel.name"), field(span, "parent"), field(span, "error.type")));
+        shown.skip(1).collect()
+    }
+
+    fn row(name: &str, parent: &str, error: &str) -> (String, String, String) {
+        (name.to_owned(), parent.to_owned(), error.to_owned())
+    }
+
+    fn started(call: &str, parent: Option<&str>) -> TurnEvent {
+        let started = ToolCallStarted::new(call.into(), call, ToolOrigin::Harness, Effects::None);
+        started.with_parent(parent.map(CallId::from)).into()
+    }
+
+    fn finished(call: &str) -> TurnEvent {
+        ToolCallFinished::new(call.into(), ToolCallStatus::Succeeded, Vec::new()).into()
+    }
+
+    fn ended() -> TurnEvent {
+        MessageEnded::new("a".into(), "x").with_finish(Some(FinishReason::Stop)).into()
+    }
+
+    #[test]
+    fn a_call_that_is_made_again_is_two_model_calls_and_the_first_failed() {
+        let seen = spans(|trace| {
+            trace.model_asked();
+            trace.observe(&Retrying::new(2, "x").with_kind(Some(ErrorKind::Overloaded)).into());
+            // A process that is started anew asks what was about to be asked.
+            trace.model_asked();
+            trace.observe(&ended());
+            trace.close(None);
+        });
+        let chat = |error| row("chat m", "invoke_agent b", error);
+        assert_eq!(seen, [chat("Overloaded"), chat("")]);
+    }
+
+    #[test]
+    fn the_model_is_asked_again_once_all_calls_are_answered_whenever_its_reply_ends() {
+        for reply_ends_first in [true, false] {
+            let seen = spans(|trace| {
+                trace.model_asked();
+                trace.observe(&started("one", None));
+                trace.observe(&started("two", None));
+                if reply_ends_first {
+                    trace.observe(&ended());
+                }
+                trace.observe(&finished("one"));
+                trace.observe(&finished("two"));
+                if !reply_ends_first {
+                    trace.model_call_ended(&ModelCall::new());
+                }
+                trace.observe(&ended());
+                trace.close(None);
+            });
+            let chat = row("chat m", "invoke_agent b", "");
+            let tool = |name| row(name, "chat m", "");
+            let tools = [tool("execute_tool one"), tool("execute_tool two")];
+            assert_eq!(seen, [&[chat.clone()][..], &tools, &[chat]].concat());
+        }
+    }
+
+    #[test]
+    fn a_sub_agents_model_calls_stand_below_the_call_that_started_it() {
+        let seen = spans(|trace| {
+            trace.model_asked();
+            trace.observe(&started("task", None));
+            trace.observe(&TextDelta::new("s".into(), "x").with_parent(Some("task".into())).into());
+            trace.observe(&started("look", Some("task")));
+            trace.observe(&finished("look"));
+            trace.observe(&finished("task"));
+            trace.close(None);
+        });
+        let expected = [
+            row("chat m", "invoke_agent b", ""),
+            row("execute_tool task", "chat m", ""),
+            row("chat", "execute_tool task", ""),
+            row("execute_tool look", "chat", ""),
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn what_is_open_when_a_turn_is_dropped_is_cancelled() {
+        let seen = spans(|trace| {
+            trace.model_asked();
+            trace.observe(&started("one", None));
+        });
+        let expected =
+            [row("chat m", "invoke_agent b", "Cancelled"), row("execute_tool one", "chat m", "Cancelled")];
+        assert_eq!(seen, expected);
+    }
 }
