@@ -2,6 +2,7 @@
 
 use std::{error::Error, io};
 
+use rustix::io::Errno;
 use rustls::CertificateError;
 use thiserror::Error;
 
@@ -20,6 +21,11 @@ pub enum HttpProblem {
     /// Connection refused.
     #[error("nothing listens at the server's address")]
     ConnectionRefused,
+    /// This process may open no more files, or the system.
+    #[error(
+        "no file can be opened any more: raise the limit of open files (`ulimit -n`), or do less at once"
+    )]
+    NoDescriptor,
     /// No connection, for another reason than the ones that have a variant.
     #[error("the server cannot be reached")]
     Unreachable,
@@ -95,8 +101,11 @@ impl HttpProblem {
             return Self::of_tls(tls);
         }
         if error.is_connect() {
-            let io = cause::<io::Error>(error).map(io::Error::kind);
-            return match io {
+            let io = cause::<io::Error>(error);
+            if io.and_then(io::Error::raw_os_error).is_some_and(is_want_of_descriptors) {
+                return Self::NoDescriptor;
+            }
+            return match io.map(io::Error::kind) {
                 _ if error.is_timeout() => Self::ConnectTimeout,
                 Some(io::ErrorKind::TimedOut) => Self::ConnectTimeout,
                 _ if is_proxied => Self::Proxy,
@@ -143,6 +152,11 @@ impl HttpProblem {
             _ => Self::Handshake,
         }
     }
+}
+
+/// Whether the system's error says that no file can be opened any more.
+fn is_want_of_descriptors(code: i32) -> bool {
+    [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).contains(&code)
 }
 
 /// The innermost cause of type `E`. What an [`io::Error`] wraps is a cause as well.

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use nexus_auth::{Identity, Login, OAuthSignIn, RefreshError, SignIn as _, SignInMethod, http::Network};
 use nexus_core::Secret;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -92,6 +93,36 @@ async fn a_principal_is_named_again_where_the_token_names_one() {
             wanted.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         assert_eq!(form, wanted);
     }
+}
+
+/// In a process of its own, as it is the whole process that runs out of them.
+#[test]
+fn a_process_that_can_open_no_more_files_says_so() {
+    const ROLE: &str = "NEXUS_TEST_WITHOUT_DESCRIPTORS";
+    const PLAYED: &str = "the role was played";
+    if std::env::var_os(ROLE).is_none() {
+        let name = "renewal::a_process_that_can_open_no_more_files_says_so";
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(ROLE, "1")
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && told.contains(PLAYED), "{output:?}");
+        return;
+    }
+    let wire = Wire::answering([good()]);
+    let login = login(&wire, "canary-old");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..before }).unwrap();
+    let held: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    let Err(RefreshError::Unreachable { reason }) = runtime.block_on(renewed(&login)) else {
+        panic!("nothing can be reached")
+    };
+    assert!(reason.contains("ulimit -n"), "{reason}");
+    assert!(!held.is_empty() && wire.asked().is_empty());
+    println!("{PLAYED}");
 }
 
 #[tokio::test]
