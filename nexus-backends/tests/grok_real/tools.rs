@@ -460,7 +460,8 @@ async fn what_a_model_says_without_its_tools_is_not_believed() {
 async fn a_program_that_did_something_without_the_tools_is_not_started_again() {
     let stage = without_a_server("rm -f \"$GROK_HOME\"/hooks/forget.json");
     let marks = stage.path("work/marks");
-    let mark = || ToolCall::shell(format!("echo x >> '{}'; sleep 1", marks.display()));
+    // Long enough for the program to be ended meanwhile, however busy the machine is.
+    let mark = || ToolCall::shell(format!("echo x >> '{}'; sleep 20", marks.display()));
     stage.sim.set_scenario((0..9).map(|_| Reply::call(mark())).collect::<Vec<_>>());
     let tools = Noting::new(&["look_up"], "a bird");
     let request =

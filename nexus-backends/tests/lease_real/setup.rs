@@ -16,7 +16,7 @@ use nexus_backends::http::Network;
 use nexus_backends::{codex::CodexSubToken, grok::GrokSubToken};
 use nexus_core::{BackendKind, BuildContext, ExecutionBackend};
 use nexus_testkit::{
-    issuer::Issuer,
+    issuer::{Account, Issuer},
     sim::{Dialect, RecordedRequest, Reply, Scenario, Sim},
 };
 use serde_json::{Value, json};
@@ -88,7 +88,12 @@ impl Setup {
             panic!("an issuer is written as an object")
         };
         let mut identity = Identity::default();
-        identity.account = Some("account-of-the-test".into());
+        // As the issuer's tokens name it to each vendor's reader.
+        let account = Account::default().id;
+        identity.account = Some(match self.which.as_str() {
+            "codex" => account,
+            _ => format!("user-{account}"),
+        });
         let login = Login::new(tokens.access_token, SystemTime::now() - Duration::from_secs(7_200))
             .with_refresh_token(tokens.refresh_token)
             .with_lifetime(Some(Duration::from_secs(3_600)))

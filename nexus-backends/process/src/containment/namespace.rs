@@ -15,9 +15,10 @@ use crate::process_tree::{LiveProcess, ProcessIdentity, Snapshot, children_of, i
 use crate::spawn::ExitStatus;
 
 /// Runs what follows as its child and stays the first process, which reaps orphans. What the shell itself has to say, such as
-/// "Killed", is none of the program's words. Shells export these variables unasked.
+/// "Killed", is none of the program's words. Shells export these variables unasked. It forbids core dumps, since the host may
+/// come too late for that: a process that is in the middle of its fork hands on the limits that it had before.
 const FIRST_PROCESS: &str =
-    r#"unset PWD OLDPWD SHLVL; exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?"#;
+    r#"unset PWD OLDPWD SHLVL; exec 3>&2 2>/dev/null; ulimit -c 0; (exec "$@" 2>&3 3>&-); exit $?"#;
 /// How long a stopped process may take to stop.
 const STOP_PATIENCE: Duration = Duration::from_millis(50);
 /// Exit codes from here on say by which signal a program was ended. Source: POSIX, shell command language, 2.8.2.

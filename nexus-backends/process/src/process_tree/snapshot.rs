@@ -104,8 +104,8 @@ pub(crate) fn children_of(pid: u32) -> Vec<u32> {
 
 /// Calls `visit` with a process and with everyone below it.
 ///
-/// A process is visited before its children are listed: what a child inherits of a process that was visited, nobody lacks.
-/// Who was orphaned before is not found.
+/// A process is visited before its children are listed, so that what they inherit of it hardly anybody lacks. Who was orphaned
+/// before is not found, nor who is in no list yet while its parent is in the middle of a fork.
 pub(crate) fn for_each_from(root: u32, mut visit: impl FnMut(u32)) {
     let mut found = vec![root];
     while let Some(pid) = found.pop() {
