@@ -20,6 +20,7 @@
 //! library has no program of its own to start.
 
 mod cgroup;
+pub(crate) mod core_limit;
 mod hold;
 mod machine;
 mod namespace;

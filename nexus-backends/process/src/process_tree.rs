@@ -22,8 +22,11 @@ use serde::{Deserialize, Serialize};
 mod snapshot;
 
 use snapshot::{Carries, Row, carries};
-pub(crate) use snapshot::{Snapshot, boot_id, children_of, for_each_from, identity_of, live, state_of};
+pub(crate) use snapshot::{
+    Snapshot, boot_id, children_of, for_each_from, has_children, identity_of, live, state_of,
+};
 
+use crate::containment::core_limit::forbid_core_dumps;
 use crate::containment::tag::Tag;
 use crate::run_id::RunId;
 
@@ -112,16 +115,22 @@ impl ProcessTree {
         self
     }
 
-    /// Says who the first process of the tree is: nothing older can belong to it. What it started before it could be marked
-    /// is marked.
+    /// Says who the first process of the tree is: nothing older can belong to it. What it started before it could be limited
+    /// is limited.
     pub fn begin_with(&mut self, child: ProcessIdentity) {
-        if self.is_marked {
-            Snapshot::below(child.pid).alive().iter().for_each(|one| {
-                self.tag.mark(one.identity.pid);
-            });
-        }
+        self.limit_from(child.pid);
         self.oldest_start_ticks = child.start_ticks;
         self.remember(child);
+    }
+
+    /// Marks a process and everyone below it, if it was marked itself, and forbids them core dumps.
+    pub(crate) fn limit_from(&self, pid: u32) {
+        for_each_from(pid, |pid| {
+            if self.is_marked {
+                self.tag.mark(pid);
+            }
+            forbid_core_dumps(pid);
+        });
     }
 
     /// Adds a process that is known to belong to the run, for example from its ledger.

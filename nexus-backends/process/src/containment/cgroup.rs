@@ -11,8 +11,9 @@ use rustix::process::Signal;
 use crate::process_tree::{LiveProcess, live, send};
 use crate::run_id::RunId;
 
-/// Moves itself, then becomes what follows. So there is no moment at which the child is outside.
-const MOVE_AND_BECOME: &str = r#"unset PWD OLDPWD SHLVL; echo 0 > "$0/cgroup.procs" && exec "$@""#;
+/// Moves itself, forbids core dumps, then becomes what follows. So there is no moment at which the child is outside.
+const MOVE_AND_BECOME: &str =
+    r#"unset PWD OLDPWD SHLVL; ulimit -c 0; echo 0 > "$0/cgroup.procs" && exec "$@""#;
 /// How long a drop may go on killing.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 /// What the folders are called, before the name of the run.

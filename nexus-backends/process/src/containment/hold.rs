@@ -5,10 +5,11 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::cgroup::Cgroup;
+use super::core_limit::forbid_core_dumps;
 use super::namespace::Namespace;
 use super::subreaper::Subreaper;
 use super::tag::Tag;
-use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, for_each_from, send};
+use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, has_children, send};
 use crate::run_id::RunId;
 use crate::spawn::ExitStatus;
 
@@ -24,11 +25,10 @@ pub(crate) enum Holding {
 impl Holding {
     /// Holds the child that was just started, and marks it: a host that is killed leaves it to a sweep.
     pub(crate) fn take(self, run: &RunId, child: u32) -> Hold {
-        let tag = Tag::of(run);
-        let mut is_marked = false;
-        // On a busy machine it may have started others before we go on.
-        for_each_from(child, |pid| is_marked |= tag.mark(pid) && pid == child);
+        let is_marked = Tag::of(run).mark(child);
+        forbid_core_dumps(child);
         let tree = || ProcessTree::below(run.clone(), child).marked(is_marked);
+        // A launcher forbids core dumps itself, before the program is there; and whoever it holds needs no mark.
         match self {
             Self::Namespace => Hold::Namespace(Namespace::below(child)),
             Self::Cgroup(cgroup) => Hold::Cgroup(cgroup),
@@ -52,6 +52,15 @@ pub(crate) enum Hold {
 }
 
 impl Hold {
+    /// Limits what `child` has started before it was limited itself, as may be on a busy machine.
+    pub(crate) fn limit_the_early(&self, child: u32) {
+        if let Self::Subreaper(tree, _) | Self::Search(tree) = self
+            && has_children(child)
+        {
+            tree.limit_from(child);
+        }
+    }
+
     /// Says who the first process is: nothing older can belong to it.
     pub(crate) fn begin_with(&mut self, child: ProcessIdentity) {
         match self {

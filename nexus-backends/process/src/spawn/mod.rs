@@ -30,7 +30,6 @@
 //! What the lines mean, and when to stop, is left to the vendors' folders.
 
 mod bounds;
-mod core_limit;
 mod error;
 mod exit;
 mod invocation;

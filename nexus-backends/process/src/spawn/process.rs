@@ -10,7 +10,6 @@ use bytes::Bytes;
 use tracing::Span;
 
 use super::bounds::Bounds;
-use super::core_limit::forbid_core_dumps;
 use super::error::{SpawnError, StdinError};
 use super::exit::Exit;
 use super::pump::Pump;
@@ -21,7 +20,7 @@ use crate::capture::Capture;
 use crate::containment::{Containment, Hold, Holding};
 use crate::executable::Executable;
 use crate::lines::Line;
-use crate::process_tree::{ProcessTree, for_each_from};
+use crate::process_tree::ProcessTree;
 use crate::run_id::RunId;
 use crate::run_registry::RunEntry;
 use nexus_core::redact::{Redactor, Tail};
@@ -107,22 +106,24 @@ impl Process {
         // A namespace ends with the *thread* that made it, so that thread has to be the one that serves it. Any other child
         // is there sooner if it is started first.
         let is_in_thread = containment >= Containment::UserNamespace;
+        let (born, started) = std::sync::mpsc::sync_channel(1);
+        // Nobody waits where the starting thread is gone; then nobody has the handle, and it says so by `kill_now`.
+        let tell = move |spawned| drop(born.send(spawned));
         if !is_in_thread {
-            birth.spawn().map_err(refused)?;
+            tell(Ok(birth.spawn().map_err(refused)?));
         }
         // It moves into the thread through a slot, so that a thread that cannot be started does not take it along.
         let slot = Arc::new(Mutex::new(birth));
         let taken = Arc::clone(&slot);
-        let (born, started) = std::sync::mpsc::sync_channel(1);
         let serve = move || {
-            let (spawned, served) = {
+            let served = {
                 let mut birth = taken.lock().unwrap_or_else(PoisonError::into_inner);
-                (if is_in_thread { birth.spawn() } else { Ok(()) }, birth.child.take())
+                if is_in_thread {
+                    tell(birth.spawn());
+                }
+                birth.child.take()
             };
             drop(taken);
-            let pid = served.as_ref().map(|(child, _)| child.id());
-            // Nobody waits where the starting thread is gone; then nobody has the handle, and it says so by `kill_now`.
-            let _ = born.send(spawned.map(|()| pid));
             if let Some((child, hold)) = served {
                 pump.serve(child, hold);
             }
@@ -130,7 +131,7 @@ impl Process {
         let named = std::thread::Builder::new().name("nexus-spawn".to_owned()).stack_size(256 << 10);
         let thread = named.spawn(serve).map_err(system)?;
         let gone = || system(std::io::ErrorKind::BrokenPipe.into());
-        let pid = started.recv().map_err(|_| gone())?.map_err(refused)?.ok_or_else(gone)?;
+        let pid = started.recv().map_err(|_| gone())?.map_err(refused)?;
         span.record("pid", pid);
         Ok(Self {
             pid,
@@ -305,13 +306,13 @@ struct Birth {
 }
 
 impl Birth {
-    fn spawn(&mut self) -> std::io::Result<()> {
-        let Some((mut command, holding)) = self.unborn.take() else { return Ok(()) };
+    /// Returns the id of the child.
+    fn spawn(&mut self) -> std::io::Result<u32> {
+        let (mut command, holding) = self.unborn.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
         let child = command.spawn()?;
-        let hold = holding.take(&self.run, child.id());
-        for_each_from(child.id(), forbid_core_dumps);
-        self.child = Some((child, hold));
-        Ok(())
+        let pid = child.id();
+        self.child = Some((child, holding.take(&self.run, pid)));
+        Ok(pid)
     }
 }
 

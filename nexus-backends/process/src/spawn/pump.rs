@@ -478,6 +478,8 @@ enum Source {
 impl Serving {
     fn new(mut child: Child, hold: Hold) -> Self {
         let pid = child.id();
+        // In this thread, which has nothing to do until the child says something.
+        hold.limit_the_early(pid);
         let nonblocking = |descriptor: OwnedFd| {
             let _ = rustix::io::ioctl_fionbio(&descriptor, true);
             descriptor

@@ -4,9 +4,10 @@
 
 use std::fs;
 
+use nexus_process::containment::{Containment, ContainmentPolicy, available};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::shell;
+use crate::support::{contained_shell, lines, shell};
 
 /// The soft and the hard limit of a process on core dumps, as the kernel tells them.
 fn core_limits(pid: u32) -> Vec<String> {
@@ -27,4 +28,18 @@ async fn a_child_and_its_children_may_dump_nothing() {
     let first = process.next_line().await.unwrap();
     let grandchild: u32 = std::str::from_utf8(&first.bytes).unwrap().parse().unwrap();
     assert_eq!(core_limits(grandchild), ["0", "0"]);
+}
+
+/// A launcher is there before the program, and forbids it. Any other child has been running for some microseconds.
+#[tokio::test]
+async fn no_kind_of_containment_lets_a_child_dump() {
+    let most = getrlimit(Resource::Core).maximum;
+    setrlimit(Resource::Core, Rlimit { current: most, maximum: most }).unwrap();
+    for kind in available() {
+        let first = if kind >= Containment::Cgroup { "" } else { "sleep 0.2; " };
+        let script = format!("{first}ulimit -Sc; ulimit -Hc; sh -c 'ulimit -Hc'");
+        let policy = ContainmentPolicy::Exactly(kind);
+        let process = contained_shell(&script).containment(policy).spawn().unwrap();
+        assert_eq!(lines(&process).await, ["0", "0", "0"], "{kind}");
+    }
 }

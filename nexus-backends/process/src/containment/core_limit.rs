@@ -5,7 +5,7 @@
 /// A child has been running for some microseconds. Without `pre_exec`, which a spawn must not use, there is no
 /// way to be earlier; a child that crashes while it is being loaded may dump.
 #[cfg(target_os = "linux")]
-pub(super) fn forbid_core_dumps(child: u32) {
+pub(crate) fn forbid_core_dumps(child: u32) {
     use rustix::{
         io::Errno,
         process::{Pid, Resource, Rlimit, prlimit},
@@ -23,7 +23,7 @@ pub(super) fn forbid_core_dumps(child: u32) {
 
 /// Only Linux lets a program limit another.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn forbid_core_dumps(_child: u32) {}
+pub(crate) fn forbid_core_dumps(_child: u32) {}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
