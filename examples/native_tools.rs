@@ -75,12 +75,12 @@ async fn main() -> Result<(), AnyError> {
 }
 
 fn tools(report: &Arc<Mutex<Option<Report>>>) -> Toolbox {
-    let shelf = BTreeMap::from([("tea", (12, 450)), ("coffee", (7, 900))]);
+    let stock = BTreeMap::from([("tea", (12, 450)), ("coffee", (7, 900))]);
     let report = Arc::clone(report);
     Toolbox::new()
         .with(
             Tool::new("stock", "Looks an article up in the stock list.", move |Look { article }: Look| {
-                let found = shelf.get(article.as_str()).copied();
+                let found = stock.get(article.as_str()).copied();
                 async move {
                     // A slow warehouse: calls that the model makes together wait together.
                     tokio::time::sleep(Duration::from_millis(200)).await;

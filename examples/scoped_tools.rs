@@ -10,7 +10,7 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use nexus::{
     Brief, Decision, Effects, Limits, ParticipantScope, ScopedFiles, Session, Tool, ToolFault, Toolbox,
-    TurnHost, TurnRequest, scope::GateOutcome,
+    TurnHost, TurnRequest, scope::DecisionOutcome,
 };
 use nexus_testkit::sim::{Reply, Scenario, ToolCall};
 use schemars::JsonSchema;
@@ -87,7 +87,7 @@ async fn main() -> Result<(), AnyError> {
         let host = TurnHost::new().with_session(Arc::clone(&session));
         let result = show_turn_with(&router, "clerk", request, host).await?;
 
-        println!("\nAt the gate, by {}:", result.provenance.backend);
+        println!("\nDecided by the session, by {}:", result.provenance.backend);
         for decision in session.decisions() {
             show(&decision);
         }
@@ -145,8 +145,8 @@ fn toolbox(files: ScopedFiles) -> Toolbox {
 
 fn show(decision: &Decision) {
     let (mark, reason) = match &decision.outcome {
-        GateOutcome::Allowed => ("allowed", String::new()),
-        GateOutcome::Denied(denial) => ("DENIED ", format!("\n           {denial}")),
+        DecisionOutcome::Allowed => ("allowed", String::new()),
+        DecisionOutcome::Denied(denial) => ("DENIED ", format!("\n           {denial}")),
     };
     println!("  {mark}  {} {}{reason}", decision.tool, decision.arguments);
 }

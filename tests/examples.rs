@@ -110,9 +110,9 @@ fn scoped_tools_holds_three_vendors_to_one_scope() {
     assert_shows(
         &shown,
         &[
-            "At the gate, by claude-cli:",
-            "At the gate, by codex-cli:",
-            "At the gate, by grok-cli:",
+            "Decided by the session, by claude-cli:",
+            "Decided by the session, by codex-cli:",
+            "Decided by the session, by grok-cli:",
             "\"letters/private/diary.txt\" cannot be read: it must not be touched",
             "The three decision logs are the same.",
         ],

@@ -36,7 +36,7 @@ pub(crate) fn run(entries: &[Entry], arguments: &[String]) -> ExitCode {
     rustls::crypto::ring::default_provider().install_default().expect("the first provider");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     // A task, as turns are in a program that has more to do than one. The future that a runtime blocks on would look
-    // for news of its sockets and timers between any two events, which is more than the reading of an event takes.
+    // for changes of its sockets and timers between any two events, which is more than the reading of an event takes.
     let task = runtime.spawn(async move {
         match name.as_str() {
             "read" => job.read().await,

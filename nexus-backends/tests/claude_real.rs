@@ -19,6 +19,8 @@ mod support;
 mod account;
 #[path = "claude_real/answer.rs"]
 mod answer;
+#[path = "claude_real/asked_tools.rs"]
+mod asked_tools;
 #[path = "claude_real/first_party.rs"]
 mod first_party;
 #[path = "claude_real/request.rs"]
@@ -27,7 +29,5 @@ mod request;
 mod sandbox;
 #[path = "claude_real/session.rs"]
 mod session;
-#[path = "claude_real/shelf.rs"]
-mod shelf;
 #[path = "claude_real/tools.rs"]
 mod tools;

@@ -85,7 +85,7 @@ async fn host() {
     panic!("the turn was to run until the host is killed: {outcome:?}");
 }
 
-/// The processes that carry the marker of a run of `home`, by the runs that its ledger names, zombies counted.
+/// The processes that carry the marker of a run of `home`, by the runs that its registry names, zombies counted.
 fn marked(runs: &[String]) -> Vec<(u32, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {

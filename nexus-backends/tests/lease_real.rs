@@ -9,10 +9,10 @@
 
 #![cfg(all(target_os = "linux", feature = "codex", feature = "grok", feature = "login", feature = "native"))]
 
-#[path = "lease_real/door.rs"]
-mod door;
 #[path = "lease_real/everything_said.rs"]
 mod everything_said;
+#[path = "lease_real/listener.rs"]
+mod listener;
 #[path = "support/ran.rs"]
 mod ran;
 #[path = "lease_real/scan.rs"]
@@ -32,8 +32,8 @@ use nexus_testkit::{
 use serde_json::json;
 
 use crate::{
-    door::Door,
     everything_said::EverythingSaid,
+    listener::IssuerListener,
     ran::Ran,
     scan::{Scan, Sight},
     setup::{REFRESH_MARK, Setup},
@@ -69,7 +69,7 @@ fn work(setup: &Setup, access: ToolAccess) -> TurnRequest {
 async fn no_child_holds_what_makes_new_tokens_nor_asks_for_them() {
     let said = EverythingSaid::listen();
     tracing::trace!(canary = "canary-of-the-log", "the log is heard");
-    let doors = Door::at(["auth.openai.com", "auth.x.ai"]);
+    let issuers = IssuerListener::at(["auth.openai.com", "auth.x.ai"]);
     let levels = [ToolAccess::ReadOnly, ToolAccess::Unrestricted];
     for (which, access) in logins().flat_map(|which| levels.map(|access| (which, access))) {
         let setup = Setup::new(which);
@@ -132,7 +132,7 @@ async fn no_child_holds_what_makes_new_tokens_nor_asks_for_them() {
         assert!(record.count >= 3 * AT_ONCE && record.sees(trace), "{which} {access:?}: {}", record.count);
         assert!(!record.sees(lent.token.expose()), "{which}: the record holds the token");
     }
-    assert_eq!(doors.stop(), 0, "a child called at an issuer's door");
+    assert_eq!(issuers.stop(), 0, "a child called an issuer");
     let said = said.stop();
     assert!(
         said.contains("canary-of-the-log") && said.contains("nexus_backends") && said.contains("It is done."),

@@ -62,9 +62,9 @@ pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
 pub use scope::{
-    Brief, Decision, Denial, GateOutcome, Overlay, ParticipantScope, PathAccess, PathArgument, PathDenial,
-    PathRule, Permit, ScopeError, ScopedFiles, Session, SessionToken, ToolPattern, TurnOverride, TurnSession,
-    WriteSlice,
+    Brief, Decision, DecisionOutcome, Denial, Overlay, ParticipantScope, PathAccess, PathArgument,
+    PathDenial, PathRule, Permit, ScopeError, ScopedFiles, Session, SessionToken, ToolPattern, TurnOverride,
+    TurnSession, WriteSlice,
 };
 pub use secret::Secret;
 pub use tool::{

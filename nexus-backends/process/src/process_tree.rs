@@ -133,7 +133,7 @@ impl ProcessTree {
         });
     }
 
-    /// Adds a process that is known to belong to the run, for example from its ledger.
+    /// Adds a process that is known to belong to the run, for example from the run registry.
     pub fn remember(&mut self, identity: ProcessIdentity) {
         self.known.insert(identity.pid, identity.start_ticks);
     }

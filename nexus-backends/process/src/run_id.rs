@@ -1,4 +1,4 @@
-//! The name of one run: what marks its processes, its folders and its ledger entry.
+//! The name of one run: what marks its processes, its folders and its entry in the run registry.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

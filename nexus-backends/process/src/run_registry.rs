@@ -33,7 +33,7 @@ const KILL_PATIENCE: Duration = Duration::from_secs(2);
 /// An unfinished entry younger than this is left alone.
 const UNFINISHED_AGE: Duration = Duration::from_secs(60);
 
-/// One run in the ledger. Clones are the same entry; the last one dropped takes it out.
+/// One run in the registry. Clones are the same entry; the last one dropped takes it out.
 #[derive(Clone, Debug)]
 pub struct RunEntry {
     inner: Arc<Inner>,
@@ -155,7 +155,7 @@ impl RunEntry {
     /// worth a warning and no more.
     fn keep(&self, written: &Written) {
         if let Err(error) = self.inner.write(written) {
-            tracing::warn!(run = %self.inner.run, %error, "the run ledger could not be updated");
+            tracing::warn!(run = %self.inner.run, %error, "the run registry could not be updated");
         }
     }
 }
@@ -185,7 +185,7 @@ impl Drop for Inner {
 ///
 /// # Errors
 ///
-/// Only if the ledger's folder cannot be read. What went wrong with one entry is in
+/// Only if the registry's folder cannot be read. What went wrong with one entry is in
 /// [`Swept::failures`].
 pub fn sweep(nexus_home: &Path) -> io::Result<Swept> {
     let mut swept = Swept::default();

@@ -32,7 +32,7 @@ const MAX_OVERRUN: u32 = 64;
 /// Most calls that find the caller's tools and cost nothing. Source: our own bound, far above what a model needs.
 const MAX_FREE_FINDS: usize = 64;
 
-/// How long the process is silent before the translator looks for news elsewhere, and how often it looks.
+/// How long the process is silent before the translator looks elsewhere, and how often it looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Longest wait before a retry that is waited for, so that a router can go elsewhere. Source: our own choice, above what
@@ -161,7 +161,7 @@ impl Drive<'_> {
         state
     }
 
-    /// Has the translator look for news elsewhere than in the lines.
+    /// Has the translator look elsewhere than in the lines.
     fn look(&mut self, step: &mut Step) -> State {
         let process = self.process;
         self.translator.look(&|| process.stderr_tail(), step);

@@ -1,4 +1,4 @@
-//! The driver and the door to the caller's tools: a script is the program, and the test calls the tools in its stead.
+//! The driver and the MCP server for the caller's tools: a script is the program, and the test calls the tools in its stead.
 
 use std::{
     path::Path,
@@ -132,7 +132,7 @@ impl Scene {
     }
 }
 
-/// A client of the door.
+/// A client of the MCP server.
 struct Client {
     address: String,
     token: String,
@@ -167,7 +167,7 @@ impl Client {
         Some(answer)
     }
 
-    /// The result of a call; `None` if the door went before it came.
+    /// The result of a call; `None` if the server went before it came.
     async fn call(&self, number: usize, tool: &str, arguments: &Value) -> Option<Value> {
         let call = json!({ "jsonrpc": "2.0", "id": number, "method": "tools/call",
             "params": { "name": tool, "arguments": arguments } });
@@ -190,7 +190,7 @@ async fn is_open(tools: &CallerTools) -> bool {
 }
 
 #[tokio::test]
-async fn calls_are_answered_while_the_process_runs_and_the_door_is_gone_with_the_turn() {
+async fn calls_are_answered_while_the_process_runs_and_the_server_is_gone_with_the_turn() {
     let scene = Scene::new(Script::new(ANSWER_WHEN_TOLD));
     let (result, answers) =
         scene.run_with_calls(request(), &[("count", json!({})), ("wait", json!({ "seconds": 0.1 }))]).await;
@@ -205,14 +205,14 @@ async fn calls_are_answered_while_the_process_runs_and_the_door_is_gone_with_the
 }
 
 #[tokio::test]
-async fn without_tools_there_is_no_door() {
+async fn without_tools_there_is_no_server() {
     let bench = Bench::new(Script::new(r#"echo '{"done":"ok"}'"#));
     bench.backend.run_turn(request(), TurnHost::new(), &mut |_: EventEnvelope| ()).await.unwrap();
     assert!(bench.backend.cli().tools.lock().unwrap().is_none());
 }
 
 #[tokio::test]
-async fn a_turn_that_is_dropped_takes_its_door_and_its_calls_along() {
+async fn a_turn_that_is_dropped_takes_its_server_and_its_calls_along() {
     let scene = Scene::new(Script::new("sleep 60"));
     let mut events = Vec::new();
     let mut turn = Box::pin(scene.run(request(), &mut events));

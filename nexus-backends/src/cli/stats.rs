@@ -17,7 +17,7 @@ impl ProcessStats {
         self.model_calls = log.model_calls;
     }
 
-    /// Takes a step's news out of it; its writes and its verdict stay.
+    /// Takes a step's events out of it; its writes and its verdict stay.
     pub(crate) fn absorb(&self, step: &mut Step, log: &mut TurnLog) {
         if let Some(model) = step.model.take() {
             log.provenance.model = Some(model);

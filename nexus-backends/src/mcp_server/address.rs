@@ -1,9 +1,9 @@
-//! The address of a door, and what a request may call it.
+//! The address of a server, and what a request may call it.
 
 /// Where everything is served.
 const PATH: &str = "/mcp";
 
-/// The address of a door: a port of 127.0.0.1.
+/// The address of a server: a port of 127.0.0.1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address {
     port: u16,
@@ -24,14 +24,14 @@ impl Address {
         path_and_query == PATH
     }
 
-    /// Whether this host and port are the door's own. Any other name that leads here was made to do so.
+    /// Whether this host and port are the server's own. Any other name that leads here was made to do so.
     pub(super) fn is_host(self, host: &str) -> bool {
         host.rsplit_once(':').is_some_and(|(name, port)| {
             matches!(name, "127.0.0.1" | "localhost") && port == self.port.to_string()
         })
     }
 
-    /// Whether a page of this origin would be the door's own. It has none, but some clients name their server.
+    /// Whether a page of this origin would be the server's own. It has none, but some clients name their server.
     pub(super) fn is_origin(self, origin: &str) -> bool {
         origin.strip_prefix("http://").is_some_and(|host| self.is_host(host))
     }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_own_names_and_the_own_port_are_the_door() {
+    fn only_the_own_names_and_the_own_port_are_the_server() {
         let address = Address::new(4000);
         assert!(address.is_host("127.0.0.1:4000") && address.is_host("localhost:4000"));
         for host in [

@@ -1,4 +1,4 @@
-//! The MCP sessions of the programs that use one door, and the calls that each of them waits for.
+//! The MCP sessions of the programs that use one server, and the calls that each of them waits for.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// Most MCP sessions at once; of more, the oldest ends. Source: our own bound; a program has one or two.
 const MAX_CLIENTS: usize = 64;
 
-/// The MCP sessions of a door.
+/// The MCP sessions of a server.
 #[derive(Debug, Default)]
 pub(super) struct Clients(VecDeque<Client>);
 

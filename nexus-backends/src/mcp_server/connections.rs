@@ -1,4 +1,4 @@
-//! The connections to a door: who may hold one for how long.
+//! The connections to a server: who may hold one for how long.
 //!
 //! A connection is a stranger's until a request on it bore the token. A stranger has one request and a time for it,
 //! and there are so many strangers at once; where there are more, the oldest goes. So whoever opens connections and
@@ -35,7 +35,7 @@ const FLOOD_GRACE: Duration = Duration::from_millis(20);
 const FLOOD: Duration = Duration::from_secs(1);
 /// Largest head of a request, in bytes. Source: our own bound; a client's has a few hundred.
 const MAX_HEAD_BYTES: usize = 32 << 10;
-/// The connections to a door.
+/// The connections to a server.
 pub(super) struct Connections {
     open: FuturesUnordered<BoxFuture<'static, ()>>,
     /// Those that were strangers when last looked at, the oldest first.

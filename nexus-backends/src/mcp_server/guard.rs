@@ -18,10 +18,10 @@ pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-sessi
 /// Names the revision of the protocol that a client speaks.
 pub(super) const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
-/// Why a request is turned away. It says nothing about the door that a stranger could use.
+/// Why a request is turned away. It says nothing about the server that a stranger could use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It was sent to another name than the door's own, as by a page whose name was bent to this machine.
+    /// It was sent to another name than the server's own, as by a page whose name was bent to this machine.
     Misdirected,
     /// A web page of another origin sent it.
     ForeignOrigin,
@@ -39,7 +39,7 @@ pub(super) enum Refusal {
     TooLarge,
     /// The body did not come, or not in time.
     Unread,
-    /// More is going on than the door lets in.
+    /// More is going on than the server lets in.
     Busy,
 }
 
@@ -68,7 +68,7 @@ impl Refusal {
     }
 }
 
-/// Looks at who sends a request, and where to. What it bore comes back, to be shown at the gate.
+/// Looks at who sends a request, and where to. What it bore comes back, to be presented to the session.
 pub(super) fn identify(head: &Parts, address: Address, session: &Session) -> Result<SessionToken, Refusal> {
     let host = only(&head.headers, HOST).ok_or(Refusal::Misdirected)?;
     let is_own_target = |uri: &Uri| uri.authority().is_none_or(|named| address.is_host(named.as_str()));

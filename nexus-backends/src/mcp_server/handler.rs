@@ -222,7 +222,7 @@ impl RequestHandler {
         })
     }
 
-    /// Takes one call to the gate.
+    /// Takes one call to the session.
     async fn pass(self: Arc<Self>, call: CallId, called: Called, token: SessionToken) -> ToolResult {
         let Called { tool, arguments } = called;
         let decided = self.session.authorize(&token, &tool, &arguments);

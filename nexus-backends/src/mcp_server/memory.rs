@@ -24,7 +24,7 @@ const ITEM_BYTES: usize = 192;
 /// What a map takes that has one field, in bytes. Source: the size of a node, rounded up.
 const MAP_BYTES: usize = 768;
 
-/// The memory of one door.
+/// The memory of one server.
 #[derive(Debug)]
 pub(super) struct MessageMemory(Arc<Semaphore>);
 

@@ -1,18 +1,17 @@
 //! The caller's tools, served to another program of this machine.
 //!
-//! A vendor's CLI runs its own loop, in a process of its own. What it may use of the caller's comes to it by this
-//! door: an MCP server over streamable HTTP on 127.0.0.1, at a port that the system picks, open for one turn. It is
-//! the second way to the one gate: a call that comes in here passes
+//! A vendor's CLI runs its own loop, in a process of its own, and reaches the caller's tools through an MCP server over
+//! streamable HTTP on 127.0.0.1, at a port that the system picks, open for one turn. A call that comes in here passes
 //! [`Session::authorize`](nexus_core::Session::authorize) like a call of our own loop, and is recorded alike.
 //!
 //! Nothing is spawned. Listener, connections and calls live in the future of [`McpServer::serve`]; dropped with the
-//! door, it closes the port and every connection and drops the tools that run, at once.
+//! server, it closes the port and every connection and drops the tools that run, at once.
 //!
-//! Who asks must show the session's token with every request, under the name of the address that the door has, and
-//! not from a web page. Everybody else is turned away before a byte of a body is read, learns nothing, and is rid of
-//! the connection. How a program is told of address and token is left to the vendor's folder.
+//! A request must carry the session's token, name the server's own address as its host, and not come from a web page.
+//! Any other is refused before a byte of its body is read, with an answer that says nothing of the server, and its
+//! connection is closed. How a program is told of address and token is left to the vendor's folder.
 //!
-//! The same door serves a program of one's own:
+//! The same server serves a program of one's own:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -23,13 +22,13 @@
 //! # async fn example() -> std::io::Result<()> {
 //! let tools = Toolbox::new().with(Tool::without_arguments("noon", "Says when.", || async { "12:00" }));
 //! let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
-//! let mut door = McpServer::open(Arc::clone(&session)).await?;
+//! let mut server = McpServer::open(Arc::clone(&session)).await?;
 //! let mut program = tokio::process::Command::new("my-agent")
-//!     .env("TOOLS_URL", door.url())
+//!     .env("TOOLS_URL", server.url())
 //!     .env("TOOLS_TOKEN", session.token().expose())
 //!     .spawn()?;
 //! tokio::select! {
-//!     never = door.serve() => match never {},
+//!     never = server.serve() => match never {},
 //!     status = program.wait() => println!("it ended: {}", status?),
 //! }
 //! // What it called, and what was decided.
@@ -71,7 +70,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Serves the tools of one session, by MCP over streamable HTTP on loopback.
 ///
 /// The port is open from [`McpServer::open`] on, so that a program that is started then finds it; answers come while
-/// [`McpServer::serve`] is polled. When the door is dropped the port is closed and every call under way with it.
+/// [`McpServer::serve`] is polled. When the server is dropped the port is closed and every call under way with it.
 /// When the session is closed every request is refused, like one with a wrong token.
 pub struct McpServer {
     listener: TcpListener,

@@ -95,7 +95,7 @@ pub(super) struct Called {
 }
 
 impl Called {
-    /// Reads the parameters of `tools/call`. The arguments may be anything: the gate judges them.
+    /// Reads the parameters of `tools/call`. The arguments may be anything: the session judges them.
     pub(super) fn read(params: Value) -> Result<Self, ErrorData> {
         let nameless = || ErrorData::invalid_params("tools/call needs a name", None);
         let Value::Object(mut params) = params else { return Err(nameless()) };

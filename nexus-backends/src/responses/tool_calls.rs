@@ -133,7 +133,7 @@ impl ToolDispatcher {
 }
 
 /// Arguments as a model writes them: JSON, or nothing for a tool that needs none. Other text stays what it is, and the
-/// gate says what is wrong with it. A custom call is free text, which may be an object all the same.
+/// session says what is wrong with it. A custom call is free text, which may be an object all the same.
 fn read(text: &str, is_custom: bool) -> Value {
     if text.trim().is_empty() && !is_custom {
         return Value::Object(Map::new());

@@ -7,14 +7,15 @@ use std::{
 };
 
 use nexus_core::{
-    ConversationMode, Effects, ErrorKind, GateOutcome, OutputSchema, ParticipantScope, Session, ToolAccess,
-    ToolCallStatus, ToolDefinition, ToolResult, TurnHost, TurnRequest, scope::Brief, turn::ToolOrigin,
+    ConversationMode, DecisionOutcome, Effects, ErrorKind, OutputSchema, ParticipantScope, Session,
+    ToolAccess, ToolCallStatus, ToolDefinition, ToolResult, TurnHost, TurnRequest, scope::Brief,
+    turn::ToolOrigin,
 };
 use nexus_testkit::sim::{Reply, Scenario, ToolCall, long_text};
 use serde_json::{Value, json};
 
 use super::{
-    shelf::{Shelf, terms},
+    asked_tools::{AskedTools, terms},
     support::{PORT, Ran, Stage},
 };
 
@@ -30,12 +31,12 @@ fn is_refusal(answer: &str, name: &str) -> bool {
 const OWN: [&str; 8] = ["Bash", "Read", "Write", "Edit", "Glob", "Grep", "WebFetch", "Agent"];
 
 async fn a_scoped_turn_has_the_callers_tools_in_scope_and_nothing_else(program: &Path) {
-    let shelf = Shelf::adding().with("sub", |_| async { ToolResult::text("never") }).shared();
+    let tools = AskedTools::adding().with("sub", |_| async { ToolResult::text("never") }).shared();
     for schema in [None, Some(OutputSchema::new(json!({ "type": "object" })).unwrap())] {
         let stage = Stage::metered(program, answer_by(schema.is_some()));
         let mut request = TurnRequest::new("Hello.");
         request.output = schema.clone();
-        let ran = stage.run_with(request, scoped(&shelf, "add")).await;
+        let ran = stage.run_with(request, scoped(&tools, "add")).await;
         ran.result();
         let mut expected = vec!["mcp__nexus__add"];
         expected.extend(schema.map(|_| "StructuredOutput"));
@@ -44,8 +45,8 @@ async fn a_scoped_turn_has_the_callers_tools_in_scope_and_nothing_else(program: 
 }
 
 async fn a_call_beyond_the_scope_reaches_no_tool(program: &Path) {
-    let shelf = Shelf::adding().with("sub", |_| async { ToolResult::text("never") }).shared();
-    let session = session(&shelf, "add");
+    let tools = AskedTools::adding().with("sub", |_| async { ToolResult::text("never") }).shared();
+    let session = session(&tools, "add");
     let beyond: Vec<&str> =
         OWN.into_iter().chain(["mcp__nexus__sub", "mcp__other__add", "mcp__nexus__", "NoSuchTool"]).collect();
     let stage = Stage::metered(program, Reply::text("unused"));
@@ -58,9 +59,9 @@ async fn a_call_beyond_the_scope_reaches_no_tool(program: &Path) {
     let ran = stage.run_with(TurnRequest::new("Try.").in_directory(stage.path("work")), host).await;
     assert_eq!(ran.result().text, "I tried.");
 
-    assert_eq!(shelf.asked(), ["add"]);
+    assert_eq!(tools.asked(), ["add"]);
     let decisions = session.decisions();
-    let allowed = decisions.iter().filter(|decision| decision.outcome == GateOutcome::Allowed).count();
+    let allowed = decisions.iter().filter(|decision| decision.outcome == DecisionOutcome::Allowed).count();
     assert_eq!((decisions.len(), allowed), (1, 1), "what the CLI refuses does not come to the session");
     let model_calls = stage.calls();
     let told = model_calls[1].conversation.tool_results();
@@ -79,10 +80,10 @@ async fn a_call_beyond_the_scope_reaches_no_tool(program: &Path) {
 
 async fn at_every_level_a_call_of_the_callers_is_answered(program: &Path) {
     for access in ToolAccess::ALL {
-        let shelf = Shelf::adding().shared();
+        let tools = AskedTools::adding().shared();
         let stage = Stage::metered(program, call_then_text("add", terms(2, 3)));
         let request = TurnRequest::new("Add.").with_tool_access(access).in_directory(stage.path("work"));
-        let ran = stage.run_with(request, TurnHost::new().with_tools(shelf.clone())).await;
+        let ran = stage.run_with(request, TurnHost::new().with_tools(tools.clone())).await;
         let [call] = &ran.result().tool_calls[..] else { panic!("{:?}", ran.result().tool_calls) };
         assert_eq!((call.name.as_str(), call.status), ("add", ToolCallStatus::Succeeded), "{access:?}");
         assert_eq!(call.arguments, Some(terms(2, 3)));
@@ -94,12 +95,12 @@ async fn an_answer_of_300_000_characters_arrives_whole(program: &Path) {
     for (length, is_whole) in [(300_000, true), (499_000, true), (600_000, false)] {
         let text = long_text(length);
         let answer = text.clone();
-        let shelf = Shelf::default().with("big", move |_| {
+        let tools = AskedTools::default().with("big", move |_| {
             let answer = answer.clone();
             async move { ToolResult::text(answer) }
         });
         let stage = Stage::metered(program, call_then_text("big", json!({})));
-        let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.shared())).await;
+        let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(tools.shared())).await;
         ran.result();
         let calls = stage.calls();
         assert_eq!(calls[1].conversation.tool_results()[0] == text, is_whole, "{length}");
@@ -111,9 +112,9 @@ async fn an_answer_of_300_000_characters_arrives_whole(program: &Path) {
 async fn a_name_is_called_as_long_as_it_may_be(program: &Path) {
     for (length, fits) in [(64, true), (116, true), (117, false)] {
         let name = "n".repeat(length);
-        let shelf = Shelf::default().with(&name, |_| async { ToolResult::text("found") }).shared();
+        let tools = AskedTools::default().with(&name, |_| async { ToolResult::text("found") }).shared();
         let stage = Stage::metered(program, call_then_text(&name, json!({})));
-        let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.clone())).await;
+        let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(tools.clone())).await;
         if fits {
             assert_eq!(ran.result().tool_calls[0].name, name);
             assert_eq!(stage.calls()[1].conversation.tool_results(), ["found"]);
@@ -128,9 +129,9 @@ async fn a_name_is_called_as_long_as_it_may_be(program: &Path) {
 async fn what_is_said_about_a_tool_arrives_whole_or_is_warned_of(program: &Path) {
     let words = "d".repeat(5_000);
     let tool = ToolDefinition::new("add", words.clone(), json!({ "type": "object" }));
-    let shelf = Shelf::default().with_defined(tool, |_| async { ToolResult::text("") }).shared();
+    let tools = AskedTools::default().with_defined(tool, |_| async { ToolResult::text("") }).shared();
     let stage = Stage::metered(program, Reply::text("Hello."));
-    let ran = stage.run_with(TurnRequest::new("Hello."), TurnHost::new().with_tools(shelf)).await;
+    let ran = stage.run_with(TurnRequest::new("Hello."), TurnHost::new().with_tools(tools)).await;
     ran.result();
     let is_whole = stage.calls()[0].conversation.tools[0].description == words;
     let is_warned = ran.warnings().iter().any(|warning| warning.contains("description of \"add\""));
@@ -141,30 +142,30 @@ async fn calls_made_together_are_each_answered(program: &Path) {
     for (effects, at_once) in [(Effects::Read, 6), (Effects::Wrote, 1)] {
         let tool =
             ToolDefinition::new("double", "Doubles.", json!({ "type": "object" })).with_effects(effects);
-        let shelf = Shelf::default().with_defined(tool, |arguments| async move {
+        let tools = AskedTools::default().with_defined(tool, |arguments| async move {
             tokio::time::sleep(Duration::from_millis(700)).await;
             ToolResult::text((2 * arguments["n"].as_i64().unwrap()).to_string())
         });
-        let shelf = shelf.shared();
+        let tools = tools.shared();
         let calls = (0..6).map(|n| ToolCall::mcp("nexus", "double", json!({ "n": n })));
         let stage = Stage::metered(program, [Reply::calls(calls), Reply::text("Done.")]);
-        let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.clone())).await;
+        let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(tools.clone())).await;
         for (n, call) in (0..6).zip(&ran.result().tool_calls) {
             assert_eq!(call.arguments, Some(json!({ "n": n })));
             assert_eq!(call.output, [nexus_core::ToolContent::text((2 * n).to_string())]);
         }
         assert_eq!(stage.calls()[1].conversation.tool_results(), ["0", "2", "4", "6", "8", "10"]);
-        assert_eq!((shelf.asked().len(), shelf.most_at_once()), (6, at_once), "{effects:?}");
+        assert_eq!((tools.asked().len(), tools.most_at_once()), (6, at_once), "{effects:?}");
     }
 }
 
 async fn a_call_of_more_than_two_minutes_is_waited_for(program: &Path) {
-    let shelf = Shelf::default().with("think", |_| async {
+    let tools = AskedTools::default().with("think", |_| async {
         tokio::time::sleep(Duration::from_secs(150)).await;
         ToolResult::text("It is done.")
     });
     let stage = Stage::metered(program, call_then_text("think", json!({})));
-    let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(shelf.shared())).await;
+    let ran = stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(tools.shared())).await;
     assert_eq!(ran.result().tool_calls[0].status, ToolCallStatus::Succeeded);
     assert_eq!(stage.calls()[1].conversation.tool_results(), ["It is done."]);
 }
@@ -178,8 +179,8 @@ async fn a_conversation_that_goes_on_has_the_tools_of_its_turn(program: &Path) {
         Reply::text("None."),
     ];
     let stage = Stage::metered(program, scenario);
-    let shelf = Shelf::adding().shared();
-    let host = || TurnHost::new().with_tools(shelf.clone());
+    let tools = AskedTools::adding().shared();
+    let host = || TurnHost::new().with_tools(tools.clone());
     let first =
         stage.run_with(TurnRequest::new("One.").with_conversation(ConversationMode::Keep), host()).await;
     let resume = |ran: &Ran| ConversationMode::resume(ran.result().resume.clone().expect("a handle"));
@@ -190,7 +191,7 @@ async fn a_conversation_that_goes_on_has_the_tools_of_its_turn(program: &Path) {
     let calls = stage.calls();
     assert_eq!(calls[2].conversation.tool_names(), ["mcp__nexus__add"]);
     assert_eq!(calls[4].conversation.tool_names(), [""; 0], "a turn without tools has none");
-    assert_eq!(shelf.asked(), ["add", "add"]);
+    assert_eq!(tools.asked(), ["add", "add"]);
 }
 
 async fn an_answer_in_shape_is_given_beside_the_callers_tools(program: &Path) {
@@ -200,7 +201,7 @@ async fn an_answer_in_shape_is_given_beside_the_callers_tools(program: &Path) {
     let shape =
         json!({ "type": "object", "properties": { "sum": { "type": "integer" } }, "required": ["sum"] });
     let request = TurnRequest::new("Add.").with_output(OutputSchema::new(shape).unwrap());
-    let ran = stage.run_with(request, TurnHost::new().with_tools(Shelf::adding().shared())).await;
+    let ran = stage.run_with(request, TurnHost::new().with_tools(AskedTools::adding().shared())).await;
     assert_eq!(ran.result().output, Some(json!({ "sum": 3 })));
     let names: Vec<_> = ran.result().tool_calls.iter().map(|call| call.name.as_str()).collect();
     assert_eq!(names, ["add"]);
@@ -213,8 +214,9 @@ async fn a_proxy_is_not_asked_for_the_callers_tools(program: &Path) {
         .with("network", json!({ "inherit_proxy": true }))
         .with_variable("HTTP_PROXY", &url)
         .with_variable("no_proxy", "example.com");
-    let ran =
-        stage.run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(Shelf::adding().shared())).await;
+    let ran = stage
+        .run_with(TurnRequest::new("Go."), TurnHost::new().with_tools(AskedTools::adding().shared()))
+        .await;
     assert_eq!(ran.result().tool_calls[0].status, ToolCallStatus::Succeeded);
     proxy.set_nonblocking(true).unwrap();
     assert!(proxy.accept().is_err(), "nobody came");
@@ -228,7 +230,7 @@ async fn the_token_lies_where_nobody_else_finds_it(program: &Path) {
     let stage = stage.with("record", json!(record));
     let (found, folder) = (Arc::new(Mutex::new(Vec::new())), stage.path(""));
     let finds = Arc::clone(&found);
-    let shelf = Shelf::default().with("peek", move |_| {
+    let tools = AskedTools::default().with("peek", move |_| {
         *finds.lock().unwrap() = tokens_of_children().chain(tokens_in(&folder)).collect();
         async { ToolResult::text("peeked") }
     });
@@ -243,7 +245,7 @@ async fn the_token_lies_where_nobody_else_finds_it(program: &Path) {
         .with_tool_access(ToolAccess::Unrestricted)
         .with_variable("PLANTED")
         .in_directory(stage.path("work"));
-    let ran = stage.run_with(request, TurnHost::new().with_tools(shelf.shared())).await;
+    let ran = stage.run_with(request, TurnHost::new().with_tools(tools.shared())).await;
     assert_eq!(ran.result().text, "Done.");
     let calls = stage.calls();
     let seen = calls.last().unwrap().conversation.tool_results().join("\n");
@@ -260,10 +262,10 @@ async fn the_token_lies_where_nobody_else_finds_it(program: &Path) {
 
 async fn a_subscriber_has_the_callers_tools_and_no_others(program: &Path) {
     let _port = PORT.lock().await;
-    let shelf = Shelf::adding().shared();
+    let tools = AskedTools::adding().shared();
     let settings = json!({ "credential": { "env": "TOKEN" }, "billing": "plan" });
     let stage = Stage::at_the_vendors_host(program, call_then_text("add", terms(1, 2)), settings);
-    let ran = stage.run_with(TurnRequest::new("Add."), scoped(&shelf, "add")).await;
+    let ran = stage.run_with(TurnRequest::new("Add."), scoped(&tools, "add")).await;
     ran.result();
     assert_eq!(stage.calls()[0].conversation.tool_names(), ["mcp__nexus__add"]);
     assert_eq!(stage.calls()[1].conversation.tool_results(), ["3"]);
@@ -285,8 +287,8 @@ async fn with_the_users_own_login_nothing_of_the_users_comes_in(program: &Path) 
             stage.write(path, text);
         }
         let request = TurnRequest::new("Add.").with_tool_access(access).in_directory(stage.path("work"));
-        let shelf = Shelf::adding().shared();
-        let ran = stage.run_with(request, TurnHost::new().with_tools(shelf.clone())).await;
+        let tools = AskedTools::adding().shared();
+        let ran = stage.run_with(request, TurnHost::new().with_tools(tools.clone())).await;
         assert_eq!(ran.result().tool_calls[0].status, ToolCallStatus::Succeeded);
         let calls = stage.calls();
         let served: Vec<_> = calls[0].conversation.tool_names();
@@ -303,14 +305,14 @@ async fn with_the_users_own_login_nothing_of_the_users_comes_in(program: &Path) 
 }
 
 /// A host whose session has the tools that `pattern` allows.
-fn scoped(shelf: &Arc<Shelf>, pattern: &str) -> TurnHost {
-    TurnHost::new().with_session(session(shelf, pattern))
+fn scoped(tools: &Arc<AskedTools>, pattern: &str) -> TurnHost {
+    TurnHost::new().with_session(session(tools, pattern))
 }
 
-fn session(shelf: &Arc<Shelf>, pattern: &str) -> Arc<Session> {
+fn session(tools: &Arc<AskedTools>, pattern: &str) -> Arc<Session> {
     let brief = Brief::new(std::env::temp_dir()).tool(pattern.parse().unwrap());
     let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
-    Session::mint("tests", scope, Arc::clone(shelf) as _)
+    Session::mint("tests", scope, Arc::clone(tools) as _)
 }
 
 /// A model that calls the caller's tool `name` once.

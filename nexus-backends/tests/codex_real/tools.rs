@@ -4,8 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use nexus_core::{
-    ConversationMode, Effects, GateOutcome, Json, OutputSchema, ParticipantScope, Session, Tool, ToolAccess,
-    ToolCallStatus, Toolbox, TurnEvent, TurnHost, TurnRequest, TurnResult, scope::Brief, turn::ToolOrigin,
+    ConversationMode, DecisionOutcome, Effects, Json, OutputSchema, ParticipantScope, Session, Tool,
+    ToolAccess, ToolCallStatus, Toolbox, TurnEvent, TurnHost, TurnRequest, TurnResult, scope::Brief,
+    turn::ToolOrigin,
 };
 use nexus_testkit::sim::{Reply, Scenario, ToolCall};
 use serde_json::{Value, json};
@@ -119,7 +120,7 @@ async fn the_scope_is_all_that_there_is_and_what_else_is_called_reaches_nobody()
         );
         assert_eq!(deeds.all(), [("add".to_owned(), json!({ "a": 2, "b": 3 }))], "{model}");
         let decided: Vec<_> = session.decisions().into_iter().map(|one| (one.tool, one.outcome)).collect();
-        assert_eq!(decided, [("add".to_owned(), GateOutcome::Allowed)], "{model}");
+        assert_eq!(decided, [("add".to_owned(), DecisionOutcome::Allowed)], "{model}");
         assert_eq!(stage.files("work"), Vec::<String>::new(), "{model}");
 
         let (fine, denied, failed) =

@@ -4,8 +4,8 @@
 #![cfg(feature = "native")]
 
 mod answers;
+mod decisions;
 mod faults;
-mod gate;
 mod lent;
 mod mending;
 #[cfg(feature = "login")]

@@ -143,12 +143,12 @@ mod tests {
     use super::*;
     use crate::turn::{MessageEnded, TextDelta};
 
-    struct Gate {
+    struct GatedSink {
         open: bool,
         seen: Vec<EventEnvelope>,
     }
 
-    impl EventSink for Gate {
+    impl EventSink for GatedSink {
         fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
             if self.open { Poll::Ready(()) } else { Poll::Pending }
         }
@@ -158,39 +158,39 @@ mod tests {
         }
     }
 
-    fn flush_now(outbox: &mut Outbox, gate: &mut Gate) {
+    fn flush_now(outbox: &mut Outbox, sink: &mut GatedSink) {
         let mut context = Context::from_waker(std::task::Waker::noop());
-        let _ = outbox.poll_flush(gate, &mut context);
+        let _ = outbox.poll_flush(sink, &mut context);
     }
 
     #[test]
     fn a_slow_sink_costs_deltas_and_nothing_else() {
-        let mut gate = Gate { open: false, seen: Vec::new() };
+        let mut sink = GatedSink { open: false, seen: Vec::new() };
         let mut outbox = Outbox::with_bound(100);
         for _ in 0..50 {
             outbox.push(TextDelta::new("m".into(), "0123456789"));
-            flush_now(&mut outbox, &mut gate);
+            flush_now(&mut outbox, &mut sink);
         }
         outbox.push(MessageEnded::new("m".into(), "whole"));
-        gate.open = true;
-        flush_now(&mut outbox, &mut gate);
+        sink.open = true;
+        flush_now(&mut outbox, &mut sink);
 
-        let events: Vec<_> = gate.seen.iter().map(|envelope| &envelope.event).collect();
+        let events: Vec<_> = sink.seen.iter().map(|envelope| &envelope.event).collect();
         assert!(matches!(events[0], TurnEvent::TextDelta(delta) if delta.text.len() == 100));
         assert!(matches!(events[1], TurnEvent::Warning(_)));
         assert!(matches!(events[2], TurnEvent::MessageEnded(ended) if ended.text == "whole"));
         assert_eq!(events.len(), 3);
-        assert_eq!(gate.seen.iter().map(|envelope| envelope.sequence).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(sink.seen.iter().map(|envelope| envelope.sequence).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]
     fn a_delta_beyond_the_bound_is_delivered_whole() {
-        let mut gate = Gate { open: true, seen: Vec::new() };
+        let mut sink = GatedSink { open: true, seen: Vec::new() };
         let mut outbox = Outbox::with_bound(10);
         outbox.push(TextDelta::new("m".into(), "0123456789 and more"));
         outbox.push(TextDelta::new("m".into(), "!"));
-        flush_now(&mut outbox, &mut gate);
-        let events: Vec<_> = gate.seen.iter().map(|envelope| &envelope.event).collect();
+        flush_now(&mut outbox, &mut sink);
+        let events: Vec<_> = sink.seen.iter().map(|envelope| &envelope.event).collect();
         assert!(matches!(events[0], TurnEvent::TextDelta(delta) if delta.text == "0123456789 and more"));
         let TurnEvent::Warning(warning) = events[1] else { panic!("{events:?}") };
         assert!(warning.text.starts_with("more text came at once"), "{}", warning.text);
@@ -198,12 +198,12 @@ mod tests {
 
     #[test]
     fn room_comes_back_when_the_sink_does() {
-        let mut gate = Gate { open: true, seen: Vec::new() };
+        let mut sink = GatedSink { open: true, seen: Vec::new() };
         let mut outbox = Outbox::with_bound(10);
         for _ in 0..5 {
             outbox.push(TextDelta::new("m".into(), "0123456789"));
-            flush_now(&mut outbox, &mut gate);
+            flush_now(&mut outbox, &mut sink);
         }
-        assert_eq!(gate.seen.len(), 5);
+        assert_eq!(sink.seen.len(), 5);
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Decision, Denial, GateOutcome, decision::Fingerprint};
+use super::{Decision, DecisionOutcome, Denial, decision::Fingerprint};
 use crate::{id::ParticipantId, turn::Effects};
 
 /// Most decisions that are kept; of more, the oldest are forgotten. Source: our own bound.
@@ -161,7 +161,7 @@ impl AuditLog {
         let decided = decide(standing);
         match &decided {
             Ok(_) => chain.iter_mut().for_each(|kept| kept.effects = kept.effects.and(effects)),
-            Err(denial) => decision.outcome = GateOutcome::Denied(denial.clone()),
+            Err(denial) => decision.outcome = DecisionOutcome::Denied(denial.clone()),
         }
         let bytes = weight(&decision);
         let entry = Entry { decision: Arc::new(decision), fingerprint, outcome, bytes };
@@ -200,7 +200,7 @@ impl AuditLog {
         let kept = self.lock();
         let alike = kept.decisions.iter().filter(|entry| entry.fingerprint == Some(call));
         let (allowed, denied): (Vec<_>, Vec<_>) =
-            alike.partition(|entry| entry.decision.outcome == GateOutcome::Allowed);
+            alike.partition(|entry| entry.decision.outcome == DecisionOutcome::Allowed);
         !denied.is_empty() && allowed.iter().all(|entry| entry.outcome.has_succeeded())
     }
 
@@ -247,7 +247,7 @@ impl Kept {
 fn weight(decision: &Decision) -> usize {
     /// The denials that are longest are still short.
     const DENIAL: usize = 4 << 10;
-    let denial = if decision.outcome == GateOutcome::Allowed { 0 } else { DENIAL };
+    let denial = if decision.outcome == DecisionOutcome::Allowed { 0 } else { DENIAL };
     size_of::<Decision>() + decision.tool.len() + weight_of(&decision.arguments) + denial
 }
 
@@ -346,7 +346,7 @@ mod tests {
             (decisions.len() as u64, audit_log.forgotten()),
             (1 + MAX_STRANGERS, 100_000 - MAX_STRANGERS)
         );
-        assert_eq!((&decisions[0].outcome, audit_log.spent()), (&GateOutcome::Allowed, 1));
+        assert_eq!((&decisions[0].outcome, audit_log.spent()), (&DecisionOutcome::Allowed, 1));
         assert!(
             !audit_log.was_denied(Fingerprint::of("look", &Value::Null)),
             "they are taken for the participant"

@@ -1,4 +1,4 @@
-//! What was decided at the gate.
+//! Decisions of a session about calls.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -19,9 +19,9 @@ const MAX_ARGUMENT_BYTES: usize = 16 << 10;
 /// Longest name of a tool that a decision keeps, in bytes. Source: our own bound.
 const MAX_NAME_BYTES: usize = 200;
 
-/// One call at the gate, and what became of it.
+/// One call that reached a session, and what became of it.
 ///
-/// It holds nothing of when or by which door the call came: the same calls by two doors are the same decisions.
+/// It does not say when the call came, nor whether from the loop or through an MCP server: the same calls give the same decisions.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
@@ -33,7 +33,7 @@ pub struct Decision {
     /// showed a wrong token it is `null`.
     pub arguments: Value,
     /// Whether the tool was asked.
-    pub outcome: GateOutcome,
+    pub outcome: DecisionOutcome,
 }
 
 impl Decision {
@@ -43,7 +43,7 @@ impl Decision {
             participant,
             tool: kept_name(tool).to_owned(),
             arguments: kept_arguments(arguments),
-            outcome: GateOutcome::Allowed,
+            outcome: DecisionOutcome::Allowed,
         }
     }
 }
@@ -105,7 +105,7 @@ impl io::Write for Head {
 /// Whether a call was let through.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum GateOutcome {
+pub enum DecisionOutcome {
     /// The tool was asked.
     Allowed,
     /// It was not.

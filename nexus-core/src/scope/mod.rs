@@ -1,4 +1,4 @@
-//! Who may do what in a turn: scopes, sessions, and the one gate that every call of a caller's tool passes.
+//! What a participant may do in a turn: scopes, and sessions, which decide on every call of a caller's tool.
 //!
 //! A [`ParticipantScope`] is put together from explicit inputs and says which tools and which paths a participant
 //! has. A [`Session`] holds one participant to it: whatever carries a call, a loop of our own or a vendor's program,
@@ -8,7 +8,7 @@
 //! Whoever runs a turn opens a [`TurnSession`] below the caller's session and takes every call to it as it came, also one
 //! that can only be denied. A [`Permit`] is what the tool is asked by; a [`Denial`] is what the model reads instead, and
 //! the call's status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied). So the [`Decision`]s are all the calls
-//! that reached a door, in order, and say the same whichever door that was.
+//! that reached a session, in order, and are the same whether a loop or an MCP server carried them.
 
 mod arguments;
 mod audit_log;
@@ -42,7 +42,7 @@ mod tool_pattern;
 mod turn_session;
 
 pub use brief::{Brief, Overlay, TurnOverride};
-pub use decision::{Decision, GateOutcome};
+pub use decision::{Decision, DecisionOutcome};
 pub use denial::Denial;
 pub use error::ScopeError;
 pub use file_opener::{EntryKind, FolderEntry, WriteMode};

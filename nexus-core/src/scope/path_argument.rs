@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// An argument of a tool that is a path, or a list of paths. The gate holds it against the scope before the tool is
+/// An argument of a tool that is a path, or a list of paths. A session holds it against the scope before the tool is
 /// asked, and hands the tool the path that it checked: absolute, and with no symbolic link in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathArgument {

@@ -1,4 +1,4 @@
-//! The one gate.
+//! A session: the one place that decides on calls of a caller's tools.
 
 use std::{
     collections::BTreeSet,
@@ -30,13 +30,13 @@ const MAX_PROBLEM_BYTES: usize = 4 << 10;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use nexus_core::{ParticipantScope, Session, Tool, ToolCall, Toolbox, TurnHost, GateOutcome};
+/// use nexus_core::{ParticipantScope, Session, Tool, ToolCall, Toolbox, TurnHost, DecisionOutcome};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let tools = Toolbox::new().with(Tool::without_arguments("noon", "Says when.", || async { "12:00" }));
 /// let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
 /// let answer = session.call(session.token(), ToolCall::new("1", "midnight", ().into())).await;
 /// assert!(answer.is_error);
-/// assert!(matches!(session.decisions()[0].outcome, GateOutcome::Denied(_)));
+/// assert!(matches!(session.decisions()[0].outcome, DecisionOutcome::Denied(_)));
 /// let host = TurnHost::new().with_session(session);
 /// # let _ = host; }
 /// ```

@@ -1,4 +1,4 @@
-//! What a caller shows at the gate.
+//! The token that a caller presents to a session.
 
 use std::fmt;
 

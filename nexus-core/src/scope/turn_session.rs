@@ -46,7 +46,7 @@ impl Drop for TurnSession {
     }
 }
 
-/// Calls through the gate, with the session's own token.
+/// Calls through the session, with the session's own token.
 #[derive(Debug)]
 struct SessionRouter(Arc<Session>);
 

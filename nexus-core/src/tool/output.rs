@@ -201,10 +201,10 @@ mod tests {
 
     #[test]
     fn an_error_is_marked_as_one_and_keeps_its_words() {
-        let failed: Result<(), &str> = Err("the shelf is empty");
+        let failed: Result<(), &str> = Err("the store is empty");
         let result = failed.into_tool_result();
         assert!(result.is_error);
-        assert_eq!(text_of(&result), "the shelf is empty");
+        assert_eq!(text_of(&result), "the store is empty");
         let silent: Result<(), &str> = Err(" ");
         assert_eq!(text_of(&silent.into_tool_result()), "the tool failed without saying why");
     }

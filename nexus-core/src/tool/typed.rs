@@ -48,10 +48,10 @@ type Reader = fn(&Value) -> Result<(), String>;
 /// })
 /// .read_only();
 ///
-/// let shelf = Arc::new(vec!["Emma", "Persuasion"]);
+/// let books = Arc::new(vec!["Emma", "Persuasion"]);
 /// let books = Tool::without_arguments("books", "Lists the books.", move || {
-///     let shelf = Arc::clone(&shelf);
-///     async move { shelf.join(", ") }
+///     let books = Arc::clone(&books);
+///     async move { books.join(", ") }
 /// });
 /// assert_eq!(divide.definition().input_schema["required"], serde_json::json!(["dividend", "divisor"]));
 /// # let _ = books;

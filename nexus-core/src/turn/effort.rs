@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// use nexus_core::Effort;
 ///
 /// assert!(Effort::Low < Effort::Max);
-/// let menu = [Effort::Low, Effort::Medium, Effort::High];
-/// let applied = Effort::Max.clamp_to(&menu).unwrap();
+/// let offered = [Effort::Low, Effort::Medium, Effort::High];
+/// let applied = Effort::Max.clamp_to(&offered).unwrap();
 /// assert_eq!(applied.applied, Effort::High);
 /// assert!(applied.is_clamped());
 /// ```
@@ -49,10 +49,10 @@ impl Effort {
         }
     }
 
-    /// The step of `menu` nearest to this one; of two as near, the lower. `None` if the menu is empty.
-    pub fn clamp_to(self, menu: &[Self]) -> Option<AppliedEffort> {
+    /// The step of `offered` nearest to this one; of two as near, the lower. `None` if the offered is empty.
+    pub fn clamp_to(self, offered: &[Self]) -> Option<AppliedEffort> {
         let distance = |step: &Self| ((*step as i8 - self as i8).abs(), *step);
-        let applied = *menu.iter().min_by_key(|step| distance(step))?;
+        let applied = *offered.iter().min_by_key(|step| distance(step))?;
         Some(AppliedEffort { requested: self, applied })
     }
 }

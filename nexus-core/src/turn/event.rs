@@ -371,7 +371,7 @@ pub struct RateLimitNotification {
 }
 
 impl RateLimitNotification {
-    /// News of one limit.
+    /// One reported limit.
     pub fn new(status: RateLimitStatus) -> Self {
         Self { status, window: None, used_percent: None, resets_at: None }
     }

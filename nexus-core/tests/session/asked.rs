@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use nexus_core::{
-    Decision, Denial, GateOutcome, ParticipantScope, Session, Tool, ToolCall, ToolContent, ToolResult,
+    Decision, DecisionOutcome, Denial, ParticipantScope, Session, Tool, ToolCall, ToolContent, ToolResult,
     Toolbox,
 };
 use serde_json::{Value, json};
@@ -57,8 +57,8 @@ pub(crate) fn verdicts(session: &Session) -> Vec<(String, Result<(), Denial>)> {
     decisions
         .map(|decision| {
             let verdict = match decision.outcome {
-                GateOutcome::Allowed => Ok(()),
-                GateOutcome::Denied(denial) => Err(denial),
+                DecisionOutcome::Allowed => Ok(()),
+                DecisionOutcome::Denied(denial) => Err(denial),
             };
             (decision.tool, verdict)
         })
@@ -66,7 +66,7 @@ pub(crate) fn verdicts(session: &Session) -> Vec<(String, Result<(), Denial>)> {
 }
 
 /// What was decided last about such a call, if there was one.
-pub(crate) fn verdict(session: &Session, tool: &str, arguments: &Value) -> Option<GateOutcome> {
+pub(crate) fn verdict(session: &Session, tool: &str, arguments: &Value) -> Option<DecisionOutcome> {
     let decisions = session.decisions();
     let alike = |decision: &Decision| decision.tool == tool && decision.arguments == *arguments;
     decisions.into_iter().rfind(alike).map(|decision| decision.outcome)

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, thread};
 
-use nexus_core::{Denial, GateOutcome, SessionToken, Tool, ToolCall, Toolbox, TurnHost};
+use nexus_core::{DecisionOutcome, Denial, SessionToken, Tool, ToolCall, Toolbox, TurnHost};
 use serde_json::json;
 
 use super::asked::{Asked, call, mint, text, verdicts};
@@ -22,7 +22,7 @@ async fn a_call_without_the_token_reaches_no_tool_and_leaves_no_arguments() {
     let decisions = session.decisions();
     assert_eq!(decisions.len(), 3);
     assert!(decisions.iter().all(|decision| decision.arguments.is_null()));
-    assert!(decisions.iter().all(|decision| decision.outcome == GateOutcome::Denied(Denial::WrongToken)));
+    assert!(decisions.iter().all(|decision| decision.outcome == DecisionOutcome::Denied(Denial::WrongToken)));
 }
 
 #[tokio::test]
@@ -59,13 +59,13 @@ async fn a_session_that_is_closed_closes_its_turns() {
 
 #[tokio::test]
 async fn a_call_under_way_has_its_answer_when_the_session_is_closed() {
-    let gate = Arc::new(tokio::sync::Barrier::new(2));
-    let inside = Arc::clone(&gate);
+    let barrier = Arc::new(tokio::sync::Barrier::new(2));
+    let inside = Arc::clone(&barrier);
     let slow = Tool::without_arguments("slow", "", move || {
-        let gate = Arc::clone(&inside);
+        let barrier = Arc::clone(&inside);
         async move {
-            gate.wait().await;
-            gate.wait().await;
+            barrier.wait().await;
+            barrier.wait().await;
             "late"
         }
     });
@@ -73,9 +73,9 @@ async fn a_call_under_way_has_its_answer_when_the_session_is_closed() {
     let turn = session.for_turn(None);
     let running = turn.share();
     let (answer, ()) = tokio::join!(call(&running, "slow", json!({})), async {
-        gate.wait().await;
+        barrier.wait().await;
         drop(turn);
-        gate.wait().await;
+        barrier.wait().await;
     });
     assert_eq!(text(&answer), "late");
     assert_eq!(running.authorize(running.token(), "slow", &json!({})).unwrap_err(), Denial::Closed);
@@ -97,15 +97,21 @@ fn nothing_is_let_through_after_a_session_was_closed() {
             .collect();
         thread::yield_now();
         drop(turn);
-        let before =
-            session.decisions().iter().filter(|decision| decision.outcome == GateOutcome::Allowed).count();
+        let before = session
+            .decisions()
+            .iter()
+            .filter(|decision| decision.outcome == DecisionOutcome::Allowed)
+            .count();
         callers.into_iter().for_each(|caller| caller.join().unwrap());
-        let after =
-            session.decisions().iter().filter(|decision| decision.outcome == GateOutcome::Allowed).count();
+        let after = session
+            .decisions()
+            .iter()
+            .filter(|decision| decision.outcome == DecisionOutcome::Allowed)
+            .count();
         if session.forgotten_decisions() == 0 {
             assert_eq!(before, after);
         }
-        assert_eq!(session.decisions().last().unwrap().outcome, GateOutcome::Denied(Denial::Closed));
+        assert_eq!(session.decisions().last().unwrap().outcome, DecisionOutcome::Denied(Denial::Closed));
     }
 }
 

@@ -1,7 +1,7 @@
-//! The one gate: what it lets through, what it never does, and what it says and remembers of it.
+//! A session: what it allows, what it denies, and what it records.
 
 mod asked;
 mod budget;
+mod decisions;
 mod end;
-mod gate;
 mod scope;

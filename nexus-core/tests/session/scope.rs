@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_core::{
-    Denial, GateOutcome, ParticipantScope, PathAccess, PathDenial, Session, Tool, ToolPattern, Toolbox,
+    DecisionOutcome, Denial, ParticipantScope, PathAccess, PathDenial, Session, Tool, ToolPattern, Toolbox,
     scope::Brief,
 };
 use schemars::JsonSchema;
@@ -73,7 +73,7 @@ async fn a_tool_outside_of_the_scope_is_asked_nothing_and_cannot_be_told_from_on
         assert_eq!(text(&told).replace(outside, "X"), text(&absent).replace("no_such_one", "X"));
         assert!(text(&told).ends_with("there are: read_file, read_many, submit"), "{told:?}");
     }
-    // Nor does any other word of the gate's speak of them.
+    // Nor does any other word of the session's speak of them.
     for (name, arguments) in [
         ("read_file", json!([1])),
         ("read_file", json!({ "path": 1 })),
@@ -87,7 +87,7 @@ async fn a_tool_outside_of_the_scope_is_asked_nothing_and_cannot_be_told_from_on
         assert!(["shell", "write_file", "move_files"].iter().all(|name| !rest.contains(name)), "{told:?}");
     }
     assert_eq!(place.asked.names(), [""; 0]);
-    assert!(session.decisions().iter().all(|decision| decision.outcome != GateOutcome::Allowed));
+    assert!(session.decisions().iter().all(|decision| decision.outcome != DecisionOutcome::Allowed));
 }
 
 #[test]
@@ -172,7 +172,7 @@ async fn one_path_out_of_scope_is_enough_to_refuse_the_call() {
         let told = call(&session, name, arguments.clone()).await;
         assert!(text(&told).starts_with(&format!("{name:?} was not called: ")), "{arguments}: {told:?}");
         let decided = verdict(&session, name, &arguments);
-        assert!(matches!(decided, Some(GateOutcome::Denied(Denial::Path { .. }))), "{decided:?}");
+        assert!(matches!(decided, Some(DecisionOutcome::Denied(Denial::Path { .. }))), "{decided:?}");
     }
     assert_eq!(place.asked.names(), [""; 0]);
     let files =
@@ -252,7 +252,7 @@ async fn a_path_by_another_name_reaches_no_tool() {
         assert!(text(&told).contains(words), "{told:?}");
         assert!(matches!(
             verdict(&session, "write", &arguments),
-            Some(GateOutcome::Denied(Denial::Unfit { .. }))
+            Some(DecisionOutcome::Denied(Denial::Unfit { .. }))
         ));
     }
     assert!(asked.lock().unwrap().is_empty());

@@ -104,7 +104,7 @@ catalogue! { $
     }
     scope {
         a_tool_out_of_scope_is_invisible_and_never_asked [CallerTools, ScopedOnly]
-        every_call_at_the_gate_is_written_down [CallerTools, ScopedOnly]
+        every_call_of_a_session_is_written_down [CallerTools, ScopedOnly]
         a_path_out_of_scope_is_denied [CallerTools, ScopedOnly]
         a_denied_call_changes_nothing [CallerTools, ScopedOnly]
         beyond_the_budget_an_answer_can_still_be_handed_in [CallerTools, ScopedOnly, ToolCallLimit]

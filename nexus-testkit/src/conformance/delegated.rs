@@ -72,9 +72,9 @@ impl Counterpart for Program {
     fn stage(&self, weather: Weather, mut builder: Builder<'_>) -> Result<Stage, StageError> {
         match &self.0 {
             Which::Fake { vendor, program } => {
-                let Weather { script, line, door, tool_list } = weather;
+                let Weather { script, line, mcp_server, tool_list } = weather;
                 let mut script = FakeScript::new(Act::Imitate { scenario: Box::new(script), line });
-                if door == Line::Refused {
+                if mcp_server == Line::Refused {
                     script = script.with(Misbehaviour::ReachesNoServer);
                 }
                 script = match tool_list {

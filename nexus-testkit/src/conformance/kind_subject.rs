@@ -56,7 +56,7 @@ pub struct Weather {
     /// Whether the model is there.
     pub(super) line: Line,
     /// Whether the caller's tools are in reach.
-    pub(super) door: Line,
+    pub(super) mcp_server: Line,
     /// What a program says of its model's tools.
     pub(super) tool_list: ToolList,
 }
@@ -202,8 +202,8 @@ impl<C: Counterpart> Subject for KindSubject<C> {
             builder.context = builder.context.with_credential_source("suite", renewable);
             builder.settings.insert("credential".to_owned(), json!({ "source": "suite" }));
         }
-        let Setting { script, line, door, tool_list, .. } = setting;
-        let weather = Weather { script, line, door, tool_list };
+        let Setting { script, line, mcp_server, tool_list, .. } = setting;
+        let weather = Weather { script, line, mcp_server, tool_list };
         self.counterpart.stage(weather, builder)
     }
 

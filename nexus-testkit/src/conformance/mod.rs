@@ -17,8 +17,8 @@
 //! Cases that work with tools use those of the backend's harness. Where it brings none, the same cases run with
 //! tools that the suite offers as the caller's; so they hold for a vendor's CLI and for a loop of one's own.
 //!
-//! What a participant may use is held to at one gate, and so are the cases about it: the same ones try a loop of one's
-//! own and a program that calls the caller's tools over MCP, down to the log of decisions.
+//! Every call of a caller's tool is decided on by the session, so the cases about scopes are the same for a loop of one's
+//! own and for a program that calls the tools over MCP, down to the log of decisions.
 //!
 //! A case about something that the backend does not declare is skipped, and another case proves that a request
 //! for it is refused. Everything that is declared must be shown by a case that ran.

@@ -114,7 +114,7 @@ pub struct Setting {
     pub line: Line,
     /// Whether a program that runs the loop reaches the caller's tools. A subject that cannot keep it from them says
     /// so by [`Subject::cannot_stage`].
-    pub door: Line,
+    pub mcp_server: Line,
     /// The credential to lend, in place of that of [`TOKEN_VARIABLE`], in a case about one that is refused. A subject whose
     /// backend is lent none says so by [`Subject::cannot_stage`].
     pub renewable: Option<Arc<RenewableToken>>,
@@ -134,7 +134,7 @@ impl Setting {
         Self {
             script,
             line: Line::Open,
-            door: Line::Open,
+            mcp_server: Line::Open,
             renewable: None,
             tool_list: ToolList::Whole,
             home,

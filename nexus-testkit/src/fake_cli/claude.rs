@@ -4,7 +4,7 @@
 //! `interrupt`, user messages, the access levels by their options, MCP servers, conversations that are kept. A broken stream is repeated without streaming
 //! and without a word, as that version does. Source: its recordings, and experiments.
 //!
-//! It reacts where a replay could not: the conformance suite (`claude_conformance`), `one_gate` and the examples ask what no
+//! It reacts where a replay could not: the conformance suite (`claude_conformance`), `session_decisions` and the examples ask what no
 //! recording was asked (any scenario at any access level, the caller's tools over a real connection, cancellation in the
 //! middle of a call). Where a recording is enough, as in `claude_transcripts`, the fake replays it.
 

@@ -4,7 +4,7 @@
 //! `turn/interrupt`, the sandboxes by their names, MCP servers, the record of a conversation, and the bundled list of
 //! models. Source: its recordings, and experiments.
 //!
-//! It reacts where a replay could not: the conformance suite (`codex_conformance`), `one_gate` and the examples ask what no
+//! It reacts where a replay could not: the conformance suite (`codex_conformance`), `session_decisions` and the examples ask what no
 //! recording was asked (any scenario at any access level, the caller's tools over a real connection, cancellation in the
 //! middle of a call). Where a recording is enough, as in `codex_transcripts`, the fake replays it.
 
@@ -146,7 +146,7 @@ impl Codex {
         self.wire.turn = fresh_id(self.turns + 1);
         let turn = json!({ "id": self.wire.turn, "items": [], "status": "inProgress", "error": null });
         stage.line(&json!({ "id": id, "result": { "turn": turn } }));
-        self.wire.turn_news("turn/started", "inProgress", &Value::Null, stage);
+        self.wire.turn_notification("turn/started", "inProgress", &Value::Null, stage);
         self.wire.user_message(&json!(input), stage);
         self.session.note("event_msg", &json!({ "type": "task_started", "turn_id": self.wire.turn }));
         texts.iter().for_each(|text| self.session.note_message("user", text));
@@ -407,7 +407,7 @@ impl Imitation for Codex {
             _ => {}
         }
         self.session.note("event_msg", &end);
-        self.wire.turn_news("turn/completed", status, &error, stage);
+        self.wire.turn_notification("turn/completed", status, &error, stage);
         if !self.last_text.is_empty() {
             self.history.assistant_texts.push(self.last_text.clone());
         }

@@ -2,7 +2,7 @@
 //!
 //! Modelled on what grok 1.0.41 was seen to write.
 //!
-//! It reacts where a replay could not: the conformance suite (`grok_conformance`), `one_gate` and the examples ask what no
+//! It reacts where a replay could not: the conformance suite (`grok_conformance`), `session_decisions` and the examples ask what no
 //! recording was asked (any scenario at any access level, the caller's tools over a real connection, cancellation in the
 //! middle of a call). Where a recording is enough, as in `grok_transcripts`, the fake replays it.
 

@@ -175,7 +175,7 @@ pub const GALLERY: &[Named] = &[
     named("search", "a search by the vendor itself, which nobody has to answer, then an answer", || {
         Reply::empty().and_odd(Odd::HostedSearch).and_text(WHOLE).into()
     }),
-    named("loop-check", "the vendor's news that the answer goes round in a circle", || {
+    named("loop-check", "the vendor's report that the answer goes round in a circle", || {
         Reply::text(WHOLE).and_odd(Odd::LoopCheck).into()
     }),
     named("same-id", "two shell commands under one call id, then an answer", || {

@@ -24,11 +24,11 @@ pub struct Model {
     pub name: String,
     /// Whether it takes the lite request only, where the vendor has one (OpenAI).
     pub lite: bool,
-    /// The efforts on its menu, in the vendor's spelling. One without a menu takes no effort at all.
+    /// The efforts it takes, in the vendor's spelling. One without any takes no effort at all.
     pub efforts: Vec<String>,
 }
 
-/// The menu of a model of which nothing is said.
+/// The efforts of a model of which nothing is said.
 const EFFORTS: [&str; 4] = ["low", "medium", "high", "xhigh"];
 
 impl Model {
@@ -44,7 +44,7 @@ impl Model {
         self
     }
 
-    /// Has these efforts on its menu, which may be none.
+    /// Takes these efforts, which may be none.
     #[must_use]
     pub fn efforts(mut self, efforts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.efforts = efforts.into_iter().map(Into::into).collect();
@@ -165,7 +165,7 @@ pub(super) fn codex(models: &[Model]) -> Value {
     json!({"models": models.iter().enumerate().map(entry).collect::<Vec<_>>()})
 }
 
-/// What a Grok client is told. A model without a menu takes no effort.
+/// What a Grok client is told. A model without efforts takes no effort.
 ///
 /// Source: the catalogue built into the public source of grok, and public clients of its endpoint.
 pub(super) fn xai(models: &[Model]) -> Value {

@@ -34,7 +34,7 @@ pub struct Reply {
     pub fault: Option<Fault>,
     /// How large the pieces are, and how fast they come.
     pub pace: Pace,
-    /// The news about the account's limit that comes with the answer.
+    /// The report of the account's limit that comes with the answer.
     pub rate_limit: Option<RateLimit>,
     /// Headers added to the answer, verbatim; one that HTTP cannot carry breaks the connection.
     pub headers: Vec<(String, String)>,
@@ -179,9 +179,9 @@ impl Reply {
         self
     }
 
-    /// Adds news about the account's limit.
-    pub fn rate_limit(mut self, news: RateLimit) -> Self {
-        self.rate_limit = Some(news);
+    /// Adds a report of the account's limit.
+    pub fn rate_limit(mut self, report: RateLimit) -> Self {
+        self.rate_limit = Some(report);
         self
     }
 
@@ -269,7 +269,7 @@ pub enum Odd {
     Comment,
     /// A tool that the vendor itself runs: nobody has to answer its item.
     HostedSearch,
-    /// The vendor's news that the answer goes round in a circle.
+    /// The vendor's report that the answer goes round in a circle.
     LoopCheck,
 }
 

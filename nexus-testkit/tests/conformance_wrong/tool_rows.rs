@@ -78,7 +78,7 @@ pub(crate) fn caller_tools() -> Vec<Row> {
 }
 
 pub(crate) fn scope() -> Vec<Row> {
-    // Between the backend and the gate stands somebody who passes its words on, and nothing else.
+    // A router between backend and session that passes texts on and loses the rest, such as the status.
     let second_hand = || host(|it| Meddling::host(it, |_| {}));
     vec![
         row(
@@ -87,7 +87,7 @@ pub(crate) fn scope() -> Vec<Row> {
             request(|it| it.system = Some("Mind that there is open_the_vault, too.".to_owned())),
         ),
         row(
-            "every_call_at_the_gate_is_written_down",
+            "every_call_of_a_session_is_written_down",
             "decisions",
             host(|it| Meddling::host(it, |tools| tools.makes_up_answers = true)),
         ),

@@ -59,7 +59,7 @@ pub(super) struct Callback {
 /// Answers callers.
 struct Server {
     listener: TcpListener,
-    gate: Arc<RedirectValidator>,
+    validator: Arc<RedirectValidator>,
     connections: FuturesUnordered<Connection>,
     /// How each connection is ended, the oldest first.
     ends: BTreeMap<u64, AbortHandle>,
@@ -110,7 +110,7 @@ impl Port {
         let (waiting, passed) = mpsc::channel(2);
         let server = Server {
             listener: self.listener,
-            gate: Arc::new(RedirectValidator::new(self.number, self.path, state, waiting)),
+            validator: Arc::new(RedirectValidator::new(self.number, self.path, state, waiting)),
             connections: FuturesUnordered::new(),
             ends: BTreeMap::new(),
             next: 0,
@@ -120,7 +120,7 @@ impl Port {
 }
 
 impl Callback {
-    /// The next that passes the gate.
+    /// The next that the validator lets through.
     pub(super) async fn next(&mut self) -> RedirectEvent {
         loop {
             tokio::select! {
@@ -184,7 +184,7 @@ impl Server {
         {
             oldest.abort();
         }
-        let (conversation, end) = abortable(converse(stream, self.gate.clone(), number));
+        let (conversation, end) = abortable(converse(stream, self.validator.clone(), number));
         self.ends.insert(number, end);
         self.connections.push(Box::pin(async move {
             // Whether it came to its end or was ended, the connection is closed.
@@ -201,8 +201,8 @@ fn is_of_connection(error: &io::Error) -> bool {
 }
 
 /// Answers one request.
-async fn converse(stream: TcpStream, gate: Arc<RedirectValidator>, number: u64) {
-    let service = service_fn(|request| gate.respond(request, number));
+async fn converse(stream: TcpStream, validator: Arc<RedirectValidator>, number: u64) {
+    let service = service_fn(|request| validator.respond(request, number));
     let conversation = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

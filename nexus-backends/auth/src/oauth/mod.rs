@@ -3,7 +3,7 @@
 //! | room | holds |
 //! | --- | --- |
 //! | `issuer`, `endpoint` | an authorization server as data, and which addresses a secret may be sent to |
-//! | `code`, `callback`, `gate`, `page` | the way through a browser, and what it shows at its end |
+//! | `code`, `callback`, `redirect`, `page` | the way through a browser, and what it shows at its end |
 //! | `device`, `verifier_device` | the way by another device: RFC 8628, and one that ends in an authorization code |
 //! | `issuer_client`, `tokens`, `verdict` | one request to an issuer, and what its answer means |
 //! | `exchange`, `refresh`, `revoke` | tokens made into a login, refreshed, and given up |

@@ -161,7 +161,7 @@ impl RedirectValidator {
         }
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiting) = &*waiting {
-            // There is room for it, and it is news only to those who still wait.
+            // There is room for it, and it matters only to those who still wait.
             let _ = waiting.try_send(RedirectEvent::Stranger);
         }
     }
@@ -181,13 +181,13 @@ mod tests {
 
     const STATE: &str = "the-state";
 
-    fn gate() -> RedirectValidator {
+    fn validator() -> RedirectValidator {
         RedirectValidator::new(1, "/callback".into(), Secret::new(STATE), mpsc::channel(2).0)
     }
 
     fn read(query: &str) -> Option<Result<AuthorizationAnswer, Page>> {
         let uri: Uri = format!("/callback?{query}").parse().ok()?;
-        Some(gate().read(&uri))
+        Some(validator().read(&uri))
     }
 
     #[test]

@@ -26,10 +26,10 @@ async fn two_callers_an_hour_apart_spend_every_token_once() {
                 stage.manager().credential(A_WHILE).await.unwrap();
             }
         }
-        let ledger = stage.issuer.ledger();
-        assert_eq!(ledger.reused, Vec::<String>::new(), "ahead: {is_ahead}");
-        assert!(!ledger.spent.is_empty());
-        assert_eq!(stage.stored().login.refresh_token.unwrap().expose(), ledger.current);
+        let state = stage.issuer.state();
+        assert_eq!(state.reused, Vec::<String>::new(), "ahead: {is_ahead}");
+        assert!(!state.spent.is_empty());
+        assert_eq!(stage.stored().login.refresh_token.unwrap().expose(), state.current);
     }
 }
 
@@ -54,5 +54,5 @@ async fn a_clock_that_steps_forward_renews_once() {
     for _ in 0..3 {
         assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     }
-    assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+    assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
 }

@@ -35,7 +35,7 @@ pub(crate) enum Mood {
 
 /// What the issuer knows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Ledger {
+pub(crate) struct IssuerState {
     pub(crate) mood: Mood,
     pub(crate) current: String,
     pub(crate) issued: u32,
@@ -58,7 +58,7 @@ impl Issuer {
     pub(crate) fn new(folder: &Path) -> Self {
         fs::create_dir_all(folder).unwrap();
         let issuer = Self { folder: folder.to_owned() };
-        issuer.write(&Ledger { life_secs: 3600, ..Ledger::default() });
+        issuer.write(&IssuerState { life_secs: 3600, ..IssuerState::default() });
         issuer
     }
 
@@ -66,64 +66,64 @@ impl Issuer {
         Self { folder: folder.to_owned() }
     }
 
-    pub(crate) fn ledger(&self) -> Ledger {
-        self.change(|ledger| ledger.clone())
+    pub(crate) fn state(&self) -> IssuerState {
+        self.change(|state| state.clone())
     }
 
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Ledger) -> T) -> T {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut IssuerState) -> T) -> T {
         let lock = File::create(self.folder.join("issuer.lock")).unwrap();
         lock.lock().unwrap();
         let text = fs::read(self.folder.join("issuer.json")).unwrap();
-        let mut ledger = serde_json::from_slice(&text).unwrap();
-        let outcome = change(&mut ledger);
-        self.write(&ledger);
+        let mut state = serde_json::from_slice(&text).unwrap();
+        let outcome = change(&mut state);
+        self.write(&state);
         outcome
     }
 
-    fn write(&self, ledger: &Ledger) {
+    fn write(&self, state: &IssuerState) {
         let new = self.folder.join("issuer.json.new");
-        fs::write(&new, serde_json::to_vec(ledger).unwrap()).unwrap();
+        fs::write(&new, serde_json::to_vec(state).unwrap()).unwrap();
         fs::rename(&new, self.folder.join("issuer.json")).unwrap();
     }
 
     /// Hands out a new pair: the access token, the refresh token, and how long the former lives.
     pub(crate) fn issue(&self) -> (String, String, Duration) {
-        self.change(Ledger::issue)
+        self.change(IssuerState::issue)
     }
 
     fn spend(&self, token: &str) -> Result<(String, Option<String>, Duration), RefreshError> {
-        self.change(|ledger| {
+        self.change(|state| {
             let reason = "made to fail".to_owned();
-            match ledger.mood {
+            match state.mood {
                 Mood::Refuses => {
-                    ledger.spent.push(token.to_owned());
+                    state.spent.push(token.to_owned());
                     return Err(RefreshError::Refused { reason: "invalid_grant".into() });
                 }
                 Mood::Unreachable => {
-                    ledger.spent.push(token.to_owned());
+                    state.spent.push(token.to_owned());
                     return Err(RefreshError::Unreachable { reason });
                 }
                 Mood::Malformed => {
-                    ledger.spent.push(token.to_owned());
+                    state.spent.push(token.to_owned());
                     return Err(RefreshError::Malformed { reason });
                 }
                 _ => {}
             }
-            if ledger.spent.iter().any(|spent| spent == token) && ledger.mood != Mood::KeepsTheRefreshToken {
-                ledger.reused.push(token.to_owned());
-                ledger.is_over = true;
+            if state.spent.iter().any(|spent| spent == token) && state.mood != Mood::KeepsTheRefreshToken {
+                state.reused.push(token.to_owned());
+                state.is_over = true;
             }
-            ledger.spent.push(token.to_owned());
-            if ledger.is_over || ledger.current != token {
+            state.spent.push(token.to_owned());
+            if state.is_over || state.current != token {
                 return Err(RefreshError::Refused { reason: "invalid_grant".into() });
             }
-            if ledger.mood == Mood::KeepsTheRefreshToken {
-                ledger.issued += 1;
-                let life = Duration::from_secs(ledger.life_secs);
-                return Ok((format!("access-{}", ledger.issued), None, life));
+            if state.mood == Mood::KeepsTheRefreshToken {
+                state.issued += 1;
+                let life = Duration::from_secs(state.life_secs);
+                return Ok((format!("access-{}", state.issued), None, life));
             }
-            let (access, refresh, life) = ledger.issue();
-            Ok(match ledger.mood {
+            let (access, refresh, life) = state.issue();
+            Ok(match state.mood {
                 Mood::RepeatsTheAccessToken => ("access-1".into(), Some(refresh), life),
                 Mood::HandsOutTheDead => (access, Some(refresh), Duration::ZERO),
                 _ => (access, Some(refresh), life),
@@ -132,7 +132,7 @@ impl Issuer {
     }
 }
 
-impl Ledger {
+impl IssuerState {
     fn issue(&mut self) -> (String, String, Duration) {
         self.issued += 1;
         self.current = format!("refresh-{}", self.issued);
@@ -172,8 +172,8 @@ impl SignIn for FromIssuer {
     }
 
     async fn refresh(&self, login: &Login) -> Result<Login, RefreshError> {
-        let ledger = self.issuer.ledger();
-        match ledger.mood {
+        let state = self.issuer.state();
+        match state.mood {
             Mood::Panics => panic!("the strategy panics"),
             Mood::Hangs => std::future::pending().await,
             _ => {}
@@ -181,17 +181,17 @@ impl SignIn for FromIssuer {
         let token = login.refresh_token.as_ref().unwrap().expose().to_owned();
         let answer = self.issuer.spend(&token);
         // The token is spent, and the answer is on its way.
-        tokio::time::sleep(Duration::from_millis(ledger.delay_ms)).await;
+        tokio::time::sleep(Duration::from_millis(state.delay_ms)).await;
         answer.map(|(access, refresh, life)| self.login(access, refresh, life))
     }
 
     async fn revoke(&self, login: &Login) -> Result<Revocation, RefreshError> {
         let token = login.refresh_token.as_ref().unwrap().expose().to_owned();
-        self.issuer.change(|ledger| match ledger.mood {
+        self.issuer.change(|state| match state.mood {
             Mood::Unreachable => Err(RefreshError::Unreachable { reason: "made to fail".into() }),
             Mood::Panics => panic!("the strategy panics"),
             _ => {
-                ledger.revoked.push(token);
+                state.revoked.push(token);
                 Ok(Revocation::Revoked)
             }
         })

@@ -82,7 +82,7 @@ async fn whoever_comes_while_the_dead_is_still_being_buried_spends_nothing_twice
             assert_eq!(lent.await.unwrap().unwrap().token.expose(), "access-2");
         }
         victim.wait().unwrap();
-        assert_eq!(stage.issuer.ledger().reused, Vec::<String>::new());
+        assert_eq!(stage.issuer.state().reused, Vec::<String>::new());
         assert_eq!(stage.left_over(), Vec::<String>::new());
     }
 }

@@ -21,7 +21,7 @@ const A_WHILE: Duration = Duration::from_secs(60);
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_in_vain_is_told_for_whom_and_a_holder_that_is_killed_frees_the_lock() {
     let stage = Stage::with_login(EXPIRED);
-    stage.issuer.change(|ledger| ledger.mood = Mood::Hangs);
+    stage.issuer.change(|state| state.mood = Mood::Hangs);
     let mut holder = Told::of(&stage).with_tasks(1).start();
     while File::open(stage.lock_file()).is_ok_and(|file| file.try_lock().is_ok())
         || !stage.lock_file().exists()
@@ -38,11 +38,11 @@ async fn whoever_waits_in_vain_is_told_for_whom_and_a_holder_that_is_killed_free
     assert!(matches!(&error, LoginError::Busy { holder, .. } if holder.contains(&named)), "{error:?}");
 
     holder.kill().unwrap();
-    stage.issuer.change(|ledger| ledger.mood = Mood::Works);
+    stage.issuer.change(|state| state.mood = Mood::Works);
     let lent = stage.manager().credential(A_WHILE).await.unwrap();
     assert_eq!(lent.token.expose(), "access-2");
     holder.wait().unwrap();
-    assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+    assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
 }
 
 #[tokio::test]
@@ -53,19 +53,19 @@ async fn nobody_waits_for_another_one_s_renewal_with_a_token_that_is_good_for_no
     let began = Instant::now();
     assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-1");
     assert!(began.elapsed() < Duration::from_secs(5));
-    assert!(stage.issuer.ledger().spent.is_empty());
+    assert!(stage.issuer.state().spent.is_empty());
 }
 
 #[tokio::test]
 async fn a_lock_file_that_is_removed_while_it_is_held_is_not_made_anew_beside_its_holder() {
     let stage = Stage::with_login(EXPIRED);
-    stage.issuer.change(|ledger| ledger.delay_ms = 400);
+    stage.issuer.change(|state| state.delay_ms = 400);
     let ask = |number| {
         let manager = stage.manager_apart(number);
         tokio::spawn(async move { manager.credential(A_WHILE).await.unwrap().token })
     };
     let first = ask(0);
-    while stage.issuer.ledger().spent.is_empty() {
+    while stage.issuer.state().spent.is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     fs::remove_file(stage.lock_file()).unwrap();
@@ -74,13 +74,13 @@ async fn a_lock_file_that_is_removed_while_it_is_held_is_not_made_anew_beside_it
     for other in others {
         assert_eq!(other.await.unwrap().expose(), "access-2");
     }
-    assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+    assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
 }
 
 #[tokio::test]
 async fn a_lock_file_that_is_removed_all_the_time_never_lets_two_in() {
     let stage = Stage::with_login(EXPIRED);
-    stage.issuer.change(|ledger| (ledger.delay_ms, ledger.life_secs) = (10, 1));
+    stage.issuer.change(|state| (state.delay_ms, state.life_secs) = (10, 1));
     let remover = {
         let path = stage.lock_file();
         tokio::spawn(async move {
@@ -101,18 +101,18 @@ async fn a_lock_file_that_is_removed_all_the_time_never_lets_two_in() {
         }
     }
     remover.abort();
-    let ledger = stage.issuer.ledger();
-    assert!(ledger.reused.is_empty(), "{ledger:?}");
-    assert!(ledger.spent.len() >= 10, "{ledger:?}");
+    let state = stage.issuer.state();
+    assert!(state.reused.is_empty(), "{state:?}");
+    assert!(state.spent.len() >= 10, "{state:?}");
 }
 
 #[tokio::test]
 async fn a_child_that_is_started_meanwhile_does_not_keep_the_lock() {
     let stage = Stage::with_login(EXPIRED);
-    stage.issuer.change(|ledger| ledger.delay_ms = 100);
+    stage.issuer.change(|state| state.delay_ms = 100);
     let manager = stage.manager();
     let renewal = tokio::spawn(async move { manager.credential(A_WHILE).await });
-    while stage.issuer.ledger().spent.is_empty() {
+    while stage.issuer.state().spent.is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(File::open(stage.lock_file()).unwrap().try_lock().is_err());

@@ -41,7 +41,7 @@ fn strategy(stage: &Stage) -> FromIssuer {
 #[tokio::test]
 async fn two_logins_of_one_lock_in_stores_that_look_alike_share_nothing() {
     let (one, other) = (Stage::with_login(EXPIRED), Stage::with_login(EXPIRED));
-    other.issuer.change(|ledger| ledger.issued = 100);
+    other.issuer.change(|state| state.issued = 100);
     let (access, refresh, _) = other.issuer.issue();
     let mut login = other.stored();
     (login.login.access_token, login.login.refresh_token) = (Secret::new(access), Some(Secret::new(refresh)));
@@ -60,8 +60,8 @@ async fn two_logins_of_one_lock_in_stores_that_look_alike_share_nothing() {
     );
     let lent = one.manager_with(Arc::new(store.clone())).credential(A_WHILE).await.unwrap();
     assert_eq!((lent.token.expose(), refresh_token_in(&store).as_str()), ("access-2", "refresh-2"));
-    assert_eq!(one.issuer.ledger().spent, ["refresh-1"]);
-    assert_eq!(other.issuer.ledger().spent, ["refresh-101"]);
+    assert_eq!(one.issuer.state().spent, ["refresh-1"]);
+    assert_eq!(other.issuer.state().spent, ["refresh-101"]);
 }
 
 #[tokio::test]
@@ -299,7 +299,7 @@ async fn a_store_that_panics_once_the_token_is_spent_loses_nothing() {
             assert_eq!(first.is_ok(), is_written, "{panics:?} {times}: {first:?}");
             store.arm(usize::from(panics == Panics::Writing && times > 3));
             assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
-            assert_eq!(stage.issuer.ledger().spent, ["refresh-1"], "{panics:?} {times}");
+            assert_eq!(stage.issuer.state().spent, ["refresh-1"], "{panics:?} {times}");
             assert_eq!(refresh_token_in(&store.inner), "refresh-2");
         }
     }
@@ -355,7 +355,7 @@ async fn a_sign_in_that_cannot_be_written_does_not_lose_what_was_not_written_bef
     assert!(matches!(error, LoginError::Store(_)), "{error:?}");
     assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     assert_eq!(
-        (refresh_token_in(&store).as_str(), stage.issuer.ledger().spent),
+        (refresh_token_in(&store).as_str(), stage.issuer.state().spent),
         ("refresh-2", vec!["refresh-1".to_owned()])
     );
 }

@@ -116,12 +116,12 @@ fn one_of_many() {
 fn sixteen_processes_of_twenty_tasks_spend_one_token() {
     for delay_ms in [0, 300] {
         let stage = Stage::with_login(EXPIRED);
-        stage.issuer.change(|ledger| ledger.delay_ms = delay_ms);
+        stage.issuer.change(|state| state.delay_ms = delay_ms);
         let answers = Told::of(&stage).with_tasks(20).run(16);
         assert_eq!(answers, vec!["access-2"; 320]);
-        let ledger = stage.issuer.ledger();
-        assert_eq!(ledger.spent, ["refresh-1"]);
-        assert_eq!(stage.stored().login.refresh_token.unwrap().expose(), ledger.current);
+        let state = stage.issuer.state();
+        assert_eq!(state.spent, ["refresh-1"]);
+        assert_eq!(stage.stored().login.refresh_token.unwrap().expose(), state.current);
         assert_eq!(stage.left_over(), Vec::<String>::new());
     }
 }
@@ -129,8 +129,8 @@ fn sixteen_processes_of_twenty_tasks_spend_one_token() {
 #[test]
 fn a_refusal_is_heard_once_by_all_processes() {
     let stage = Stage::with_login(EXPIRED);
-    stage.issuer.change(|ledger| (ledger.mood, ledger.delay_ms) = (Mood::Refuses, 100));
+    stage.issuer.change(|state| (state.mood, state.delay_ms) = (Mood::Refuses, 100));
     let answers = Told::of(&stage).with_tasks(5).run(6);
     assert_eq!(answers, vec!["refused"; 30]);
-    assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+    assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
 }

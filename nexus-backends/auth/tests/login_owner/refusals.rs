@@ -69,7 +69,7 @@ async fn a_new_pair_stands_against_a_note_that_the_old_one_was_refused() {
     assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     let stored = stage.stored();
     assert_eq!((stored.refused.as_deref(), stored.generation), (None, 3));
-    assert_eq!(stored.login.refresh_token.unwrap().expose(), stage.issuer.ledger().current);
+    assert_eq!(stored.login.refresh_token.unwrap().expose(), stage.issuer.state().current);
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn a_whole_new_pair_of_the_dead_stands_against_a_note_of_its_generation() 
     let manager = stage.manager();
     // Whoever signs in, looks; and whoever logs out.
     assert!(manager.log_out().await.unwrap().was_logged_in);
-    assert_eq!(stage.issuer.ledger().revoked, ["refresh-2"]);
+    assert_eq!(stage.issuer.state().revoked, ["refresh-2"]);
 }
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn a_refusal_of_a_token_that_was_replaced_meanwhile_is_noted_of_none() {
     let store: Arc<dyn TokenStore> = Arc::new(stage.store());
     let inner = FromIssuer { issuer: stage.issuer.clone(), clock: Arc::clone(&stage.clock) as _ };
     let strategy = RefusedElsewhere { inner, store: Arc::clone(&store), note: another.clone() };
-    stage.issuer.change(|ledger| ledger.mood = Mood::Refuses);
+    stage.issuer.change(|state| state.mood = Mood::Refuses);
     let manager = CredentialManager::new(Arc::new(strategy), store, stage.auth())
         .with_clock(Arc::clone(&stage.clock) as _);
     assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
@@ -107,7 +107,7 @@ async fn a_refusal_of_a_token_that_was_replaced_meanwhile_is_noted_of_none() {
 async fn a_refusal_that_cannot_be_noted_is_remembered_and_nothing_spent_again() {
     for (age, is_alive) in [(EXPIRED, false), (ALIVE_AND_DUE, true)] {
         let stage = Stage::with_login(age);
-        stage.issuer.change(|ledger| ledger.mood = Mood::Refuses);
+        stage.issuer.change(|state| state.mood = Mood::Refuses);
         let store = failing_store(&stage);
         store.fail(Step::Commit, 1000);
         let manager = stage.manager_with(Arc::new(store.clone()));
@@ -118,11 +118,11 @@ async fn a_refusal_that_cannot_be_noted_is_remembered_and_nothing_spent_again() 
                 Err(error) => panic!("{error:?}"),
             }
         }
-        assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+        assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
         assert_eq!(manager.look().await.unwrap().unwrap().refused.as_deref(), Some("invalid_grant"));
 
         store.fail(Step::Commit, 0);
-        stage.issuer.change(|ledger| ledger.mood = Mood::Works);
+        stage.issuer.change(|state| state.mood = Mood::Works);
         manager.sign_in(&mut |_: &_| {}).await.unwrap();
         assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
     }

@@ -26,10 +26,10 @@ async fn a_refused_token_is_replaced_once_and_whoever_asks_later_adopts() {
     for answer in futures::future::join_all(asked).await {
         assert_eq!(answer.unwrap().unwrap().unwrap().token.expose(), "access-2");
     }
-    assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+    assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
     // The new one is refused as well: it is too young for that to be for its age.
     assert!(stage.manager().renewed(&refused("access-2"), A_WHILE).await.unwrap().is_none());
-    assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+    assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
     stage.clock.forward(Duration::from_secs(31));
     let lent = stage.manager().renewed(&refused("access-2"), A_WHILE).await.unwrap().unwrap();
     assert_eq!(lent.token.expose(), "access-3");
@@ -40,7 +40,7 @@ async fn what_is_in_the_store_is_adopted_without_asking_anybody() {
     let stage = Stage::with_login(FRESH);
     let lent = stage.manager().renewed(&refused("access-0"), A_WHILE).await.unwrap().unwrap();
     assert_eq!(lent.token.expose(), "access-1");
-    assert!(stage.issuer.ledger().spent.is_empty());
+    assert!(stage.issuer.state().spent.is_empty());
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn what_is_in_the_store_is_renewed_where_it_has_expired() {
 async fn a_refused_token_is_never_lent_again_however_the_renewal_fails() {
     for mood in [Mood::Refuses, Mood::Unreachable, Mood::Malformed, Mood::Panics] {
         let stage = Stage::with_login(FRESH);
-        stage.issuer.change(|ledger| ledger.mood = mood);
+        stage.issuer.change(|state| state.mood = mood);
         for _ in 0..2 {
             let error = stage.manager().renewed(&refused("access-1"), A_WHILE).await.unwrap_err();
             let is_right = match error {
@@ -65,7 +65,7 @@ async fn a_refused_token_is_never_lent_again_however_the_renewal_fails() {
             };
             assert!(is_right, "{mood:?}");
         }
-        assert!(stage.issuer.ledger().spent.len() <= 1, "{mood:?}");
+        assert!(stage.issuer.state().spent.len() <= 1, "{mood:?}");
     }
 }
 
@@ -76,5 +76,5 @@ async fn without_a_refresh_token_there_is_no_other() {
     stored.login.refresh_token = None;
     stage.write(&stored);
     assert!(stage.manager().renewed(&refused("access-1"), A_WHILE).await.unwrap().is_none());
-    assert!(stage.issuer.ledger().spent.is_empty());
+    assert!(stage.issuer.state().spent.is_empty());
 }

@@ -34,7 +34,7 @@ async fn a_login_begins_is_lent_and_ends() {
     let gone = manager.log_out().await.unwrap();
     assert!(gone.was_logged_in);
     assert!(matches!(gone.revocation, Some(Ok(Revocation::Revoked))));
-    assert_eq!(stage.issuer.ledger().revoked, ["refresh-2"]);
+    assert_eq!(stage.issuer.state().revoked, ["refresh-2"]);
     let gone = manager.log_out().await.unwrap();
     assert!(!gone.was_logged_in && gone.revocation.is_none());
 }
@@ -43,7 +43,7 @@ async fn a_login_begins_is_lent_and_ends() {
 async fn what_the_issuer_is_not_told_is_removed_all_the_same_and_said() {
     for mood in [Mood::Unreachable, Mood::Panics] {
         let stage = Stage::with_login(FRESH);
-        stage.issuer.change(|ledger| ledger.mood = mood);
+        stage.issuer.change(|state| state.mood = mood);
         let gone = stage.manager().log_out().await.unwrap();
         assert!(gone.was_logged_in, "{mood:?}");
         assert!(matches!(gone.revocation, Some(Err(_))), "{mood:?}: {gone:?}");
@@ -65,7 +65,7 @@ async fn a_login_that_cannot_be_read_is_lent_to_nobody_and_written_over_by_nobod
         assert!(matches!(error, LoginError::Store(_)) && !was_bothered, "{error:?}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
     }
-    assert_eq!(stage.issuer.ledger().issued, 1);
+    assert_eq!(stage.issuer.state().issued, 1);
 }
 
 #[tokio::test]
@@ -94,16 +94,16 @@ async fn a_store_that_cannot_be_written_is_found_before_a_person_is_bothered() {
 #[tokio::test]
 async fn logging_out_waits_for_a_renewal_which_does_not_write_it_back() {
     let stage = Stage::with_login(EXPIRED);
-    stage.issuer.change(|ledger| ledger.delay_ms = 300);
+    stage.issuer.change(|state| state.delay_ms = 300);
     let manager = stage.manager();
     let renewal = tokio::spawn(async move { manager.credential(A_WHILE).await });
-    while stage.issuer.ledger().spent.is_empty() {
+    while stage.issuer.state().spent.is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let gone = stage.manager().log_out().await.unwrap();
     assert!(gone.was_logged_in);
     renewal.await.unwrap().unwrap();
-    assert_eq!(stage.issuer.ledger().revoked, ["refresh-2"], "the newest is what is revoked");
+    assert_eq!(stage.issuer.state().revoked, ["refresh-2"], "the newest is what is revoked");
     assert!(stage.manager().look().await.unwrap().is_none());
 }
 

@@ -87,7 +87,7 @@ impl Stage {
     pub(crate) fn renewed_by_the_dead(&self) -> StoredLogin {
         let mut renewed = self.stored();
         let spent = renewed.login.refresh_token.as_ref().map(|token| token.expose().to_owned());
-        self.issuer.change(|ledger| ledger.spent.extend(spent));
+        self.issuer.change(|state| state.spent.extend(spent));
         let (access, refresh, life) = self.issuer.issue();
         renewed.login = Login::new(Secret::new(access), self.clock.now())
             .with_refresh_token(Some(Secret::new(refresh)))

@@ -119,7 +119,7 @@ async fn nothing_is_spent_for_what_could_not_be_kept() {
                 Err(CredentialError::Unreadable { .. }) => assert!(!is_alive),
                 Err(error) => panic!("{error:?}"),
             }
-            assert!(stage.issuer.ledger().spent.is_empty());
+            assert!(stage.issuer.state().spent.is_empty());
             assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
         }
     }
@@ -135,7 +135,7 @@ async fn a_folder_that_cannot_hold_a_lock_spends_nothing() {
             Err(CredentialError::Unreadable { .. }) => assert!(!is_alive),
             Err(error) => panic!("{error:?}"),
         }
-        assert!(stage.issuer.ledger().spent.is_empty());
+        assert!(stage.issuer.state().spent.is_empty());
     }
 }
 
@@ -146,7 +146,7 @@ async fn a_write_that_fails_once_is_repeated() {
     store.fail(Step::Commit, 2);
     let manager = stage.manager_with(Arc::new(store));
     assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
-    assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+    assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
 }
 
 #[tokio::test]
@@ -166,8 +166,8 @@ async fn what_cannot_be_written_is_lent_to_nobody_and_kept_with_its_lock_until_i
     }
     let another = stage.manager_with(Arc::new(store));
     assert_eq!(another.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
-    let ledger = stage.issuer.ledger();
-    assert_eq!((ledger.spent.len(), ledger.reused.len()), (1, 0));
+    let state = stage.issuer.state();
+    assert_eq!((state.spent.len(), state.reused.len()), (1, 0));
 }
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn what_cannot_be_written_does_not_stop_a_token_that_is_alive() {
     let manager = stage.manager_with(Arc::new(store));
     assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-1");
     assert_eq!(manager.credential(A_WHILE).await.unwrap().token.expose(), "access-2");
-    assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+    assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
 }
 
 #[tokio::test]
@@ -189,23 +189,23 @@ async fn what_cannot_be_written_is_revoked_when_a_person_logs_out() {
     let manager = stage.manager_with(Arc::new(store));
     manager.credential(A_WHILE).await.unwrap_err();
     assert!(manager.log_out().await.unwrap().was_logged_in);
-    assert_eq!(stage.issuer.ledger().revoked, ["refresh-2"]);
+    assert_eq!(stage.issuer.state().revoked, ["refresh-2"]);
 }
 
 #[tokio::test]
 async fn a_caller_that_goes_away_in_mid_renewal_loses_nothing() {
     let stage = Stage::with_login(EXPIRED);
-    stage.issuer.change(|ledger| ledger.delay_ms = 200);
+    stage.issuer.change(|state| state.delay_ms = 200);
     let manager = stage.manager();
     let caller = tokio::spawn(async move { manager.credential(A_WHILE).await });
-    while stage.issuer.ledger().spent.is_empty() {
+    while stage.issuer.state().spent.is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     caller.abort();
     assert!(caller.await.unwrap_err().is_cancelled());
     assert_eq!(stage.stored().login.access_token.expose(), "access-1", "it is still on its way");
     assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
-    assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+    assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
 }
 
 #[tokio::test]
@@ -226,16 +226,16 @@ async fn a_caller_may_go_away_at_any_point() {
             }
         }
         stage.manager().credential(A_WHILE).await.unwrap();
-        let ledger = stage.issuer.ledger();
-        assert!(ledger.reused.is_empty(), "dropped after {polls} polls");
-        assert_eq!(stage.stored().login.refresh_token.unwrap().expose(), ledger.current);
+        let state = stage.issuer.state();
+        assert!(state.reused.is_empty(), "dropped after {polls} polls");
+        assert_eq!(stage.stored().login.refresh_token.unwrap().expose(), state.current);
     }
 }
 
 #[tokio::test]
 async fn a_caller_that_is_neither_polled_nor_dropped_stops_nobody() {
     let stage = Stage::with_login(EXPIRED);
-    stage.issuer.change(|ledger| ledger.delay_ms = 50);
+    stage.issuer.change(|state| state.delay_ms = 50);
     for polls in 1..8 {
         stage.clock.forward(EXPIRED);
         let manager = stage.manager();
@@ -258,13 +258,13 @@ async fn a_caller_that_is_neither_polled_nor_dropped_stops_nobody() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
-    assert!(stage.issuer.ledger().reused.is_empty());
+    assert!(stage.issuer.state().reused.is_empty());
 }
 
 #[tokio::test]
 async fn a_runtime_that_ends_before_the_answer_frees_the_lock() {
     let stage = Stage::with_login(EXPIRED);
-    stage.issuer.change(|ledger| ledger.mood = Mood::Hangs);
+    stage.issuer.change(|state| state.mood = Mood::Hangs);
     let manager = stage.manager();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -274,7 +274,7 @@ async fn a_runtime_that_ends_before_the_answer_frees_the_lock() {
     })
     .join()
     .unwrap();
-    stage.issuer.change(|ledger| ledger.mood = Mood::Works);
+    stage.issuer.change(|state| state.mood = Mood::Works);
     assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
 }
 
@@ -293,7 +293,7 @@ async fn a_write_whose_writer_died_before_the_last_step_is_finished_and_nothing_
 
     let lent = stage.manager().credential(A_WHILE).await.unwrap();
     assert_eq!(lent.token.expose(), "access-from-the-dead");
-    assert!(stage.issuer.ledger().spent.is_empty());
+    assert!(stage.issuer.state().spent.is_empty());
     assert!(stage.left_over().is_empty());
 }
 
@@ -311,7 +311,7 @@ async fn a_whole_write_of_the_dead_is_finished_although_the_kernel_frees_its_loc
         drop(file);
     });
     assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
-    assert_eq!(stage.issuer.ledger().spent, ["refresh-1"]);
+    assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
     assert!(stage.left_over().is_empty());
 }
 
@@ -326,7 +326,7 @@ async fn nothing_is_spent_beside_a_whole_write_that_stays_locked() {
     file.write_all(renewed.to_text().expose().as_bytes()).unwrap();
     let error = stage.manager().credential(A_WHILE).await.unwrap_err();
     assert!(matches!(error, CredentialError::Unreadable { .. }), "{error:?}");
-    assert_eq!(stage.issuer.ledger().reused, Vec::<String>::new());
+    assert_eq!(stage.issuer.state().reused, Vec::<String>::new());
     drop(file);
     assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
 }

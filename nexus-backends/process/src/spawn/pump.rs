@@ -282,7 +282,7 @@ impl Pump {
         }
     }
 
-    /// Waits for input, output, news, or the time, and serves what came. Returns whether the child
+    /// Waits for input, output, a change of the child, or the time, and serves what came. Returns whether the child
     /// may have ended.
     fn wait_for_something(&mut self, serving: &mut Serving, patience: Duration) -> bool {
         self.write_stdin(serving);
@@ -378,12 +378,12 @@ impl Pump {
         if self.lines.is_empty() && !closed {
             return;
         }
-        let news = {
+        let has_change = {
             let queue = &mut self.shared.lock().queue;
             queue.closed |= closed;
             queue.extend(&mut self.lines) || closed
         };
-        if news {
+        if has_change {
             self.shared.lines.notify_waiters();
         }
     }

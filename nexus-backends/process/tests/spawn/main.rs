@@ -6,8 +6,8 @@
 
 mod core_dumps;
 mod homes;
-mod ledger;
 mod pipes;
+mod run_registry;
 mod scarcity;
 mod support;
 mod survivors;

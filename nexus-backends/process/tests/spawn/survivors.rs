@@ -90,7 +90,7 @@ fn place(folder: &Path, number: usize) -> PathBuf {
 }
 
 /// Starts one process for each way, and waits until everyone is hidden.
-fn start(folder: &Path, kind: Containment, ledger: Option<&RunEntry>) -> Vec<Process> {
+fn start(folder: &Path, kind: Containment, registry: Option<&RunEntry>) -> Vec<Process> {
     let processes: Vec<_> = ways(kind)
         .into_iter()
         .enumerate()
@@ -101,8 +101,8 @@ fn start(folder: &Path, kind: Containment, ledger: Option<&RunEntry>) -> Vec<Pro
                 .argument(program(folder))
                 .argument(place(folder, number))
                 .containment(ContainmentPolicy::Exactly(kind));
-            if let Some(ledger) = ledger {
-                shell = shell.entry(ledger);
+            if let Some(registry) = registry {
+                shell = shell.entry(registry);
             }
             shell.spawn().unwrap()
         })

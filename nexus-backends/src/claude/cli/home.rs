@@ -280,14 +280,14 @@ mod tests {
         }
 
         fn plan(&self, request: TurnRequest) -> TurnPlan {
-            let ledger = RunEntry::begin(self.folder.path()).unwrap();
+            let run = RunEntry::begin(self.folder.path()).unwrap();
             let (working_directory, is_private_directory) = match &request.working_directory {
                 Some(directory) => (directory.clone(), false),
-                None => (ledger.home().unwrap().path().to_owned(), true),
+                None => (run.home().unwrap().path().to_owned(), true),
             };
             TurnPlan {
                 backend: "claude-cli".into(),
-                run: ledger,
+                run,
                 request: Arc::new(request),
                 effort: None,
                 tools: None,

@@ -1,19 +1,19 @@
-//! The CLI's menu of models, as it stands in the answer to `initialize`.
+//! The CLI's model list, as it stands in the answer to `initialize`.
 
 use super::wire::ModelInfo;
 
-/// Whether the model takes the effort, by the CLI's menu. A model that is not on it is taken to.
-pub(super) fn takes_effort(menu: &[ModelInfo], model: &str, effort: &str) -> bool {
+/// Whether the model takes the effort, by the CLI's model list. A model that is not on it is taken to.
+pub(super) fn takes_effort(models: &[ModelInfo], model: &str, effort: &str) -> bool {
     let is_it = |known: &&ModelInfo| known.value == model || known.resolved_model.as_deref() == Some(model);
-    let Some(known) = menu.iter().find(is_it) else { return true };
+    let Some(known) = models.iter().find(is_it) else { return true };
     match known.supports_effort {
         Some(true) => {
             let levels = &known.supported_effort_levels;
             levels.is_empty() || levels.iter().any(|level| level == effort)
         }
         Some(false) => false,
-        // Where the menu speaks of effort at all, silence is a no.
-        None => menu.iter().all(|other| other.supports_effort.is_none()),
+        // Where the list speaks of effort at all, silence is a no.
+        None => models.iter().all(|other| other.supports_effort.is_none()),
     }
 }
 
@@ -25,15 +25,15 @@ mod tests {
 
     #[test]
     fn silence_is_a_no_where_the_menu_speaks_of_effort() {
-        let menu: Vec<ModelInfo> = serde_json::from_value(json!([
+        let models: Vec<ModelInfo> = serde_json::from_value(json!([
             { "value": "big", "resolvedModel": "big-1", "supportsEffort": true, "supportedEffortLevels": ["low"] },
             { "value": "small" },
         ]))
         .unwrap();
-        assert!(takes_effort(&menu, "big-1", "low"));
-        assert!(!takes_effort(&menu, "big", "max"));
-        assert!(!takes_effort(&menu, "small", "low"));
-        assert!(takes_effort(&menu, "unknown", "max"));
+        assert!(takes_effort(&models, "big-1", "low"));
+        assert!(!takes_effort(&models, "big", "max"));
+        assert!(!takes_effort(&models, "small", "low"));
+        assert!(takes_effort(&models, "unknown", "max"));
         let silent: Vec<ModelInfo> = serde_json::from_value(json!([{ "value": "small" }])).unwrap();
         assert!(takes_effort(&silent, "small", "low"));
     }

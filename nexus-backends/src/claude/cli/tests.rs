@@ -22,10 +22,10 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts/cla
 
 /// Tools that nobody calls.
 #[derive(Debug)]
-struct Shelf(Vec<ToolDefinition>);
+struct ListedTools(Vec<ToolDefinition>);
 
 #[async_trait]
-impl ToolRouter for Shelf {
+impl ToolRouter for ListedTools {
     fn definitions(&self) -> Vec<ToolDefinition> {
         self.0.clone()
     }
@@ -42,8 +42,8 @@ impl ToolRouter for Shelf {
 /// A caller's tools of these names, which write.
 pub(super) fn callers(names: &[&str]) -> CallerTools {
     let tool = |name: &&str| ToolDefinition::new(*name, "A tool.", json!({})).with_effects(Effects::Wrote);
-    let shelf = Arc::new(Shelf(names.iter().map(tool).collect()));
-    let session = nexus_core::Session::mint("tests", ParticipantScope::unrestricted(), shelf);
+    let tools = Arc::new(ListedTools(names.iter().map(tool).collect()));
+    let session = nexus_core::Session::mint("tests", ParticipantScope::unrestricted(), tools);
     CallerTools::new(session, "http://127.0.0.1:1/mcp".to_owned())
 }
 

@@ -361,11 +361,11 @@ impl ClaudeTranslator {
             _ => return None,
         };
         let at = info.resets_at.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)));
-        let news = RateLimitNotification::new(status)
+        let notification = RateLimitNotification::new(status)
             .with_window(info.rate_limit_type.clone())
             .with_used_percent(info.utilization.map(|used| used * 100.0))
             .with_resets_at(at);
-        step.event(news);
+        step.event(notification);
         self.witness.rejected = Some(info).filter(|_| status == RateLimitStatus::Rejected);
         Some(())
     }

@@ -387,7 +387,7 @@ pub(super) struct Account {
     pub(super) subscription_type: Option<String>,
 }
 
-/// A model of the CLI's menu.
+/// A model of the CLI's list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ModelInfo {

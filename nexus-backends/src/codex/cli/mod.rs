@@ -8,7 +8,7 @@
 //! | `sandbox` | the program's sandbox at each access level |
 //! | `program`, `models` | where the program is, its version, its models |
 //! | `wire` | what the program writes, in its words |
-//! | `door` | the caller's tools: as the program is told about them, and as it names them |
+//! | `mcp_config` | the caller's tools: as the program is told about them, and as it names them |
 //! | `translate` | the exchange, line by line: `messages`, `items`, `totals`, `limits` and `failure` each read a part |
 //! | `record`, `session` | the program's own record of a conversation: read at the end, kept for later |
 //!
@@ -18,7 +18,7 @@
 //! The caller's tools are a server in the program's configuration, on loopback. A conversation does not open without
 //! it, and the prompt is not sent before the program has listed every tool of the scope. Its token is in the
 //! environment alone as well, and is passed on to no command; one that in `Unrestricted` looks into the environment of
-//! the program finds it, and comes to the same gate with it. Whatever the model, the tools stand in its list by their
+//! the program finds it, and comes to the same session with it. Whatever the model, the tools stand in its list by their
 //! names in the namespace `mcp__nexus`, where each letter that is no ASCII letter, digit or `_` becomes `_`, and of two
 //! names that so become one each gets a hash; what is renamed is told by a warning. A result begins with how long the
 //! call took, in the program's words; one of up to 1 MiB is not cut, but what outgrows the model's window the program

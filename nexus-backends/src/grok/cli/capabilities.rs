@@ -8,8 +8,8 @@ use nexus_core::{
 /// The effort steps of the vendor's range. Source: observed with grok 1.0.41.
 const EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
 
-/// Models whose menu is shorter. Source: the menus built into grok 1.0.41.
-const SHORTER_MENUS: [(&str, &[Effort]); 1] = [("grok-4.5", &[Effort::Low, Effort::Medium, Effort::High])];
+/// Models that take fewer steps of effort. Source: the model list built into grok 1.0.41.
+const FEWER_EFFORTS: [(&str, &[Effort]); 1] = [("grok-4.5", &[Effort::Low, Effort::Medium, Effort::High])];
 
 /// The capabilities on a machine with or without bubblewrap.
 pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
@@ -44,8 +44,8 @@ pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
 
 /// What `model` takes of an effort within the vendor's range.
 pub(super) fn effort_for(model: Option<&ModelId>, effort: Effort) -> Effort {
-    let menu = SHORTER_MENUS.iter().find(|(name, _)| model.is_some_and(|model| model.as_str() == *name));
-    menu.and_then(|(_, menu)| effort.clamp_to(menu)).map_or(effort, |applied| applied.applied)
+    let offered = FEWER_EFFORTS.iter().find(|(name, _)| model.is_some_and(|model| model.as_str() == *name));
+    offered.and_then(|(_, offered)| effort.clamp_to(offered)).map_or(effort, |applied| applied.applied)
 }
 
 #[cfg(test)]

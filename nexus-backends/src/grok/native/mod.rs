@@ -1,7 +1,7 @@
 //! `grok-sub-token`: the endpoint that Grok Build uses, on a subscription of xAI's.
 //!
 //! Messages are plain strings, the system text is the first of them, and items go back to the model without what
-//! only the server knew them by. Effort goes along only where the list of models has a menu for the model:
+//! only the server knew them by. Effort goes along only where the list of models names steps for the model:
 //! others refuse the whole request for it.
 //!
 //! We go by our own name. Two headers cannot be ours to choose, since the endpoint turns away whoever lacks them:

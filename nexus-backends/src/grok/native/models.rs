@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use crate::responses::models;
 
-/// What a menu without entries of its own has.
-const USUAL_MENU: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
+/// The steps of a model whose list names none.
+const USUAL_EFFORTS: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
 
 /// The list. An entry that cannot be read is left out of it; the others count.
 #[derive(Debug, Deserialize)]
@@ -29,7 +29,7 @@ pub(super) struct ModelEntry {
     reasoning_efforts: Vec<Step>,
 }
 
-/// A step of the menu: its name alone, or with words about it.
+/// A step of effort: its name alone, or with words about it.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Step {
@@ -58,15 +58,15 @@ impl Models {
 }
 
 impl ModelEntry {
-    /// The menu of effort; empty where the model takes none.
+    /// The steps of effort; empty where the model takes none.
     pub(super) fn efforts(&self) -> Vec<Effort> {
         let names = self.reasoning_efforts.iter().map(|step| match step {
             Step::Name(name) | Step::ModelEntry { value: name } => name.as_str(),
         });
         match (self.supports_reasoning_effort, models::efforts(names)) {
             (Some(false), _) => Vec::new(),
-            (Some(true), menu) if menu.is_empty() => USUAL_MENU.to_vec(),
-            (_, menu) => menu,
+            (Some(true), offered) if offered.is_empty() => USUAL_EFFORTS.to_vec(),
+            (_, offered) => offered,
         }
     }
 }
@@ -92,7 +92,7 @@ mod tests {
         let models = models();
         let efforts = |model: &str| models.entry(model).unwrap().efforts();
         assert_eq!(efforts("grok-4.6"), [Effort::Low, Effort::XHigh]);
-        assert_eq!(efforts("grok-4.5"), USUAL_MENU);
+        assert_eq!(efforts("grok-4.5"), USUAL_EFFORTS);
         assert!(efforts("grok-build").is_empty());
         assert!(efforts("plain").is_empty());
         assert!(models.entry("grok").is_none());
@@ -114,7 +114,7 @@ mod tests {
         let models = Models::read(body).unwrap();
         let efforts = |model: &str| models.entry(model).unwrap().efforts();
         assert_eq!(efforts("good"), [Effort::Low]);
-        assert_eq!(efforts("null"), USUAL_MENU);
+        assert_eq!(efforts("null"), USUAL_EFFORTS);
         assert_eq!(efforts("steps"), [Effort::High]);
         assert_eq!(models.default_entry().unwrap().id, "null");
         assert!(models.entry("text").is_none());

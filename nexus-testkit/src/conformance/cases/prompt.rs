@@ -106,8 +106,8 @@ pub(crate) async fn the_model_that_is_named_is_asked(trial: &Trial<'_>) -> Verdi
 
 pub(crate) async fn effort_arrives(trial: &Trial<'_>) -> Verdict {
     let mut spelled = Vec::new();
-    let menu = trial.stage(Scenario::text("unused")).await?.capabilities().efforts;
-    let steps = [menu.iter().min().copied(), menu.iter().max().copied()];
+    let offered = trial.stage(Scenario::text("unused")).await?.capabilities().efforts;
+    let steps = [offered.iter().min().copied(), offered.iter().max().copied()];
     for effort in steps.into_iter().flatten() {
         let staged = trial.stage(Scenario::text("Thought.")).await?;
         let turn = staged.run(staged.request("Think.").with_effort(effort)).await?;
@@ -126,9 +126,9 @@ pub(crate) async fn effort_arrives(trial: &Trial<'_>) -> Verdict {
 
 pub(crate) async fn effort_out_of_range_is_clamped_and_reported(trial: &Trial<'_>) -> Verdict {
     let staged = trial.stage(Scenario::text("Thought.")).await?;
-    let menu = staged.capabilities().efforts;
-    for effort in Effort::ALL.into_iter().filter(|effort| !menu.contains(effort)) {
-        let wanted = effort.clamp_to(&menu);
+    let offered = staged.capabilities().efforts;
+    for effort in Effort::ALL.into_iter().filter(|effort| !offered.contains(effort)) {
+        let wanted = effort.clamp_to(&offered);
         let turn = staged.run(staged.request("Think.").with_effort(effort)).await?;
         same("effort is clamped", &turn.result()?.provenance.effort, &wanted)?;
         let started = turn.events.iter().find_map(|envelope| match &envelope.event {

@@ -1,4 +1,4 @@
-//! The one gate: what a participant may not use is never asked, every call that gets as far is decided on and written
+//! The session that decides on calls: what a participant may not use is never asked, every call that gets as far is decided on and written
 //! down, and the budget is the session's.
 
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(crate) async fn a_tool_out_of_scope_is_invisible_and_never_asked(trial: &Tri
     ensure(!told_gold, "the model gets nothing of it", || short(&last_results(&staged)))
 }
 
-pub(crate) async fn every_call_at_the_gate_is_written_down(trial: &Trial<'_>) -> Verdict {
+pub(crate) async fn every_call_of_a_session_is_written_down(trial: &Trial<'_>) -> Verdict {
     let tools = Arc::new(lookup("a bird").and(opener(), |_| async { answered_with("opened") }));
     let calls = [
         ("lookup", json!({ "word": "heron" })),
@@ -209,7 +209,7 @@ pub(crate) async fn tools_and_an_output_schema_go_together(trial: &Trial<'_>) ->
 pub(crate) async fn tools_that_the_program_does_not_reach_are_missed(trial: &Trial<'_>) -> Verdict {
     let tools = Arc::new(lookup("a long-legged bird"));
     let mut setting = trial.setting(Scenario::text("I have no tools, and say so at length."));
-    setting.door = Line::Refused;
+    setting.mcp_server = Line::Refused;
     let staged = trial.stage_setting(setting).await?;
     let turn = staged.run_with(work(&staged), tools.host(), SinkPace::Ready).await?;
     let error = turn.error()?;

@@ -58,10 +58,10 @@ impl ThreadServers {
     /// Says how each server stands.
     pub(super) fn announce(&self, wire: &Wire, stage: &mut Stage) {
         for (name, failure) in self.servers.states() {
-            let news = |status: &str, error: Option<&str>| json!({ "name": name, "status": status, "error": error, "failureReason": null });
-            wire.notify("mcpServer/startupStatus/updated", news("starting", None), stage);
+            let status_update = |status: &str, error: Option<&str>| json!({ "name": name, "status": status, "error": error, "failureReason": null });
+            wire.notify("mcpServer/startupStatus/updated", status_update("starting", None), stage);
             let status = if failure.is_some() { "failed" } else { "ready" };
-            wire.notify("mcpServer/startupStatus/updated", news(status, failure), stage);
+            wire.notify("mcpServer/startupStatus/updated", status_update(status, failure), stage);
         }
     }
 

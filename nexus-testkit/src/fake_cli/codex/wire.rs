@@ -40,7 +40,7 @@ impl Wire {
         self.notify(method, json!({ "item": item, "turnId": self.turn }), stage);
     }
 
-    pub(super) fn turn_news(&self, method: &str, status: &str, error: &Value, stage: &mut Stage) {
+    pub(super) fn turn_notification(&self, method: &str, status: &str, error: &Value, stage: &mut Stage) {
         let turn = json!({
             "id": self.turn, "rootTurnId": self.turn, "items": [], "itemsView": "notLoaded",
             "status": status, "error": error,
@@ -119,8 +119,8 @@ impl Wire {
             };
             self.total = self.total.plus(last);
             let usage = json!({ "total": self.total.written(), "last": last.written() });
-            let news = json!({ "turnId": self.turn, "tokenUsage": usage });
-            self.notify("thread/tokenUsage/updated", news, stage);
+            let parameters = json!({ "turnId": self.turn, "tokenUsage": usage });
+            self.notify("thread/tokenUsage/updated", parameters, stage);
         }
         self.rate_limits(&Value::Null, &Value::Null, stage);
     }
@@ -149,8 +149,8 @@ impl Wire {
         stage: &mut Stage,
     ) {
         let error = json!({ "message": message, "codexErrorInfo": info, "additionalDetails": details });
-        let news = json!({ "error": error, "turnId": self.turn, "willRetry": will_retry });
-        self.notify("error", news, stage);
+        let parameters = json!({ "error": error, "turnId": self.turn, "willRetry": will_retry });
+        self.notify("error", parameters, stage);
     }
 }
 

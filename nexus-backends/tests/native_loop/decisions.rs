@@ -1,9 +1,9 @@
-//! The in-process door: every call that the model makes is decided on by the session of its turn.
+//! Every call that the model makes is decided on by the session of its turn.
 
 use std::sync::{Arc, Mutex};
 
 use nexus_core::{
-    Decision, Denial, Effects, ErrorKind, GateOutcome, Limit, Limits, ParticipantScope, Session, Tool,
+    Decision, DecisionOutcome, Denial, Effects, ErrorKind, Limit, Limits, ParticipantScope, Session, Tool,
     ToolCallStatus, Toolbox, TurnHost, TurnRequest, scope::Brief,
 };
 use serde_json::{Value, json};
@@ -49,8 +49,8 @@ async fn ask(session: &Arc<Session>, answers: Vec<Vec<u8>>, limits: Limits) -> (
 /// Tool, arguments, and a word for the verdict.
 fn log(session: &Session) -> Vec<(String, Value, String)> {
     let word = |decision: &Decision| match &decision.outcome {
-        GateOutcome::Allowed => "allowed".to_owned(),
-        GateOutcome::Denied(denial) => json!(denial)["reason"].as_str().unwrap().to_owned(),
+        DecisionOutcome::Allowed => "allowed".to_owned(),
+        DecisionOutcome::Denied(denial) => json!(denial)["reason"].as_str().unwrap().to_owned(),
     };
     let decisions = session.decisions();
     decisions.iter().map(|one| (one.tool.clone(), one.arguments.clone(), word(one))).collect()
@@ -95,7 +95,8 @@ async fn every_call_is_decided_on_in_the_order_in_which_the_model_made_it() {
 
     // The tool calls of the result say the same.
     let denied = |index: usize| ran.result().tool_calls[index].status == ToolCallStatus::Denied;
-    let verdicts = session.decisions().into_iter().map(|decision| decision.outcome != GateOutcome::Allowed);
+    let verdicts =
+        session.decisions().into_iter().map(|decision| decision.outcome != DecisionOutcome::Allowed);
     assert_eq!((0..10).map(denied).collect::<Vec<_>>(), verdicts.collect::<Vec<_>>());
     // And the model was told each time.
     let told: Vec<&str> =
@@ -173,7 +174,7 @@ async fn a_turn_that_is_over_leaves_the_session_open_and_its_own_closed() {
     session.close();
     let (ran, _) = ask(&session, answers(), Limits::new()).await;
     assert_eq!(ran.result().tool_calls[0].status, ToolCallStatus::Denied);
-    assert_eq!(session.decisions().last().unwrap().outcome, GateOutcome::Denied(Denial::Closed));
+    assert_eq!(session.decisions().last().unwrap().outcome, DecisionOutcome::Denied(Denial::Closed));
     assert_eq!(asked.lock().unwrap().len(), 1);
 }
 
@@ -190,7 +191,7 @@ async fn two_turns_of_one_session_at_once_never_exceed_its_budget() {
 }
 
 #[tokio::test]
-async fn a_custom_call_passes_the_same_gate() {
+async fn a_custom_call_passes_the_same_session() {
     let custom = |id: &str, name: &str, input: &str| json!({ "type": "custom_tool_call", "id": format!("ct_{id}"), "call_id": id, "name": name, "input": input });
     let (session, asked) = session(None);
     let answers = vec![

@@ -3,25 +3,25 @@
 use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
 use nexus_backends::mcp_server::McpServer;
-use nexus_core::{Denial, GateOutcome};
+use nexus_core::{DecisionOutcome, Denial};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::party::{Deeds, beside, session};
 
-async fn run(door: &mut McpServer, token: &str) -> std::process::Output {
+async fn run(server: &mut McpServer, token: &str) -> std::process::Output {
     let python = std::env::var_os("NEXUS_REAL_MCP_PYTHON").expect("set by real-servers/install");
     let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real-servers/install");
     let mut program = Command::new(python);
     program
         .arg(Path::new(&suite).with_file_name("mcp_client.py"))
-        .arg(door.url())
+        .arg(server.url())
         .env("NEXUS_TOOLS_TOKEN", token)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdin(Stdio::null())
         .kill_on_drop(true);
     let output = tokio::time::timeout(Duration::from_secs(120), program.output());
-    beside(door, output).await.expect("in time").expect("Python runs")
+    beside(server, output).await.expect("in time").expect("Python runs")
 }
 
 #[tokio::test]
@@ -29,8 +29,8 @@ async fn run(door: &mut McpServer, token: &str) -> std::process::Output {
 async fn the_python_client_lists_and_calls() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let output = run(&mut door, session.token().expose()).await;
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let output = run(&mut server, session.token().expose()).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     println!("the client speaks {}", told["version"]);
@@ -49,7 +49,7 @@ async fn the_python_client_lists_and_calls() {
     assert_eq!(deeds.most_running(), 8);
     let decisions = session.decisions();
     assert_eq!(decisions.len(), 13);
-    assert!(matches!(&decisions[4].outcome, GateOutcome::Denied(Denial::UnknownTool { .. })));
+    assert!(matches!(&decisions[4].outcome, DecisionOutcome::Denied(Denial::UnknownTool { .. })));
 }
 
 #[tokio::test]
@@ -57,8 +57,8 @@ async fn the_python_client_lists_and_calls() {
 async fn the_python_client_gets_nowhere_without_the_token() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let output = run(&mut door, "guess").await;
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let output = run(&mut server, "guess").await;
     assert!(!output.status.success());
     eprintln!("{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!((deeds.called(), session.decisions().len()), (0, 0));

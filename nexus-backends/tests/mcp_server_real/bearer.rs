@@ -1,8 +1,8 @@
 //! Bears the token for a client that cannot.
 //!
-//! The suite sends no token, and without one the door must refuse. So a port of its own stands before the door, and each
-//! request that comes there goes on with the token in its head. The names of that port become those of the door;
-//! whatever else a request says of its host or origin stays, so that what the suite tries with it is tried on the door.
+//! The suite sends no token, and without one the server must refuse. So a port of its own stands before the server, and each
+//! request that comes there goes on with the token in its head. The names of that port become those of the server;
+//! whatever else a request says of its host or origin stays, so that what the suite tries with it is tried on the server.
 
 use std::{io, net::SocketAddr};
 
@@ -14,14 +14,14 @@ use tokio::{
 
 pub(crate) struct Bearer {
     listener: TcpListener,
-    door: SocketAddr,
+    server: SocketAddr,
     token: String,
 }
 
 impl Bearer {
-    pub(crate) async fn before(door: SocketAddr, token: &str) -> Self {
+    pub(crate) async fn before(server: SocketAddr, token: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Self { listener, door, token: token.to_owned() }
+        Self { listener, server, token: token.to_owned() }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -54,23 +54,23 @@ impl Bearer {
         let body = request.split_off(end + 4);
         let head = String::from_utf8(request).map_err(io::Error::other)?;
         let (line, headers) = head.split_once("\r\n").ok_or(io::ErrorKind::InvalidData)?;
-        let (own, doors) = (self.listener.local_addr()?.port(), self.door.port());
+        let (own, servers) = (self.listener.local_addr()?.port(), self.server.port());
         let headers: String = headers
             .split_inclusive("\r\n")
             .filter(|header| !header.to_ascii_lowercase().starts_with("connection:"))
             .map(|header| match header.split_once(':') {
                 Some((name, _)) if ["host", "origin"].contains(&name.to_ascii_lowercase().as_str()) => {
-                    header.replace(&format!(":{own}\r\n"), &format!(":{doors}\r\n"))
+                    header.replace(&format!(":{own}\r\n"), &format!(":{servers}\r\n"))
                 }
                 _ => header.to_owned(),
             })
             .collect();
         let token = &self.token;
         let head = format!("{line}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n{headers}");
-        let mut door = TcpStream::connect(self.door).await?;
-        door.write_all(head.as_bytes()).await?;
-        door.write_all(&body).await?;
-        copy_bidirectional(&mut client, &mut door).await?;
+        let mut server = TcpStream::connect(self.server).await?;
+        server.write_all(head.as_bytes()).await?;
+        server.write_all(&body).await?;
+        copy_bidirectional(&mut client, &mut server).await?;
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ type Answer = Box<dyn Fn(Value) -> BoxFuture<'static, ToolResult> + Send + Sync>
 
 /// Tools that write down what they are asked.
 #[derive(Default)]
-pub(crate) struct Shelf {
+pub(crate) struct AskedTools {
     tools: Vec<(ToolDefinition, Answer)>,
     record: Mutex<Record>,
 }
@@ -32,7 +32,7 @@ pub(crate) fn terms(a: i64, b: i64) -> Value {
     json!({ "a": a, "b": b })
 }
 
-impl Shelf {
+impl AskedTools {
     /// `add`, which adds two numbers.
     pub(crate) fn adding() -> Self {
         Self::default().with("add", |arguments| async move {
@@ -85,7 +85,7 @@ impl Shelf {
 }
 
 /// Counts a call for as long as it runs.
-struct Running<'s>(&'s Shelf);
+struct Running<'s>(&'s AskedTools);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
@@ -93,14 +93,14 @@ impl Drop for Running<'_> {
     }
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for AskedTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf").field("asked", &self.asked()).finish_non_exhaustive()
+        f.debug_struct("AskedTools").field("asked", &self.asked()).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl ToolRouter for Shelf {
+impl ToolRouter for AskedTools {
     fn definitions(&self) -> Vec<ToolDefinition> {
         self.tools.iter().map(|(definition, _)| definition.clone()).collect()
     }
@@ -121,7 +121,7 @@ impl ToolRouter for Shelf {
         let _running = Running(self);
         match answer {
             Some(answer) => answer.await,
-            None => ToolResult::error("there is no such tool on the shelf"),
+            None => ToolResult::error("there is no such tool on the tools"),
         }
     }
 }

@@ -1,17 +1,16 @@
-//! One list of calls, made by a scripted model on every backend: by the door of our own loop, and by the door that a
-//! vendor's program comes through. What is decided at the gate is the same, down to the last word.
+//! One list of calls, made by a scripted model on every backend: through our own loop, and through the MCP server that a
+//! vendor's program uses. The session's decisions are the same, down to the last word.
 //!
-//! A program may refuse a call by itself, such as one of a tool that it does not have. Such a call does not get as far
-//! as the gate; the table in [`parties`] has what the model is told then. What never happens, by whatever door, is that
-//! a tool out of scope is asked.
+//! A program may refuse a call by itself, such as one of a tool that it does not have. Such a call does not reach the
+//! session; the table in [`parties`] has what the model is told then. On no backend is a tool out of scope asked.
 //!
 //! The real programs take part wherever the environment names one, in a namespace without a network.
 
-#[path = "one_gate/parties.rs"]
+#[path = "session_decisions/parties.rs"]
 mod parties;
-#[path = "one_gate/scenarios.rs"]
+#[path = "session_decisions/scenarios.rs"]
 mod scenarios;
-#[path = "one_gate/tools.rs"]
+#[path = "session_decisions/tools.rs"]
 mod tools;
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode, sync::Arc};
@@ -145,7 +144,7 @@ fn environment(folder: &Path) -> BTreeMap<String, String> {
     environment
 }
 
-/// Calls of one reply may come to the gate in any order.
+/// Calls of one reply may come to the session in any order.
 fn sorted(decisions: &[Decision]) -> Vec<String> {
     let mut written: Vec<_> = decisions.iter().map(|decision| format!("{decision:?}")).collect();
     written.sort();
@@ -153,7 +152,7 @@ fn sorted(decisions: &[Decision]) -> Vec<String> {
 }
 
 fn is_allowed(decision: &Decision) -> bool {
-    matches!(decision.outcome, nexus_core::GateOutcome::Allowed)
+    matches!(decision.outcome, nexus_core::DecisionOutcome::Allowed)
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, saw: &T, wanted: &T) -> Result<(), String> {

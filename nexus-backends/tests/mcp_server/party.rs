@@ -1,4 +1,4 @@
-//! A session with tools that record, its door, and clients.
+//! A session with tools that record, its server, and clients.
 
 use std::{
     future::Future,
@@ -147,13 +147,13 @@ pub(crate) fn session(deeds: &Arc<Deeds>) -> Arc<Session> {
     Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(toolbox(deeds)))
 }
 
-/// Does `work` while the door is served.
-pub(crate) async fn beside<T>(door: &mut McpServer, work: impl Future<Output = T>) -> T {
+/// Does `work` while the server is served.
+pub(crate) async fn beside<T>(server: &mut McpServer, work: impl Future<Output = T>) -> T {
     let work = pin!(work);
     tokio::select! {
         biased;
         done = work => done,
-        never = door.serve() => match never {},
+        never = server.serve() => match never {},
     }
 }
 

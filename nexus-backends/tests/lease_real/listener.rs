@@ -1,4 +1,4 @@
-//! The doors of the vendors' own issuers, as far as this namespace is concerned: whoever knocks is counted.
+//! Stands in for the vendors' own issuers in this namespace, and counts connections.
 
 use std::{
     net::{TcpListener, TcpStream, ToSocketAddrs as _},
@@ -9,17 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) struct Door {
-    knocks: Arc<AtomicUsize>,
+pub(crate) struct IssuerListener {
+    connections: Arc<AtomicUsize>,
     ours: usize,
 }
 
-impl Door {
-    /// Opens port 443 of 127.0.0.1, where all of `names` have to lead, and counts a knock of our own at each.
+impl IssuerListener {
+    /// Opens port 443 of 127.0.0.1, where all of `names` have to lead, and counts a connection of our own at each.
     pub(crate) fn at<const COUNT: usize>(names: [&str; COUNT]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:443").expect("port 443 is ours");
-        let knocks = Arc::<AtomicUsize>::default();
-        let counted = Arc::clone(&knocks);
+        let connections = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&connections);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 counted.fetch_add(1, Ordering::SeqCst);
@@ -32,16 +32,16 @@ impl Door {
             TcpStream::connect((name, 443)).expect(name);
         }
         let began = Instant::now();
-        while knocks.load(Ordering::SeqCst) < COUNT {
-            assert!(began.elapsed() < Duration::from_secs(10), "our own knocks were not heard");
+        while connections.load(Ordering::SeqCst) < COUNT {
+            assert!(began.elapsed() < Duration::from_secs(10), "our own connections were not counted");
             std::thread::sleep(Duration::from_millis(10));
         }
-        Self { knocks, ours: COUNT }
+        Self { connections, ours: COUNT }
     }
 
-    /// How many others knocked.
+    /// How many connections others made.
     pub(crate) fn stop(self) -> usize {
         std::thread::sleep(Duration::from_millis(200));
-        self.knocks.load(Ordering::SeqCst) - self.ours
+        self.connections.load(Ordering::SeqCst) - self.ours
     }
 }

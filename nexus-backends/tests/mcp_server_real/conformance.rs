@@ -13,7 +13,7 @@ use super::{
     party::{PIXEL, beside},
 };
 
-/// The scenarios that the door must pass. Any other that the suite has must be listed as a failure.
+/// The scenarios that the server must pass. Any other that the suite has must be listed as a failure.
 const PASSED: [&str; 9] = [
     "dns-rebinding-protection",
     "json-schema-2020-12",
@@ -64,12 +64,12 @@ fn toolbox() -> Toolbox {
 
 #[tokio::test]
 #[ignore = "needs the suite; run by .ci/run"]
-async fn the_door_is_a_server_of_tools_by_the_protocols_own_suite() {
+async fn the_server_is_right_by_the_protocols_own_suite() {
     let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real-servers/install");
     let expected = Path::new(&suite).with_file_name("mcp-expected-failures.yml");
     let session = Session::mint("suite", ParticipantScope::unrestricted(), Arc::new(toolbox()));
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let address = door.url().replace("http://", "").replace("/mcp", "").parse().unwrap();
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let address = server.url().replace("http://", "").replace("/mcp", "").parse().unwrap();
     let bearer = Bearer::before(address, session.token().expose()).await;
     let results = tempfile::tempdir().unwrap();
     let mut node = Command::new("node");
@@ -86,7 +86,7 @@ async fn the_door_is_a_server_of_tools_by_the_protocols_own_suite() {
             output = tokio::time::timeout(Duration::from_secs(300), node.output()) => output,
         }
     };
-    let output = beside(&mut door, run).await.expect("in time").expect("node runs");
+    let output = beside(&mut server, run).await.expect("in time").expect("node runs");
     println!("{}", String::from_utf8_lossy(&output.stdout));
     eprintln!("{}", String::from_utf8_lossy(&output.stderr));
 

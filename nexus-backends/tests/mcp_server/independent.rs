@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use nexus_backends::mcp_server::McpServer;
-use nexus_core::{Decision, Denial, GateOutcome, Session, ToolCall};
+use nexus_core::{Decision, DecisionOutcome, Denial, Session, ToolCall};
 use rmcp::{
     ServiceError,
     model::{CallToolRequestParams, CallToolResult, ClientRequest, ErrorCode, Request, RequestId},
@@ -13,8 +13,8 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::{
+    flood::Target,
     party::{Client, Deeds, beside, client, scoped, session, until},
-    siege::Target,
 };
 
 async fn call(client: &Client, tool: &str, arguments: Value) -> CallToolResult {
@@ -31,8 +31,8 @@ fn text(result: &CallToolResult) -> &str {
 async fn a_client_is_told_of_the_tools_in_scope_and_of_nothing_else() {
     let root = tempfile::tempdir().unwrap();
     let session = scoped(&Arc::default(), &["add", "w*"], root.path());
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let url = server.url();
     let work = async {
         let client = client(&url, session.token().expose()).await.unwrap();
         let server = client.peer_info().unwrap();
@@ -58,14 +58,14 @@ async fn a_client_is_told_of_the_tools_in_scope_and_of_nothing_else() {
         }
         client.cancel().await.unwrap();
     };
-    beside(&mut door, work).await;
+    beside(&mut server, work).await;
 }
 
 #[tokio::test]
 async fn every_kind_of_answer_comes_through() {
     let session = session(&Arc::default());
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let url = server.url();
     let work = async {
         let client = client(&url, session.token().expose()).await.unwrap();
         let sum = call(&client, "add", json!({ "a": 1, "b": 2 })).await;
@@ -83,7 +83,7 @@ async fn every_kind_of_answer_comes_through() {
         assert_eq!(text(&echoed), long);
         client.cancel().await.unwrap();
     };
-    beside(&mut door, work).await;
+    beside(&mut server, work).await;
 }
 
 /// Calls that are right, and calls that are not.
@@ -120,14 +120,14 @@ fn words(result: &Value) -> (bool, String) {
 const BUDGET: Option<u32> = Some(16);
 
 #[tokio::test]
-async fn both_doors_decide_alike_and_answer_alike() {
+async fn loop_and_server_decide_alike_and_answer_alike() {
     let (by_door, directly) = (Arc::new(Deeds::default()), Arc::new(Deeds::default()));
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("docs")).unwrap();
     let scope = ["add", "fail", "show", "table", "look"];
     let served = scoped(&by_door, &scope, root.path()).for_turn(BUDGET);
-    let mut door = McpServer::open(served.share()).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(served.share()).await.unwrap();
+    let url = server.url();
     let work = async {
         let client = client(&url, served.token().expose()).await.unwrap();
         let mut answers = Vec::new();
@@ -142,7 +142,7 @@ async fn both_doors_decide_alike_and_answer_alike() {
         client.cancel().await.unwrap();
         answers
     };
-    let answers = beside(&mut door, work).await;
+    let answers = beside(&mut server, work).await;
 
     let turn = scoped(&directly, &scope, root.path()).for_turn(BUDGET);
     let mut expected = Vec::new();
@@ -170,14 +170,14 @@ async fn both_doors_decide_alike_and_answer_alike() {
 
 fn verdict(decision: &Decision) -> &'static str {
     match &decision.outcome {
-        GateOutcome::Allowed => "allowed",
-        GateOutcome::Denied(Denial::UnknownTool { .. }) => "unknown tool",
-        GateOutcome::Denied(Denial::NotAnObject { .. }) => "not an object",
-        GateOutcome::Denied(Denial::NotAPath { .. }) => "not a path",
-        GateOutcome::Denied(Denial::Path { .. }) => "path",
-        GateOutcome::Denied(Denial::Unfit { .. }) => "unfit",
-        GateOutcome::Denied(Denial::OverBudget { .. }) => "over budget",
-        GateOutcome::Denied(_) => "something else",
+        DecisionOutcome::Allowed => "allowed",
+        DecisionOutcome::Denied(Denial::UnknownTool { .. }) => "unknown tool",
+        DecisionOutcome::Denied(Denial::NotAnObject { .. }) => "not an object",
+        DecisionOutcome::Denied(Denial::NotAPath { .. }) => "not a path",
+        DecisionOutcome::Denied(Denial::Path { .. }) => "path",
+        DecisionOutcome::Denied(Denial::Unfit { .. }) => "unfit",
+        DecisionOutcome::Denied(Denial::OverBudget { .. }) => "over budget",
+        DecisionOutcome::Denied(_) => "something else",
     }
 }
 
@@ -185,8 +185,8 @@ fn verdict(decision: &Decision) -> &'static str {
 async fn parallel_calls_run_at_once() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let url = server.url();
     let work = async {
         let client = client(&url, session.token().expose()).await.unwrap();
         let calls = (0..20).map(|_| call(&client, "wait", json!({ "seconds": 0.5 })));
@@ -194,7 +194,7 @@ async fn parallel_calls_run_at_once() {
         assert!(answers.iter().all(|answer| text(answer) == "waited"));
         client.cancel().await.unwrap();
     };
-    beside(&mut door, work).await;
+    beside(&mut server, work).await;
     assert_eq!((deeds.most_running(), deeds.running()), (20, 0));
 }
 
@@ -202,8 +202,8 @@ async fn parallel_calls_run_at_once() {
 async fn a_call_that_the_client_cancels_is_dropped() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let url = server.url();
     let work = async {
         let client = client(&url, session.token().expose()).await.unwrap();
         let request = ClientRequest::CallToolRequest(Request::new(CallToolRequestParams::new("wait")));
@@ -216,15 +216,15 @@ async fn a_call_that_the_client_cancels_is_dropped() {
         assert_eq!(text(&call(&client, "add", json!({ "a": 1, "b": 1 })).await), "2");
         client.cancel().await.unwrap();
     };
-    beside(&mut door, work).await;
+    beside(&mut server, work).await;
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_takes_its_calls_along() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let url = server.url();
     let work = async {
         let client = client(&url, session.token().expose()).await.unwrap();
         let caller = client.peer().clone();
@@ -234,15 +234,15 @@ async fn a_client_that_leaves_takes_its_calls_along() {
         waiting.abort();
         until(|| deeds.running() == 0).await;
     };
-    beside(&mut door, work).await;
+    beside(&mut server, work).await;
 }
 
 #[tokio::test]
-async fn a_door_that_is_dropped_takes_its_calls_along_at_once() {
+async fn a_server_that_is_dropped_takes_its_calls_along_at_once() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let url = server.url();
     let tasks_before = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let program = tokio::spawn({
         let (url, token) = (url.clone(), session.token().expose().to_owned());
@@ -251,8 +251,8 @@ async fn a_door_that_is_dropped_takes_its_calls_along_at_once() {
             client.call_tool(CallToolRequestParams::new("wait")).await
         }
     });
-    beside(&mut door, until(|| deeds.running() == 1)).await;
-    drop(door);
+    beside(&mut server, until(|| deeds.running() == 1)).await;
+    drop(server);
     assert_eq!(deeds.running(), 0, "the tool goes on");
     let address = url.replace("http://", "").replace("/mcp", "");
     let refused = tokio::net::TcpStream::connect(address).await.unwrap_err();
@@ -267,10 +267,10 @@ async fn a_door_that_is_dropped_takes_its_calls_along_at_once() {
 async fn serving_spawns_nothing() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let url = server.url();
     let token = session.token().expose().to_owned();
-    // The client is a thread with a runtime of its own, so that this one's tasks are the door's.
+    // The client is a thread with a runtime of its own, so that this one's tasks are the server's.
     let program = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -281,9 +281,9 @@ async fn serving_spawns_nothing() {
     });
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     assert_eq!(tasks(), 0);
-    beside(&mut door, until(|| deeds.running() == 5)).await;
+    beside(&mut server, until(|| deeds.running() == 5)).await;
     assert_eq!(tasks(), 0);
-    beside(&mut door, until(|| program.is_finished())).await;
+    beside(&mut server, until(|| program.is_finished())).await;
     assert_eq!(tasks(), 0);
     program.join().unwrap();
 }
@@ -292,8 +292,8 @@ async fn serving_spawns_nothing() {
 async fn an_answer_that_takes_long_is_announced_meanwhile() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let url = server.url();
     let address = url.replace("http://", "").replace("/mcp", "").parse().unwrap();
     let target = Target { address, session: Arc::clone(&session) };
     let work = async {
@@ -308,7 +308,7 @@ async fn an_answer_that_takes_long_is_announced_meanwhile() {
         assert!(answer.contains("\r\ncontent-type: text/event-stream\r\n"), "{answer}");
         answer
     };
-    let stream = beside(&mut door, work).await;
+    let stream = beside(&mut server, work).await;
     let (announced, event) = stream.split_once("event: message\ndata: ").unwrap();
     assert!(announced.contains("\r\n: \n\n\r\n"), "{stream}");
     let message: Value = serde_json::from_str(event.lines().next().unwrap()).unwrap();
@@ -319,8 +319,8 @@ async fn an_answer_that_takes_long_is_announced_meanwhile() {
 async fn one_client_does_not_cancel_the_calls_of_another() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let url = server.url();
     let token = session.token().expose();
     let work = async {
         let (one, other) = (client(&url, token).await.unwrap(), client(&url, token).await.unwrap());
@@ -338,7 +338,7 @@ async fn one_client_does_not_cancel_the_calls_of_another() {
         second.cancel(None).await.unwrap();
         until(|| deeds.running() == 0).await;
     };
-    beside(&mut door, work).await;
+    beside(&mut server, work).await;
 }
 
 #[tokio::test]
@@ -346,8 +346,8 @@ async fn a_session_that_is_closed_meanwhile_lets_no_call_through() {
     let deeds = Arc::new(Deeds::default());
     let whole: Arc<Session> = session(&deeds);
     let turn = whole.for_turn(None);
-    let mut door = McpServer::open(turn.share()).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(turn.share()).await.unwrap();
+    let url = server.url();
     let work = async {
         let client = client(&url, turn.token().expose()).await.unwrap();
         call(&client, "add", json!({ "a": 1, "b": 1 })).await;
@@ -355,6 +355,6 @@ async fn a_session_that_is_closed_meanwhile_lets_no_call_through() {
         let late = client.call_tool(CallToolRequestParams::new("fail")).await;
         assert!(late.is_err(), "{late:?}");
     };
-    beside(&mut door, work).await;
+    beside(&mut server, work).await;
     assert_eq!(deeds.called(), 1);
 }

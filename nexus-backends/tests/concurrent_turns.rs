@@ -1,10 +1,10 @@
-//! Many delegated turns at once, each with a door of its own: every answer and every decision is of its own turn, and
+//! Many delegated turns at once, each with an MCP server of its own: every answer and every decision is of its own turn, and
 //! afterwards no port, no task and no process is left.
 //!
 //! All of them are in flight at the same time: the tool of each turn answers only when the tools of all were asked.
 //! With fakes everywhere; with the real programs if the environment names all three, in a namespace without a network.
 
-#[path = "one_gate/parties.rs"]
+#[path = "session_decisions/parties.rs"]
 mod parties;
 
 use std::{
@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use libtest_mimic::{Arguments, Failed, Trial};
 use nexus_core::{
-    Effects, EventEnvelope, GateOutcome, ParticipantScope, Session, ToolAccess, ToolCall, ToolDefinition,
+    DecisionOutcome, Effects, EventEnvelope, ParticipantScope, Session, ToolAccess, ToolCall, ToolDefinition,
     ToolResult, ToolRouter, TurnHost, TurnRequest,
 };
 use nexus_testkit::{
@@ -90,7 +90,7 @@ async fn are_kept_apart(parties: &[Party], count: usize) -> Result<(), String> {
         return Err(format!("{} ports were open while {count} turns were in flight", ports.len()));
     }
     let left = listening().map_err(|error| error.to_string())?;
-    let leaked: Vec<_> = meeting.doors(&left).collect();
+    let leaked: Vec<_> = meeting.servers(&left).collect();
     if !leaked.is_empty() {
         return Err(format!("still open: {leaked:?}"));
     }
@@ -155,7 +155,7 @@ async fn run(party: &Party, number: usize, meeting: &Arc<Meeting>, folder: &Path
     let decisions = session.decisions();
     let [decision] = decisions.as_slice() else { return Err(fail(format!("decided: {decisions:?}"))) };
     let is_own = decision.participant.as_str() == clerk && decision.arguments == arguments;
-    if !is_own || decision.tool != "ring" || decision.outcome != GateOutcome::Allowed {
+    if !is_own || decision.tool != "ring" || decision.outcome != DecisionOutcome::Allowed {
         return Err(fail(format!("decided: {decision:?}")));
     }
     Ok(())
@@ -178,7 +178,7 @@ impl Meeting {
     }
 
     /// Those of `open` that the turns opened.
-    fn doors<'a>(&'a self, open: &'a BTreeSet<u16>) -> impl Iterator<Item = u16> + 'a {
+    fn servers<'a>(&'a self, open: &'a BTreeSet<u16>) -> impl Iterator<Item = u16> + 'a {
         open.difference(&self.before).copied()
     }
 }
@@ -213,8 +213,8 @@ impl ToolRouter for Bell {
         };
         if met.is_leader() {
             let open = listening().unwrap_or_default();
-            let doors = self.meeting.doors(&open).collect();
-            *self.meeting.ports.lock().unwrap_or_else(PoisonError::into_inner) = doors;
+            let servers = self.meeting.servers(&open).collect();
+            *self.meeting.ports.lock().unwrap_or_else(PoisonError::into_inner) = servers;
         }
         // Nobody leaves before the ports are counted.
         self.meeting.barrier.wait().await;

@@ -18,7 +18,7 @@ use serde_json::json;
 pub(crate) struct Party {
     pub(crate) name: String,
     pub(crate) subject: Arc<dyn Subject>,
-    /// What the model is told of a tool `NAME` that the program does not have. `None` where the gate itself answers.
+    /// What the model is told of a tool `NAME` that the program does not have. `None` where the session itself answers.
     pub(crate) refusal_of_unknown: Option<&'static str>,
 }
 

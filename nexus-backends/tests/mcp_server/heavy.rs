@@ -18,16 +18,16 @@ use tokio::{
 };
 
 use super::{
+    flood::{Target, post, read, status},
     party::{Deeds, beside, client, session, until},
-    siege::{Target, post, read, status},
 };
 
 /// The largest body that is read, in bytes.
 const LARGEST: usize = 4 << 20;
 
-/// A door, and how it is reached.
+/// A server, and how it is reached.
 struct Place {
-    door: McpServer,
+    server: McpServer,
     target: Target,
     deeds: Arc<Deeds>,
 }
@@ -36,10 +36,10 @@ impl Place {
     async fn new() -> Self {
         let deeds = Arc::new(Deeds::default());
         let session = session(&deeds);
-        let door = McpServer::open(Arc::clone(&session)).await.unwrap();
+        let server = McpServer::open(Arc::clone(&session)).await.unwrap();
         let address: SocketAddr =
-            door.url().strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap().parse().unwrap();
-        Self { door, target: Target { address, session }, deeds }
+            server.url().strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap().parse().unwrap();
+        Self { server, target: Target { address, session }, deeds }
     }
 }
 
@@ -61,7 +61,7 @@ fn heavy(id: usize, filling: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_would_take_a_hundred_times_its_length_is_refused() {
-    let Place { mut door, target, deeds } = Place::new().await;
+    let Place { mut server, target, deeds } = Place::new().await;
     let attack = async {
         let headers = greeted(&target).await;
         let many =
@@ -78,12 +78,12 @@ async fn a_body_that_would_take_a_hundred_times_its_length_is_refused() {
         held.write_all(post("/mcp", &headers, &heavy(1, &text)).as_bytes()).await.unwrap();
         until(|| deeds.running() == 1).await;
     };
-    beside(&mut door, attack).await;
+    beside(&mut server, attack).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_calls_hold_is_bounded_for_as_long_as_they_run() {
-    let Place { mut door, target, deeds } = Place::new().await;
+    let Place { mut server, target, deeds } = Place::new().await;
     let attack = async {
         let headers = greeted(&target).await;
         // Each weighs about a third of what there is.
@@ -108,12 +108,12 @@ async fn what_calls_hold_is_bounded_for_as_long_as_they_run() {
         held.remove(0);
         until(|| deeds.called() == 4).await;
     };
-    beside(&mut door, attack).await;
+    beside(&mut server, attack).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_that_stall_hold_up_nobody() {
-    let Place { mut door, target, .. } = Place::new().await;
+    let Place { mut server, target, .. } = Place::new().await;
     let attack = async {
         let mut held = Vec::new();
         for number in 0..40 {
@@ -134,7 +134,7 @@ async fn bodies_that_stall_hold_up_nobody() {
         assert_eq!(status(&read(&mut stream).await), 200);
         assert!(began.elapsed() < Duration::from_secs(3), "a ping waited {:?}", began.elapsed());
     };
-    beside(&mut door, attack).await;
+    beside(&mut server, attack).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -142,7 +142,7 @@ async fn silent_connections_that_come_again_and_again_hold_newcomers_up_for_mome
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let most = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most }).unwrap();
-    let Place { mut door, target, .. } = Place::new().await;
+    let Place { mut server, target, .. } = Place::new().await;
     let is_over = Arc::new(AtomicBool::new(false));
     for _ in 0..2000 {
         let (is_over, address) = (Arc::clone(&is_over), target.address);
@@ -155,7 +155,7 @@ async fn silent_connections_that_come_again_and_again_hold_newcomers_up_for_mome
             }
         });
     }
-    let url = door.url();
+    let url = server.url();
     let token = target.token().to_owned();
     let work = tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -169,7 +169,7 @@ async fn silent_connections_that_come_again_and_again_hold_newcomers_up_for_mome
         }
         fastest
     });
-    let fastest = beside(&mut door, work).await.unwrap();
+    let fastest = beside(&mut server, work).await.unwrap();
     is_over.store(true, Ordering::Relaxed);
     println!("the fastest of three newcomers took {fastest:?}");
     assert!(fastest < Duration::from_secs(4), "the fastest of three newcomers took {fastest:?}");

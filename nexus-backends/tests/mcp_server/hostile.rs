@@ -1,4 +1,4 @@
-//! Another program of this machine that tries the door. Each test is one attack, with a client beside it that must be
+//! Another program of this machine that tries the server. Each test is one attack, with a client beside it that must be
 //! answered all the time.
 
 use std::{
@@ -16,8 +16,8 @@ use tokio::{
 };
 
 use super::{
+    flood::{Target, besieged, post, read, status},
     party::{Deeds, beside, session},
-    siege::{Target, besieged, post, read, status},
 };
 
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
@@ -164,7 +164,7 @@ async fn a_page_of_another_origin_is_turned_away_even_with_the_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_was_bent_to_this_machine_is_not_the_doors() {
+async fn a_name_that_was_bent_to_this_machine_is_not_the_servers() {
     besieged(|target| async move {
         let port = target.address.port();
         let hosts = [
@@ -209,17 +209,17 @@ async fn a_token_is_of_no_use_after_the_turn() {
     let deeds = Arc::new(Deeds::default());
     let whole = session(&deeds);
     let turn = whole.for_turn(None);
-    let mut door = McpServer::open(turn.share()).await.unwrap();
-    let address = door.url().replace("http://", "").replace("/mcp", "").parse().unwrap();
+    let mut server = McpServer::open(turn.share()).await.unwrap();
+    let address = server.url().replace("http://", "").replace("/mcp", "").parse().unwrap();
     let target = Target { address, session: turn.share() };
     let ping = target.ping(&format!("{}Connection: close\r\n", target.good_headers()));
-    assert_eq!(status(&beside(&mut door, target.exchange(&ping)).await), 200);
-    // The caller's own token was never this door's.
+    assert_eq!(status(&beside(&mut server, target.exchange(&ping)).await), 200);
+    // The caller's own token was never this server's.
     let callers = ping.replace(target.token(), whole.token().expose());
-    assert_eq!(status(&beside(&mut door, target.exchange(callers)).await), 401);
+    assert_eq!(status(&beside(&mut server, target.exchange(callers)).await), 401);
     drop(turn);
-    beside(&mut door, refused(&target, &ping, 401)).await;
-    drop(door);
+    beside(&mut server, refused(&target, &ping, 401)).await;
+    drop(server);
     let error = TcpStream::connect(address).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
     assert_eq!(deeds.called(), 0);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus_core::{
-    Decision, Denial, GateOutcome, Limits, ParticipantScope, Session, Tool, ToolCall, ToolDefinition,
+    Decision, DecisionOutcome, Denial, Limits, ParticipantScope, Session, Tool, ToolCall, ToolDefinition,
     ToolResult, ToolRouter, Toolbox, TurnHost, TurnRequest,
 };
 use schemars::JsonSchema;
@@ -76,9 +76,9 @@ async fn what_does_not_fit_the_tool_is_denied_and_counts() {
     assert_eq!(denied, 3);
     assert!(matches!(
         verdict(&session, "page", &json!({ "number": "one" })),
-        Some(GateOutcome::Denied(Denial::Unfit { .. }))
+        Some(DecisionOutcome::Denied(Denial::Unfit { .. }))
     ));
-    assert_eq!(verdict(&session, "page", &json!({ "number": 1 })), Some(GateOutcome::Allowed));
+    assert_eq!(verdict(&session, "page", &json!({ "number": 1 })), Some(DecisionOutcome::Allowed));
     assert_eq!(verdict(&session, "page", &json!({ "number": 2 })), None);
 }
 
@@ -97,7 +97,7 @@ async fn a_tool_that_is_withdrawn_is_as_unknown_as_any_other() {
 }
 
 #[tokio::test]
-async fn whatever_serves_the_router_of_a_session_serves_the_gate() {
+async fn whatever_serves_the_router_of_a_session_serves_the_session() {
     let asked = Asked::default();
     let session = mint(Toolbox::new().with(asked.tool("look")), 1);
     let router = session.router();

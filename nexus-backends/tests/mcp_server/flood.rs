@@ -1,4 +1,4 @@
-//! A door that is attacked while somebody works with it.
+//! A server that is attacked while somebody works with it.
 
 use std::{
     future::Future,
@@ -76,7 +76,7 @@ impl Target {
         answer
     }
 
-    /// Nobody who is turned away learns what is behind the door.
+    /// Nobody who is turned away learns what is behind the server.
     pub(crate) fn assert_tells_nothing(&self, answer: &str) {
         assert!(!answer.contains(self.token()), "the token is in an answer");
         for word in ["\"tools\"", "inputSchema", "Adds two", "clerk", "/mcp"] {
@@ -111,8 +111,8 @@ pub(crate) fn status(answer: &str) -> u16 {
 pub(crate) async fn besieged<F: Future<Output = ()> + Send + 'static>(attack: impl FnOnce(Target) -> F) {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
-    let mut door = McpServer::open(Arc::clone(&session)).await.unwrap();
-    let url = door.url();
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let url = server.url();
     let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap().parse().unwrap();
     let token = session.token().expose().to_owned();
     let is_over = Arc::new(AtomicBool::new(false));
@@ -125,12 +125,12 @@ pub(crate) async fn besieged<F: Future<Output = ()> + Send + 'static>(attack: im
         tokio::time::sleep(Duration::from_millis(200)).await;
     });
     tokio::select! {
-        never = door.serve() => match never {},
+        never = server.serve() => match never {},
         ended = siege => ended.expect("the attack went as it was meant to"),
     }
     is_over.store(true, Ordering::SeqCst);
     let (calls, slowest) = tokio::select! {
-        never = door.serve() => match never {},
+        never = server.serve() => match never {},
         worked = worker => worked.expect("the well-behaved client was answered"),
     };
     println!("the well-behaved client made {calls} calls, and waited {slowest:?} at most");

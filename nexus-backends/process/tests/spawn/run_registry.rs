@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{assert_gone, exists, is_again, lines, marked, shell, start_again, written_pids};
 
-const HOST: &str = "ledger::a_host_killed_in_mid_run_is_swept_at_the_next_start";
+const HOST: &str = "run_registry::a_host_killed_in_mid_run_is_swept_at_the_next_start";
 const HOME: &str = "NEXUS_TEST_HOME";
 
 /// A host with one run: a child, and a runaway in a session of its own that is deaf to SIGTERM.

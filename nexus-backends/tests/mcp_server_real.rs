@@ -1,0 +1,16 @@
+//! The MCP server for the caller's tools before clients that nobody here wrote: the conformance suite of the Model Context
+//! Protocol, and the client of its SDK for Python.
+//!
+//! Needs `NEXUS_REAL_MCP_CONFORMANCE` and `NEXUS_REAL_MCP_PYTHON` (see `real-servers/README.md`), and Node:
+//!
+//! `real-clis/in-namespace cargo test -p nexus-turn-backends --test mcp_server_real -- --ignored`
+
+#[path = "mcp_server_real/bearer.rs"]
+mod bearer;
+#[path = "mcp_server_real/conformance.rs"]
+mod conformance;
+#[path = "mcp_server/party.rs"]
+#[allow(dead_code, reason = "shared with another test")]
+mod party;
+#[path = "mcp_server_real/python.rs"]
+mod python;
