@@ -4,19 +4,19 @@ use nexus_core::redact::Redactor;
 
 use crate::registry::KEY_PREFIXES;
 
-/// Looks for these secrets, and for what looks like a token of any vendor's. An empty secret is ignored.
-pub(crate) fn redactor(secrets: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Redactor {
-    Redactor::new(secrets).with_key_prefixes(KEY_PREFIXES)
+/// Looks for what `redactor` knows and learns, and for what looks like a token of any vendor's.
+pub(crate) fn with_key_prefixes(redactor: &Redactor) -> Redactor {
+    redactor.clone().with_key_prefixes(KEY_PREFIXES)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::redact::redactor;
+    use super::*;
 
     #[test]
     fn keys_of_every_vendor_go() {
-        let shown =
-            redactor(["hunter2"]).redact(b"hunter2 xai-0123456789abcdef sk-ant-0123456789abcdef xai-note");
-        assert_eq!(String::from_utf8_lossy(&shown), "[redacted] [redacted] [redacted] xai-note");
+        let redactor = with_key_prefixes(&Redactor::new(["hunter2"]));
+        let shown = redactor.redact_text("hunter2 xai-0123456789abcdef sk-ant-0123456789abcdef xai-note");
+        assert_eq!(shown, "[redacted] [redacted] [redacted] xai-note");
     }
 }

@@ -1,7 +1,8 @@
 //! Removes secrets from text that comes from outside, before it becomes an event, an error, a log or a record.
 //!
-//! Given secrets are found wherever they stand, as they are and as JSON writes them. Beside them,
-//! what looks like a token is removed: bearer values, API keys by their prefixes, and JWTs.
+//! Given secrets are found wherever they stand, as they are and as JSON writes them, and of long ones (32 bytes or more) the
+//! first half, since texts are cut off. Beside them, what looks like a token is removed: bearer values, API keys by their
+//! prefixes, and JWTs.
 //!
 //! ```
 //! use nexus_core::redact::Redactor;
@@ -10,13 +11,18 @@
 //! assert_eq!(redactor.redact(b"the password is swordfish"), b"the password is [redacted]");
 //! ```
 
+mod secrets;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use memchr::memmem;
-use zeroize::Zeroizing;
+use serde_json::Value;
+
+pub(crate) use secrets::Secrets;
 
 const REDACTED: &[u8] = b"[redacted]";
 
@@ -47,8 +53,15 @@ const UNDECIDED_BYTES: usize = 40;
 /// it knows.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    secrets: Arc<RwLock<Vec<Zeroizing<Vec<u8>>>>>,
+    known: Arc<Known>,
     key_prefixes: &'static [&'static str],
+}
+
+#[derive(Default)]
+struct Known {
+    secrets: RwLock<Secrets>,
+    /// How many there are: who keeps a copy sees without a lock that it is old.
+    count: AtomicUsize,
 }
 
 impl Redactor {
@@ -75,19 +88,23 @@ impl Redactor {
         if secret.is_empty() {
             return;
         }
-        let mut known = self.secrets.write().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(text) = std::str::from_utf8(secret) {
-            let quoted = Zeroizing::new(serde_json::to_string(text).unwrap_or_default());
-            let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-            if let Some(inner) = inner.filter(|inner| inner.as_bytes() != secret) {
-                known.push(Zeroizing::new(inner.as_bytes().to_vec()));
-            }
-        }
-        known.push(Zeroizing::new(secret.to_vec()));
+        let mut secrets = self.known.secrets.write().unwrap_or_else(PoisonError::into_inner);
+        *secrets = secrets.with(secret);
+        self.known.count.store(secrets.count(), Ordering::Release);
     }
 
-    fn known(&self) -> RwLockReadGuard<'_, Vec<Zeroizing<Vec<u8>>>> {
-        self.secrets.read().unwrap_or_else(PoisonError::into_inner)
+    fn secrets(&self) -> Secrets {
+        self.known.secrets.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What it knows, if that is more than `count` secrets.
+    #[inline]
+    pub(crate) fn more_than(&self, count: usize) -> Option<(usize, Secrets)> {
+        let is_more = self.known.count.load(Ordering::Acquire) != count;
+        is_more.then(|| {
+            let secrets = self.secrets();
+            (secrets.count(), secrets)
+        })
     }
 
     /// `bytes` with every secret replaced.
@@ -99,20 +116,36 @@ impl Redactor {
     /// `text` with every secret replaced.
     #[must_use]
     pub fn redact_text(&self, text: &str) -> String {
-        String::from_utf8_lossy(&self.redact(text.as_bytes())).into_owned()
+        self.text_without(text, &self.matches(text.as_bytes())).unwrap_or_else(|| text.to_owned())
     }
 
-    /// `bytes` with every given secret replaced, and nothing that only looks like one: for what has to stay as it is, such
+    /// As [`Redactor::redact_text`]; `None` if nothing is replaced.
+    pub(crate) fn redacted(&self, text: &str) -> Option<String> {
+        self.text_without(text, &self.matches(text.as_bytes()))
+    }
+
+    /// `text` with every given secret replaced, and nothing that only looks like one: for what has to stay as it is, such
     /// as the model's words and the arguments of its calls. `None` if there is no secret in it.
     #[must_use]
-    pub fn without_secrets(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let known = self.known();
-        let found = known.iter().flat_map(|secret| {
-            memmem::find_iter(bytes, secret.as_slice()).map(|start| start..start + secret.len())
-        });
-        let ranges = merged(found.collect());
-        drop(known);
-        (!ranges.is_empty()).then(|| self.render(bytes, 0..bytes.len(), &ranges))
+    pub fn without_secrets(&self, text: &str) -> Option<String> {
+        self.text_without(text, &merged(self.secrets().places(text.as_bytes())))
+    }
+
+    /// As [`Redactor::without_secrets`], for every string and every key of a value.
+    #[must_use]
+    pub fn value_without_secrets(&self, value: &Value) -> Option<Value> {
+        let is_clean = |text: &str| self.without_secrets(text).is_none();
+        if is_all(value, &is_clean) {
+            return None;
+        }
+        let mut value = value.clone();
+        replace_in(&mut value, &|text| self.without_secrets(text));
+        Some(value)
+    }
+
+    fn text_without(&self, text: &str, places: &[Range<usize>]) -> Option<String> {
+        let shown = || self.render(text.as_bytes(), 0..text.len(), places);
+        (!places.is_empty()).then(|| String::from_utf8_lossy(&shown()).into_owned())
     }
 
     /// What looks like a token: what begins it, and how many token characters must follow.
@@ -127,16 +160,12 @@ impl Redactor {
     }
 
     fn longest(&self) -> usize {
-        self.known().iter().map(|secret| secret.len()).max().unwrap_or(0)
+        self.secrets().longest()
     }
 
     /// Where secrets stand, in order and without overlap.
     fn matches(&self, bytes: &[u8]) -> Vec<Range<usize>> {
-        let mut ranges: Vec<Range<usize>> = Vec::new();
-        for secret in self.known().iter() {
-            ranges
-                .extend(memmem::find_iter(bytes, secret.as_slice()).map(|start| start..start + secret.len()));
-        }
+        let mut ranges = self.secrets().places(bytes);
         for (prefix, least) in self.shapes() {
             let mut until = 0;
             for start in memmem::find_iter(bytes, prefix) {
@@ -171,7 +200,37 @@ impl Redactor {
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Redactor({} patterns)", self.known().len())
+        write!(formatter, "Redactor({} patterns)", self.secrets().count())
+    }
+}
+
+/// Whether every string and every key of a value is such.
+fn is_all(value: &Value, is_such: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(text) => is_such(text),
+        Value::Array(items) => items.iter().all(|item| is_all(item, is_such)),
+        Value::Object(fields) => fields.iter().all(|(key, item)| is_such(key) && is_all(item, is_such)),
+        _ => true,
+    }
+}
+
+/// Replaces every string and every key of which `other` makes another one.
+pub(crate) fn replace_in(value: &mut Value, other: &dyn Fn(&str) -> Option<String>) {
+    match value {
+        Value::String(text) => {
+            if let Some(other) = other(text) {
+                *text = other;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_in(item, other)),
+        Value::Object(fields) => {
+            if fields.keys().any(|key| other(key).is_some()) {
+                let renamed = std::mem::take(fields).into_iter();
+                *fields = renamed.map(|(key, item)| (other(&key).unwrap_or(key), item)).collect();
+            }
+            fields.values_mut().for_each(|item| replace_in(item, other));
+        }
+        _ => {}
     }
 }
 
@@ -307,11 +366,33 @@ mod tests {
     #[test]
     fn only_what_was_given_is_taken_out_of_the_models_words() {
         let redactor = Redactor::new(["sword\"fish", "fish-and-chips"]);
-        let words = br#"sword"fish-and-chips, sword\"fish and Bearer 0123456789abcdef"#;
+        let words = r#"sword"fish-and-chips, sword\"fish and Bearer 0123456789abcdef"#;
         let shown = redactor.without_secrets(words).unwrap();
-        assert_eq!(String::from_utf8(shown).unwrap(), "[redacted], [redacted] and Bearer 0123456789abcdef");
-        assert_eq!(redactor.without_secrets(b"Bearer 0123456789abcdef"), None);
-        assert_eq!(Redactor::default().without_secrets(b"anything"), None);
+        assert_eq!(shown, "[redacted], [redacted] and Bearer 0123456789abcdef");
+        assert_eq!(redactor.without_secrets("Bearer 0123456789abcdef"), None);
+        assert_eq!(Redactor::default().without_secrets("anything"), None);
+    }
+
+    #[test]
+    fn a_long_secret_that_is_cut_off_is_a_secret() {
+        let secret = "key-0123456789-0123456789-0123456789-01234";
+        let redactor = Redactor::new([secret]);
+        for length in [secret.len(), 30, 21] {
+            let text = format!("it is {}…", &secret[..length]);
+            assert_eq!(redactor.redact_text(&text), "it is [redacted]…", "{length}");
+        }
+        let less = &secret[..20];
+        assert_eq!(redactor.without_secrets(less), None);
+        assert_eq!(Redactor::new(["hunter2"]).without_secrets("hunter"), None);
+    }
+
+    #[test]
+    fn a_value_is_redacted_in_its_keys_as_well() {
+        let redactor = Redactor::new(["hunter2"]);
+        let value = serde_json::json!({ "a": ["x hunter2"], "hunter2": { "b": 1 } });
+        let clean = redactor.value_without_secrets(&value).unwrap();
+        assert_eq!(clean, serde_json::json!({ "a": ["x [redacted]"], "[redacted]": { "b": 1 } }));
+        assert_eq!(redactor.value_without_secrets(&clean), None);
     }
 
     #[test]

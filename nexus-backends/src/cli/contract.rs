@@ -66,6 +66,9 @@ pub struct TurnPlan {
     pub nexus_home: PathBuf,
     /// What was lent in place of a credential that the vendor refused in this turn.
     pub(crate) renewed: Option<Credential>,
+    /// Takes secrets out of everything that the turn says. It knows the token of the caller's tools and what
+    /// [`TurnPlan::borrow`] lends; whatever else a process is shown that nobody may see, it has to learn.
+    pub redactor: Redactor,
 }
 
 /// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
@@ -80,17 +83,19 @@ impl TurnPlan {
         self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
     }
 
-    /// Borrows a credential of `source` for one process: in the second try of a turn whose first one was refused, the one
+    /// Borrows a credential of `source` for one process, and has it taken out of everything that the turn says: in the second try of a turn whose first one was refused, the one
     /// that was renewed for it.
     ///
     /// # Errors
     ///
     /// As [`CredentialSource::credential`].
     pub async fn borrow(&self, source: &Arc<dyn CredentialSource>) -> Result<Lease, CredentialError> {
-        match &self.renewed {
-            Some(renewed) => Ok(Lease::of(source, renewed.clone())),
-            None => Lease::borrow(source, self.lifetime()).await,
-        }
+        let lease = match &self.renewed {
+            Some(renewed) => Lease::of(source, renewed.clone()),
+            None => Lease::borrow(source, self.lifetime()).await?,
+        };
+        self.redactor.learn(lease.credential().token.expose());
+        Ok(lease)
     }
 
     /// Makes a private folder for the process, as [`RunEntry::home`] does.
@@ -151,8 +156,6 @@ pub struct Prepared<T> {
     pub translator: T,
     /// Its private home; removed once the translator has read what the process left in it.
     pub home: Option<PrivateHome>,
-    /// Takes what was lent out of the output.
-    pub redactor: Redactor,
     /// The credential that the process is lent. The turn ends before it does.
     pub(crate) lease: Option<Lease>,
     /// What it waits for before it starts.
@@ -171,7 +174,6 @@ impl<T> Prepared<T> {
             invocation,
             translator,
             home: None,
-            redactor: Redactor::default(),
             lease: None,
             startup: StartupWait::none(),
             version: None,
@@ -183,13 +185,6 @@ impl<T> Prepared<T> {
     #[must_use]
     pub fn with_home(mut self, home: PrivateHome) -> Self {
         self.home = Some(home);
-        self
-    }
-
-    /// Takes these secrets out of the output.
-    #[must_use]
-    pub fn with_redactor(mut self, redactor: Redactor) -> Self {
-        self.redactor = redactor;
         self
     }
 

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use futures::FutureExt as _;
 use nexus_core::{
     ErrorKind, EventSink, FinishReason, Limit, Phase, ProcessExit, ProcessReport, Survivor, ToolAccess,
-    ToolCallRecord, ToolCallStatus, TurnEvent, TurnRequest,
+    ToolCallRecord, ToolCallStatus, TurnRequest,
     harness::{Checked, Failure, over_limit, over_limit_with, sleep_until},
     turn::{ToolOrigin, Unrecognized},
 };
@@ -165,20 +165,7 @@ impl Drive<'_> {
     fn look(&mut self, step: &mut Step) -> State {
         let process = self.process;
         self.translator.look(&|| process.stderr_tail(), step);
-        self.redact(step);
         self.apply(step, State::Running)
-    }
-
-    /// Takes what was lent out of events that a translator read in the program's own files: those came by no line.
-    fn redact(&self, step: &mut Step) {
-        let redactor = self.process.redactor();
-        for event in &mut step.events {
-            let Ok(written) = serde_json::to_vec(event) else { continue };
-            if let Some(clean) = redactor.without_secrets(&written) {
-                let left_out = || TurnEvent::warning("an event held a credential, and is left out");
-                *event = serde_json::from_slice(&clean).unwrap_or_else(|_| left_out());
-            }
-        }
     }
 
     fn line(&mut self, line: &Line, step: &mut Step) {
@@ -342,7 +329,6 @@ impl Drive<'_> {
         let mut step = Step::default();
         let end = ProcessEnd { exit: Some(status), stderr_tail: &stderr_tail, home: self.home, was_stopped };
         self.translator.ended(&end, &mut step);
-        self.redact(&mut step);
         let outcome = step.outcome.take();
         self.turn.stats.absorb(&mut step, &mut self.turn.log);
         let survivors =

@@ -92,6 +92,7 @@ impl Cli for Script {
             .arguments(["-c", script])
             .environment(environment)
             .stdin(StdinMode::Open);
+        plan.redactor.learn(CANARY);
         Ok(Prepared {
             invocation,
             translator: Reader {
@@ -101,7 +102,6 @@ impl Cli for Script {
                 backend: plan.backend.clone(),
             },
             home: None,
-            redactor: nexus_core::redact::Redactor::new([CANARY]),
             lease: None,
             startup: super::startup::StartupWait::none(),
             version: Some("1.0".into()),

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use nexus_core::{
     AppliedEffort, BackendId, ConversationMode, Effects, ErrorKind, EventSink, FinishReason, Limit, OnLost,
-    Secret, ToolAccess, TraceContext, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, TurnSession,
+    ToolAccess, TraceContext, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, TurnSession,
     harness::{Failure, TurnSpan, sleep_until},
     turn::{MessageVoided, VoidCause},
 };
@@ -16,6 +16,7 @@ use super::drive::{Drive, Ended};
 use super::startup::StartupWait;
 use super::state::TurnState;
 use crate::mcp_server::McpServer;
+use crate::redact::with_key_prefixes;
 use nexus_process::containment::ContainmentPolicy;
 use nexus_process::private_home::PrivateHome;
 use nexus_process::run_registry::RunEntry;
@@ -51,8 +52,6 @@ pub(super) struct Turn<'a, C> {
     session: TurnSession,
     trace_context: Option<TraceContext>,
     state: TurnState,
-    /// Credentials that earlier processes were lent.
-    lent_before: Vec<Secret>,
 }
 
 /// What became of one process.
@@ -78,8 +77,9 @@ impl<'a, C: Cli> Turn<'a, C> {
         if session.definitions().is_empty() && request.tool_access == ToolAccess::ScopedOnly {
             state.log.recorder = state.log.recorder.without_tools();
         }
+        state.log.redact_with(with_key_prefixes(session.redactor()));
         let trace_context = host.trace_context;
-        Self { backend, cli, driver, request, effort, session, trace_context, state, lent_before: Vec::new() }
+        Self { backend, cli, driver, request, effort, session, trace_context, state }
     }
 
     /// Runs the turn to its end.
@@ -146,7 +146,11 @@ impl<'a, C: Cli> Turn<'a, C> {
             is_private_directory: private_directory.is_some(),
             nexus_home: nexus_home.clone(),
             renewed: None,
+            redactor: with_key_prefixes(self.session.redactor()),
         };
+        if let Some(tools) = &plan.tools {
+            plan.redactor.learn(tools.token().expose());
+        }
         if let Some(effort) = self.effort.filter(|effort| effort.is_clamped()) {
             let text = format!("effort {} is not offered; {} is used", effort.requested, effort.applied);
             self.state.log.event(TurnEvent::warning(text));
@@ -241,7 +245,6 @@ impl<'a, C: Cli> Turn<'a, C> {
         let refusal = failure.message.as_deref().unwrap_or_default();
         log.renewed(log.provenance.attempts + 1, &lease.place(), refusal);
         self.state.end_as_asked();
-        self.lent_before.push(lease.credential().token.clone());
         plan.renewed = Some(renewed);
         Ok(true)
     }
@@ -272,24 +275,19 @@ impl<'a, C: Cli> Turn<'a, C> {
             prepared = self.cli.prepare(plan, attempt) => prepared?,
         };
         // The home is dropped last, and before it what was lent: whoever was lent it is gone by then.
-        let Prepared { invocation, mut translator, home, redactor, mut lease, startup, version, warnings } =
-            prepared;
+        let Prepared { invocation, mut translator, home, mut lease, startup, version, warnings } = prepared;
         if version.is_some() {
             self.state.log.provenance.version = version;
         }
         for warning in warnings {
             self.state.log.event(TurnEvent::warning(warning));
         }
-        // The vendor may still repeat one that it refused.
-        for secret in &self.lent_before {
-            redactor.learn(secret.expose());
-        }
         if let Some(lease) = &lease {
             self.state.end_with(lease)?;
         }
         self.wait_for(startup, events).await?;
         let mut invocation =
-            invocation.entry(&plan.run).redactor(redactor).containment(self.driver.containment);
+            invocation.entry(&plan.run).redactor(plan.redactor.clone()).containment(self.driver.containment);
         if self.request.tool_access == ToolAccess::Unrestricted {
             // What the user may do with `sudo` and `ssh`, the agent may do.
             invocation = invocation.keep_privileges();
@@ -322,11 +320,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             turn: &mut self.state,
             events,
         };
-        // What a translator read in the program's files did not come by its lines.
-        let ended = drive.run().await.map_err(|mut failure| {
-            failure.message = failure.message.map(|message| process.redactor().redact_text(&message));
-            failure
-        });
+        let ended = drive.run().await;
         if let (Err(Failure { kind: ErrorKind::Unauthenticated, .. }), Some(mut refused)) =
             (&ended, lease.take())
         {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nexus_core::{
-    Cost, ErrorKind, EventSink, MessageId, ModelId, Phase, Retry, TurnEvent, Usd,
+    Cost, ErrorKind, EventSink, MessageId, Phase, Retry, TurnEvent, Usd,
     harness::Failure,
     turn::{MessageVoided, Retrying, VoidCause},
 };
@@ -76,7 +76,7 @@ impl TurnLoop<'_> {
             for message in failed.shown {
                 self.context.log.event(MessageVoided::new(message, VoidCause::Retry));
             }
-            let reason = self.context.without_credential(&failed.failure.message.unwrap_or_default());
+            let reason = failed.failure.message.unwrap_or_default();
             let retrying =
                 Retrying::new(attempt, reason).with_delay(Some(delay)).with_kind(Some(failed.failure.kind));
             self.context.log.event(retrying);
@@ -111,11 +111,11 @@ impl TurnLoop<'_> {
             setup.plan.shape.custom_calls,
         );
         let end = match posted {
-            Err(error) => return Ok(Err(Failed::new(self.redacted(error.into())))),
+            Err(error) => return Ok(Err(Failed::new(error.into()))),
             Ok(ServerAnswer::Refused { status, headers, body }) => {
                 self.head(&headers, setup);
                 let reply = ErrorReply { status: Some(status), headers: &headers, body: &body };
-                let failure = self.redacted(judge(&reply, backend.dialect.failure(&reply)));
+                let failure = judge(&reply, backend.dialect.failure(&reply));
                 let mut failed = Failed::new(failure);
                 failed.refusal = Some((status, body));
                 return Ok(Err(failed));
@@ -124,7 +124,7 @@ impl TurnLoop<'_> {
                 self.head(&headers, setup);
                 let mut arrived = Vec::new();
                 reader.whole(&body, &mut arrived);
-                arrived.into_iter().for_each(|event| self.context.tell(event));
+                arrived.into_iter().for_each(|event| self.context.log.event(event));
                 BodyEnd::Over
             }
             Ok(ServerAnswer::Stream { headers, mut body }) => {
@@ -161,16 +161,15 @@ impl TurnLoop<'_> {
         // Servers repeat them with every answer: only a change is an event.
         if head.limits != self.last_limits {
             for limit in &head.limits {
-                self.context.tell(limit.clone().into());
+                self.context.log.event(limit.clone());
             }
             self.last_limits = head.limits;
         }
-        let named = head.model.map(|model| ModelId::from(self.context.without_credential(model.as_str())));
-        if named.is_none() || named == self.last_model {
+        if head.model.is_none() || head.model == self.last_model {
             return;
         }
-        self.last_model.clone_from(&named);
-        if let Some(model) = named.filter(|model| *model != setup.plan.model) {
+        self.last_model.clone_from(&head.model);
+        if let Some(model) = head.model.filter(|model| *model != setup.plan.model) {
             let text = format!("{} was asked, and {model} answers", setup.plan.model);
             self.context.log.event(TurnEvent::warning(text));
             self.context.log.provenance.model = Some(model);
@@ -192,10 +191,9 @@ impl TurnLoop<'_> {
             self.context.log.recorder.cost = Some(Cost { usd: Usd(before + cost.usd.0), ..cost });
         }
         if let Some(model) = &reply.model {
-            let model = self.context.without_credential(model.as_str());
-            self.context.log.provenance.model = Some(model.into());
+            self.context.log.provenance.model = Some(model.clone());
         }
-        arrived.into_iter().for_each(|event| self.context.tell(event));
+        arrived.into_iter().for_each(|event| self.context.log.event(event));
         let failure = match (std::mem::replace(&mut reply.ending, Ending::Missing { unreadable: false }), end)
         {
             // The server's own report of the end counts, whatever then became of the connection.
@@ -214,7 +212,7 @@ impl TurnLoop<'_> {
                     .with_retry(Retry::Now)
             }
         };
-        let mut failed = Failed::new(self.redacted(failure));
+        let mut failed = Failed::new(failure);
         failed.shown = shown;
         // Only tools of the server's own are told while it answers.
         let told = self.context.log.recorder.tool_calls().get(calls_before..).unwrap_or_default();
@@ -242,7 +240,6 @@ impl TurnLoop<'_> {
         let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
         setup.refused_tools.push(name.to_owned());
         let reason = body.message.as_deref().unwrap_or("no reason is given");
-        let reason = self.context.without_credential(reason);
         let text = format!("the server refuses the tool {name:?}, which is left out: {reason}");
         self.context.log.event(TurnEvent::warning(text));
         conversation.reopen(&setup.opening(&self.request));

@@ -171,7 +171,7 @@ impl TurnLoop<'_> {
                 backend.dialect.model(model.as_ref(), &backend.transport, borrowed.credential.as_ref());
             let failure = match self.context.attend(events, planning).await? {
                 Ok(plan) => return Ok(plan),
-                Err(failure) => self.redacted(failure),
+                Err(failure) => failure,
             };
             attempt += 1;
             if !self.renews(&failure, attempt, borrowed, events).await? {
@@ -221,8 +221,8 @@ impl TurnLoop<'_> {
         self.hide(Some(&renewed));
         self.accept(Some(&renewed))?;
         borrowed.credential = Some(renewed);
-        let refusal = self.context.without_credential(failure.message.as_deref().unwrap_or_default());
-        self.context.log.renewed(attempt, &source.describe(), &refusal);
+        let refusal = failure.message.as_deref().unwrap_or_default();
+        self.context.log.renewed(attempt, &source.describe(), refusal);
         Ok(true)
     }
 
@@ -236,14 +236,10 @@ impl TurnLoop<'_> {
         self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
     }
 
-    /// Redacts the credential, beside the earlier ones, from all text of the server from now on.
-    fn hide(&mut self, credential: Option<&Credential>) {
-        self.context.hide(credential.map(|credential| credential.token.clone()));
-    }
-
-    /// The failure with the credential redacted from its message.
-    pub(super) fn redacted(&self, mut failure: Failure) -> Failure {
-        failure.message = failure.message.map(|message| self.context.without_credential(&message));
-        failure
+    /// Redacts the credential, beside the earlier ones, from everything that the turn says from now on.
+    fn hide(&self, credential: Option<&Credential>) {
+        if let Some(credential) = credential {
+            self.redactor.learn(credential.token.expose());
+        }
     }
 }

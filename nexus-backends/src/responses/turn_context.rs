@@ -8,29 +8,24 @@ use std::{
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nexus_core::{
-    CancelToken, ErrorKind, EventSink, FinishReason, Phase, Secret, TurnEvent,
+    CancelToken, ErrorKind, EventSink, Phase, TurnEvent,
     harness::{Failure, TurnLog, Watch, sleep_until},
-    redact::Redactor,
 };
-use serde_json::Value;
 
 use super::reader::ResponseReader;
 use super::sse::{EventSplitter, EventTooLong};
 use super::transport::{Body, TransportError};
-use crate::redact::redactor;
 
 /// How long the end of a body may take once its last event came: a connection that was read to its end is used
 /// again.
 const CLOSING: Duration = Duration::from_millis(50);
 
-/// Cancellation, time limits, recorded events and redaction of one turn.
+/// Cancellation, time limits and recorded events of one turn.
 #[derive(Debug)]
 pub(super) struct TurnContext {
     pub(super) cancel: CancelToken,
     pub(super) watch: Watch,
     pub(super) log: TurnLog,
-    secrets: Vec<Secret>,
-    redactor: Redactor,
 }
 
 /// How the reading of a body ended.
@@ -58,44 +53,7 @@ enum Woke {
 impl TurnContext {
     /// The context of a turn that begins now.
     pub(super) fn new(cancel: CancelToken, watch: Watch, log: TurnLog) -> Self {
-        Self { cancel, watch, log, secrets: Vec::new(), redactor: redactor([] as [&str; 0]) }
-    }
-
-    /// Adds `secret` to what is redacted from all text of the server.
-    pub(super) fn hide(&mut self, secret: Option<Secret>) {
-        self.secrets.extend(secret);
-        self.redactor = redactor(self.secrets.iter().map(|secret| secret.expose().as_bytes()));
-    }
-
-    /// Text of the server with every secret of the turn redacted.
-    pub(super) fn without_credential(&self, words: &str) -> String {
-        String::from_utf8_lossy(&self.redactor.redact(words.as_bytes())).into_owned()
-    }
-
-    /// Sends an event that the server caused. Deltas pass unchanged; any other text of the server has the credential redacted,
-    /// in case the server repeats it.
-    pub(super) fn tell(&mut self, mut event: TurnEvent) {
-        match &mut event {
-            TurnEvent::Unrecognized(unknown) => {
-                let words = unknown.raw.to_string();
-                let clean = self.without_credential(&words);
-                if clean != words {
-                    unknown.raw = serde_json::from_str(&clean).unwrap_or(Value::String(clean));
-                }
-                unknown.name = unknown.name.take().map(|name| self.without_credential(&name));
-            }
-            TurnEvent::Warning(warning) => warning.text = self.without_credential(&warning.text),
-            TurnEvent::RateLimit(limit) => {
-                limit.window = limit.window.take().map(|window| self.without_credential(&window));
-            }
-            TurnEvent::MessageEnded(ended) => {
-                if let Some(FinishReason::Other(reason)) = &mut ended.finish {
-                    *reason = self.without_credential(reason);
-                }
-            }
-            _ => {}
-        }
-        self.log.event(event);
+        Self { cancel, watch, log }
     }
 
     /// Waits for `future`, unless the turn is cancelled or out of time before.
@@ -252,7 +210,7 @@ impl BodyTurn<'_> {
                 *has_heard = true;
                 self.reader.event(event, self.arrived);
                 for event in self.arrived.drain(..) {
-                    self.context.tell(event);
+                    self.context.log.event(event);
                 }
             }
             if *self.is_over || self.reader.is_finished() {

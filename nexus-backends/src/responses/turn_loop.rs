@@ -5,6 +5,7 @@ use nexus_core::{
     CallId, ConversationMode, ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase,
     ResumeHandle, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     harness::{AnswerCheck, Checked, Failure, Overrun, Repeats, Round, TurnLog, TurnSpan, Watch, over_limit},
+    redact::Redactor,
     turn::{RateLimitNotification, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::Value;
@@ -14,6 +15,7 @@ use super::reader::{Ending, ModelReply, OutputItem};
 use super::request::Conversation;
 use super::tool_calls::{Call, Decided, ToolDispatcher};
 use super::turn_context::TurnContext;
+use crate::redact::with_key_prefixes;
 
 /// How often in a turn a reply without calls may ask for another request. Source: our own bound.
 const MAX_CONTINUATIONS: u32 = 32;
@@ -24,6 +26,8 @@ pub(crate) struct TurnLoop<'a> {
     pub(super) backend: &'a ModelServer,
     pub(super) request: TurnRequest,
     host: TurnHost,
+    /// Knows what the turn is lent.
+    pub(super) redactor: Redactor,
     pub(super) context: TurnContext,
     /// Requests made so far, retries included.
     pub(super) requests: u32,
@@ -70,6 +74,7 @@ impl<'a> TurnLoop<'a> {
             answer: AnswerCheck::new(request.output.clone()),
             overrun: Overrun::default(),
             limits,
+            redactor: Redactor::default(),
             host,
             request,
         }
@@ -90,7 +95,7 @@ impl<'a> TurnLoop<'a> {
         // Before the outcome is returned: no event follows it.
         let TurnContext { cancel, watch, log, .. } = &mut self.context;
         log.flush(events, cancel, watch, is_cancelled).await;
-        match outcome.map_err(|failure| self.redacted(failure)) {
+        match outcome {
             Ok((finish, output)) => Ok(self.context.log.into_result(finish, output, keeps)),
             Err(failure) => Err(self.context.log.into_error(failure, keeps)),
         }
@@ -102,6 +107,8 @@ impl<'a> TurnLoop<'a> {
         events: &mut dyn EventSink,
     ) -> Result<(FinishReason, Option<Value>), Failure> {
         let session = self.host.open_turn(&self.request);
+        self.redactor = with_key_prefixes(session.redactor());
+        self.context.log.redact_with(self.redactor.clone());
         let definitions = session.definitions().to_vec();
         if definitions.is_empty() {
             let recorder = std::mem::take(&mut self.context.log.recorder);

@@ -19,6 +19,9 @@
 //! 6. hands the last events over, and ends as a result or an error: [`TurnLog::flush`], [`TurnLog::into_result`],
 //!    [`TurnLog::into_error`].
 //!
+//! No secret leaves a turn: a backend tells [`Session::redactor`](crate::Session::redactor) what it lends ([`RunningTurn::hide`]),
+//! and [`TurnLog`] takes that out of all that the turn says, the session out of what tools are asked.
+//!
 //! What goes wrong is a [`Failure`]: its [`ErrorKind`](crate::ErrorKind) names what the caller can do, and
 //! [`Failure::with_retry`] when to try again.
 //!
@@ -125,6 +128,7 @@ mod outbox;
 mod overrun;
 mod pending_call;
 mod recorder;
+mod redaction;
 mod renewal;
 mod repeats;
 mod retry_cause;

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     BackendId, CallId, CancelToken, Capabilities, ConversationMode, ErrorKind, EventSink, FinishReason,
-    Limits, MessageId, Phase, ToolAccess, ToolCall, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest,
-    TurnResult, TurnSession,
+    Limits, MessageId, Phase, Secret, ToolAccess, ToolCall, ToolResult, TurnError, TurnEvent, TurnHost,
+    TurnRequest, TurnResult, TurnSession,
     turn::{MessageVoided, ToolOrigin, VoidCause},
 };
 
@@ -71,6 +71,7 @@ impl<'e> RunningTurn<'e> {
         let session = host.open_turn(&request);
         let span = TurnSpan::new(id, capabilities, &request);
         let mut log = TurnLog::new(id.clone(), request.model.clone(), effort).in_span(&span);
+        log.redact_with(session.redactor().clone());
         if session.definitions().is_empty() && request.tool_access == ToolAccess::ScopedOnly {
             log.recorder = log.recorder.without_tools();
         }
@@ -88,6 +89,12 @@ impl<'e> RunningTurn<'e> {
             limits,
             request,
         })
+    }
+
+    /// Takes `secret` out of everything that the turn says from now on, and out of the arguments of its calls: a credential
+    /// that the backend shows to others, who may repeat it.
+    pub fn hide(&self, secret: &Secret) {
+        self.session.redactor().learn(secret.expose());
     }
 
     /// Records an event and sends it on its way. Never waits.

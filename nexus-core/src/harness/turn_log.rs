@@ -10,12 +10,13 @@ use std::{
 use serde_json::Value;
 
 use super::{
-    Failure, ModelCall, Outbox, Recorder, RetryCause, ToolSpan, TurnSpan, Watch, sleep_until,
-    turn_trace::TurnTrace,
+    Failure, ModelCall, Outbox, Recorder, RetryCause, ToolSpan, TurnSpan, Watch, redaction::Redaction,
+    sleep_until, turn_trace::TurnTrace,
 };
 use crate::{
     AppliedEffort, BackendId, CallId, CancelToken, ErrorKind, EventSink, FinishReason, ModelId,
-    ProcessReport, Provenance, ResumeHandle, TurnError, TurnEvent, TurnResult, turn::Started,
+    ProcessReport, Provenance, ResumeHandle, TurnError, TurnEvent, TurnResult, redact::Redactor,
+    turn::Started,
 };
 
 /// How long a sink that is not ready may hold up the return of a cancelled turn.
@@ -25,6 +26,9 @@ const CANCELLED_FLUSH: Duration = Duration::from_millis(250);
 ///
 /// Every event goes through [`TurnLog::event`], so that what was seen and what is returned say the same. Everything that a
 /// backend learns beside the events it writes into the fields.
+///
+/// Everything leaves by here, and so the secrets of the turn are taken out here: of events, of the result or the error, and of
+/// the spans. They are those that the redactor of [`TurnLog::redact_with`] knows.
 #[derive(Debug)]
 pub struct TurnLog {
     /// Events that the sink has not taken yet.
@@ -42,6 +46,7 @@ pub struct TurnLog {
     /// Why the model is asked again just now, as long as it has not answered.
     pub retry_cause: RetryCause,
     has_started: bool,
+    redaction: Redaction,
     /// The spans below that of the turn; `None` where nothing listens. Boxed, as few turns have it.
     trace: Option<Box<TurnTrace>>,
 }
@@ -61,6 +66,7 @@ impl TurnLog {
             process: None,
             retry_cause: RetryCause::default(),
             has_started: false,
+            redaction: Redaction::default(),
             trace: None,
         }
     }
@@ -72,6 +78,12 @@ impl TurnLog {
         self
     }
 
+    /// Takes the secrets that `redactor` knows, and those that it learns from now on, out of everything that the turn says.
+    /// [`Session::redactor`](crate::Session::redactor) is the one of the turn: the arguments of calls pass it as well.
+    pub fn redact_with(&mut self, redactor: Redactor) {
+        self.redaction = Redaction::new(redactor);
+    }
+
     /// For loops that are not ours: has model calls begin where the events show it. That is when calls of tools are answered,
     /// a reply begins that was not asked for, or a call is repeated.
     pub fn infer_model_calls(&mut self) {
@@ -80,20 +92,31 @@ impl TurnLog {
         }
     }
 
+    /// The spans, if something listens, with the model that answers.
+    fn trace(&mut self) -> Option<&mut TurnTrace> {
+        let trace = self.trace.as_mut()?;
+        self.redaction.provenance(&mut self.provenance);
+        trace.model(self.provenance.model.as_ref());
+        Some(trace)
+    }
+
     /// For the trace: the model is asked. The call ends with a message that states its usage or why the model stopped, with
     /// [`TurnLog::model_call_ended`], or with the next call.
     pub fn model_asked(&mut self) {
-        if let Some(trace) = &mut self.trace {
-            trace.model(self.provenance.model.as_ref());
+        if let Some(trace) = self.trace() {
             trace.model_asked();
         }
     }
 
     /// For the trace: a model call is over of which no message says so.
     pub fn model_call_ended(&mut self, call: &ModelCall) {
-        if let Some(trace) = &mut self.trace {
-            trace.model(self.provenance.model.as_ref());
-            trace.model_call_ended(call);
+        if self.trace.is_none() {
+            return;
+        }
+        let mut call = call.clone();
+        call.finish.iter_mut().for_each(|finish| self.redaction.finish(finish));
+        if let Some(trace) = self.trace() {
+            trace.model_call_ended(&call);
         }
     }
 
@@ -107,7 +130,7 @@ impl TurnLog {
     /// For the trace: the vendor's name of the conversation.
     pub fn name_conversation(&mut self, id: &str) {
         if let Some(trace) = &mut self.trace {
-            trace.conversation(id);
+            trace.conversation(&self.redaction.name(id));
         }
     }
 
@@ -119,14 +142,30 @@ impl TurnLog {
     /// Records an event and puts it into the outbox. Never waits.
     pub fn event(&mut self, event: impl Into<TurnEvent>) {
         self.start();
-        let event = event.into();
+        let mut event = event.into();
+        for held in self.redaction.before(&event) {
+            self.record(held);
+        }
+        if self.redaction.apply(&mut event) {
+            self.record(event);
+        }
+    }
+
+    /// Records an event that holds no secret any more, and puts it into the outbox.
+    fn record(&mut self, event: TurnEvent) {
         self.recorder.observe(&event);
         self.retry_cause.observe(&event);
-        if let Some(trace) = &mut self.trace {
-            trace.model(self.provenance.model.as_ref());
+        if let Some(trace) = self.trace() {
             trace.observe(&event);
         }
         self.outbox.push(event);
+    }
+
+    /// Records what was held back because a secret might begin there: nothing more is said.
+    fn record_held(&mut self) {
+        for held in self.redaction.release(None) {
+            self.record(held);
+        }
     }
 
     /// Reports that the turn has started: once, before any other event. [`TurnLog::event`] and [`TurnLog::flush`] call it.
@@ -134,6 +173,7 @@ impl TurnLog {
         if std::mem::replace(&mut self.has_started, true) {
             return;
         }
+        self.redaction.provenance(&mut self.provenance);
         let started = Started::new(self.provenance.backend.clone())
             .with_model(self.provenance.model.clone())
             .with_effort(self.provenance.effort)
@@ -193,6 +233,7 @@ impl TurnLog {
         is_cancelled: bool,
     ) {
         self.start();
+        self.record_held();
         let mut patience = pin!(async {
             if is_cancelled {
                 tokio::time::sleep(CANCELLED_FLUSH).await;
@@ -224,9 +265,11 @@ impl TurnLog {
         output: Option<Value>,
         keeps_conversation: bool,
     ) -> TurnResult {
-        self.recorder.resume = self.resume.filter(|_| keeps_conversation);
+        self.finish(keeps_conversation);
         let mut result = self.recorder.into_result(finish, self.provenance);
+        self.redaction.finish(&mut result.finish);
         result.output = output;
+        result.output.iter_mut().for_each(|output| self.redaction.value(output));
         if let Some(trace) = &mut self.trace {
             trace.answered(&result);
         }
@@ -235,17 +278,29 @@ impl TurnLog {
 
     /// The error of a turn that failed, with everything produced so far. The resume handle is in its partial if
     /// `keeps_conversation`.
-    pub fn into_error(mut self, failure: Failure, keeps_conversation: bool) -> TurnError {
-        self.recorder.resume = self.resume.filter(|_| keeps_conversation);
+    pub fn into_error(mut self, mut failure: Failure, keeps_conversation: bool) -> TurnError {
+        self.finish(keeps_conversation);
+        self.redaction.failure(&mut failure);
+        if let Some(trace) = &mut self.trace {
+            trace.failed(failure.kind, &self.provenance, &self.recorder.usage());
+        }
         let backend = self.provenance.backend.clone();
         self.recorder.provenance = Some(self.provenance);
         let error = failure.into_error(backend).with_partial(self.recorder.into_partial());
-        if let Some(trace) = &mut self.trace {
-            trace.failed(&error);
-        }
         match self.process {
-            Some(process) => error.with_process(process),
+            Some(mut process) => {
+                self.redaction.process(&mut process);
+                error.with_process(process)
+            }
             None => error,
         }
+    }
+
+    /// The record is complete.
+    fn finish(&mut self, keeps_conversation: bool) {
+        self.record_held();
+        self.redaction.provenance(&mut self.provenance);
+        self.recorder.resume = self.resume.take().filter(|_| keeps_conversation);
+        self.recorder.resume.iter_mut().for_each(|resume| self.redaction.resume(resume));
     }
 }

@@ -10,7 +10,7 @@ use tracing::{Span, field::Empty};
 
 use super::turn_span::{TurnSpan, record_error, record_usage};
 use crate::{
-    ErrorKind, FinishReason, ModelId, TurnError, TurnEvent, TurnResult, Usage,
+    ErrorKind, FinishReason, ModelId, TurnEvent, TurnResult, Usage,
     id::CallId,
     turn::{Provenance, Retrying, ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
 };
@@ -283,11 +283,9 @@ impl TurnTrace {
     }
 
     /// The turn failed.
-    pub(super) fn failed(&mut self, error: &TurnError) {
-        record_error(&self.turn.span, error.kind());
-        if let Some(provenance) = &error.partial().provenance {
-            self.end(provenance, &error.partial().usage, Some(error.kind()));
-        }
+    pub(super) fn failed(&mut self, kind: ErrorKind, provenance: &Provenance, usage: &Usage) {
+        record_error(&self.turn.span, kind);
+        self.end(provenance, usage, Some(kind));
     }
 
     fn end(&mut self, provenance: &Provenance, usage: &Usage, error: Option<ErrorKind>) {

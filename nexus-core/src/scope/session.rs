@@ -1,6 +1,7 @@
 //! A session: the one place that decides on calls of a caller's tools.
 
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -16,6 +17,7 @@ use super::{
     decision::Fingerprint,
 };
 use crate::id::{CallId, ParticipantId};
+use crate::redact::Redactor;
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
 use crate::turn::Effects;
 
@@ -61,6 +63,7 @@ pub struct Session {
     /// Names of tools that cannot be offered in this session.
     withdrawn: Mutex<BTreeSet<String>>,
     audit_log: Arc<AuditLog>,
+    redactor: Redactor,
 }
 
 /// The tools of a scope.
@@ -96,6 +99,7 @@ impl Session {
             catalogue: Arc::new(Catalogue { tools, definitions }),
             withdrawn: Mutex::default(),
             audit_log: Arc::new(AuditLog::of(tool_calls.into())),
+            redactor: Redactor::default(),
         })
     }
 
@@ -109,6 +113,7 @@ impl Session {
             catalogue: Arc::clone(&self.catalogue),
             withdrawn: Mutex::new(self.withdrawn().clone()),
             audit_log: Arc::new(AuditLog::below(&self.audit_log, tool_calls)),
+            redactor: Redactor::default(),
         })
     }
 
@@ -125,6 +130,13 @@ impl Session {
     /// What a caller must show.
     pub fn token(&self) -> &SessionToken {
         &self.token
+    }
+
+    /// Takes what it is given out of the calls of this session, and not of those below: no model has any business with a
+    /// credential of the turn, so that neither a tool nor a decision gets to see one that a server repeats. Whoever runs the
+    /// turn tells it what it lends, and takes the same out of all that the turn says.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// The tools in scope, in the order in which the model should see them. There are no others, as far as anybody
@@ -152,7 +164,8 @@ impl Session {
     /// [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied): whoever learns of calls from a vendor's program asks
     /// here, and never reads it out of the answer's words.
     pub fn was_denied(&self, tool: &str, arguments: &Value) -> bool {
-        self.audit_log.was_denied(Fingerprint::of(tool, arguments))
+        let call = Clean::of(&self.redactor, tool, arguments);
+        self.audit_log.was_denied(Fingerprint::of(&call.tool, &call.arguments))
     }
 
     /// What the calls that were let through may have changed, those of the turns below among them; also where their
@@ -211,6 +224,8 @@ impl Session {
             let asked = Asked::new(self.participant.clone(), call, Counts::Stranger, Effects::None);
             return self.audit_log.settle(asked, |_| Err(Denial::WrongToken));
         }
+        let call = Clean::of(&self.redactor, tool, arguments);
+        let (tool, arguments) = (&*call.tool, &*call.arguments);
         let empty = Value::Object(Map::new());
         // No arguments at all are what some models write for a tool that takes none.
         let arguments = if arguments.is_null() { &empty } else { arguments };
@@ -300,6 +315,21 @@ impl Session {
 
     fn withdrawn(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call without the secrets of the turn.
+struct Clean<'a> {
+    tool: Cow<'a, str>,
+    arguments: Cow<'a, Value>,
+}
+
+impl<'a> Clean<'a> {
+    fn of(redactor: &Redactor, tool: &'a str, arguments: &'a Value) -> Self {
+        Self {
+            tool: redactor.without_secrets(tool).map_or(Cow::Borrowed(tool), Cow::Owned),
+            arguments: redactor.value_without_secrets(arguments).map_or(Cow::Borrowed(arguments), Cow::Owned),
+        }
     }
 }
 

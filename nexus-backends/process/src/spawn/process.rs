@@ -169,8 +169,8 @@ impl Process {
         &self.span
     }
 
-    /// The next line of standard output, or `None` when there is no more. The secrets that the [redactor](Self::redactor) was
-    /// given are taken out of it.
+    /// The next line of standard output as the child wrote it, or `None` when there is no more. It may repeat what the child
+    /// was lent: whoever passes it on takes that out.
     pub async fn next_line(&self) -> Option<Line> {
         if let Some(line) = self.ready_line() {
             return Some(line);
@@ -182,7 +182,7 @@ impl Process {
                     state.queue.take(&mut batch);
                 }
                 match batch.pop_front() {
-                    Some(line) => Some(Some(self.without_secrets(line))),
+                    Some(line) => Some(Some(line)),
                     None => state.queue.closed.then_some(None),
                 }
             })
@@ -193,22 +193,7 @@ impl Process {
     /// waiting; [`next_line`](Self::next_line) is what ends a loop.
     #[must_use]
     pub fn ready_line(&self) -> Option<Line> {
-        let line = self.batch.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        line.map(|line| self.without_secrets(line))
-    }
-
-    /// A server may send back what it was sent, and the child prints what the server sent.
-    fn without_secrets(&self, mut line: Line) -> Line {
-        if let Some(bytes) = self.redactor.without_secrets(&line.bytes) {
-            line.bytes = bytes.into();
-        }
-        line
-    }
-
-    /// What takes secrets out of what the child says.
-    #[must_use]
-    pub fn redactor(&self) -> &Redactor {
-        &self.redactor
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
     /// What was read and dropped so far, because the consumer was too slow.

@@ -295,6 +295,7 @@ mod tests {
                 is_private_directory,
                 nexus_home: self.folder.path().to_owned(),
                 renewed: None,
+                redactor: nexus_core::redact::Redactor::default(),
             }
         }
 

@@ -64,7 +64,7 @@ use std::{ffi::OsStr, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, AccessTable, Availability, BuildContext, Capabilities, CostReport, Enforcement, ErrorKind,
-    LimitSupport, LoopMode, OutputSupport, Sandbox, Secret, SettingsError, Support, TextGranularity,
+    LimitSupport, LoopMode, OutputSupport, Sandbox, SettingsError, Support, TextGranularity,
     harness::Failure,
 };
 
@@ -77,7 +77,6 @@ use crate::cli::StartupWait;
 use crate::cli::settings::Settings;
 use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
-use crate::redact::redactor;
 use crate::settings_schema;
 use crate::vendor::backend_kind;
 use nexus_process::environment::Environment;
@@ -274,7 +273,6 @@ impl Cli for Claude {
             session: place.session,
             first_turn,
         });
-        let secrets = [token.map(Secret::expose), plan.tools.as_ref().map(|tools| tools.token().expose())];
         let invocation = Invocation::new(executable, place.working_directory)
             .arguments(arguments)
             .environment(place.environment)
@@ -284,7 +282,6 @@ impl Cli for Claude {
             invocation,
             translator,
             home: Some(place.home),
-            redactor: redactor(secrets.into_iter().flatten()),
             lease,
             startup,
             version: Some(version.to_string()),

@@ -89,7 +89,6 @@ use crate::cli::settings::{Billing, Settings};
 use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
 use crate::codex::login::LOGIN;
-use crate::redact::redactor;
 use crate::settings_schema;
 use crate::vendor::backend_kind;
 use nexus_process::environment::Environment;
@@ -270,10 +269,8 @@ impl Cli for Codex {
 
         let mut environment = home::environment(&self.environment.0, &self.settings, Some(request), &folders)
             .map_err(invalid)?;
-        let redactor = redactor([lease.credential().token.expose()]);
         environment.set(TOKEN_VARIABLE, lease.credential().token.expose()).map_err(invalid)?;
         if let Some(tools) = &plan.tools {
-            redactor.learn(tools.token().expose());
             environment.set(caller_tools::TOKEN_VARIABLE, tools.token().expose()).map_err(invalid)?;
             environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
         }
@@ -295,7 +292,6 @@ impl Cli for Codex {
             invocation,
             translator: AppServer::new(setting, script),
             home: Some(home),
-            redactor,
             lease: Some(lease),
             startup: StartupWait::none(),
             warnings,

@@ -16,7 +16,6 @@ use crate::cli::caller_tools;
 use crate::cli::settings::Billing;
 use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Prepared, TurnPlan};
-use crate::redact::redactor;
 use nexus_process::environment::{Environment, EnvironmentError};
 use nexus_process::executable::Executable;
 use nexus_process::private_home::PrivateHome;
@@ -68,10 +67,6 @@ impl Grok {
             Some(_) => Some(home.path().join("agent.md")),
             None => None,
         };
-        let redactor = redactor([lease.credential().token.expose()]);
-        if let Some(tools) = &plan.tools {
-            redactor.learn(tools.token().expose());
-        }
         home::lend(&mut lease, &home::credential_file(&home), self.billing).map_err(unwritable)?;
 
         let grok_home = home::grok_folder(&home);
@@ -124,7 +119,6 @@ impl Grok {
             invocation: invocation.display_only(is_display_only),
             translator,
             home: Some(home),
-            redactor,
             lease: Some(lease),
             startup: StartupWait::none(),
             version: Some(known.to_string()),

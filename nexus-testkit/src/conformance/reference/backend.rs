@@ -5,10 +5,9 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, Availability, BackendId, Capabilities, CostReport, CredentialSource, Effort, Enforcement,
-    EventSink, ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Sandbox, Support, TextGranularity,
-    TurnError, TurnHost, TurnRequest, TurnResult,
+    EventSink, ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Sandbox, Secret, Support,
+    TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{Renewal, RunningTurn},
-    redact::Redactor,
 };
 
 use super::turn::Turn;
@@ -92,11 +91,10 @@ impl ExecutionBackend for ReferenceBackend {
     ) -> Result<TurnResult, TurnError> {
         let running = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
         let mut turn = Turn { backend: self, running, credential: None, renewal: Renewal::default() };
-        let redactor = Redactor::new(self.environment.get(TOKEN_VARIABLE));
-        let outcome = turn.work().await.map_err(|mut failure| {
-            failure.message = failure.message.map(|message| redactor.redact_text(&message));
-            failure
-        });
+        if let Some(token) = self.environment.get(TOKEN_VARIABLE) {
+            turn.running.hide(&Secret::new(token.as_str()));
+        }
+        let outcome = turn.work().await;
         turn.running.end(outcome).await
     }
 }

@@ -136,6 +136,7 @@ impl Turn<'_, '_> {
         let Some(renewed) = self.renewal.replace(&**source, refused, LIFE).await? else { return Ok(false) };
         let refusal = failure.message.as_deref().unwrap_or_default();
         self.running.log.renewed(2, &source.describe(), refusal);
+        self.running.hide(&renewed.token);
         self.credential = Some(renewed);
         Ok(true)
     }
@@ -144,7 +145,9 @@ impl Turn<'_, '_> {
     async fn ask(&mut self, history: &History, sandbox: &Sandbox) -> Result<Delivered, Failure> {
         self.running.model_call()?;
         if let (Some(source), None) = (&self.backend.credential, &self.credential) {
-            self.credential = Some(source.credential(LIFE).await?);
+            let lent = source.credential(LIFE).await?;
+            self.running.hide(&lent.token);
+            self.credential = Some(lent);
         }
         let RunningTurn { request, session, log, .. } = &self.running;
         let mut call = history.as_call();

@@ -1,0 +1,109 @@
+//! The secrets that a redactor was given, and where they stand in a text.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use memchr::{memchr_iter, memmem};
+use zeroize::Zeroizing;
+
+/// A secret of this length, in bytes, is given away by its first half: texts are cut off anywhere. Of a shorter one the half is
+/// an ordinary word.
+const LONG_SECRET_BYTES: usize = 32;
+
+/// How much of a secret is searched for, in bytes, before the rest is compared: to prepare a longer search costs more.
+const NEEDLE_BYTES: usize = 32;
+
+/// Given secrets, as they are and as JSON writes them. Clones are cheap.
+#[derive(Clone, Default)]
+pub(crate) struct Secrets(Arc<Vec<Zeroizing<Vec<u8>>>>);
+
+impl Secrets {
+    /// These and `secret`, which is not empty.
+    pub(super) fn with(&self, secret: &[u8]) -> Self {
+        let mut secrets = Vec::clone(&self.0);
+        if let Ok(text) = std::str::from_utf8(secret) {
+            let quoted = Zeroizing::new(serde_json::to_string(text).unwrap_or_default());
+            let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            if let Some(inner) = inner.filter(|inner| inner.as_bytes() != secret) {
+                secrets.push(Zeroizing::new(inner.as_bytes().to_vec()));
+            }
+        }
+        secrets.push(Zeroizing::new(secret.to_vec()));
+        Self(Arc::new(secrets))
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn longest(&self) -> usize {
+        self.0.iter().map(|secret| secret.len()).max().unwrap_or(0)
+    }
+
+    /// Length of the shortest text that gives one away, in bytes.
+    #[inline]
+    pub(crate) fn shortest(&self) -> usize {
+        self.0.iter().map(|secret| telling(secret)).min().unwrap_or(usize::MAX)
+    }
+
+    /// Where they stand, in no order: whole, or the first half and what follows of it.
+    pub(super) fn places(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let mut places = Vec::new();
+        for secret in self.0.iter() {
+            let least = telling(secret);
+            if bytes.len() < least {
+                continue;
+            }
+            let place = |start: usize| start..start + common(&bytes[start..], secret);
+            let found = memmem::find_iter(bytes, &secret[..least.min(NEEDLE_BYTES)]).map(place);
+            places.extend(found.filter(|place| place.len() >= least));
+        }
+        places
+    }
+
+    /// Whether one of them stands in `bytes`, or may begin at their end.
+    #[inline]
+    pub(crate) fn may_be_in(&self, bytes: &[u8]) -> bool {
+        self.0.iter().any(|secret| beginnings(secret, bytes).next().is_some())
+    }
+
+    /// Where the end of `bytes` begins that may become a secret with what follows; their length, if there is none.
+    pub(crate) fn open_end(&self, bytes: &[u8]) -> usize {
+        let places = self.places(bytes);
+        let is_open = |secret: &[u8], start: usize| {
+            let rest = &bytes[start..];
+            // What belongs to another one is taken out with that.
+            let is_inside = |place: &Range<usize>| place.start < start && start < place.end;
+            rest.len() < secret.len() && secret.starts_with(rest) && !places.iter().any(is_inside)
+        };
+        let ends = self
+            .0
+            .iter()
+            .filter_map(|secret| beginnings(secret, bytes).find(|start| is_open(secret, *start)));
+        ends.min().unwrap_or(bytes.len())
+    }
+}
+
+/// How much of a secret gives it away.
+fn telling(secret: &[u8]) -> usize {
+    match secret.len() {
+        length @ LONG_SECRET_BYTES.. => length.div_ceil(2),
+        length => length,
+    }
+}
+
+/// How many bytes the two have in common from their beginning on.
+#[inline]
+fn common(bytes: &[u8], secret: &[u8]) -> usize {
+    bytes.iter().zip(secret).take_while(|(one, other)| one == other).count()
+}
+
+/// Where `bytes` go on as `secret` does, to their end or for as long as gives it away.
+#[inline]
+fn beginnings<'a>(secret: &'a [u8], bytes: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    let first = secret.first().copied().unwrap_or_default();
+    memchr_iter(first, bytes).filter(move |start| {
+        let same = common(&bytes[*start..], secret);
+        same == bytes.len() - start || same >= telling(secret)
+    })
+}
