@@ -84,12 +84,12 @@ impl Home {
     }
 
     /// Logs in to the end, by a browser that agrees, or a person with a code where the vendor has no page.
-    pub(crate) fn log_in(&self, login: &str, issuer: &Issuer) {
-        self.log_in_with(login, issuer, &[]);
+    pub(crate) fn log_in(&self, login: &str, issuer: &Issuer) -> Finished {
+        self.log_in_with(login, issuer, &[])
     }
 
     /// As [`Home::log_in`], with more arguments.
-    pub(crate) fn log_in_with(&self, login: &str, issuer: &Issuer, more: &[&str]) {
+    pub(crate) fn log_in_with(&self, login: &str, issuer: &Issuer, more: &[&str]) -> Finished {
         let method = if login == "codex" { "--browser" } else { "--device" };
         let mut login = self.start_login(login, issuer, &[&[method, "--json"], more].concat());
         let step = login.line_of_json();
@@ -100,6 +100,7 @@ impl Home {
         assert_eq!(visit.wait().unwrap().status, 200);
         let finished = login.finish();
         assert_eq!(finished.code, Some(0), "{finished:?}");
+        finished
     }
 
     /// The tokens that a login's file holds, which is where they are allowed.

@@ -5,23 +5,42 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use crate::home::{Home, issuer};
 
 #[test]
-fn a_login_that_cannot_be_read_is_told_and_not_overwritten() {
-    let (home, issuer) = (Home::new(), issuer());
+fn a_login_that_cannot_be_read_is_moved_aside_by_a_new_one_and_not_before() {
     let broken = "{\"version\":1,\"access_tok";
-    home.put("openai-codex", broken);
+    for bytes in [broken.as_bytes(), b"\xff\xfe", b""] {
+        let (home, issuer) = (Home::new(), issuer());
+        home.put("openai-codex", broken);
+        fs::write(home.file("openai-codex"), bytes).unwrap();
 
-    let finished = home.nexus(&["status"]);
-    assert_eq!(finished.code, Some(1), "{finished:?}");
-    assert!(finished.stdout.contains("codex: the login cannot be read"), "{finished:?}");
-    assert!(finished.stdout.contains("openai-codex.json"), "{finished:?}");
+        let finished = home.nexus(&["status"]);
+        assert_eq!(finished.code, Some(1), "{finished:?}");
+        assert!(finished.stdout.contains("codex: the login cannot be read"), "{finished:?}");
+        assert!(finished.stdout.contains("openai-codex.json"), "{finished:?}");
 
+        let mut login = home.start_login("codex", &issuer, &["--browser", "--json"]);
+        login.line_of_json();
+        drop(login);
+        assert_eq!(fs::read(home.file("openai-codex")).unwrap(), bytes, "nobody was signed in");
+
+        let finished = home.log_in("codex", &issuer);
+        let aside = home.file("openai-codex").with_file_name("openai-codex.json.damaged-1");
+        assert_eq!(fs::read(&aside).unwrap(), bytes);
+        assert_eq!(aside.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(finished.stdout.contains("openai-codex.json.damaged-1"), "{finished:?}");
+        assert_eq!(home.nexus(&["status", "codex"]).code, Some(0));
+    }
+}
+
+#[test]
+fn a_login_of_a_later_version_is_not_moved() {
+    let (home, issuer) = (Home::new(), issuer());
+    let later = "{\"version\":2}\n";
+    home.put("openai-codex", later);
     let finished = home.start_login("codex", &issuer, &["--browser", "--json"]).finish();
     assert_eq!(finished.code, Some(1), "{finished:?}");
-    let outcome = finished.last_json();
-    assert_eq!((&outcome["outcome"], &outcome["kind"]), (&"failed".into(), &"store".into()));
-    assert!(outcome["reason"].as_str().unwrap().contains("move it away"), "{outcome}");
+    assert_eq!(finished.last_json()["kind"], "store");
     assert!(issuer.asked().is_empty(), "a person was bothered");
-    assert_eq!(fs::read_to_string(home.file("openai-codex")).unwrap(), broken);
+    assert_eq!(fs::read_to_string(home.file("openai-codex")).unwrap(), later);
 }
 
 #[test]

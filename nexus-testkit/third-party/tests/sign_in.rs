@@ -8,7 +8,7 @@ use std::{
 
 use nexus_backends::auth::{
     Clock, CredentialError, CredentialManager, CredentialSource, LoginStep, Revocation, SignIn as _,
-    store::{LoginStore, MemoryStore, PreparedWrite, StoreError, StoredLogin, TokenStore},
+    store::{DamagedText, LoginStore, MemoryStore, PreparedWrite, StoreError, StoredLogin, TokenStore},
 };
 use nexus_core::{BuildContext, Secret};
 use parrot::{Aviary, Whistle};
@@ -49,6 +49,10 @@ impl TokenStore for Nest {
 
     fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         self.0.recover(is_newer)
+    }
+
+    fn damaged(&self) -> Result<Option<DamagedText>, StoreError> {
+        self.0.damaged()
     }
 
     fn remove(&self) -> Result<bool, StoreError> {

@@ -14,7 +14,7 @@ use super::{
     write::overwrite,
 };
 use crate::{
-    Login, LoginScreen, RefreshError, Revocation, SignInError,
+    Login, LoginScreen, LoginStep, RefreshError, Revocation, SignInError,
     lock::LockAttempt,
     store::{StoreError, StoredLogin, TokenStore},
 };
@@ -56,7 +56,8 @@ pub enum LoginError {
 
 impl CredentialManager {
     /// Signs a person in. Whether the login can be kept is found out before the person is bothered, and a login from
-    /// before stays in force until the new one is there. A future that is dropped when the person is done leaves the
+    /// before stays in force until the new one is there. One that cannot be understood is moved aside then, and the screen says
+    /// where it is. A future that is dropped when the person is done leaves the
     /// login to be written all the same.
     ///
     /// # Errors
@@ -67,7 +68,10 @@ impl CredentialManager {
         managed.under_lock(|managed, held| managed.check_before_sign_in(held)).await?;
         let login = managed.sign_in.sign_in(screen).await?;
         let new = login.clone();
-        managed.under_lock(move |managed, held| managed.write_new(held, new)).await?;
+        if let Some(place) = managed.under_lock(move |managed, held| managed.write_new(held, new)).await? {
+            let text = format!("What was kept of a login could not be read. It was moved to {place}.");
+            screen.show(&LoginStep::Note(text));
+        }
         Ok(login)
     }
 
@@ -105,10 +109,10 @@ impl ManagedLogin {
     }
 
     /// Waits for the refresh lock, and runs blocking work under it.
-    async fn under_lock(
+    async fn under_lock<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Self, HeldLock) -> Result<(), StoreError> + Send + 'static,
-    ) -> Result<(), LoginError> {
+        work: impl FnOnce(&Self, HeldLock) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, LoginError> {
         let wait_and_work = |managed: Self| async move {
             let held = managed.wait_for_lock().await?;
             Ok(on_blocking_thread(managed.place(), move || work(&managed, held)).await?)
@@ -134,7 +138,7 @@ impl ManagedLogin {
         }
     }
 
-    /// Makes sure that a new login can be written, and that no unreadable one is in its place.
+    /// Makes sure that a new login can be written, and that none is in its place which can neither be read nor moved aside.
     fn check_before_sign_in(&self, held: HeldLock) -> Result<(), StoreError> {
         let _lock = match held {
             HeldLock::Lock(lock) => lock,
@@ -145,30 +149,41 @@ impl ManagedLogin {
             })?,
         };
         let store = &*self.store_of_new;
-        recover(store)?;
-        read(store)?;
-        catching_panics(store, TokenStore::prepare).map(drop)
+        match recover(store).and_then(|()| read(store)) {
+            Ok(_) => catching_panics(store, TokenStore::prepare).map(drop),
+            Err(error) => catching_panics(store, TokenStore::damaged)?.map(drop).ok_or(error),
+        }
     }
 
-    /// Writes a new login over the previous one, and drops a pending write of that one.
-    fn write_new(&self, held: HeldLock, login: Login) -> Result<(), StoreError> {
+    /// Writes a new login over the previous one, and drops a pending write of that one. Says where the previous one is now, if
+    /// it cannot be understood.
+    fn write_new(&self, held: HeldLock, login: Login) -> Result<Option<String>, StoreError> {
         let store = &*self.store_of_new;
         let write_over = || {
-            recover(store)?;
+            let mut aside = None;
+            let there = match recover(store).and_then(|()| read(store)) {
+                Ok(there) => there,
+                Err(error) => {
+                    let damaged = catching_panics(store, TokenStore::damaged)?.ok_or(error)?;
+                    aside = Some(damaged.set_aside()?);
+                    // What an unfinished write left beside it may be whole.
+                    recover(store).and_then(|()| read(store))?
+                }
+            };
             let pending_write = match &held {
                 HeldLock::Lock(_) => 0,
                 HeldLock::WithPendingWrite(pending_write) => pending_write.stored.generation,
             };
-            let before = read(store)?.map_or(0, |stored| stored.generation).max(pending_write);
+            let before = there.map_or(0, |stored| stored.generation).max(pending_write);
             let mut stored = StoredLogin::new(login);
             stored.generation = before.saturating_add(1);
-            overwrite(store, None, &stored)
+            overwrite(store, None, &stored).map(|()| aside)
         };
         let outcome = write_over();
         match (&outcome, held) {
             (Err(_), HeldLock::WithPendingWrite(pending_write)) => self.shared.keep(*pending_write),
             (Err(_), HeldLock::Lock(_)) => {}
-            (Ok(()), _) => self.shared.forget_previous_login(),
+            (Ok(_), _) => self.shared.forget_previous_login(),
         }
         outcome
     }

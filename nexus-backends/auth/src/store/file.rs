@@ -10,6 +10,7 @@
 //!
 //! A reader sees the old text or the new one at any time. A file that cannot be trusted or parsed is never replaced.
 
+mod damaged;
 mod recovery;
 
 use std::{
@@ -20,6 +21,7 @@ use std::{
     path::{self, Path, PathBuf},
 };
 
+pub use damaged::DamagedText;
 use nexus_core::Secret;
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat},
@@ -120,6 +122,10 @@ impl TokenStore for FileStore {
 
     fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         self.recover_by(&|found, current| Ok(is_newer(found, current)))
+    }
+
+    fn damaged(&self) -> Result<Option<DamagedText>, StoreError> {
+        self.damaged_by(&|_| false)
     }
 
     /// Removes the file, whatever its content and mode: a file that is removed need not be trusted.

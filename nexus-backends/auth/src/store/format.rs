@@ -197,6 +197,15 @@ pub(super) fn is_whole(text: &Secret) -> bool {
     text.expose().ends_with(ENDING) && Fields::of(text.expose()).is_ok()
 }
 
+/// Whether a text of our version, or one that was cut off or overwritten, can be understood by nobody.
+pub(super) fn is_damaged(text: &Secret) -> bool {
+    match versioned(text) {
+        _ if !is_whole(text) => true,
+        Ok(fields) => !fields.has(STORED_IN) && StoredLogin::from_text(text).is_err(),
+        Err(_) => false,
+    }
+}
+
 /// Refuses a text that is neither a login nor [`keyring_pointer`]'s.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ use ::keyring::{Error, v1::Entry};
 use nexus_core::Secret;
 use zeroize::Zeroizing;
 
-use super::{PreparedWrite, StoreError, TokenStore};
+use super::{DamagedText, PreparedWrite, StoreError, TokenStore};
 
 /// How long one answer of the keyring is waited for. Once its token is spent, a login's refresh asks four times (what is
 /// there, then the three of a [write](KeyringStore::write)), or for a second try five times; others wait for it under the
@@ -143,6 +143,10 @@ impl TokenStore for KeyringStore {
     /// The keyring's service replaces an entry or does not; nothing half-written is ever seen.
     fn recover(&self, _is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         Ok(false)
+    }
+
+    fn damaged(&self) -> Result<Option<DamagedText>, StoreError> {
+        Ok(None)
     }
 
     fn remove(&self) -> Result<bool, StoreError> {

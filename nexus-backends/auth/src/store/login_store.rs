@@ -13,7 +13,7 @@ use std::{
 
 use nexus_core::Secret;
 
-use super::{FileStore, PreparedWrite, StoreError, TokenStore, format, pending};
+use super::{DamagedText, FileStore, PreparedWrite, StoreError, TokenStore, format, pending};
 
 /// Where a login may be kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -176,6 +176,11 @@ impl TokenStore for LoginStore {
             let current = current.map(|current| self.login(current)).transpose()?.flatten();
             Ok(is_newer(&found, current.as_ref()))
         })
+    }
+
+    /// A login in the keyring is none: what is in there is not ours to move.
+    fn damaged(&self) -> Result<Option<DamagedText>, StoreError> {
+        self.file.damaged_by(&format::is_damaged)
     }
 
     /// Also what cannot be trusted or understood. Only a keyring that holds the login and does not answer is in the

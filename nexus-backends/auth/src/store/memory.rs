@@ -10,7 +10,7 @@ use std::{
 
 use nexus_core::Secret;
 
-use super::{PreparedWrite, StoreError, TokenStore};
+use super::{DamagedText, PreparedWrite, StoreError, TokenStore};
 
 /// Keeps the text in memory. Clones share it.
 #[derive(Clone)]
@@ -79,6 +79,10 @@ impl TokenStore for MemoryStore {
     /// There is no half-written text in memory.
     fn recover(&self, _is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         Ok(false)
+    }
+
+    fn damaged(&self) -> Result<Option<DamagedText>, StoreError> {
+        Ok(None)
     }
 
     fn remove(&self) -> Result<bool, StoreError> {

@@ -28,7 +28,7 @@ use std::fmt;
 
 use nexus_core::Secret;
 
-pub use file::FileStore;
+pub use file::{DamagedText, FileStore};
 pub use format::StoredLogin;
 #[cfg(feature = "keyring")]
 pub use key::KeyringKey;
@@ -74,6 +74,14 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     ///
     /// [`StoreError`].
     fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError>;
+
+    /// The text, where it cannot be understood and can be moved out of the way of a new one; `None` if there is none, it can
+    /// be understood, or the store keeps none that cannot.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]. Nothing was changed: what is wrong is not the text.
+    fn damaged(&self) -> Result<Option<DamagedText>, StoreError>;
 
     /// Removes the text, and whatever else was kept of it. Returns whether there was one.
     ///

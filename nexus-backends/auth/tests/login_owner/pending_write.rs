@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use nexus_auth::{
     CredentialError, CredentialManager, CredentialSource as _, Login, LoginError, LoginScreen, RefreshError,
     Revocation, SignIn, SignInError, finish_refreshes,
-    store::{MemoryStore, PreparedWrite, StoreError, StoredLogin, TokenStore},
+    store::{DamagedText, MemoryStore, PreparedWrite, StoreError, StoredLogin, TokenStore},
 };
 use nexus_core::Secret;
 
@@ -230,6 +230,10 @@ impl TokenStore for PanickingStore {
 
     fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         self.inner.recover(is_newer)
+    }
+
+    fn damaged(&self) -> Result<Option<DamagedText>, StoreError> {
+        self.inner.damaged()
     }
 
     fn remove(&self) -> Result<bool, StoreError> {

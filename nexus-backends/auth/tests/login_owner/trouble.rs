@@ -12,7 +12,7 @@ use std::{
 
 use nexus_auth::{
     CredentialError, CredentialSource as _,
-    store::{MemoryStore, PreparedWrite, StoreError, StoredLogin, TokenStore},
+    store::{DamagedText, MemoryStore, PreparedWrite, StoreError, StoredLogin, TokenStore},
 };
 use nexus_core::Secret;
 
@@ -81,6 +81,10 @@ impl TokenStore for FailingStore {
     fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         self.check(Step::Recover)?;
         self.inner.recover(is_newer)
+    }
+
+    fn damaged(&self) -> Result<Option<DamagedText>, StoreError> {
+        self.inner.damaged()
     }
 
     fn remove(&self) -> Result<bool, StoreError> {

@@ -1,0 +1,69 @@
+//! A file whose text cannot be understood: moved aside for a person to look at, when a new text comes in its place.
+
+use std::ffi::OsString;
+
+use nexus_core::Secret;
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, fchmod, renameat, statat},
+    io::Errno,
+};
+
+use super::{FileStore, read_whole, secret};
+use crate::store::{
+    StoreError, TokenStore as _,
+    folder::{PrivateFolder, explained},
+};
+
+/// How many names are tried, where earlier ones are taken.
+const MAX_NAMES: usize = 1000;
+
+/// A text that cannot be understood. The caller holds the refresh lock.
+#[derive(Debug)]
+pub struct DamagedText(FileStore);
+
+impl FileStore {
+    /// Its text, if it is none or `is_damaged`.
+    pub(in crate::store) fn damaged_by(
+        &self,
+        is_damaged: &dyn Fn(&Secret) -> bool,
+    ) -> Result<Option<DamagedText>, StoreError> {
+        let wrong = |reason: String| self.error(reason);
+        let Some(folder) = PrivateFolder::open(self.folder_path()).map_err(wrong)? else { return Ok(None) };
+        let Some((file, found)) = self.open(&folder)? else { return Ok(None) };
+        let text = secret(read_whole(&file, &found).map_err(wrong)?);
+        Ok(text.is_none_or(|text| is_damaged(&text)).then(|| DamagedText(self.clone())))
+    }
+}
+
+impl DamagedText {
+    /// Moves the file aside, beside its place and readable by its owner alone, and says where it is now.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`].
+    pub fn set_aside(self) -> Result<String, StoreError> {
+        let Self(store) = self;
+        let wrong = |reason: String| store.error(reason);
+        let failed = |error| store.error(explained("it cannot be moved aside", error));
+        let Some(folder) = PrivateFolder::open(store.folder_path()).map_err(wrong)? else {
+            return Ok(store.place());
+        };
+        let main = store.name()?;
+        if let Some((file, _)) = super::open_private(&folder, main, OFlags::RDONLY).map_err(wrong)? {
+            fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        }
+        for number in 1..=MAX_NAMES {
+            let mut name = OsString::from(main);
+            name.push(format!(".damaged-{number}"));
+            match statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => continue,
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(failed(error)),
+            }
+            renameat(&folder, main, &folder, &name).map_err(failed)?;
+            folder.sync().map_err(wrong)?;
+            return Ok(folder.path().join(name).display().to_string());
+        }
+        Err(store.error("it cannot be moved aside: too many damaged ones are there already"))
+    }
+}
