@@ -131,6 +131,7 @@ catalogue! { $
         a_lost_conversation_begins_afresh_if_allowed [Resume]
         a_handle_of_another_backend_is_refused [Resume]
         a_turn_that_is_not_kept_has_no_handle []
+        a_kept_conversation_holds_no_credential [Resume]
     }
     usage {
         usage_is_what_the_vendor_counted []
@@ -180,6 +181,10 @@ catalogue! { $
         a_refused_credential_is_renewed_once []
         a_second_refusal_is_final []
         a_server_that_repeats_the_credential_is_not_repeated []
+        a_credential_in_pieces_is_not_repeated []
+        a_thought_of_the_credential_is_not_repeated [Thinking]
+        a_credential_in_a_call_reaches_no_tool_and_no_decision [CallerTools, ScopedOnly]
+        a_credential_in_a_command_is_not_repeated [AnyShell]
         what_was_done_is_not_done_again_for_a_credential [AnyShell]
     }
     cancel {
@@ -204,7 +209,12 @@ catalogue! { $
     crowd {
         turns_at_once_do_not_see_each_other []
     }
+    telemetry {
+        the_spans_of_a_turn_are_one_tree [AnyShell]
+        the_spans_of_a_turn_that_fails_say_why []
+    }
     secrets {
+        the_credential_goes_to_the_model_and_nowhere_else []
         no_argument_list_holds_what_was_sent []
         no_file_is_left_that_holds_what_was_sent []
         the_hosts_own_variables_reach_no_child []

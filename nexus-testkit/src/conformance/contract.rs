@@ -16,12 +16,12 @@ use super::{
 
 /// Holds a turn against the contract of events and outcome.
 pub(super) fn check(observed: &Observed, capabilities: &Capabilities) -> Verdict {
+    secrecy(observed)?;
     order(&observed.events)?;
     let tool_calls = calls(&observed.events)?;
     let messages = messages(&observed.events, observed.is_whole)?;
     understanding(observed)?;
     honesty(observed, capabilities)?;
-    secrecy(observed)?;
     match &observed.outcome {
         Ok(result) => outcome_of_result(observed, result, &messages, &tool_calls),
         Err(error) => {
@@ -248,11 +248,29 @@ fn secrecy(observed: &Observed) -> Verdict {
     let mut text = observed.events.iter().map(|envelope| written(&envelope.event)).collect::<String>();
     text.push_str(&match &observed.outcome {
         Ok(result) => written(result),
-        Err(error) => format!("{error} {}", written(&error.report())),
+        Err(error) => format!("{error} {error:?} {}", written(&error.report())),
     });
-    ensure(!text.contains(&observed.token), "no secret comes back", || {
+    let holds = |text: &str| observed.secrets.iter().any(|secret| text.contains(secret));
+    ensure(!holds(&text) && !holds(&in_pieces(&observed.events)), "no secret comes back", || {
         "the credential is in an event or the outcome".into()
+    })?;
+    ensure(!holds(&observed.telemetry.words()), "no secret is traced", || {
+        "the credential is in a span or a log".into()
     })
+}
+
+/// The texts of all deltas, those of each message together.
+fn in_pieces(events: &[EventEnvelope]) -> String {
+    let mut texts = BTreeMap::<(&MessageId, bool), String>::new();
+    for envelope in events {
+        let (message, is_thinking, text) = match &envelope.event {
+            TurnEvent::TextDelta(delta) => (&delta.message, false, &delta.text),
+            TurnEvent::ThinkingDelta(delta) => (&delta.message, true, &delta.text),
+            _ => continue,
+        };
+        texts.entry((message, is_thinking)).or_default().push_str(text);
+    }
+    texts.into_values().collect::<Vec<_>>().join("\n")
 }
 
 fn written(value: &impl serde::Serialize) -> String {

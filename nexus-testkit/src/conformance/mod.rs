@@ -12,7 +12,7 @@
 //! or calls [`run`] for a [`Report`]. Each case has a neutral script for the model, a request, and checks; on
 //! top, every turn of every case is held against what is true of all turns: sequence and time of events,
 //! deltas that add up to their message, the order of tool events, tool calls and effects that agree, nothing
-//! shown that was not declared, no credential in anything that comes back.
+//! shown that was not declared, no credential in anything that comes back, in a span or in a log.
 //!
 //! Cases that work with tools use those of the backend's harness. Where it brings none, the same cases run with
 //! tools that the suite offers as the caller's; so they hold for a vendor's CLI and for a loop of one's own.
@@ -47,6 +47,7 @@ mod report;
 mod run;
 mod shell;
 mod subject;
+mod telemetry;
 mod toolbelt;
 mod trial;
 mod watch;

@@ -11,12 +11,14 @@ use nexus_core::{
     BackendId, Capabilities, ErrorKind, EventEnvelope, ExecutionBackend, ToolAccess, TurnError, TurnEvent,
     TurnHost, TurnRequest, TurnResult,
 };
+use tracing::instrument::WithSubscriber as _;
 
 use super::{
     contract,
     feature::Feature,
     finding::{Finding, Verdict, ensure, short},
     subject::{Line, MARK_VARIABLE, ModelCall, Setting, Stage, Subject, TOKEN_VARIABLE, Timing},
+    telemetry::Telemetry,
     watch::{PacedSink, Seen, SinkPace},
 };
 use crate::sim::Scenario;
@@ -204,10 +206,12 @@ impl<'t> Staged<'t> {
         let began = Instant::now();
         let has_tools = has_tools(&request, &host);
         let mut sink = PacedSink::new(seen.clone(), pace);
-        let turn = self.stage.backend.run_turn(request, host, &mut sink);
+        let telemetry = Telemetry::default();
+        let turn = self.stage.backend.run_turn(request, host, &mut sink).with_subscriber(telemetry.clone());
         let outcome = tokio::time::timeout(self.trial.timing().bound, turn).await;
         let outcome = outcome.map_err(|_elapsed| self.overdue(&seen))?;
-        self.observe(&seen, outcome, began.elapsed(), pace == SinkPace::Ready, has_tools)
+        let how = (began.elapsed(), pace == SinkPace::Ready, has_tools);
+        self.observe(&seen, telemetry, outcome, how)
     }
 
     /// Runs a turn, does `act` once `is_time` says so, and then waits for the end.
@@ -223,7 +227,9 @@ impl<'t> Staged<'t> {
         let began = Instant::now();
         let has_tools = has_tools(&request, &host);
         let mut sink = PacedSink::new(seen.clone(), pace);
-        let mut turn = self.stage.backend.run_turn(request, host, &mut sink);
+        let telemetry = Telemetry::default();
+        let turn = self.stage.backend.run_turn(request, host, &mut sink);
+        let mut turn = turn.with_subscriber(telemetry.clone());
         let bound = self.trial.timing().bound;
         tokio::select! {
             outcome = &mut turn => {
@@ -237,7 +243,8 @@ impl<'t> Staged<'t> {
         let acted = Instant::now();
         let outcome = tokio::time::timeout(bound, turn).await.map_err(|_elapsed| self.overdue(&seen))?;
         let took = acted.elapsed();
-        Ok((self.observe(&seen, outcome, began.elapsed(), pace == SinkPace::Ready, has_tools)?, took))
+        let how = (began.elapsed(), pace == SinkPace::Ready, has_tools);
+        Ok((self.observe(&seen, telemetry, outcome, how)?, took))
     }
 
     /// Runs a turn and drops it once `is_time` says so.
@@ -284,15 +291,15 @@ impl<'t> Staged<'t> {
     fn observe(
         &self,
         seen: &Seen,
+        telemetry: Telemetry,
         outcome: Result<TurnResult, TurnError>,
-        took: Duration,
-        is_whole: bool,
-        has_tools: bool,
+        (took, is_whole, has_tools): (Duration, bool, bool),
     ) -> Result<Observed, Finding> {
         let observed = Observed {
             backend: self.stage.backend.id().clone(),
-            token: self.trial.canary("token"),
+            secrets: ["token", "renewed"].map(|what| self.trial.canary(what)),
             events: seen.events(),
+            telemetry,
             outcome,
             took,
             is_whole,
@@ -316,10 +323,12 @@ pub(super) struct Dropped {
 pub(super) struct Observed {
     /// Who ran it.
     pub(super) backend: BackendId,
-    /// The credential that must not come back.
-    pub(super) token: String,
+    /// The credentials that must not come back.
+    pub(super) secrets: [String; 2],
     /// What the sink was given.
     pub(super) events: Vec<EventEnvelope>,
+    /// What `tracing` was told.
+    pub(super) telemetry: Telemetry,
     /// How it ended.
     pub(super) outcome: Result<TurnResult, TurnError>,
     /// How long it took.

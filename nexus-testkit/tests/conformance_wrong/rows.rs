@@ -1,6 +1,7 @@
 //! What is broken, and which check says so.
 
 use std::{
+    io::Write as _,
     process::{Child, Command, Stdio},
     sync::Arc,
     time::Duration,
@@ -70,6 +71,7 @@ pub(crate) fn promises() -> Vec<Row> {
         limits(),
         failure(),
         credential(),
+        telemetry(),
         cancel(),
         rest(),
     ];
@@ -475,12 +477,73 @@ fn credential() -> Vec<Row> {
                 }
             }),
         ),
+        row("a_credential_in_pieces_is_not_repeated", "no secret comes back", redacting_whole_texts()),
+        row("a_thought_of_the_credential_is_not_repeated", "no secret comes back", setting(forget)),
+        row(
+            "a_credential_in_a_call_reaches_no_tool_and_no_decision",
+            "what the caller was asked",
+            redacting_whole_texts(),
+        ),
+        row("a_credential_in_a_command_is_not_repeated", "no secret comes back", setting(forget)),
+        row("a_kept_conversation_holds_no_credential", "no secret comes back", setting(forget)),
+        row(
+            "a_kept_conversation_holds_no_credential",
+            "files that are kept",
+            Wrong {
+                beside: Some(|_, setting| {
+                    std::fs::create_dir_all(&setting.home).unwrap();
+                    std::fs::write(setting.home.join("auth.json"), &setting.environment[TOKEN_VARIABLE])
+                        .unwrap();
+                    None
+                }),
+                ..Wrong::default()
+            },
+        ),
         row(
             "what_was_done_is_not_done_again_for_a_credential",
             "the work is done once",
             setting(|it| {
                 let again = it.script.replies.first().cloned();
                 it.script.replies.splice(0..0, again);
+            }),
+        ),
+    ]
+}
+
+/// Nothing is hidden any more.
+fn forget(it: &mut Setting) {
+    let token = it.environment.remove(TOKEN_VARIABLE).unwrap();
+    it.environment.insert("FORGOTTEN".to_owned(), token);
+}
+
+/// Every text of an event and of the outcome is redacted, each for itself.
+fn redacting_whole_texts() -> Wrong {
+    fn clean<T: serde::Serialize + serde::de::DeserializeOwned>(it: &T) -> T {
+        let mut text = serde_json::to_string(it).unwrap();
+        while let Some(start) = text.find("canary-token-") {
+            let end = text[start..].find(|it: char| !it.is_alphanumeric() && it != '-');
+            text.replace_range(start..end.map_or(text.len(), |end| start + end), "[redacted]");
+        }
+        serde_json::from_str(&text).unwrap()
+    }
+    Wrong {
+        setting: Some(forget),
+        event: Some(|it| vec![clean(&it)]),
+        outcome: Some(|it, _| well(it, |result| *result = clean(result))),
+        ..Wrong::default()
+    }
+}
+
+fn telemetry() -> Vec<Row> {
+    vec![
+        row("the_spans_of_a_turn_are_one_tree", "one span is the turn", life(Life::TriesTheTurnTwice)),
+        row(
+            "the_spans_of_a_turn_that_fails_say_why",
+            "the span that failed",
+            outcome(|it, _| {
+                if let Err(error) = it {
+                    *it = Err(TurnError::new(ErrorKind::Refused, error.backend().clone()));
+                }
             }),
         ),
     ]
@@ -558,6 +621,17 @@ fn rest() -> Vec<Row> {
             }),
         ),
         row(
+            "the_credential_goes_to_the_model_and_nowhere_else",
+            "the credential goes nowhere else",
+            beside(|_, setting| {
+                let (_, url) = &setting.script.replies[0].headers[0];
+                let place = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+                let mut stream = std::net::TcpStream::connect(place).unwrap();
+                stream.write_all(setting.environment[TOKEN_VARIABLE].as_bytes()).unwrap();
+                None
+            }),
+        ),
+        row(
             "no_argument_list_holds_what_was_sent",
             "argument lists",
             beside(|request, setting| {
@@ -604,6 +678,11 @@ pub(crate) fn contract() -> Vec<Row> {
             "what_is_not_understood_may_have_changed_anything",
             "what is not understood may have changed anything",
             outcome(|it, _| well(it, |result| result.effects = Effects::None)),
+        ),
+        row(
+            ANY,
+            "no secret is traced",
+            outcome(|_, setting| tracing::trace!(token = setting.environment[TOKEN_VARIABLE])),
         ),
         row(ANY, "sequence has no gaps", Wrong { envelope: Some(|it| it.sequence += 1), ..Wrong::default() }),
         row(

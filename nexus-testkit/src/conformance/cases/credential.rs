@@ -1,14 +1,17 @@
 //! A credential that the vendor refuses: renewed once in a turn, and nothing is done twice for it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use nexus_core::{ErrorKind, ToolAccess, TurnEvent};
+use nexus_core::{ErrorKind, ParticipantScope, Session, ToolAccess, ToolRouter, TurnEvent, TurnHost};
+use serde_json::json;
 
+use super::caller_tools::{lookup, work};
 use crate::{
     conformance::{
         finding::{Finding, Verdict, ensure, same, same_text, short},
         renewable_token::RenewableToken,
         trial::{Staged, Trial},
+        watch::SinkPace,
     },
     sim::{Fault, Reply, Scenario, StatusFault},
 };
@@ -60,6 +63,51 @@ pub(crate) async fn a_server_that_repeats_the_credential_is_not_repeated(trial: 
         ensure(!staged.model_calls().is_empty(), "the model is asked", || "it was not".to_owned())?;
     }
     Ok(())
+}
+
+pub(crate) async fn a_credential_in_pieces_is_not_repeated(trial: &Trial<'_>) -> Verdict {
+    // That none comes back, in one piece or in several, is held against every turn.
+    for piece_chars in [1, 7, 1_000] {
+        let said = Reply::text(format!("It is {}, is it not?", trial.canary("token")));
+        let staged = trial.stage(said.paced(piece_chars, Duration::ZERO)).await?;
+        let turn = staged.run(staged.request("What is it?")).await?;
+        same_text("what the model said beside it", &turn.result()?.text, "It is [redacted], is it not?")?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_thought_of_the_credential_is_not_repeated(trial: &Trial<'_>) -> Verdict {
+    let thought = Reply::thinking(format!("Is it {}?", trial.canary("token")));
+    let staged = trial.stage(thought.and_text("It is.").paced(7, Duration::ZERO)).await?;
+    let turn = staged.run(staged.request("What is it?")).await?;
+    same_text("answer", &turn.result()?.text, "It is.")?;
+    ensure(turn.saw(|event| matches!(event, TurnEvent::ThinkingDelta(_))), "thinking", || short(&turn.events))
+}
+
+pub(crate) async fn a_credential_in_a_call_reaches_no_tool_and_no_decision(trial: &Trial<'_>) -> Verdict {
+    let word = format!("a {} b", trial.canary("token"));
+    let tools = Arc::new(lookup("a bird"));
+    let router: Arc<dyn ToolRouter> = Arc::clone(&tools) as _;
+    let session = Session::mint("clerk", ParticipantScope::unrestricted(), router);
+    let call = trial.subject().caller_tool("lookup", json!({ "word": word }));
+    let staged = trial.stage(Scenario::tool_then_text(call, "Found.")).await?;
+    let host = TurnHost::new().with_session(Arc::clone(&session));
+    let turn = staged.run_with(work(&staged), host, SinkPace::Ready).await?;
+    turn.result()?;
+    let clean = json!({ "word": "a [redacted] b" });
+    let asked: Vec<_> = tools.asked().into_iter().map(|(_, arguments)| arguments).collect();
+    same("what the caller was asked", &asked, &vec![clean.clone()])?;
+    let decided: Vec<_> = session.decisions().into_iter().map(|decision| decision.arguments).collect();
+    same("what was decided on", &decided, &vec![clean])
+}
+
+pub(crate) async fn a_credential_in_a_command_is_not_repeated(trial: &Trial<'_>) -> Verdict {
+    let belt = trial.toolbelt(ToolAccess::Unrestricted);
+    let command = format!("echo {}", trial.canary("token"));
+    let script = Scenario::tool_then_text(belt.shell(command), "Done.");
+    let staged = trial.stage(script).await?;
+    let turn = belt.run(&staged, "Work.").await?;
+    same("calls", &turn.result()?.tool_calls.len(), &1)
 }
 
 /// A backend that is lent a credential which can be renewed, before a model that accepts `accepted` alone.

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, process::Stdio, time::Duration};
 
 use nexus_core::{OutputSchema, ToolAccess, TurnRequest};
 use serde_json::json;
+use tokio::{io::AsyncReadExt as _, net::TcpListener};
 
 use crate::{
     conformance::{
@@ -126,6 +127,46 @@ pub(crate) async fn a_tool_sees_no_credential_and_no_variable_but_those_named(tr
     ensure(leaked.is_none(), "foreign variables", || short(&leaked))
 }
 
+pub(crate) async fn the_credential_goes_to_the_model_and_nowhere_else(trial: &Trial<'_>) -> Verdict {
+    let unusable = |error: std::io::Error| Finding::new("a place of our own", error.to_string());
+    let elsewhere = TcpListener::bind("127.0.0.1:0").await.map_err(unusable)?;
+    let url = format!("http://{}/v1/elsewhere", elsewhere.local_addr().map_err(unusable)?);
+    for status in [302, 307] {
+        // Whoever answers for the model names another place: whether one goes there or not, the credential is not for it.
+        let staged = trial.stage(Reply::status(status).header("location", url.as_str())).await?;
+        let (is_over, over) = tokio::sync::oneshot::channel();
+        let turn = async {
+            let turn = staged.run(staged.request("Hello.")).await;
+            drop(is_over);
+            turn
+        };
+        let (turn, told) = tokio::join!(turn, listen(&elsewhere, over));
+        turn?;
+        let holds = told.contains(&trial.canary("token"));
+        ensure(!holds, "the credential goes nowhere else", || "a redirect took it along".to_owned())?;
+    }
+    Ok(())
+}
+
+/// What all comers say, until a moment after `over`. None is answered.
+async fn listen(place: &TcpListener, over: tokio::sync::oneshot::Receiver<()>) -> String {
+    const MOMENT: Duration = Duration::from_millis(300);
+    let mut said = Vec::new();
+    let hear = async {
+        while let Ok((mut stream, _)) = place.accept().await {
+            let mut piece = [0; 4096];
+            while let Ok(Ok(read @ 1..)) = tokio::time::timeout(MOMENT, stream.read(&mut piece)).await {
+                said.extend_from_slice(&piece[..read]);
+            }
+        }
+    };
+    tokio::select! {
+        () = hear => {}
+        () = async { let _ = over.await; tokio::time::sleep(2 * MOMENT).await } => {}
+    }
+    String::from_utf8_lossy(&said).into_owned()
+}
+
 /// A request that holds a canary wherever the backend lets it hold one.
 fn telling(trial: &Trial<'_>, staged: &Staged<'_>) -> Result<TurnRequest, Finding> {
     let capabilities = staged.capabilities();
@@ -172,7 +213,7 @@ async fn scan_finds_an_allowed_canary(trial: &Trial<'_>, watch: &ProcessWatch) -
 
 /// The files that hold the canary `what`: everything of the trial, and what was made in
 /// the system's folder for temporary files meanwhile. What belongs to the stage itself is not looked at.
-fn files_with(trial: &Trial<'_>, staged: &Staged<'_>, what: &str) -> Vec<PathBuf> {
+pub(super) fn files_with(trial: &Trial<'_>, staged: &Staged<'_>, what: &str) -> Vec<PathBuf> {
     let canary = trial.canary(what);
     let own = &staged.stage.own_folders;
     let mut found = Vec::new();

@@ -3,12 +3,13 @@
 use nexus_core::{BackendId, ConversationMode, ErrorKind, OnLost, ResumeHandle, TurnEvent};
 use serde_json::json;
 
+use super::secrets::files_with;
 use crate::{
     conformance::{
         finding::{Finding, Verdict, ensure, same, same_text, short},
         trial::Trial,
     },
-    sim::Scenario,
+    sim::{Reply, Scenario},
 };
 
 pub(crate) async fn a_kept_conversation_goes_on(trial: &Trial<'_>) -> Verdict {
@@ -63,6 +64,22 @@ pub(crate) async fn a_turn_that_is_not_kept_has_no_handle(trial: &Trial<'_>) -> 
     let staged = trial.stage(Scenario::text("Hello.")).await?;
     let turn = staged.run(staged.request("Hello.")).await?;
     same("handle", &turn.result()?.resume, &None)
+}
+
+pub(crate) async fn a_kept_conversation_holds_no_credential(trial: &Trial<'_>) -> Verdict {
+    first_turn(trial).await?;
+    let kept = trial.stage(Scenario::text("I shall.")).await?;
+    let found = files_with(trial, &kept, "token");
+    ensure(found.is_empty(), "files that are kept", || format!("the credential is in {}", short(&found)))?;
+    // Nor does a handle hold one that the server says: that is held against every turn.
+    let said = format!("I shall remember {}.", trial.canary("token"));
+    let staged = trial.stage(Scenario::new([Reply::text(said), Reply::text("Yes.")])).await?;
+    let request = |words: &str| staged.request(words).in_directory(trial.workspace());
+    let turn = staged.run(request("Remember.").with_conversation(ConversationMode::Keep)).await?;
+    let handle = turn.result()?.resume.clone();
+    let handle = handle.ok_or_else(|| Finding::new("a kept conversation has a handle", "there is none"))?;
+    let turn = staged.run(request("Do you?").with_conversation(ConversationMode::resume(handle))).await?;
+    same_text("answer", &turn.result()?.text, "Yes.")
 }
 
 /// A turn whose conversation is kept.
