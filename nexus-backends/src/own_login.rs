@@ -95,7 +95,7 @@ impl OwnLogin {
 
     /// Whether a server may be sent the token: the vendor's own, by TLS, or one on this machine.
     fn may_be_sent_to(self, url: &str) -> bool {
-        reqwest::Url::parse(url).is_ok_and(|url| {
+        url::Url::parse(url).is_ok_and(|url| {
             is_loopback(&url) || (url.scheme() == "https" && url.host_str() == Some(self.host))
         })
     }

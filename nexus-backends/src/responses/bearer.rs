@@ -1,7 +1,7 @@
 //! A credential on the wire, and the billing that it implies.
 
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use nexus_core::{ErrorKind, harness::Failure};
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 
 use crate::auth::Credential;
 use crate::settings::Billing;

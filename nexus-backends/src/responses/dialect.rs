@@ -3,8 +3,8 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use http::header::HeaderMap;
 use nexus_core::{Capabilities, Effort, ModelId, TurnEvent, harness::Failure, turn::RateLimitNotification};
-use reqwest::header::HeaderMap;
 
 use super::outcome::ErrorReply;
 use super::transport::Transport;

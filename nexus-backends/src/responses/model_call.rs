@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use http::{StatusCode, header::HeaderMap};
 use nexus_core::{
     Cost, ErrorKind, EventSink, MessageId, Phase, Retry, TurnEvent, Usd,
     harness::Failure,
     turn::{MessageVoided, Retrying, VoidCause},
 };
-use reqwest::{StatusCode, header::HeaderMap};
 
 use super::dialect::CallContext;
 use super::outcome::{ErrorBody, ErrorReply, judge};

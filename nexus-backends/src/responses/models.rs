@@ -2,11 +2,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use nexus_core::{Effort, harness::Failure};
-use reqwest::{
+use http::{
     StatusCode,
     header::{ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH},
 };
+use nexus_core::{Effort, harness::Failure};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::{

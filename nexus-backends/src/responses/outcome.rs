@@ -11,11 +11,12 @@ mod tests;
 
 use std::fmt::Write as _;
 
-use nexus_core::{Retry, harness::Failure};
-use reqwest::{
-    StatusCode, Url,
+use http::{
+    StatusCode,
     header::{HeaderMap, LOCATION},
 };
+use nexus_core::{Retry, harness::Failure};
+use url::Url;
 
 pub(crate) use self::body::{ErrorBody, Form};
 use self::delay::Delay;

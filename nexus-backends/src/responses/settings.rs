@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use nexus_core::{BuildContext, SettingsError};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};

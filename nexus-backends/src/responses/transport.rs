@@ -18,21 +18,21 @@ use std::{
 };
 
 use bytes::Bytes;
-use nexus_core::{BuildContext, SettingsError};
-use reqwest::{
-    Client, Response, StatusCode,
+use http::{
+    Method, Request, Response, StatusCode,
     header::{
         ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue,
         PROXY_AUTHORIZATION,
     },
 };
+use nexus_core::{BuildContext, SettingsError};
 
 pub(crate) use self::answer::ServerAnswer;
 use self::base_url::BaseUrl;
 pub(crate) use self::body::Body;
 pub(crate) use self::error::TransportError;
 use super::settings::NativeSettings;
-use crate::http::ClientPlan;
+use crate::http::{ClientPlan, HttpError, HttpProblem, IncomingBody, ServerClient};
 
 /// Largest answer to [`Transport::get`], in bytes.
 const MAX_FETCHED_BYTES: usize = 8 << 20;
@@ -42,7 +42,7 @@ pub(crate) struct Transport {
     base_url: BaseUrl,
     plan: ClientPlan,
     /// Made at the first request: it reads the certificates of the platform.
-    client: OnceLock<Client>,
+    client: OnceLock<ServerClient>,
     /// What the configuration adds to every request.
     headers: HeaderMap,
     max_answer_bytes: usize,
@@ -84,8 +84,7 @@ impl Transport {
         let mut headers = self.guarded(headers);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let request = self.client()?.post(self.base_url.join("/responses")).headers(headers).body(body);
-        let response = self.sent(request).await?;
+        let response = self.sent(Method::POST, "/responses", headers, body).await?;
         ServerAnswer::of(response, self.max_answer_bytes).await
     }
 
@@ -97,8 +96,8 @@ impl Transport {
     ) -> Result<Fetched, TransportError> {
         let mut headers = self.guarded(headers);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let request = self.client()?.get(self.base_url.join(path_and_query)).headers(headers);
-        let (status, headers, body) = body::split(self.sent(request).await?);
+        let response = self.sent(Method::GET, path_and_query, headers, Bytes::new()).await?;
+        let (status, headers, body) = body::split(response);
         let body = body::whole(body, MAX_FETCHED_BYTES).await?;
         Ok(Fetched { status, headers, body })
     }
@@ -106,8 +105,10 @@ impl Transport {
     /// Whether anything answers at the base URL, within `patience`: a request without a credential and without the headers
     /// of the configuration, whose answer counts whatever its status is. Returns the answer's `Date`.
     pub(crate) async fn reach(&self, patience: Duration) -> Result<Option<SystemTime>, TransportError> {
-        let request = self.client()?.head(self.base_url.join("")).timeout(patience);
-        let response = self.sent(request).await?;
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]);
+        let sent = self.sent(Method::HEAD, "", headers, Bytes::new());
+        let too_slow = |elapsed| HttpError::new(HttpProblem::LostBeforeAnswer, elapsed);
+        let response = tokio::time::timeout(patience, sent).await.map_err(too_slow)??;
         let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
         Ok(date.and_then(|date| httpdate::parse_http_date(date).ok()))
     }
@@ -121,9 +122,18 @@ impl Transport {
     /// call that is repeated may be paid twice. Whether to repeat one is the loop's to decide, which tells of it.
     ///
     /// A connection that was kept, and proves closed before anything was written to it, is replaced by the client.
-    async fn sent(&self, request: reqwest::RequestBuilder) -> Result<Response, TransportError> {
-        let proxied = self.plan.is_proxied(self.base_url.url());
-        request.send().await.map_err(|error| TransportError::sending(error, proxied))
+    async fn sent(
+        &self,
+        method: Method,
+        path_and_query: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response<IncomingBody>, TransportError> {
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = self.base_url.join(path_and_query)?;
+        *request.headers_mut() = headers;
+        Ok(self.client()?.send(request).await?)
     }
 
     /// The headers and those of the configuration, which win, with credentials marked so that nothing prints
@@ -140,12 +150,12 @@ impl Transport {
         headers
     }
 
-    fn client(&self) -> Result<&Client, TransportError> {
+    fn client(&self) -> Result<&ServerClient, HttpError> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
         // Two first requests at once may both get here; one client is kept.
-        let client = self.plan.build(self.base_url.is_tls())?;
+        let client = self.plan.build_for(self.base_url.uri())?;
         Ok(self.client.get_or_init(|| client))
     }
 }

@@ -1,4 +1,4 @@
-//! How the HTTP client is made.
+//! How the HTTP clients are made.
 //!
 //! HTTP/1.1 only: a stream has a connection to itself, so one that is not read holds up no other and a lost
 //! connection costs one answer; there is nothing that HTTP/2 would multiplex better, and its windows would bound
@@ -11,6 +11,7 @@
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
+use http::{Uri, uri::Scheme};
 use nexus_core::{BuildContext, SettingsError};
 use reqwest::{Client, Url, redirect};
 use rustls::{
@@ -20,12 +21,14 @@ use rustls::{
 };
 use rustls_platform_verifier::Verifier;
 
+use super::connector::Connector;
 use super::proxy::Proxies;
-use super::{Network, problem::ClientError};
+use super::server_client::ServerClient;
+use super::{Network, problem::HttpError};
 
 /// How long a connection that is not used is kept. Source: our own choice, below the minute after which common
 /// servers and balancers close theirs.
-const POOL_IDLE: Duration = Duration::from_secs(50);
+pub(super) const POOL_IDLE: Duration = Duration::from_secs(50);
 
 /// Everything that a client is made from.
 #[derive(Clone)]
@@ -73,8 +76,16 @@ impl ClientPlan {
         self.proxies.is_used_for(url)
     }
 
+    /// Makes a client of one server, for answers that stream. Nothing is connected yet.
+    pub fn build_for(&self, server: &Uri) -> Result<ServerClient, HttpError> {
+        let proxies = self.proxies.matcher();
+        let tls = self.tls(server.scheme() == Some(&Scheme::HTTPS) || self.proxies.is_tls())?;
+        let connector = Connector::new(tls, self.connect_timeout);
+        Ok(ServerClient::new(server, proxies.intercept(server), connector))
+    }
+
     /// Makes a client. `speaks_tls`: whether a server that it will be sent to does.
-    pub fn build(&self, speaks_tls: bool) -> Result<Client, ClientError> {
+    pub fn build(&self, speaks_tls: bool) -> Result<Client, HttpError> {
         let builder = Client::builder()
             .tls_backend_preconfigured(self.tls(speaks_tls || self.proxies.is_tls())?)
             .http1_only()
@@ -86,20 +97,20 @@ impl ClientPlan {
             .tcp_nodelay(true)
             .gzip(true)
             .referer(false);
-        self.proxies.apply(builder)?.build().map_err(ClientError::client)
+        self.proxies.apply(builder)?.build().map_err(HttpError::client)
     }
 
-    fn tls(&self, is_needed: bool) -> Result<ClientConfig, ClientError> {
+    fn tls(&self, is_needed: bool) -> Result<ClientConfig, HttpError> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
-            .map_err(ClientError::tls)?;
+            .map_err(HttpError::tls)?;
         if !is_needed {
             // No request of this client gets to a handshake, so the platform need not have any authority.
             return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
         }
         let verifier = Verifier::new_with_extra_roots(self.authorities.iter().cloned(), provider)
-            .map_err(ClientError::tls)?;
+            .map_err(HttpError::tls)?;
         let mut config =
             builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];

@@ -73,46 +73,71 @@ pub enum HttpProblem {
     Undecodable,
 }
 
-/// Why a client cannot be made.
+/// What went wrong on the way, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
-pub struct ClientError {
+pub struct HttpError {
     /// What it comes down to.
     pub problem: HttpProblem,
-    /// The cause.
+    /// The cause. It names no URL.
     #[source]
-    pub source: Box<dyn std::error::Error + Send + Sync>,
+    pub source: Cause,
 }
 
-impl ClientError {
+/// What an error of another crate's is kept as.
+pub(super) type Cause = Box<dyn Error + Send + Sync>;
+
+impl HttpError {
+    /// With its cause.
+    pub fn new(problem: HttpProblem, source: impl Into<Cause>) -> Self {
+        Self { problem, source: source.into() }
+    }
+
     pub(super) fn client(error: reqwest::Error) -> Self {
-        Self { problem: HttpProblem::Client, source: error.without_url().into() }
+        Self::new(HttpProblem::Client, error.without_url())
     }
 
     pub(super) fn tls(error: rustls::Error) -> Self {
-        Self { problem: HttpProblem::Tls, source: error.into() }
+        Self::new(HttpProblem::Tls, error)
     }
 }
 
 impl HttpProblem {
-    /// Of a request that failed before an answer began.
+    /// Of a request by `reqwest` that failed before an answer began.
     pub fn before_answer(error: &reqwest::Error, is_proxied: bool) -> Self {
+        match error.is_connect() {
+            true if error.is_timeout() => Self::ConnectTimeout,
+            true => Self::without_connection(error, is_proxied, error.is_dns()),
+            false => Self::without_answer(error),
+        }
+    }
+
+    /// Of a connection that was not made.
+    pub(super) fn without_connection(
+        error: &(dyn Error + 'static),
+        is_proxied: bool,
+        is_unresolved: bool,
+    ) -> Self {
         if let Some(tls) = cause::<rustls::Error>(error) {
             return Self::of_tls(tls);
         }
-        if error.is_connect() {
-            let io = cause::<io::Error>(error);
-            if io.and_then(io::Error::raw_os_error).is_some_and(is_want_of_descriptors) {
-                return Self::NoDescriptor;
-            }
-            return match io.map(io::Error::kind) {
-                _ if error.is_timeout() => Self::ConnectTimeout,
-                Some(io::ErrorKind::TimedOut) => Self::ConnectTimeout,
-                _ if is_proxied => Self::Proxy,
-                _ if error.is_dns() => Self::Name,
-                Some(io::ErrorKind::ConnectionRefused) => Self::ConnectionRefused,
-                _ => Self::Unreachable,
-            };
+        let io = cause::<io::Error>(error);
+        if io.and_then(io::Error::raw_os_error).is_some_and(is_want_of_descriptors) {
+            return Self::NoDescriptor;
+        }
+        match io.map(io::Error::kind) {
+            Some(io::ErrorKind::TimedOut) => Self::ConnectTimeout,
+            _ if is_proxied => Self::Proxy,
+            _ if is_unresolved => Self::Name,
+            Some(io::ErrorKind::ConnectionRefused) => Self::ConnectionRefused,
+            _ => Self::Unreachable,
+        }
+    }
+
+    /// Of a connection on which no answer began.
+    pub(super) fn without_answer(error: &(dyn Error + 'static)) -> Self {
+        if let Some(tls) = cause::<rustls::Error>(error) {
+            return Self::of_tls(tls);
         }
         match cause::<hyper::Error>(error) {
             Some(http) if http.is_parse() => Self::UnreadableHead,
@@ -121,7 +146,7 @@ impl HttpProblem {
     }
 
     /// Of a body that failed.
-    pub fn in_answer(error: &reqwest::Error) -> Self {
+    pub fn in_answer(error: &(dyn Error + 'static)) -> Self {
         match (cause::<hyper::Error>(error), cause::<io::Error>(error).map(io::Error::kind)) {
             (None, _) => Self::Undecodable,
             (Some(_), Some(io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)) => {
@@ -160,9 +185,9 @@ fn is_want_of_descriptors(code: i32) -> bool {
 }
 
 /// The innermost cause of type `E`. What an [`io::Error`] wraps is a cause as well.
-fn cause<E: Error + 'static>(error: &reqwest::Error) -> Option<&E> {
+pub(super) fn cause<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     let mut found = None;
-    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    let mut next = Some(error);
     while let Some(error) = next {
         found = error.downcast_ref().or(found);
         // `source` of an io::Error leaves out the error that it wraps, and goes on with that one's source.

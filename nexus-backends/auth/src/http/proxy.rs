@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use hyper_util::client::proxy::matcher::Matcher;
 use nexus_core::{BuildContext, SettingsError};
 use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
 
 use super::Network;
-use super::problem::ClientError;
+use super::problem::HttpError;
 
 /// The proxies of a client. `Debug` shows their hosts, and no name or password.
 #[derive(Clone, Default)]
@@ -60,18 +61,23 @@ impl Proxies {
         if url.scheme() == "https" { self.https.is_some() } else { self.http.is_some() }
     }
 
+    /// As rules for each server.
+    pub(super) fn matcher(&self) -> Matcher {
+        let url = |url: &Option<Url>| url.as_ref().map(Url::to_string).unwrap_or_default();
+        let except = self.except.clone().unwrap_or_default();
+        Matcher::builder().http(url(&self.http)).https(url(&self.https)).no(except).build()
+    }
+
     /// Tells the client.
-    pub(super) fn apply(&self, builder: ClientBuilder) -> Result<ClientBuilder, ClientError> {
+    pub(super) fn apply(&self, builder: ClientBuilder) -> Result<ClientBuilder, HttpError> {
         // It also keeps the client from reading the variables of this process by itself.
         let mut builder = builder.no_proxy();
         let except = || self.except.as_deref().and_then(NoProxy::from_string);
         if let Some(url) = &self.http {
-            builder =
-                builder.proxy(Proxy::http(url.clone()).map_err(ClientError::client)?.no_proxy(except()));
+            builder = builder.proxy(Proxy::http(url.clone()).map_err(HttpError::client)?.no_proxy(except()));
         }
         if let Some(url) = &self.https {
-            builder =
-                builder.proxy(Proxy::https(url.clone()).map_err(ClientError::client)?.no_proxy(except()));
+            builder = builder.proxy(Proxy::https(url.clone()).map_err(HttpError::client)?.no_proxy(except()));
         }
         Ok(builder)
     }

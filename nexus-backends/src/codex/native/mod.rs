@@ -14,11 +14,11 @@ mod models;
 mod rate_limits;
 
 use async_trait::async_trait;
-use nexus_core::{Capabilities, CostReport, Effort, ErrorKind, ModelId, Retry, TurnEvent, harness::Failure};
-use reqwest::{
+use http::{
     StatusCode,
     header::{HeaderMap, HeaderValue},
 };
+use nexus_core::{Capabilities, CostReport, Effort, ErrorKind, ModelId, Retry, TurnEvent, harness::Failure};
 
 use self::models::{ModelEntry, Models};
 use super::login::LOGIN;

@@ -4,8 +4,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use http::header::HeaderMap;
 use nexus_core::turn::{RateLimitNotification, RateLimitStatus};
-use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
 /// From here on a limit is near, in percent. Source: our own choice.
@@ -124,7 +124,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use reqwest::header::HeaderName;
+    use http::header::HeaderName;
 
     use super::*;
 

@@ -19,14 +19,15 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use http::{StatusCode, header::HeaderMap};
 use nexus_core::{
     BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
     ModelId, OutputSupport, SettingsError, TurnEvent, VendorId, harness::Failure,
 };
-use reqwest::{StatusCode, Url, header::HeaderMap};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use crate::auth::Credential;
 use crate::responses::dialect::{

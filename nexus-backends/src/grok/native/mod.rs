@@ -14,11 +14,11 @@ mod models;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nexus_core::{Capabilities, CostReport, Effort, ErrorKind, ModelId, Retry, TurnEvent, harness::Failure};
-use reqwest::{
+use http::{
     StatusCode,
     header::{HeaderMap, HeaderValue},
 };
+use nexus_core::{Capabilities, CostReport, Effort, ErrorKind, ModelId, Retry, TurnEvent, harness::Failure};
 use serde::Deserialize;
 
 use self::models::Models;

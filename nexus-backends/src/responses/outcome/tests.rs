@@ -1,8 +1,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use http::header::{HeaderName, HeaderValue};
 use nexus_core::{ErrorKind, Retry};
 use proptest::prelude::*;
-use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::json;
 
 use super::delay::duration_in;

@@ -1,7 +1,7 @@
 //! The terminal event, and what it says of the whole response.
 
+use http::header::HeaderMap;
 use nexus_core::{ErrorKind, ModelId, TurnEvent, harness::Failure};
-use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use super::{Ending, ResponseReader, parse, usage};

@@ -1,7 +1,7 @@
 //! What kind of answer came: a stream, a whole response, or a refusal.
 
 use bytes::Bytes;
-use reqwest::{
+use http::{
     Response, StatusCode,
     header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap},
 };
@@ -10,6 +10,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use super::body;
 use super::body::Body;
 use super::error::TransportError;
+use crate::http::IncomingBody;
 use crate::responses::outcome::ErrorBody;
 
 /// An answer to a request for a model's reply.
@@ -51,7 +52,10 @@ enum Beginning {
 impl ServerAnswer {
     /// Tells by status and content type, and where these leave it open by how the body begins: servers and proxies
     /// label both errors and streams wrongly. What is whole may have `max_answer_bytes`.
-    pub(super) async fn of(response: Response, max_answer_bytes: usize) -> Result<Self, TransportError> {
+    pub(super) async fn of(
+        response: Response<IncomingBody>,
+        max_answer_bytes: usize,
+    ) -> Result<Self, TransportError> {
         let (status, headers, mut body) = body::split(response);
         if !status.is_success() {
             return Ok(Self::refused(status, headers, &body::beginning(body).await));

@@ -2,12 +2,18 @@
 
 use std::fmt;
 
+use http::Uri;
 use nexus_core::SettingsError;
-use reqwest::Url;
+use url::Url;
+
+use crate::http::{HttpError, HttpProblem};
 
 /// The server, up to and without `/responses`, and without a slash at its end.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct BaseUrl(Url);
+pub(super) struct BaseUrl {
+    text: String,
+    uri: Uri,
+}
 
 impl BaseUrl {
     /// Checks the setting.
@@ -29,28 +35,29 @@ impl BaseUrl {
             return Err(wrong("leave off `/responses`: it is added to each request"));
         }
         url.set_path(&path);
-        Ok(Self(url))
+        let uri = Uri::try_from(url.as_str()).map_err(|error| wrong(&format!("it is no URL: {error}")))?;
+        Ok(Self { text: url.as_str().trim_end_matches('/').to_owned(), uri })
     }
 
     /// The URL of `path_and_query` below it, which begins with a slash.
-    pub(super) fn join(&self, path_and_query: &str) -> String {
-        format!("{}{path_and_query}", self.0.as_str().trim_end_matches('/'))
+    ///
+    /// # Errors
+    ///
+    /// [`HttpProblem::Client`]: it cannot be part of a URL.
+    pub(super) fn join(&self, path_and_query: &str) -> Result<Uri, HttpError> {
+        let joined = Uri::try_from(format!("{}{path_and_query}", self.text));
+        joined.map_err(|error| HttpError::new(HttpProblem::Client, error))
     }
 
     /// The URL.
-    pub(super) fn url(&self) -> &Url {
-        &self.0
-    }
-
-    /// Whether the server is reached by TLS.
-    pub(super) fn is_tls(&self) -> bool {
-        self.0.scheme() == "https"
+    pub(super) fn uri(&self) -> &Uri {
+        &self.uri
     }
 }
 
 impl fmt::Debug for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_str())
+        f.write_str(&self.text)
     }
 }
 
@@ -59,7 +66,7 @@ mod tests {
     use super::*;
 
     fn responses(setting: &str) -> String {
-        BaseUrl::parse(Some(setting)).unwrap().join("/responses")
+        BaseUrl::parse(Some(setting)).unwrap().join("/responses").unwrap().to_string()
     }
 
     #[test]

@@ -3,17 +3,16 @@
 use std::{
     fmt,
     future::poll_fn,
-    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::{Bytes, BytesMut};
-use http_body::Body as _;
-use reqwest::{Response, StatusCode, header::HeaderMap};
+use http::{HeaderMap, Response, StatusCode};
 use tokio::task::coop::poll_proceed;
 
 use super::error::TransportError;
+use crate::http::IncomingBody;
 
 /// How much of an error's body is read, in bytes; the rest is dropped with its connection.
 pub(super) const MAX_ERROR_BYTES: usize = 64 << 10;
@@ -27,7 +26,7 @@ const ERROR_PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Body {
     /// What was read ahead to see what it is.
     read_ahead: Bytes,
-    rest: reqwest::Body,
+    rest: IncomingBody,
 }
 
 impl Body {
@@ -44,20 +43,10 @@ impl Body {
 
     /// A server that never pauses gets no more of a thread than its share: each piece counts as progress of the task.
     fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, TransportError>>> {
-        loop {
-            let share = ready!(poll_proceed(context));
-            let frame = ready!(Pin::new(&mut self.rest).poll_frame(context));
-            share.made_progress();
-            match frame {
-                None => return Poll::Ready(None),
-                Some(Err(error)) => return Poll::Ready(Some(Err(TransportError::reading(error)))),
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(chunk) if !chunk.is_empty() => return Poll::Ready(Some(Ok(chunk))),
-                    // Trailers, or nothing.
-                    _ => {}
-                },
-            }
-        }
+        let share = ready!(poll_proceed(context));
+        let chunk = ready!(self.rest.poll_chunk(context));
+        share.made_progress();
+        Poll::Ready(chunk.map(|chunk| chunk.map_err(TransportError::from)))
     }
 
     async fn chunk(&mut self) -> Option<Result<Bytes, TransportError>> {
@@ -91,10 +80,9 @@ impl fmt::Debug for Body {
 }
 
 /// Takes an answer apart.
-pub(super) fn split(mut response: Response) -> (StatusCode, HeaderMap, Body) {
-    let status = response.status();
-    let headers = std::mem::take(response.headers_mut());
-    (status, headers, Body { read_ahead: Bytes::new(), rest: response.into() })
+pub(super) fn split(response: Response<IncomingBody>) -> (StatusCode, HeaderMap, Body) {
+    let (head, rest) = response.into_parts();
+    (head.status, head.headers, Body { read_ahead: Bytes::new(), rest })
 }
 
 /// The whole body, unless it is larger than `limit` bytes.

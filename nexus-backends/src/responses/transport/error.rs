@@ -5,7 +5,7 @@ use std::{error::Error, fmt};
 use nexus_core::{ErrorKind, Retry, harness::Failure};
 use thiserror::Error;
 
-use crate::http::{ClientError, HttpProblem};
+use crate::http::{HttpError, HttpProblem};
 
 type Cause = Box<dyn Error + Send + Sync>;
 
@@ -79,19 +79,6 @@ impl Fault {
 }
 
 impl TransportError {
-    /// A request failed before an answer began.
-    pub(super) fn sending(error: reqwest::Error, is_proxied: bool) -> Self {
-        // Its text would name the whole URL.
-        let error = error.without_url();
-        Self::on_the_way(HttpProblem::before_answer(&error, is_proxied), error.into())
-    }
-
-    /// A body failed.
-    pub(super) fn reading(error: reqwest::Error) -> Self {
-        let error = error.without_url();
-        Self::on_the_way(HttpProblem::in_answer(&error), error.into())
-    }
-
     /// The answer has more than `limit` bytes.
     pub(super) fn too_large(limit: usize) -> Self {
         Self { fault: Fault::TooLarge(limit), source: None }
@@ -101,15 +88,11 @@ impl TransportError {
     pub(super) fn unknown_encoding() -> Self {
         Self { fault: Fault::UnknownEncoding, source: None }
     }
-
-    fn on_the_way(problem: HttpProblem, source: Cause) -> Self {
-        Self { fault: Fault::Way(problem), source: Some(source) }
-    }
 }
 
-impl From<ClientError> for TransportError {
-    fn from(error: ClientError) -> Self {
-        Self::on_the_way(error.problem, error.source)
+impl From<HttpError> for TransportError {
+    fn from(error: HttpError) -> Self {
+        Self { fault: Fault::Way(error.problem), source: Some(error.source) }
     }
 }
 
@@ -141,8 +124,8 @@ mod tests {
             (certificate(CertificateError::NotValidYet), "not yet valid"),
             (certificate(CertificateError::NotValidForName), "another name"),
         ] {
-            let failure =
-                Failure::from(TransportError::on_the_way(HttpProblem::of_tls(&error), error.into()));
+            let error = HttpError::new(HttpProblem::of_tls(&error), error);
+            let failure = Failure::from(TransportError::from(error));
             assert_eq!((failure.kind, failure.retry), (ErrorKind::Transport, Retry::Never));
             assert!(failure.message.as_deref().unwrap().contains(words), "{failure:?}");
             assert!(failure.source.is_some());

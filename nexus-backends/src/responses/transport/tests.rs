@@ -137,6 +137,22 @@ async fn a_beginning_without_a_word_is_not_hoarded() {
 }
 
 #[tokio::test]
+async fn what_is_read_ahead_of_a_stream_is_bounded() {
+    let much = vec![b'x'; 4 << 20];
+    let ServerAnswer::Stream { mut body, .. } = asked(&Server::answering(200, STREAM, &much)).await.unwrap()
+    else {
+        panic!("no stream")
+    };
+    let mut total = 0;
+    while let Some(chunk) = poll_fn(|context| body.poll_chunk(context)).await {
+        let length = chunk.unwrap().len();
+        assert!(length <= 64 << 10, "{length}");
+        total += length;
+    }
+    assert_eq!(total, much.len());
+}
+
+#[tokio::test]
 async fn gzip_that_nobody_asked_for_is_undone() {
     let headers = format!("{STREAM}content-encoding: gzip\r\n");
     let (bytes, end) = streamed(&Server::answering(200, &headers, gzip(EVENTS.as_bytes()))).await;

@@ -2,11 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
+    net::{SocketAddr, TcpStream},
     sync::Mutex,
 };
 
-use reqwest::header::USER_AGENT;
+use http::header::USER_AGENT;
+
+use nexus_testkit::sim::{Dialect, Scenario, Sim};
 
 use super::*;
 
@@ -114,6 +116,50 @@ async fn a_proxy_is_asked_for_a_tunnel_where_the_server_speaks_tls() {
     let transport = transport("https://server.invalid/v1", json!({ "network": network }));
     is_transient(&post(&transport).await.unwrap_err(), "proxy");
     assert!(proxy.requests()[0].head.starts_with("connect server.invalid:443 http/1.1\r\n"));
+}
+
+#[tokio::test]
+async fn a_server_over_tls_is_asked_through_the_tunnel() {
+    let sim = Sim::builder(Dialect::Responses, Scenario::text("Hello.")).tls("localhost").start().unwrap();
+    let mut ca = tempfile::NamedTempFile::new().unwrap();
+    ca.write_all(sim.ca_pem().unwrap().as_bytes()).unwrap();
+    let server = sim.address();
+    let proxy = Server::start(move |client, _| {
+        let mut server = TcpStream::connect(server).unwrap();
+        let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let _ = client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n");
+        std::thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
+        let _ = std::io::copy(&mut server, client);
+        After::Close
+    });
+    let network = json!({ "proxy": format!("http://me:pass@{}", proxy.address()), "ca_file": ca.path() });
+    let transport = transport(&sim.base_url(), json!({ "network": network }));
+    for _ in 0..2 {
+        read_through(&transport).await;
+    }
+    let tunnels = proxy.requests();
+    assert_eq!(tunnels.len(), 1, "the tunnel is kept");
+    assert!(tunnels[0].head.starts_with("connect localhost:"), "{tunnels:?}");
+    assert!(tunnels[0].head.contains("proxy-authorization: basic bwu6cgfzcw=="), "{tunnels:?}");
+    let asked = sim.requests();
+    assert_eq!(asked.len(), 2);
+    // The password of the proxy is for the proxy alone.
+    assert!(!format!("{asked:?}").to_ascii_lowercase().contains("proxy-authorization"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_dropped_is_closed() {
+    let (closed, is_closed) = std::sync::mpsc::channel();
+    let server = Server::start(move |stream, _| {
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\n{STREAM}\r\n{EVENTS}");
+        // What the client never ends blocks here.
+        let _ = closed.send(std::io::Read::read(stream, &mut [0; 8]).unwrap_or(0));
+        After::Close
+    });
+    let answer = asked(&server).await.unwrap();
+    assert!(is_closed.try_recv().is_err());
+    drop(answer);
+    assert_eq!(is_closed.recv_timeout(Duration::from_secs(10)), Ok(0));
 }
 
 #[tokio::test]

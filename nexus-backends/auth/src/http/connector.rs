@@ -1,0 +1,180 @@
+//! Makes connections: directly or through a proxy, by TLS where the server speaks it.
+
+use std::{
+    io,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures::future::BoxFuture;
+use http::{Uri, uri::Scheme};
+use hyper_util::{
+    client::{
+        legacy::connect::{
+            HttpConnector,
+            dns::{GaiAddrs, GaiResolver, Name},
+            proxy::Tunnel,
+        },
+        proxy::matcher::Intercept,
+    },
+    rt::TokioIo,
+};
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+
+use super::problem::{Cause, HttpError, HttpProblem, cause};
+
+/// How long a silent peer is not asked whether it is still there, and how long between two such questions. Source of all
+/// three: what `reqwest` does by default.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// How many questions without an answer end the connection.
+const KEEPALIVE_RETRIES: u32 = 3;
+/// How long what was sent may go without an acknowledgement.
+#[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
+/// A connection, with or without TLS.
+pub(super) type Stream = TokioIo<Box<dyn Io>>;
+
+/// What bytes are read from and written to.
+pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// Makes connections within a time.
+pub(super) struct Connector {
+    dialer: Dialer,
+    timeout: Duration,
+}
+
+impl Connector {
+    /// `timeout` is for all of it: names, TCP, the proxy, TLS.
+    pub(super) fn new(tls: ClientConfig, timeout: Duration) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver(GaiResolver::new()));
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE));
+        tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+        Self { dialer: Dialer { tcp, tls: std::sync::Arc::new(tls).into() }, timeout }
+    }
+
+    /// A connection over which `server` can be asked.
+    pub(super) async fn connect(&self, server: &Uri, proxy: Option<&Intercept>) -> Result<Stream, HttpError> {
+        match tokio::time::timeout(self.timeout, self.dial(server, proxy)).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(error)) => {
+                let is_unresolved = cause::<NameError>(&*error).is_some();
+                let problem = HttpProblem::without_connection(&*error, proxy.is_some(), is_unresolved);
+                Err(HttpError::new(problem, error))
+            }
+            Err(elapsed) => Err(HttpError::new(HttpProblem::ConnectTimeout, elapsed)),
+        }
+    }
+
+    async fn dial(&self, server: &Uri, proxy: Option<&Intercept>) -> Result<Stream, Cause> {
+        let mut dialer = self.dialer.clone();
+        let Some(proxy) = proxy else { return dialer.call(server.clone()).await };
+        if server.scheme() != Some(&Scheme::HTTPS) {
+            return dialer.call(proxy.uri().clone()).await;
+        }
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), dialer.clone());
+        if let Some(authorization) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(authorization.clone());
+        }
+        let through = tunnel.call(server.clone()).await?;
+        dialer.secure(server, through.into_inner()).await
+    }
+}
+
+/// Connects to one server after the other.
+#[derive(Clone)]
+struct Dialer {
+    tcp: HttpConnector<Resolver>,
+    tls: TlsConnector,
+}
+
+impl Dialer {
+    /// TLS over a connection.
+    async fn secure(&self, server: &Uri, connection: impl Io + 'static) -> Result<Stream, Cause> {
+        let host = server.host().unwrap_or_default();
+        // An IPv6 address stands in brackets.
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(host.to_owned())?;
+        Ok(TokioIo::new(Box::new(self.tls.connect(name, connection).await?)))
+    }
+}
+
+impl Service<Uri> for Dialer {
+    type Response = Stream;
+    type Error = Cause;
+    type Future = BoxFuture<'static, Result<Stream, Cause>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Cause>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, server: Uri) -> Self::Future {
+        let mut dialer = self.clone();
+        Box::pin(async move {
+            let tcp = dialer.tcp.call(server.clone()).await?.into_inner();
+            if server.scheme() == Some(&Scheme::HTTPS) {
+                return dialer.secure(&server, tcp).await;
+            }
+            Ok(TokioIo::new(Box::new(tcp) as Box<dyn Io>))
+        })
+    }
+}
+
+/// The resolver of the system, with an error that can be told from those of connecting.
+#[derive(Clone)]
+struct Resolver(GaiResolver);
+
+#[derive(Debug, thiserror::Error)]
+#[error("the name has no address")]
+struct NameError(#[source] io::Error);
+
+impl Service<Name> for Resolver {
+    type Response = GaiAddrs;
+    type Error = NameError;
+    type Future = BoxFuture<'static, Result<GaiAddrs, NameError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), NameError>> {
+        self.0.poll_ready(context).map_err(NameError)
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let found = self.0.call(name);
+        Box::pin(async move { found.await.map_err(NameError) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::sockopt;
+    use rustls::{RootCertStore, crypto::ring};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_is_gone_is_noticed() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap()).parse::<Uri>().unwrap();
+        let tls = ClientConfig::builder_with_provider(ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let mut tcp = Connector::new(tls, Duration::from_secs(5)).dialer.tcp;
+        let connection = tcp.call(server).await.unwrap().into_inner();
+        assert!(sockopt::socket_keepalive(&connection).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&connection).unwrap(), KEEPALIVE);
+        assert!(sockopt::tcp_nodelay(&connection).unwrap());
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        assert_eq!(sockopt::tcp_user_timeout(&connection).unwrap(), 30_000);
+    }
+}

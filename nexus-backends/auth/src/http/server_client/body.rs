@@ -1,0 +1,104 @@
+//! The body of an answer, as it comes.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Weak,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame};
+use hyper::body::Incoming;
+
+use super::connection::Connection;
+use super::pool::Pool;
+use crate::http::gunzip::Gunzip;
+use crate::http::problem::{HttpError, HttpProblem};
+
+/// The body of an answer. Read to its end, it gives its connection back; dropped before, it closes it.
+pub struct IncomingBody {
+    incoming: Incoming,
+    /// `None`: it was given back.
+    connection: Option<Box<Connection>>,
+    pool: Weak<Pool>,
+    gunzip: Option<Box<Gunzip>>,
+}
+
+impl IncomingBody {
+    pub(super) fn new(
+        incoming: Incoming,
+        connection: Box<Connection>,
+        pool: Weak<Pool>,
+        is_packed: bool,
+    ) -> Self {
+        let gunzip = is_packed.then(|| Box::new(Gunzip::new()));
+        Self { incoming, connection: Some(connection), pool, gunzip }
+    }
+
+    /// The next piece, decoded, never an empty one. `None`: the body ended in good order.
+    ///
+    /// # Errors
+    ///
+    /// [`HttpError`]: the connection was lost, or what came is not framed or not packed as it has to be.
+    pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, HttpError>>> {
+        loop {
+            if let Some(gunzip) = &mut self.gunzip
+                && let Some(decoded) = gunzip.next().map_err(undecodable).transpose()
+            {
+                return Poll::Ready(Some(decoded));
+            }
+            let chunk = match ready!(self.poll_frame(context)) {
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Err(error)) => {
+                    self.connection = None;
+                    let error = HttpError::new(HttpProblem::in_answer(&error), error);
+                    return Poll::Ready(Some(Err(error)));
+                }
+                None => {
+                    self.give_back(context);
+                    let rest = self.gunzip.take().map(|mut gunzip| gunzip.finish().map_err(undecodable));
+                    return Poll::Ready(
+                        rest.filter(|rest| rest.as_ref().map_or(true, |rest| !rest.is_empty())),
+                    );
+                }
+            };
+            match &mut self.gunzip {
+                Some(gunzip) => gunzip.push(chunk),
+                // Trailers, or nothing.
+                None if chunk.is_empty() => {}
+                None => return Poll::Ready(Some(Ok(chunk))),
+            }
+        }
+    }
+
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(context) {
+            return Poll::Ready(frame);
+        }
+        if let Some(connection) = &mut self.connection {
+            connection.drive(context);
+        }
+        Pin::new(&mut self.incoming).poll_frame(context)
+    }
+
+    fn give_back(&mut self, context: &mut Context<'_>) {
+        // One that still writes the request, or is closed, is of no use to the next.
+        if let Some(mut connection) = self.connection.take()
+            && let Some(pool) = self.pool.upgrade()
+            && connection.is_free(context)
+        {
+            pool.put(connection);
+        }
+    }
+}
+
+impl fmt::Debug for IncomingBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IncomingBody").finish_non_exhaustive()
+    }
+}
+
+fn undecodable(error: std::io::Error) -> HttpError {
+    HttpError::new(HttpProblem::Undecodable, error)
+}

@@ -1,0 +1,66 @@
+//! One connection, and one exchange on it after the other.
+
+use std::{
+    future::{Future as _, poll_fn},
+    pin::{Pin, pin},
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::{
+    body::Incoming,
+    client::conn::{TrySendError, http1},
+};
+
+use crate::http::connector::Stream;
+
+/// Most bytes that are read at once, and most that the head of an answer may have. `hyper` begins with 8 KiB, and grows
+/// where a stream comes faster than it is read. Source: our own choice; Node.js allows a head of the same length.
+const MAX_READ_BYTES: usize = 16 << 10;
+
+/// A connection, driven by the one who waits for its answer.
+pub(super) struct Connection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    /// `None`: it is closed. What was read from it may still be with whoever reads the answer.
+    driver: Option<http1::Connection<Stream, Full<Bytes>>>,
+}
+
+impl Connection {
+    pub(super) async fn over(stream: Stream) -> hyper::Result<Box<Self>> {
+        let (sender, driver) = http1::Builder::new().max_buf_size(MAX_READ_BYTES).handshake(stream).await?;
+        Ok(Box::new(Self { sender, driver: Some(driver) }))
+    }
+
+    /// Sends a request and waits for the head of its answer. The error gives the request back if nothing of it was
+    /// written.
+    pub(super) async fn exchange(
+        mut self: Box<Self>,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Box<Self>), TrySendError<Request<Full<Bytes>>>> {
+        let mut answer = pin!(self.sender.try_send_request(request));
+        let answer = poll_fn(|context| {
+            self.drive(context);
+            answer.as_mut().poll(context)
+        });
+        let answer = answer.await?;
+        Ok((answer, self))
+    }
+
+    /// Writes and reads as far as it goes.
+    pub(super) fn drive(&mut self, context: &mut Context<'_>) {
+        // An error is told to whoever waits for the answer or reads it.
+        if let Some(driver) = &mut self.driver
+            && Pin::new(driver).poll(context).is_ready()
+        {
+            self.driver = None;
+        }
+    }
+
+    /// Whether it is open and has nothing left to write or to read.
+    pub(super) fn is_free(&mut self, context: &mut Context<'_>) -> bool {
+        self.drive(context);
+        self.driver.is_some() && matches!(self.sender.poll_ready(context), Poll::Ready(Ok(())))
+    }
+}
