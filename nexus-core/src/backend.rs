@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use crate::{
     availability::Availability,
@@ -149,13 +150,20 @@ macro_rules! backend_behind {
                 (**self).probe().await
             }
 
-            async fn run_turn(
-                &self,
+            // As `async_trait` would write it, without a future of its own around the other: that one would hold a request
+            // as long as the turn lasts.
+            fn run_turn<'s, 'e, 't>(
+                &'s self,
                 request: TurnRequest,
                 host: TurnHost,
-                events: &mut dyn EventSink,
-            ) -> Result<TurnResult, TurnError> {
-                (**self).run_turn(request, host, events).await
+                events: &'e mut dyn EventSink,
+            ) -> BoxFuture<'t, Result<TurnResult, TurnError>>
+            where
+                's: 't,
+                'e: 't,
+                Self: 't,
+            {
+                (**self).run_turn(request, host, events)
             }
         }
     )*};

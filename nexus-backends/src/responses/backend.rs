@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use nexus_core::{
     Availability, BackendId, Capabilities, EventSink, ExecutionBackend, TurnError, TurnHost, TurnRequest,
     TurnResult,
@@ -50,21 +51,37 @@ impl ExecutionBackend for NativeBackend {
         }
     }
 
-    async fn run_turn(
-        &self,
+    // As `async_trait` would write it, but for the box: a future keeps what it was given as long as it lives.
+    fn run_turn<'s, 'e, 't>(
+        &'s self,
         request: TurnRequest,
         host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
+        events: &'e mut dyn EventSink,
+    ) -> BoxFuture<'t, Result<TurnResult, TurnError>>
+    where
+        's: 't,
+        'e: 't,
+        Self: 't,
+    {
+        let asked = Box::new((request, host));
+        Box::pin(async move {
+            let (span, turn) = self.begin(asked);
+            span.run(async move { turn?.run(events).await }).await
+        })
+    }
+}
+
+impl NativeBackend {
+    /// The turn, if it is admitted, in a box of its own: it is large.
+    fn begin(&self, asked: Box<(TurnRequest, TurnHost)>) -> (TurnSpan, Result<Box<TurnLoop<'_>>, TurnError>) {
+        let (request, host) = *asked;
         let capabilities = self.capabilities();
         let span = TurnSpan::new(&self.0.id, &capabilities, &request);
-        let turn = async {
-            admit(&self.0.id, &capabilities, &request, &host)
-                .map_err(|failure| failure.into_error(self.0.id.clone()))?;
-            // Boxed, as a future keeps every place that a value was moved through as long as it lives.
-            Box::new(TurnLoop::new(&self.0, request, host, &span)).run(events).await
+        let turn = match admit(&self.0.id, &capabilities, &request, &host) {
+            Ok(()) => Ok(Box::new(TurnLoop::new(&self.0, request, host, &span))),
+            Err(failure) => Err(failure.into_error(self.0.id.clone())),
         };
-        span.run(turn).await
+        (span, turn)
     }
 }
 
