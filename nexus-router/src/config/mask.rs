@@ -2,6 +2,8 @@
 //!
 //! No key of `nexus.yaml` holds a secret; this is for the slip of writing one there.
 
+use nexus_core::redact::Redactor;
+
 /// Words after which a value may be a secret.
 const SENSITIVE: [&str; 5] = ["token", "secret", "password", "credential", "key"];
 /// Shortest run of characters that is taken for a secret.
@@ -60,41 +62,33 @@ fn hidden_after(line: &str, from: usize) -> String {
     shown.chars().chain(hidden).collect()
 }
 
-/// The line without the name and the password in its URLs.
+/// The line without names and passwords before a host, as URLs have them, with or without their scheme.
 fn without_user_info(line: &str) -> String {
-    let mut shown = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once("://") {
-        let end = after.find(|c: char| c.is_whitespace() || "/\"'".contains(c)).unwrap_or(after.len());
-        let (authority, behind) = after.split_at(end);
-        shown.push_str(before);
-        shown.push_str("://");
-        match authority.rsplit_once('@') {
-            Some((user, host)) => {
-                shown.extend(user.chars().map(|_| '•'));
-                shown.push('@');
-                shown.push_str(host);
-            }
-            None => shown.push_str(authority),
+    let mut shown: Vec<char> = line.chars().collect();
+    let mut from = 0;
+    for index in 0..shown.len() {
+        match shown[index] {
+            '@' => shown[from..index].fill('•'),
+            c if c.is_whitespace() || "/\"'".contains(c) => from = index + 1,
+            _ => {}
         }
-        rest = behind;
     }
-    shown + rest
+    shown.into_iter().collect()
 }
 
-/// The line with each long word behind a telling key replaced.
+/// The line with each long word behind a telling key replaced, and anywhere what has the shape of a token.
 fn masked(line: &str) -> String {
     let folded = line.to_lowercase();
-    if !SENSITIVE.iter().any(|word| folded.contains(word)) {
-        return line.to_owned();
-    }
+    let is_telling = SENSITIVE.iter().any(|word| folded.contains(word));
+    let shapes = Redactor::default();
+    let is_hidden = |word: &str| (is_telling && looks_secret(word)) || shapes.redact_text(word) != word;
     let mut shown = String::with_capacity(line.len());
     for run in line.split_inclusive(is_boundary) {
         let (word, end) = match run.char_indices().next_back() {
             Some((at, last)) if is_boundary(last) => run.split_at(at),
             _ => (run, ""),
         };
-        if looks_secret(word) {
+        if is_hidden(word) {
             shown.extend(word.chars().map(|_| '•'));
         } else {
             shown.push_str(word);
@@ -141,6 +135,9 @@ mod tests {
             "proxy: \"http://me:hunter2@proxy.test:8080/\"",
             "base_url: https://hunter2@api.test/v1",
             "base_url: https://me:hun@hunter2@api.test",
+            "proxy: me:hunter2@proxy.test:8080",
+            "base_url: \"sk-0123456789abcdef-hunter2\"",
+            "base_url: https://api.test/v1/sk-0123456789abcdef-hunter2",
         ] {
             let lines: Vec<&str> = text.lines().collect();
             let shown: Vec<String> = (0..lines.len()).map(|index| masked_line(&lines, index)).collect();
