@@ -1,6 +1,7 @@
 //! The HTTP client of the exporters.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -22,12 +23,13 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// What is read of a collector's answer.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// Sends requests from the exporters' threads by the program's runtime, and remembers the last problem.
+/// Sends requests from the exporters' threads by the program's runtime, and remembers the last problem with each signal.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     client: Client,
     runtime: Handle,
-    problem: Arc<Mutex<Option<String>>>,
+    /// By the path that a signal is sent to.
+    problems: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl Sender {
@@ -40,31 +42,46 @@ impl Sender {
         let plan = plan.map_err(|error| error.to_string())?;
         let plan = if collector.is_loopback() { plan.without_proxies() } else { plan };
         let client = plan.build(collector.is_tls()).map_err(|error| error.to_string())?;
-        Ok(Self { client, runtime, problem: Arc::default() })
+        Ok(Self { client, runtime, problems: Arc::default() })
     }
 
-    /// What kept the last request from being taken, if it was not.
+    /// What kept the last request of a signal from being taken, if it was not.
     pub(crate) fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
     }
 
-    fn note(&self, problem: Option<String>) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    fn note(&self, path: String, problem: Option<String>) {
+        let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+        match problem {
+            Some(problem) => problems.insert(path, problem),
+            None => problems.remove(&path),
+        };
     }
 }
 
 #[async_trait]
 impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let path = request.uri().path().to_owned();
         let sent = self.runtime.spawn(send(self.client.clone(), request));
         let outcome = sent.await.unwrap_or_else(|_| Err("the program ended".into()));
-        match &outcome {
-            Ok(response) if response.status().is_success() => self.note(None),
-            Ok(response) => self.note(Some(format!("the collector answers {}", response.status()))),
-            Err(error) => self.note(Some(error.to_string())),
-        }
+        let problem = match &outcome {
+            Ok(response) if !response.status().is_success() => {
+                Some(format!("the collector answers {}", response.status()))
+            }
+            Ok(response) if is_page(response) => Some("a web page answers, and no collector".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        self.note(path, problem);
         outcome
     }
+}
+
+/// Whether a browser is meant, as by a portal or a proxy that takes everything.
+fn is_page<T>(response: &Response<T>) -> bool {
+    let kind = response.headers().get(http::header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+    kind.is_some_and(|kind| kind.len() >= 9 && kind[..9].eq_ignore_ascii_case(b"text/html"))
 }
 
 async fn send(client: Client, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
@@ -80,4 +97,47 @@ async fn send(client: Client, request: Request<Bytes>) -> Result<Response<Bytes>
         Err(ReadError::Broken(problem)) => return Err(problem.into()),
     };
     Ok(response.body(body)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead as _, BufReader, Write as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// Answers requests, one after the other, with these heads.
+    fn collector(answers: [&'static str; 3]) -> Collector {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for head in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                lines.map_while(Result::ok).take_while(|line| !line.is_empty()).for_each(drop);
+                write!(stream, "HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").unwrap();
+            }
+        });
+        format!("http://{address}").parse().unwrap()
+    }
+
+    #[tokio::test]
+    async fn what_one_signal_meets_with_is_told_whatever_becomes_of_the_other() {
+        let collector = collector([
+            "500 Oh",
+            "200 OK\r\ncontent-type: Text/HTML; charset=utf-8",
+            "200 OK\r\ncontent-type: application/x-protobuf",
+        ]);
+        let sender = Sender::new(Handle::current(), &collector).unwrap();
+        let send = async |signal: &str| {
+            let request = Request::post(collector.of(signal)).body(Bytes::new()).unwrap();
+            sender.send_bytes(request).await.unwrap();
+            sender.problem()
+        };
+        assert_eq!(send("traces").await.unwrap(), "the collector answers 500 Internal Server Error");
+        assert_eq!(send("metrics").await.unwrap(), "a web page answers, and no collector");
+        assert_eq!(send("metrics").await.unwrap(), "the collector answers 500 Internal Server Error");
+    }
 }

@@ -15,6 +15,9 @@ use crate::{
     turn::{Provenance, Retrying, ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
 };
 
+/// Longest name in a span, in bytes. Source: our own bound, above any name that is meant.
+const MAX_ATTRIBUTE_BYTES: usize = 256;
+
 /// A model call that is over, as far as the vendor says so apart from the messages: see [`TurnLog::model_call_ended`].
 ///
 /// [`TurnLog::model_call_ended`]: super::TurnLog::model_call_ended
@@ -110,6 +113,7 @@ impl TurnTrace {
         if self.conversation.as_deref() == Some(id) {
             return;
         }
+        let id = brief(id);
         self.conversation = Some(id.to_owned());
         let chats = self.agents.values().filter_map(|agent| agent.chat.as_ref());
         for span in chats.chain([&self.turn.span]) {
@@ -189,13 +193,13 @@ impl TurnTrace {
         let span = tracing::info_span!(
             parent: asked_by,
             "execute_tool",
-            otel.name = format!("execute_tool {}", started.name),
+            otel.name = format!("execute_tool {}", brief(&started.name)),
             otel.kind = "internal",
             otel.status_code = Empty,
             gen_ai.operation.name = "execute_tool",
-            gen_ai.tool.name = started.name,
+            gen_ai.tool.name = brief(&started.name),
             gen_ai.tool.type = kind,
-            gen_ai.tool.call.id = started.call.as_str(),
+            gen_ai.tool.call.id = brief(started.call.as_str()),
             error.type = Empty,
         );
         self.tools.insert(started.call.clone(), Tool { span, agent: parent });
@@ -238,13 +242,13 @@ impl TurnTrace {
         let span = tracing::info_span!(
             parent: below,
             "chat",
-            otel.name = model.map_or_else(|| "chat".to_owned(), |model| format!("chat {model}")),
+            otel.name = model.map_or_else(|| "chat".to_owned(), |model| format!("chat {}", brief(model.as_str()))),
             otel.kind = "client",
             otel.status_code = Empty,
             gen_ai.operation.name = "chat",
             gen_ai.provider.name = self.turn.provider,
             gen_ai.conversation.id = self.conversation,
-            gen_ai.request.model = model.map(ModelId::as_str),
+            gen_ai.request.model = model.map(|model| brief(model.as_str())),
             gen_ai.response.model = Empty,
             gen_ai.response.finish_reasons = Empty,
             gen_ai.usage.input_tokens = Empty,
@@ -270,7 +274,7 @@ impl TurnTrace {
             chat.record("gen_ai.response.finish_reasons", reason(finish));
         }
         if let Some(model) = model {
-            chat.record("gen_ai.response.model", model.as_str());
+            chat.record("gen_ai.response.model", brief(model.as_str()));
         }
         end(&chat);
         known.last = Some(chat);
@@ -291,10 +295,10 @@ impl TurnTrace {
     fn end(&mut self, provenance: &Provenance, usage: &Usage, error: Option<ErrorKind>) {
         let span = &self.turn.span;
         if let Some(model) = &provenance.model {
-            span.record("gen_ai.response.model", model.as_str());
+            span.record("gen_ai.response.model", brief(model.as_str()));
         }
         if let Some(version) = &provenance.version {
-            span.record("gen_ai.agent.version", version);
+            span.record("gen_ai.agent.version", brief(version));
         }
         record_usage(span, usage);
         self.close(error);
@@ -328,6 +332,12 @@ impl Drop for TurnTrace {
     }
 }
 
+/// What a span says of a name that a vendor or a model gave: a collector refuses requests that are too large, with all that is
+/// in them.
+fn brief(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_ATTRIBUTE_BYTES)]
+}
+
 /// A span that has spans below it is closed after them. It ends when it was left last.
 fn end(span: &Span) {
     span.in_scope(|| ());
@@ -335,7 +345,7 @@ fn end(span: &Span) {
 
 /// The attribute is a list of these: exporters make it one.
 fn reason(finish: &FinishReason) -> String {
-    finish.to_string().replace(' ', "_")
+    brief(&finish.to_string()).replace(' ', "_")
 }
 
 #[cfg(test)]
@@ -496,6 +506,18 @@ mod tests {
             row("execute_tool look", "chat", ""),
         ];
         assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn names_that_are_too_long_are_cut() {
+        let long = "x".repeat(1 << 20);
+        let seen = spans(|trace| {
+            trace.model_asked();
+            trace.observe(&started(&long, None));
+            trace.observe(&finished(&long));
+            trace.close(None);
+        });
+        assert_eq!(seen[1].0, format!("execute_tool {}", &long[..MAX_ATTRIBUTE_BYTES]));
     }
 
     #[test]
