@@ -38,7 +38,7 @@ pub use manager::{CredentialManager, LogOut, LoginError, finish_refreshes};
 #[cfg(feature = "oauth")]
 pub use oauth::{
     ClaimPath, DeviceFlow, IdentityClaims, Issuer, OAuthSignIn, PlainUnauthorized, Redirect, RevocationStyle,
-    SignInMethod,
+    SignInMethod, SignInRegistration,
 };
 pub use sign_in::{LoginScreen, LoginStep, RefreshError, Revocation, SignIn, SignInError};
 pub use static_token::StaticToken;

@@ -29,6 +29,9 @@ pub(super) fn answer(state: &mut State, method: &str, path: &str, asked: &Fields
         let words = "PKCE with S256 is required";
         return way_back(back, asked, &[("error", "invalid_request"), ("error_description", words)]);
     }
+    if let Some(words) = unregistered(state, client_id, asked) {
+        return way_back(back, asked, &[("error", "invalid_request"), ("error_description", words)]);
+    }
     if method == "GET" {
         return Reply::html(200, page::agree(path, asked));
     }
@@ -37,19 +40,40 @@ pub(super) fn answer(state: &mut State, method: &str, path: &str, asked: &Fields
         return way_back(back, asked, &[("error", "access_denied"), ("error_description", words)]);
     }
     let code = format!("simulated-code-{}", Uuid::new_v4());
-    state.codes.insert(
-        code.clone(),
-        Code {
-            client_id: client_id.to_owned(),
-            redirect_uri: back.to_owned(),
-            challenge: challenge.to_owned(),
-            oauth_scope: asked.value("scope").unwrap_or_default().to_owned(),
-            nonce: asked.value("nonce").map(str::to_owned),
-            made_at: Instant::now(),
-            redeemed: None,
-        },
-    );
-    way_back(back, asked, &[("code", &code)])
+    let issued = (state.rules.registers.as_deref() == Some(client_id)).then(|| state.register());
+    // What the person does not allow they are asked for again only where that is asked.
+    let is_asked_again = asked.value("prompt") == Some("consent");
+    let is_granted = |scope: &&str| is_asked_again || state.rules.withheld.as_deref() != Some(*scope);
+    let oauth_scope: Vec<&str> =
+        asked.value("scope").unwrap_or_default().split(' ').filter(is_granted).collect();
+    let made = Code {
+        client_id: issued.as_deref().unwrap_or(client_id).to_owned(),
+        redirect_uri: back.to_owned(),
+        challenge: challenge.to_owned(),
+        oauth_scope: oauth_scope.join(" "),
+        nonce: asked.value("nonce").map(str::to_owned),
+        resource: asked.value("resource").map(str::to_owned),
+        made_at: Instant::now(),
+        redeemed: None,
+    };
+    state.codes.insert(code.clone(), made);
+    match issued {
+        Some(issued) => way_back(back, asked, &[("code", &code), ("client_id", &issued)]),
+        None => way_back(back, asked, &[("code", &code)]),
+    }
+}
+
+/// What is wrong with how a client names itself, where clients are registered here.
+fn unregistered(state: &State, client_id: &str, asked: &Fields) -> Option<&'static str> {
+    let first = state.rules.registers.as_deref()?;
+    let is_new = client_id == first;
+    let is_host = |host: &str| host.strip_prefix("urn:uuid:").is_some_and(|id| Uuid::parse_str(id).is_ok());
+    match () {
+        () if !is_new && !state.registered.iter().any(|known| known == client_id) => Some("no such client"),
+        () if !asked.value("ext_agent_host_id").is_some_and(is_host) => Some("the host is not named"),
+        () if is_new != asked.value("agent_name_hint").is_some() => Some("the name belongs to a new client"),
+        () => None,
+    }
 }
 
 fn dead_end(code: &str, words: &str) -> Reply {

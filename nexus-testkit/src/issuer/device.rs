@@ -136,7 +136,7 @@ pub(super) fn poll(state: &mut State, manner: Manner, asked: &Fields) -> Result<
         Stand::Approved { client_id: other, .. } if other != client_id => {
             no("invalid_grant", "the code is another client's")
         }
-        Stand::Approved { oauth_scope, .. } => Ok(state.begin(client_id, &oauth_scope, None)),
+        Stand::Approved { oauth_scope, .. } => Ok(state.begin(client_id, &oauth_scope, None, None)),
     }
 }
 
@@ -171,6 +171,7 @@ pub(super) fn poll_openai(state: &mut State, url: &str, asked: &Fields) -> Reply
                     challenge: challenge.clone(),
                     oauth_scope,
                     nonce: None,
+                    resource: None,
                     made_at: Instant::now(),
                     redeemed: None,
                 },

@@ -60,6 +60,10 @@ pub enum Fault {
     OpaqueTokens,
     /// The answer is good, and its JWTs say `alg: none` and bear no signature.
     UnsignedTokens,
+    /// The answer is good, and its JWTs bear a signature of a key that is not the issuer's.
+    ForgedTokens,
+    /// The answer is good, and its id token does not repeat the nonce.
+    NoNonce,
 }
 
 impl Fault {

@@ -1,21 +1,58 @@
-//! Tokens that look like JWTs. Their signature is noise.
+//! Tokens as JWTs, signed with a key that lives as long as the issuer.
 
+use std::fmt;
+
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
 use super::state::base64url;
 
-/// Writes `claims` as a token. Unsigned ones say `alg: none` and end with the second dot.
-pub(super) fn write(claims: &Map<String, Value>, signed: bool) -> String {
-    let header = match signed {
-        true => json!({ "alg": "RS256", "typ": "JWT", "kid": "nobody" }),
-        false => json!({ "alg": "none", "typ": "JWT" }),
-    };
-    let part = |value: String| base64url(value.as_bytes());
+/// The name of the only key.
+const KEY_ID: &str = "simulated-key";
+
+/// What signs tokens. `Debug` shows nothing.
+pub(super) struct Signer(EcdsaKeyPair);
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Signer")
+    }
+}
+
+impl Default for Signer {
+    fn default() -> Self {
+        let (random, algorithm) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
+        let made = EcdsaKeyPair::generate_pkcs8(algorithm, &random)
+            .and_then(|made| Ok(EcdsaKeyPair::from_pkcs8(algorithm, made.as_ref(), &random)?));
+        Self(made.unwrap_or_else(|_| unreachable!("the system's random numbers make a key")))
+    }
+}
+
+impl Signer {
+    /// The public key, as RFC 7517 has it.
+    pub(super) fn keys(&self) -> Value {
+        let point = self.0.public_key().as_ref();
+        let part = |range: std::ops::Range<usize>| base64url(point.get(range).unwrap_or_default());
+        json!({ "keys": [{
+            "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": KEY_ID, "x": part(1..33), "y": part(33..65),
+        }] })
+    }
+
+    /// Writes `claims` as a token.
+    pub(super) fn write(&self, claims: &Map<String, Value>) -> String {
+        let signed = unsigned(&json!({ "alg": "ES256", "typ": "JWT", "kid": KEY_ID }), claims);
+        let signature = self.0.sign(&SystemRandom::new(), signed.as_bytes());
+        format!("{signed}.{}", signature.map(base64url).unwrap_or_default())
+    }
+}
+
+/// Writes `claims` as a token that says `alg: none` and ends with the second dot.
+pub(super) fn without_signature(claims: &Map<String, Value>) -> String {
+    unsigned(&json!({ "alg": "none", "typ": "JWT" }), claims) + "."
+}
+
+fn unsigned(header: &Value, claims: &Map<String, Value>) -> String {
     let claims = Value::Object(claims.clone());
-    let signature = match signed {
-        true => base64url(&[Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()].concat()),
-        false => String::new(),
-    };
-    format!("{}.{}.{signature}", part(header.to_string()), part(claims.to_string()))
+    format!("{}.{}", base64url(header.to_string()), base64url(claims.to_string()))
 }

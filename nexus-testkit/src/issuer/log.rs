@@ -24,7 +24,7 @@ pub enum RequestKind {
     DevicePoll,
     /// The page on which a person enters a device's code, shown or answered.
     DevicePage,
-    /// Where the endpoints are.
+    /// Where the endpoints are, or which keys sign.
     Discovery,
     /// Anything else.
     Unknown,

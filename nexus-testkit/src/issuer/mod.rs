@@ -7,13 +7,13 @@
 //!
 //! | what | paths |
 //! | --- | --- |
-//! | authorize | `/oauth/authorize`, `/oauth2/authorize` |
-//! | token | `/oauth/token` (OpenAI's errors), `/oauth2/token` (RFC 6749) |
+//! | authorize | `/oauth/authorize`, `/oauth2/authorize`, `/api/accounts/authorize` |
+//! | token | `/oauth/token` and `/api/accounts/oauth/token` (OpenAI's errors), `/oauth2/token` (RFC 6749) |
 //! | revoke | `/oauth/revoke`, `/oauth2/revoke` |
 //! | device, RFC 8628 | `/oauth2/device/code`, polled at `/oauth2/token` |
 //! | device, OpenAI | `/api/accounts/deviceauth/usercode`, `/api/accounts/deviceauth/token` |
 //! | pages for a person | `/codex/device`, `/device` |
-//! | discovery | `/.well-known/openid-configuration` |
+//! | discovery | `/.well-known/openid-configuration`, `/.well-known/jwks.json` |
 //!
 //! A [`Browser`] plays the person in front of it:
 //!
@@ -35,8 +35,7 @@
 //! ```
 //!
 //! It runs on a thread of its own, so it answers also when the caller's runtime is busy or absent; dropping it stops
-//! the thread and closes every connection. Its tokens look like JWTs, and their signatures are noise: nobody can check
-//! them, and nobody should.
+//! the thread and closes every connection. Its tokens are JWTs, signed (ES256) with a key that it makes when it starts.
 
 mod account;
 mod authorize;
@@ -145,6 +144,11 @@ impl Issuer {
     /// Signs another person in from now on, and refreshes every login for them, too.
     pub fn set_account(&self, account: Account) {
         self.core.state().rules.account = account;
+    }
+
+    /// The clients that sign-ins have registered here so far, in order.
+    pub fn registered(&self) -> Vec<String> {
+        self.core.state().registered.clone()
     }
 
     /// Changes how long access tokens live that are handed out from now on.

@@ -17,6 +17,8 @@ pub(super) struct Rules {
     pub(super) poll_interval: Duration,
     pub(super) refresh_token_mark: String,
     pub(super) clock_ahead_seconds: i64,
+    pub(super) registers: Option<String>,
+    pub(super) withheld: Option<String>,
 }
 
 impl Default for Rules {
@@ -31,6 +33,8 @@ impl Default for Rules {
             poll_interval: Duration::from_secs(1),
             refresh_token_mark: "simulated-refresh".into(),
             clock_ahead_seconds: 0,
+            registers: None,
+            withheld: None,
         }
     }
 }
@@ -104,6 +108,20 @@ impl IssuerBuilder {
     /// Begins every refresh token with this word, to search for afterwards.
     pub fn refresh_token_mark(mut self, mark: impl Into<String>) -> Self {
         self.rules.refresh_token_mark = mark.into();
+        self
+    }
+
+    /// Registers a client for whoever signs in as `client_id`, and knows those alone. The parameters are OpenAI's:
+    /// `ext_agent_host_id` names the machine each time, `agent_name_hint` the program the first time, and the answer of
+    /// the page brings a `client_id`, which the code is good for. Source: "Sign in with ChatGPT", for open-source programs.
+    pub fn registering(mut self, client_id: impl Into<String>) -> Self {
+        self.rules.registers = Some(client_id.into());
+        self
+    }
+
+    /// Does not allow this scope, unless the page is asked to ask again (`prompt=consent`).
+    pub fn withholding(mut self, scope: impl Into<String>) -> Self {
+        self.rules.withheld = Some(scope.into());
         self
     }
 

@@ -61,10 +61,10 @@ impl Core {
         let mut state = self.state();
         let (method, path, asked) = (arrival.method.as_str(), arrival.path.as_str(), &arrival.fields);
         match (method, path) {
-            ("GET" | "POST", "/oauth/authorize" | "/oauth2/authorize") => {
+            ("GET" | "POST", "/oauth/authorize" | "/oauth2/authorize" | "/api/accounts/authorize") => {
                 authorize::answer(&mut state, method, path, asked)
             }
-            ("POST", "/oauth/token" | "/oauth2/token") => {
+            ("POST", "/oauth/token" | "/oauth2/token" | "/api/accounts/oauth/token") => {
                 token::answer(&mut state, &self.url, Manner::of(path), asked, fault)
             }
             ("POST", "/oauth/revoke" | "/oauth2/revoke") => {
@@ -75,6 +75,7 @@ impl Core {
             ("POST", "/api/accounts/deviceauth/token") => device::poll_openai(&mut state, &self.url, asked),
             ("GET" | "POST", "/codex/device" | "/device") => device::decide(&mut state, method, path, asked),
             ("GET", "/.well-known/openid-configuration") => self.discovery(),
+            ("GET", "/.well-known/jwks.json") => Reply::json(200, &state.signer.keys()),
             ("GET", "/") => Reply::html(200, page::say("An authorization server for tests.")),
             _ => Reply::json(404, &json!({ "error": "not_found" })),
         }
@@ -90,6 +91,7 @@ impl Core {
                 "token_endpoint": at("/oauth2/token"),
                 "revocation_endpoint": at("/oauth2/revoke"),
                 "device_authorization_endpoint": at("/oauth2/device/code"),
+                "jwks_uri": at("/.well-known/jwks.json"),
                 "response_types_supported": ["code"],
                 "code_challenge_methods_supported": ["S256"],
                 "token_endpoint_auth_methods_supported": ["none"],
@@ -133,13 +135,13 @@ impl Arrival {
 
     fn kind(&self) -> RequestKind {
         match self.path.as_str() {
-            "/oauth/authorize" | "/oauth2/authorize" => RequestKind::Authorize,
-            "/oauth/token" | "/oauth2/token" => token::kind(&self.fields),
+            "/oauth/authorize" | "/oauth2/authorize" | "/api/accounts/authorize" => RequestKind::Authorize,
+            "/oauth/token" | "/oauth2/token" | "/api/accounts/oauth/token" => token::kind(&self.fields),
             "/oauth/revoke" | "/oauth2/revoke" => RequestKind::Revoke,
             "/oauth2/device/code" | "/api/accounts/deviceauth/usercode" => RequestKind::DeviceStart,
             "/api/accounts/deviceauth/token" => RequestKind::DevicePoll,
             "/codex/device" | "/device" => RequestKind::DevicePage,
-            "/.well-known/openid-configuration" => RequestKind::Discovery,
+            "/.well-known/openid-configuration" | "/.well-known/jwks.json" => RequestKind::Discovery,
             _ => RequestKind::Unknown,
         }
     }

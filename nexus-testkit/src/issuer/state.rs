@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::fault::Fault;
-use super::jwt;
+use super::jwt::{Signer, without_signature};
 use super::log::RequestKind;
 use super::rules::Rules;
 use super::tokens::{TokenKind, TokenPlace, Tokens};
@@ -22,6 +22,7 @@ struct Family {
     client_id: String,
     oauth_scope: String,
     nonce: Option<String>,
+    resource: Option<String>,
     generation: u64,
     over: bool,
 }
@@ -34,6 +35,7 @@ pub(super) struct Code {
     pub(super) challenge: String,
     pub(super) oauth_scope: String,
     pub(super) nonce: Option<String>,
+    pub(super) resource: Option<String>,
     pub(super) made_at: Instant,
     /// The login that it became.
     pub(super) redeemed: Option<u64>,
@@ -64,6 +66,8 @@ pub(super) enum Decision {
 pub(super) enum Bad {
     /// Nobody knows it, or it is another client's.
     Unknown,
+    /// It is for another resource than the one that is named.
+    Elsewhere,
     /// It was spent before: the login is over now.
     Reused,
     /// The login was over before.
@@ -80,6 +84,9 @@ pub(super) struct State {
     pub(super) codes: HashMap<String, Code>,
     pub(super) devices: Vec<Device>,
     faults: HashMap<RequestKind, VecDeque<(Fault, Option<usize>)>>,
+    pub(super) signer: Signer,
+    /// The clients that sign-ins have registered.
+    pub(super) registered: Vec<String>,
 }
 
 impl State {
@@ -110,12 +117,26 @@ impl State {
         self.rules.client_ids.is_empty() || self.rules.client_ids.iter().any(|known| known == client_id)
     }
 
+    /// Makes a client for whoever has just agreed.
+    pub(super) fn register(&mut self) -> String {
+        let client_id = format!("simulated_client_{}", Uuid::new_v4().simple());
+        self.registered.push(client_id.clone());
+        client_id
+    }
+
     /// Begins a login.
-    pub(super) fn begin(&mut self, client_id: &str, oauth_scope: &str, nonce: Option<String>) -> u64 {
+    pub(super) fn begin(
+        &mut self,
+        client_id: &str,
+        oauth_scope: &str,
+        nonce: Option<String>,
+        resource: Option<String>,
+    ) -> u64 {
         self.families.push(Family {
             client_id: client_id.to_owned(),
             oauth_scope: oauth_scope.to_owned(),
             nonce,
+            resource,
             generation: 0,
             over: false,
         });
@@ -123,7 +144,7 @@ impl State {
     }
 
     pub(super) fn issue(&mut self, url: &str, client_id: &str) -> Tokens {
-        let family = self.begin(client_id, "openid profile email offline_access", None);
+        let family = self.begin(client_id, "openid profile email offline_access", None, None);
         self.mint(url, family, None, None)
     }
 
@@ -141,7 +162,12 @@ impl State {
         let (client_id, generation) = (login.client_id.clone(), login.generation);
         let (nonce, oauth_scope) = (login.nonce.clone(), login.oauth_scope.clone());
         let life = Duration::from_secs(self.rules.access_token_life.as_secs());
-        let signed = fault != Some(&Fault::UnsignedTokens);
+        let write = |claims: &Map<String, Value>| match fault {
+            Some(Fault::UnsignedTokens) => without_signature(claims),
+            // Signed well, by nobody who is known here.
+            Some(Fault::ForgedTokens) => Signer::default().write(claims),
+            _ => self.signer.write(claims),
+        };
         let claims = self.claims(url, &client_id, life);
 
         let mut about_access = claims.clone();
@@ -149,15 +175,15 @@ impl State {
         about_access.insert("scp".into(), oauth_scope.split(' ').collect::<Vec<_>>().into());
         let mut about_person = claims;
         about_person.insert("aud".into(), json!([client_id]));
-        if let Some(nonce) = nonce {
+        if let Some(nonce) = nonce.filter(|_| fault != Some(&Fault::NoNonce)) {
             about_person.insert("nonce".into(), nonce.into());
         }
         let opaque = fault == Some(&Fault::OpaqueTokens);
         let access_token = match opaque {
             true => format!("simulated-access-{}", Uuid::new_v4()),
-            false => jwt::write(&about_access, signed),
+            false => write(&about_access),
         };
-        let id_token = (!opaque).then(|| jwt::write(&about_person, signed));
+        let id_token = (!opaque).then(|| write(&about_person));
         let refresh_token = match (kept, fault) {
             (_, Some(Fault::NoRefreshToken)) => None,
             (Some(kept), _) => Some(kept.to_owned()),
@@ -178,6 +204,7 @@ impl State {
             access_token: Secret::new(access_token),
             id_token: id_token.map(Secret::new),
             refresh_token: refresh_token.map(Secret::new),
+            oauth_scope,
             expires_in: (fault != Some(&Fault::NoExpiry)).then_some(life),
             family,
             generation,
@@ -198,12 +225,22 @@ impl State {
     }
 
     /// Spends a refresh token, unless it is to be `kept`. Returns its login.
-    pub(super) fn spend(&mut self, token: &str, client_id: &str, kept: bool) -> Result<u64, Bad> {
+    pub(super) fn spend(
+        &mut self,
+        token: &str,
+        client_id: &str,
+        resource: Option<&str>,
+        kept: bool,
+    ) -> Result<u64, Bad> {
         let place = self.places.get(token).filter(|place| place.kind == TokenKind::Refresh);
         let family = place.map(|place| place.family).ok_or(Bad::Unknown)?;
         let Some(login) = self.families.get_mut(family as usize) else { return Err(Bad::Unknown) };
         if login.client_id != client_id {
             return Err(Bad::Unknown);
+        }
+        // Whoever named one at the sign-in names it again. Others never did.
+        if login.resource.is_some() && login.resource.as_deref() != resource {
+            return Err(Bad::Elsewhere);
         }
         if self.spent.contains(token) {
             login.over = true;
@@ -259,9 +296,9 @@ impl State {
 
 /// The challenge of RFC 7636 for `verifier`.
 pub(super) fn challenge_of(verifier: &str) -> String {
-    base64url(&Sha256::digest(verifier.as_bytes()))
+    base64url(Sha256::digest(verifier.as_bytes()))
 }
 
-pub(super) fn base64url(bytes: &[u8]) -> String {
+pub(super) fn base64url(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }

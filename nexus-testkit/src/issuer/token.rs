@@ -66,13 +66,16 @@ fn redeem(state: &mut State, url: &str, manner: Manner, asked: &Fields, fault: O
     if Some(code.redirect_uri.as_str()) != asked.value("redirect_uri") {
         return refuse("the redirect URI is another than the code was sent to");
     }
+    if code.resource.as_deref() != asked.value("resource") {
+        return refuse("the resource is another than the code was asked for");
+    }
     let verifier = asked.value("code_verifier").unwrap_or_default();
     if !(43..=128).contains(&verifier.len()) || challenge_of(verifier) != code.challenge {
         return refuse("the verifier does not belong to the challenge");
     }
     let (client_id, oauth_scope) = (code.client_id.clone(), code.oauth_scope.clone());
-    let nonce = code.nonce.clone();
-    let family = state.begin(&client_id, &oauth_scope, nonce);
+    let (nonce, resource) = (code.nonce.clone(), code.resource.clone());
+    let family = state.begin(&client_id, &oauth_scope, nonce, resource);
     if let Some(code) = asked.value("code").and_then(|code| state.codes.get_mut(code)) {
         code.redeemed = Some(family);
     }
@@ -91,7 +94,8 @@ fn refresh(state: &mut State, url: &str, manner: Manner, asked: &Fields, fault: 
         };
         Reply::refusal(manner, code, words).presenting(presented)
     };
-    match state.spend(token, client_id, kept) {
+    match state.spend(token, client_id, asked.value("resource"), kept) {
+        Err(Bad::Elsewhere) => refuse("invalid_target", "the refresh token is for another resource"),
         Err(Bad::Unknown) => refuse("invalid_grant", "the refresh token is unknown"),
         Err(Bad::Over) => refuse("refresh_token_invalidated", "the login is over"),
         Err(Bad::Reused) => {
@@ -110,6 +114,7 @@ fn granted(tokens: &Tokens) -> Reply {
     };
     put("token_type", Some(json!("Bearer")));
     put("access_token", Some(tokens.access_token.expose().into()));
+    put("scope", Some(tokens.oauth_scope.as_str().into()));
     put("expires_in", tokens.expires_in.map(|life| life.as_secs().into()));
     put("id_token", tokens.id_token.as_ref().map(|token| token.expose().into()));
     put("refresh_token", tokens.refresh_token.as_ref().map(|token| token.expose().into()));

@@ -14,6 +14,8 @@ pub struct Tokens {
     pub id_token: Option<Secret>,
     /// For the next ones; good once.
     pub refresh_token: Option<Secret>,
+    /// What was granted, apart by spaces.
+    pub oauth_scope: String,
     /// How long the access token lives, where that is said.
     pub expires_in: Option<Duration>,
     /// The login that they belong to, counted from zero.

@@ -3,6 +3,10 @@
 //!
 //! The code is good for nobody else: it is exchanged with a verifier that never left this process. The state is
 //! checked before anything that a issuer_client says is looked at, so that a stranger can neither end nor steer a sign-in.
+//!
+//! At an issuer that registers a client here, everything behind the page is done as that client. At one that describes
+//! itself, what comes is believed with a verified ID token alone. A login that is not kept for such a reason is given
+//! up at the issuer.
 
 use nexus_core::Secret;
 use oauth2::{AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, RedirectUrl, Scope};
@@ -12,11 +16,13 @@ use super::{
     OnScreen,
     callback::Port,
     endpoint::Endpoint,
-    exchange,
+    exchange, id_token,
     issuer::Issuer,
     issuer_client::IssuerClient,
     page::Page,
     redirect::{AuthorizationAnswer, RedirectEvent},
+    registration::Registration,
+    revoke,
     tokens::OAuthClient,
 };
 use crate::{Login, LoginStep, SignInError};
@@ -27,20 +33,23 @@ const VERIFIER_BYTES: u32 = 64;
 /// How many random bytes a state is made from. Source: recorded requests of a vendor's program.
 const STATE_BYTES: u32 = 32;
 /// Parameters of the page that are made here, and not the configuration's to set.
-const RESERVED: [&str; 7] = [
+const RESERVED: [&str; 9] = [
     "response_type",
     "client_id",
     "redirect_uri",
     "scope",
     "state",
+    "nonce",
+    "resource",
     "code_challenge",
     "code_challenge_method",
 ];
 
-/// Signs a person in through a browser.
+/// Signs a person in through a browser; as the client of `registration`, where the issuer registers one.
 pub(super) async fn sign_in(
     issuer: &Issuer,
     issuer_client: &IssuerClient,
+    mut registration: Option<Registration<'_>>,
     on: OnScreen<'_>,
 ) -> Result<Login, SignInError> {
     let unsupported = |reason| SignInError::Unsupported { reason };
@@ -63,8 +72,9 @@ pub(super) async fn sign_in(
         )));
     }
     let returns_to = port.redirect_uri().to_owned();
-    let Question { page, state, verifier } =
-        Question::new(issuer, authorize, &returns_to).map_err(|reason| SignInError::NoPort { reason })?;
+    let Question { page, state, verifier, nonce } =
+        Question::new(issuer, registration.as_ref(), authorize, &returns_to)
+            .map_err(|reason| SignInError::NoPort { reason })?;
     let mut callback = port.wait_for(state);
     on.screen.show(&LoginStep::OpenPage { url: page.into(), returns_to: returns_to.clone() });
 
@@ -83,23 +93,66 @@ pub(super) async fn sign_in(
     let Ok(arrival) = tokio::time::timeout(on.patience, answered).await else {
         return Err(SignInError::TimedOut { after: on.patience });
     };
-    let code = match &arrival.answer {
-        AuthorizationAnswer::Code(code) => code.clone(),
+    let (code, named) = match &arrival.answer {
+        AuthorizationAnswer::Code { code, client_id } => (code.clone(), client_id.clone()),
         AuthorizationAnswer::Declined(reason) => {
             let reason = reason.clone();
             callback.finish(arrival, Page::Declined(reason.clone())).await;
             return Err(SignInError::Declined { reason });
         }
     };
-    let asked_at = on.clock.now();
-    let exchanged =
-        callback.during(exchange::code(issuer_client, issuer, &code, &verifier, &returns_to)).await;
-    let (page, login) = match exchanged {
-        Ok(granted) => (Page::SignedIn, Ok(exchange::login(granted, issuer, asked_at))),
-        Err(error) => (Page::Failed(error.to_string()), Err(SignInError::from(error))),
+    let settled = async {
+        let mut issuer = issuer.clone();
+        if let Some(registration) = &mut registration {
+            registration.take(named.as_deref()).await?;
+            issuer.client_id = registration.client_id().to_owned();
+        }
+        let asked_at = on.clock.now();
+        let granted = exchange::code(issuer_client, &issuer, &code, &verifier, &returns_to).await?;
+        let (id_token, scope) = (granted.id_token.clone(), granted.scope.clone());
+        let login = exchange::login(granted, &issuer, asked_at);
+        let believed = async {
+            let subject = match &issuer.discovery_endpoint {
+                Some(_) => {
+                    id_token::verify(issuer_client, &issuer, id_token.as_ref(), &nonce, asked_at).await?
+                }
+                None => String::new(),
+            };
+            let missing = missing_scope(&issuer, scope.as_deref());
+            if let Some(registration) = &mut registration {
+                registration.conclude(&subject, missing.is_some()).await?;
+            }
+            match missing {
+                Some(scope) => Err(not_granted(scope)),
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = believed.await {
+            // Nothing of it is kept here, so nothing should go on living there. That it is not told so changes nothing.
+            let _ = revoke::revoke(issuer_client, &login).await;
+            return Err(error);
+        }
+        Ok(login)
+    };
+    let settled = callback.during(settled).await;
+    let page = match &settled {
+        Ok(_) => Page::SignedIn,
+        Err(error) => Page::Failed(error.to_string()),
     };
     callback.finish(arrival, page).await;
-    login
+    settled
+}
+
+/// The first of the required scopes that was not granted. An answer that does not say which were granted none.
+fn missing_scope<'i>(issuer: &'i Issuer, granted: Option<&str>) -> Option<&'i str> {
+    let is_granted =
+        |scope: &&String| granted.unwrap_or_default().split(' ').any(|granted| granted == *scope);
+    issuer.required_scopes.iter().find(|scope| !is_granted(scope)).map(String::as_str)
+}
+
+fn not_granted(scope: &str) -> SignInError {
+    let reason = format!("`{scope}` was not granted, which every turn needs: log in again, and allow it");
+    SignInError::Declined { reason }
 }
 
 /// What the issuer is asked, and what proves later that it was we who asked.
@@ -108,12 +161,20 @@ struct Question {
     page: Url,
     state: Secret,
     verifier: Secret,
+    /// Comes back in the ID token.
+    nonce: Secret,
 }
 
 impl Question {
-    fn new(issuer: &Issuer, authorize: Endpoint, redirect_uri: &str) -> Result<Self, String> {
+    fn new(
+        issuer: &Issuer,
+        registration: Option<&Registration<'_>>,
+        authorize: Endpoint,
+        redirect_uri: &str,
+    ) -> Result<Self, String> {
         let redirect_url = RedirectUrl::new(redirect_uri.to_owned()).map_err(|error| error.to_string())?;
-        let client = OAuthClient::new(ClientId::new(issuer.client_id.clone()))
+        let client_id = registration.map_or(issuer.client_id.as_str(), Registration::client_id);
+        let client = OAuthClient::new(ClientId::new(client_id.to_owned()))
             .set_auth_uri(AuthUrl::from_url(authorize))
             .set_redirect_uri(redirect_url);
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256_len(VERIFIER_BYTES);
@@ -124,11 +185,22 @@ impl Question {
         for (name, value) in &issuer.authorize_parameters {
             request = request.add_extra_param(name, value);
         }
+        for (name, value) in registration.map(Registration::parameters).unwrap_or_default() {
+            request = request.add_extra_param(name.to_owned(), value.to_owned());
+        }
+        if let Some(resource) = &issuer.resource {
+            request = request.add_extra_param("resource", resource);
+        }
+        let nonce = CsrfToken::new_random_len(STATE_BYTES).into_secret();
+        if issuer.discovery_endpoint.is_some() {
+            request = request.add_extra_param("nonce", nonce.clone());
+        }
         let (page, state) = request.url();
         Ok(Self {
             page,
             state: Secret::new(state.into_secret()),
             verifier: Secret::new(verifier.into_secret()),
+            nonce: Secret::new(nonce),
         })
     }
 }

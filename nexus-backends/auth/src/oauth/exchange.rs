@@ -29,12 +29,14 @@ pub(super) async fn code(
         OAuthClient::new(ClientId::new(issuer.client_id.clone())).set_token_uri(TokenUrl::from_url(endpoint));
     let sent = [code.expose(), verifier.expose()];
     let endpoint = SuccessOnly { issuer_client, issuer, sent: &sent };
-    let answer = client
+    let mut request = client
         .exchange_code(AuthorizationCode::new(code.expose().to_owned()))
         .set_pkce_verifier(PkceCodeVerifier::new(verifier.expose().to_owned()))
-        .set_redirect_uri(Cow::Owned(redirect_url))
-        .request_async(&endpoint)
-        .await;
+        .set_redirect_uri(Cow::Owned(redirect_url));
+    if let Some(resource) = &issuer.resource {
+        request = request.add_extra_param("resource", resource);
+    }
+    let answer = request.request_async(&endpoint).await;
     answer.map_err(tokens::failure)?.granted()
 }
 

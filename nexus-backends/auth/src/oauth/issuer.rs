@@ -54,6 +54,47 @@ pub struct Issuer {
     /// Which claims say whose a login is.
     #[serde(default)]
     pub identity: IdentityClaims,
+    /// What the tokens are for (RFC 8707): named at its page, and with every code and every refresh token.
+    #[serde(default)]
+    pub resource: Option<String>,
+    /// Scopes without which a login is of no use. A sign-in through a browser that is not granted each of them fails.
+    #[serde(default)]
+    pub required_scopes: Vec<String>,
+    /// Where it describes itself (OpenID Connect Discovery 1.0). With it, a sign-in through a browser is believed only
+    /// with an ID token that the keys named there verify.
+    #[serde(default)]
+    pub discovery_endpoint: Option<String>,
+    /// A person's first sign-in through a browser registers a client for them. [`Issuer::client_id`] is what that sign-in
+    /// names, and in a login it is the client that was registered.
+    #[serde(default)]
+    pub registration: Option<SignInRegistration>,
+}
+
+/// How the page where a person says yes registers a client: its answer names one, which all that follows is done as.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignInRegistration {
+    /// The parameter of the page that names this installation: an URN with a UUID, made once.
+    pub host_parameter: String,
+    /// The parameter by which a client that is not registered yet says its name.
+    pub name_parameter: String,
+    /// That name.
+    pub name: String,
+}
+
+impl SignInRegistration {
+    /// A client of this name; the page takes the name and the installation under these parameters.
+    pub fn new(
+        name: impl Into<String>,
+        name_parameter: impl Into<String>,
+        host_parameter: impl Into<String>,
+    ) -> Self {
+        Self {
+            host_parameter: host_parameter.into(),
+            name_parameter: name_parameter.into(),
+            name: name.into(),
+        }
+    }
 }
 
 /// The address on this machine that the browser is sent back to.
@@ -118,6 +159,8 @@ pub enum RevocationStyle {
         /// Where to.
         endpoint: String,
     },
+    /// By a form, where its description ([`Issuer::discovery_endpoint`]) says.
+    Discovered,
 }
 
 /// What status 401 means for a login, where no code is beside it that says so.
@@ -152,6 +195,10 @@ impl Issuer {
             plain_unauthorized: PlainUnauthorized::Unclear,
             refresh_claims: Vec::new(),
             identity: IdentityClaims::default(),
+            resource: None,
+            required_scopes: Vec::new(),
+            discovery_endpoint: None,
+            registration: None,
         }
     }
 
@@ -243,6 +290,34 @@ impl Issuer {
     #[must_use]
     pub fn with_identity(mut self, identity: IdentityClaims) -> Self {
         self.identity = identity;
+        self
+    }
+
+    /// States what the tokens are for.
+    #[must_use]
+    pub fn with_resource(mut self, resource: impl Into<String>) -> Self {
+        self.resource = Some(resource.into());
+        self
+    }
+
+    /// States the scopes without which a login is of no use.
+    #[must_use]
+    pub fn with_required_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.required_scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// States where it describes itself.
+    #[must_use]
+    pub fn with_discovery_endpoint(mut self, endpoint: impl Into<String>) -> Self {
+        self.discovery_endpoint = Some(endpoint.into());
+        self
+    }
+
+    /// States how a person's first sign-in registers a client.
+    #[must_use]
+    pub fn with_registration(mut self, registration: SignInRegistration) -> Self {
+        self.registration = Some(registration);
         self
     }
 

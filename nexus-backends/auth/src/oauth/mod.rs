@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | `issuer`, `endpoint` | an authorization server as data, and which addresses a secret may be sent to |
 //! | `code`, `callback`, `redirect`, `page` | the way through a browser, and what it shows at its end |
+//! | `registration` | the client that the first sign-in at an issuer registers, and this installation's name |
+//! | `discovery`, `id_token` | what an issuer says of itself, and an ID token that it has signed |
 //! | `device`, `verifier_device` | the way by another device: RFC 8628, and one that ends in an authorization code |
 //! | `issuer_client`, `tokens`, `verdict` | one request to an issuer, and what its answer means |
 //! | `exchange`, `refresh`, `revoke` | tokens made into a login, refreshed, and given up |
@@ -24,27 +26,33 @@ mod callback;
 mod claims;
 mod code;
 mod device;
+mod discovery;
 mod endpoint;
 mod error_reply;
 mod exchange;
+mod id_token;
 mod issuer;
 mod issuer_client;
 mod page;
 mod redirect;
 mod refresh;
+mod registration;
 mod revoke;
 mod sanitize;
 mod tokens;
 mod verifier_device;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::{BuildContext, SettingsError};
 
 pub use self::claims::{ClaimPath, IdentityClaims};
-pub use self::issuer::{DeviceFlow, Issuer, PlainUnauthorized, Redirect, RevocationStyle};
+pub use self::issuer::{
+    DeviceFlow, Issuer, PlainUnauthorized, Redirect, RevocationStyle, SignInRegistration,
+};
 use self::issuer_client::IssuerClient;
+use self::registration::Registration;
 use super::{Clock, Login, LoginScreen, RefreshError, Revocation, SignIn, SignInError, SystemClock};
 use crate::http::Network;
 
@@ -107,10 +115,14 @@ pub struct OAuthSignIn {
     patience: Duration,
     clock: Arc<dyn Clock>,
     issuer_client: IssuerClient,
+    /// Where the client is kept that the issuer registers, if it does.
+    registration_file: PathBuf,
+    registers_anew: bool,
 }
 
 impl OAuthSignIn {
-    /// Sign-in at `issuer`, in a browser. `name` names the login, `remedy` says how a person logs in anew.
+    /// Sign-in at `issuer`, in a browser. `name` names the login, `remedy` says how a person logs in anew. A client that
+    /// the issuer registers is kept below the home that `context` names.
     ///
     /// # Errors
     ///
@@ -122,8 +134,11 @@ impl OAuthSignIn {
         context: &BuildContext,
         network: &Network,
     ) -> Result<Self, SettingsError> {
+        let name = name.into();
         Ok(Self {
-            name: name.into(),
+            registration_file: context.home.join("auth").join(format!("{name}.registration.json")),
+            registers_anew: false,
+            name,
             remedy: remedy.into(),
             issuer,
             method: SignInMethod::Browser,
@@ -144,6 +159,13 @@ impl OAuthSignIn {
     #[must_use]
     pub fn with_issuer(mut self, issuer: Issuer) -> Self {
         self.issuer = issuer;
+        self
+    }
+
+    /// Leaves the client out that an earlier sign-in registered: for another account, or another workspace of it.
+    #[must_use]
+    pub fn with_new_registration(mut self) -> Self {
+        self.registers_anew = true;
         self
     }
 
@@ -185,7 +207,16 @@ impl SignIn for OAuthSignIn {
     async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, SignInError> {
         let on = OnScreen { screen, clock: &*self.clock, patience: self.patience };
         match self.method {
-            SignInMethod::Browser => code::sign_in(&self.issuer, &self.issuer_client, on).await,
+            SignInMethod::Browser => {
+                let registration = match &self.issuer.registration {
+                    Some(style) => {
+                        let (file, anew) = (&self.registration_file, self.registers_anew);
+                        Some(Registration::open(file, &self.issuer, style, anew).await?)
+                    }
+                    None => None,
+                };
+                code::sign_in(&self.issuer, &self.issuer_client, registration, on).await
+            }
             SignInMethod::DeviceCode => match &self.issuer.device_flow {
                 DeviceFlow::Standard { endpoint, parameters } => {
                     device::sign_in(&self.issuer, endpoint, parameters, &self.issuer_client, on).await

@@ -39,8 +39,8 @@ pub(super) struct AuthorizationResponse {
 
 /// What the issuer says.
 pub(super) enum AuthorizationAnswer {
-    /// Yes: what is exchanged for tokens.
-    Code(Secret),
+    /// Yes: what is exchanged for tokens, and as which client, where the answer names one.
+    Code { code: Secret, client_id: Option<String> },
     /// No: its code and its words, made fit to be shown.
     Declined(String),
 }
@@ -120,7 +120,11 @@ impl RedirectValidator {
             return Err(Page::WrongState);
         }
         match (only("code"), only("error")) {
-            (Ok(Some(code)), Ok(None)) if !code.expose().is_empty() => Ok(AuthorizationAnswer::Code(code)),
+            (Ok(Some(code)), Ok(None)) if !code.expose().is_empty() => {
+                let client_id = only("client_id").map_err(|()| Page::Incomplete)?;
+                let client_id = client_id.map(|id| id.expose().to_owned());
+                Ok(AuthorizationAnswer::Code { code, client_id })
+            }
             (Ok(None), Ok(Some(error))) => {
                 let said = only("error_description").ok().flatten();
                 let said = said.as_ref().map(Secret::expose).unwrap_or_default();
@@ -193,7 +197,9 @@ mod tests {
     #[test]
     fn an_encoded_answer_is_the_same_answer() {
         let answer = read("%63ode=a%2Bb+c&stat%65=the%2Dstate&scope=x&iss=https://issuer.test").unwrap();
-        assert!(matches!(answer, Ok(AuthorizationAnswer::Code(code)) if code.expose() == "a+b c"));
+        assert!(
+            matches!(answer, Ok(AuthorizationAnswer::Code { code, client_id: None }) if code.expose() == "a+b c")
+        );
     }
 
     proptest! {
@@ -218,7 +224,7 @@ mod tests {
             let mut pairs = others;
             pairs.insert(place.min(pairs.len()), format!("code={encoded}"));
             pairs.push(format!("state={STATE}"));
-            let passed = matches!(read(&pairs.join("&")), Some(Ok(AuthorizationAnswer::Code(found))) if found.expose() == code);
+            let passed = matches!(read(&pairs.join("&")), Some(Ok(AuthorizationAnswer::Code { code: found, .. })) if found.expose() == code);
             prop_assert!(passed);
         }
     }

@@ -36,6 +36,9 @@ pub(super) async fn refresh(
     let spent = RefreshToken::new(token.expose().to_owned());
     let claims = Claims::of(&login.access_token);
     let mut request = client.exchange_refresh_token(&spent);
+    if let Some(resource) = &issuer.resource {
+        request = request.add_extra_param("resource", resource.clone());
+    }
     for name in &issuer.refresh_claims {
         if let Some(value) = claims.text(std::slice::from_ref(name)) {
             request = request.add_extra_param(name.clone(), value.to_owned());

@@ -2,6 +2,8 @@
 //!
 //! The request is put together here, since `oauth2` makes none to an issuer on a loopback address.
 
+use std::time::Duration;
+
 use oauth2::{
     HttpRequest,
     http::{
@@ -12,10 +14,15 @@ use oauth2::{
 };
 
 use super::{
+    discovery::Discovered,
     issuer::{Issuer, RevocationStyle},
     issuer_client::IssuerClient,
 };
 use crate::{Login, RefreshError, Revocation};
+
+/// Waits before an issuer that could not be reached is told once more: what was revoked already it takes as well. Source:
+/// our own choice.
+const WAITS: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(1)];
 
 /// Revokes the refresh token of `login`, and with it what was made from it; where it has none, the access token.
 pub(super) async fn revoke(issuer_client: &IssuerClient, login: &Login) -> Result<Revocation, RefreshError> {
@@ -26,19 +33,27 @@ pub(super) async fn revoke(issuer_client: &IssuerClient, login: &Login) -> Resul
         None => (&login.access_token, "access_token"),
     };
     let fields = [("token", token.expose()), ("token_type_hint", hint), ("client_id", &issuer.client_id)];
-    let (endpoint, kind, body) = match &issuer.revocation {
+    let form = || {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        ("application/x-www-form-urlencoded", body)
+    };
+    let (endpoint, (kind, body)) = match &issuer.revocation {
         RevocationStyle::NotOffered => return Ok(Revocation::NotOffered),
-        RevocationStyle::Form { endpoint } => {
-            let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-            (endpoint, "application/x-www-form-urlencoded", body)
+        RevocationStyle::Form { endpoint } => (issuer.endpoint(endpoint).map_err(unusable)?, form()),
+        RevocationStyle::Discovered => {
+            let described = Discovered::fetch(issuer_client, &issuer).await?;
+            match described.revocation_endpoint(&issuer)? {
+                Some(endpoint) => (endpoint, form()),
+                None => return Ok(Revocation::NotOffered),
+            }
         }
         RevocationStyle::Json { endpoint } => {
             let object =
                 serde_json::Map::from_iter(fields.map(|(name, value)| (name.to_owned(), value.into())));
-            (endpoint, "application/json", serde_json::Value::Object(object).to_string())
+            let body = ("application/json", serde_json::Value::Object(object).to_string());
+            (issuer.endpoint(endpoint).map_err(unusable)?, body)
         }
     };
-    let endpoint = issuer.endpoint(endpoint).map_err(unusable)?;
     let request: HttpRequest = Request::builder()
         .method(Method::POST)
         .uri(endpoint.as_str())
@@ -46,9 +61,16 @@ pub(super) async fn revoke(issuer_client: &IssuerClient, login: &Login) -> Resul
         .header(ACCEPT, "application/json")
         .body(body.into_bytes())
         .map_err(|_| unusable("its endpoint for this cannot be asked".into()))?;
-    let reply = issuer_client.send(request).await?;
-    match reply.status.is_success() {
-        true => Ok(Revocation::Revoked),
-        false => Err(reply.error(&issuer, &[token.expose()])),
+    let mut waits = WAITS.into_iter();
+    loop {
+        let error = match issuer_client.send(request.clone()).await {
+            Ok(reply) if reply.status.is_success() => return Ok(Revocation::Revoked),
+            Ok(reply) => reply.error(&issuer, &[token.expose()]),
+            Err(error) => error,
+        };
+        match (&error, waits.next()) {
+            (RefreshError::Unreachable { .. }, Some(wait)) => tokio::time::sleep(wait).await,
+            _ => return Err(error),
+        }
     }
 }

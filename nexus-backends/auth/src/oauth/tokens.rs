@@ -40,6 +40,8 @@ pub(super) struct Granted {
     pub(super) refresh_token: Option<Secret>,
     pub(super) id_token: Option<Secret>,
     pub(super) lifetime: Option<Duration>,
+    /// The scopes that were granted, where the answer says so.
+    pub(super) scope: Option<String>,
 }
 
 /// What the endpoint gave for a refresh token.
@@ -62,6 +64,7 @@ pub(super) struct TokenAnswer {
     refresh_token: Field<RefreshToken>,
     id_token: Field<AccessToken>,
     token_type: Field<String>,
+    scope: Field<String>,
     expires_in: Option<Duration>,
     no_token: AccessToken,
 }
@@ -122,6 +125,7 @@ impl<'de> Visitor<'de> for Reading<'_> {
                 }
                 "id_token" => answer.id_token = Field::read(fields.next_value()?, AccessToken::new),
                 "token_type" => answer.token_type = Field::read(fields.next_value()?, |kind| kind),
+                "scope" => answer.scope = Field::read(fields.next_value()?, |scope| scope),
                 "expires_in" => answer.expires_in = seconds(fields.next_value()?),
                 _ => {
                     fields.next_value::<IgnoredAny>()?;
@@ -139,6 +143,7 @@ impl TokenAnswer {
             refresh_token: Field::Absent,
             id_token: Field::Absent,
             token_type: Field::Absent,
+            scope: Field::Absent,
             expires_in: None,
             no_token: AccessToken::new(String::new()),
         }
@@ -148,7 +153,8 @@ impl TokenAnswer {
     pub(super) fn granted(self) -> Result<Granted, RefreshError> {
         let access_token = self.usable_access_token()?;
         let (refresh_token, id_token) = (self.refresh_token()?, self.id_token());
-        Ok(Granted { access_token, refresh_token, id_token, lifetime: self.expires_in })
+        let (lifetime, scope) = (self.expires_in, self.scope());
+        Ok(Granted { access_token, refresh_token, id_token, lifetime, scope })
     }
 
     /// What came for a refresh token. That one was spent for it, so whatever keeps the login alive is taken.
@@ -161,6 +167,7 @@ impl TokenAnswer {
                 refresh_token: refresh_token.ok().flatten(),
                 id_token,
                 lifetime: self.expires_in,
+                scope: self.scope(),
             })),
             (Err(reason), Ok(Some(refresh_token))) => {
                 Ok(Refreshed::RefreshTokenAlone { refresh_token, id_token, reason })
@@ -209,6 +216,13 @@ impl TokenAnswer {
     fn id_token(&self) -> Option<Secret> {
         match &self.id_token {
             Field::Text(token) => Some(Secret::new(token.secret().as_str())),
+            _ => None,
+        }
+    }
+
+    fn scope(&self) -> Option<String> {
+        match &self.scope {
+            Field::Text(scope) => Some(scope.clone()),
             _ => None,
         }
     }

@@ -9,6 +9,7 @@ mod logs;
 mod openai_device;
 mod ports;
 mod refresh_token_alone;
+mod registration;
 mod renewal;
 mod revocation;
 mod stage;

@@ -85,7 +85,9 @@ async fn what_did_not_work_is_told() {
         let error =
             revoked(&login(&wire, RevocationStyle::Form { endpoint: "/revoke".into() })).await.unwrap_err();
         assert!(is_expected(&error), "{error}");
-        assert_eq!(wire.asked().len(), 1);
+        // Only one that could not be reached is told again: what was revoked already it takes as well.
+        let is_told_again = matches!(error, RefreshError::Unreachable { .. });
+        assert_eq!(wire.asked().len(), if is_told_again { 3 } else { 1 }, "{error}");
     }
     let wire = Wire::answering([]);
     let unsafe_place = RevocationStyle::Form { endpoint: "http://issuer.test/revoke".into() };

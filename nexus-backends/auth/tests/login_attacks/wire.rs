@@ -117,6 +117,11 @@ impl Wire {
         format!("http://127.0.0.1:{}", self.port)
     }
 
+    /// Answers with these as well, after those that were queued before.
+    pub(crate) fn queue(&self, replies: impl IntoIterator<Item = Reply>) {
+        self.replies.lock().unwrap().extend(replies);
+    }
+
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }

@@ -1,0 +1,153 @@
+//! An ID token, verified: OpenID Connect Core 1.0 section 3.1.3.7, for tokens signed by RS256 or ES256.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use nexus_core::Secret;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
+};
+use serde::Deserialize;
+
+use super::{discovery::Discovered, issuer::Issuer, issuer_client::IssuerClient};
+use crate::RefreshError;
+
+/// How far the issuer's clock may be from ours. Source: our own choice.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
+
+/// Verifies the ID token that came for a code, and gives whose it is (`sub`). The keys are asked for each time: a
+/// person signs in rarely.
+pub(super) async fn verify(
+    issuer_client: &IssuerClient,
+    issuer: &Issuer,
+    token: Option<&Secret>,
+    nonce: &Secret,
+    now: SystemTime,
+) -> Result<String, RefreshError> {
+    let unbelievable = |what: &str| RefreshError::Malformed { reason: format!("its ID token {what}") };
+    let token = token.ok_or_else(|| unbelievable("is missing"))?;
+    let described = Discovered::fetch(issuer_client, issuer).await?;
+    let keys: KeySet = described.keys(issuer_client, issuer).await?;
+    let claims = keys.verified(token.expose()).map_err(unbelievable)?;
+    claims.check(&described.issuer, &issuer.client_id, nonce, now).map_err(unbelievable)?;
+    Ok(claims.sub)
+}
+
+/// RFC 7517. A key that cannot be read is passed over: an issuer may publish others.
+#[derive(Deserialize)]
+struct KeySet {
+    keys: Vec<serde_json::Value>,
+}
+
+/// A public key: its parts are in base64url.
+#[derive(Deserialize)]
+#[serde(tag = "kty")]
+enum SigningKey {
+    #[serde(rename = "RSA")]
+    Rsa { n: String, e: String },
+    #[serde(rename = "EC")]
+    Elliptic { crv: String, x: String, y: String },
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct IdTokenClaims {
+    iss: String,
+    sub: String,
+    aud: Audience,
+    azp: Option<String>,
+    exp: u64,
+    nonce: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl KeySet {
+    /// The claims of a token that one of the keys has signed. Errors are what is wrong with it.
+    fn verified(&self, token: &str) -> Result<IdTokenClaims, &'static str> {
+        const NO_JWT: &str = "cannot be read";
+        let (signed, signature) = token.rsplit_once('.').ok_or(NO_JWT)?;
+        let (header, claims) = signed.split_once('.').ok_or(NO_JWT)?;
+        let header: Header = decoded(header).and_then(|it| serde_json::from_slice(&it).ok()).ok_or(NO_JWT)?;
+        let signature = decoded(signature).ok_or(NO_JWT)?;
+        let mut fitting = self.keys.iter().filter(|key| {
+            header.kid.is_none()
+                || key.get("kid").and_then(serde_json::Value::as_str) == header.kid.as_deref()
+        });
+        let is_signed = fitting.any(|key| {
+            let key = serde_json::from_value::<SigningKey>(key.clone());
+            key.is_ok_and(|key| key.has_signed(&header.alg, signed.as_bytes(), &signature))
+        });
+        match is_signed {
+            true => decoded(claims).and_then(|it| serde_json::from_slice(&it).ok()).ok_or(NO_JWT),
+            false => Err("bears no signature of its keys"),
+        }
+    }
+}
+
+impl SigningKey {
+    /// Whether it has signed this by the algorithm. The key says which one it is for, and not the token.
+    fn has_signed(&self, algorithm: &str, signed: &[u8], signature: &[u8]) -> bool {
+        let verified = match self {
+            Self::Rsa { n, e } if algorithm == "RS256" => decoded(n).zip(decoded(e)).map(|(n, e)| {
+                RsaPublicKeyComponents { n, e }.verify(&RSA_PKCS1_2048_8192_SHA256, signed, signature)
+            }),
+            Self::Elliptic { crv, x, y } if algorithm == "ES256" && crv == "P-256" => {
+                decoded(x).zip(decoded(y)).map(|(x, y)| {
+                    // SEC 1 section 2.3.3: an uncompressed point.
+                    let point = [&[4][..], &x, &y].concat();
+                    UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(signed, signature)
+                })
+            }
+            _ => None,
+        };
+        matches!(verified, Some(Ok(())))
+    }
+}
+
+impl IdTokenClaims {
+    fn check(
+        &self,
+        issuer: &str,
+        client_id: &str,
+        nonce: &Secret,
+        now: SystemTime,
+    ) -> Result<(), &'static str> {
+        let (is_for_us, is_for_us_alone) = match &self.aud {
+            Audience::One(one) => (one == client_id, true),
+            Audience::Several(all) => (all.iter().any(|one| one == client_id), all.len() == 1),
+        };
+        let is_authorized = match &self.azp {
+            Some(azp) => azp == client_id,
+            None => is_for_us_alone,
+        };
+        let end = UNIX_EPOCH.checked_add(Duration::from_secs(self.exp).saturating_add(CLOCK_TOLERANCE));
+        match () {
+            () if self.iss != issuer => Err("is of another issuer"),
+            () if !is_for_us || !is_authorized => Err("is for another client"),
+            () if end.is_some_and(|end| end <= now) => {
+                Err("has expired: check the clock of this machine, and log in again")
+            }
+            () if self.nonce.as_deref() != Some(nonce.expose()) => Err("answers another sign-in"),
+            () if self.sub.is_empty() => Err("does not say whose it is"),
+            () => Ok(()),
+        }
+    }
+}
+
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text).ok()
+}
+
+#[cfg(test)]
+mod tests;

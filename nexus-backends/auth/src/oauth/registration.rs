@@ -1,0 +1,157 @@
+//! The client that a person's first sign-in registered, and the name of this installation: kept beside the logins, and
+//! beyond them, so that a later sign-in is another one of the same client. Nothing in it is secret.
+
+use std::{
+    fs, io,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use nexus_core::harness::run_blocking;
+use serde::{Deserialize, Serialize};
+
+use super::issuer::{Issuer, SignInRegistration};
+use crate::SignInError;
+
+/// Longest client id that is taken, in bytes. Source: our own bound.
+const MAX_CLIENT_ID_BYTES: usize = 200;
+
+/// What is kept of registrations.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct KeptRegistration {
+    /// Names this installation to the issuer: an URN, made once.
+    host_id: String,
+    client: Option<RegisteredClient>,
+}
+
+/// A client that was registered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct RegisteredClient {
+    /// Where.
+    issuer: String,
+    client_id: String,
+    /// Whom it was registered for, once that was verified.
+    subject: Option<String>,
+    /// Whether the last sign-in was not granted what is needed: the next one has the person asked again.
+    #[serde(default)]
+    lacks_consent: bool,
+}
+
+/// The registration of one sign-in.
+#[derive(Debug)]
+pub(super) struct Registration<'i> {
+    file: PathBuf,
+    issuer: &'i Issuer,
+    style: &'i SignInRegistration,
+    kept: KeptRegistration,
+}
+
+impl<'i> Registration<'i> {
+    /// What there is in `file`. An installation without a name gets one, which is written before it is told anybody.
+    /// `anew` leaves the client out that was registered before.
+    pub(super) async fn open(
+        file: &Path,
+        issuer: &'i Issuer,
+        style: &'i SignInRegistration,
+        anew: bool,
+    ) -> Result<Self, SignInError> {
+        let place = file.to_owned();
+        let kept = on_disk(file, move || match fs::read(&place) {
+            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::other),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let kept = KeptRegistration { host_id: uuid::Uuid::new_v4().urn().to_string(), client: None };
+                write(&place, &kept).map(|()| kept)
+            }
+            Err(error) => Err(error),
+        });
+        let mut kept = kept.await?;
+        kept.client = kept.client.filter(|client| !anew && client.issuer == issuer.url);
+        Ok(Self { file: file.to_owned(), issuer, style, kept })
+    }
+
+    /// The client to sign in as.
+    pub(super) fn client_id(&self) -> &str {
+        self.kept.client.as_ref().map_or(&self.issuer.client_id, |client| &client.client_id)
+    }
+
+    /// What the page is told beside it.
+    pub(super) fn parameters(&self) -> Vec<(&str, &str)> {
+        let mut parameters = vec![(self.style.host_parameter.as_str(), self.kept.host_id.as_str())];
+        match &self.kept.client {
+            None => parameters.push((&self.style.name_parameter, &self.style.name)),
+            Some(client) if client.lacks_consent => parameters.push(("prompt", "consent")),
+            Some(_) => {}
+        }
+        parameters
+    }
+
+    /// Takes the client that the answer of the page names, and keeps it whatever becomes of the sign-in.
+    pub(super) async fn take(&mut self, named: Option<&str>) -> Result<(), SignInError> {
+        let malformed = |reason: &str| Err(SignInError::Malformed { reason: reason.to_owned() });
+        match (&self.kept.client, named) {
+            (Some(client), Some(named)) if client.client_id != named => {
+                malformed("it answered for another registration of this program")
+            }
+            (Some(_), _) => Ok(()),
+            (None, Some(named)) if named != self.issuer.client_id && is_client_id(named) => {
+                self.kept.client = Some(RegisteredClient {
+                    issuer: self.issuer.url.clone(),
+                    client_id: named.to_owned(),
+                    subject: None,
+                    lacks_consent: false,
+                });
+                self.keep().await
+            }
+            (None, _) => malformed("the registration of this program is incomplete: log in again"),
+        }
+    }
+
+    /// Notes who has signed in, and whether they granted what is needed. Somebody else than before is refused.
+    pub(super) async fn conclude(&mut self, subject: &str, lacks_consent: bool) -> Result<(), SignInError> {
+        let Some(client) = &mut self.kept.client else { return Ok(()) };
+        if client.subject.as_deref().is_some_and(|known| known != subject) {
+            let reason = "another account signed in than the one that this program is registered for: log in with that \
+                          one, or register anew";
+            return Err(SignInError::Declined { reason: reason.to_owned() });
+        }
+        let before = client.clone();
+        client.subject = Some(subject.to_owned());
+        client.lacks_consent = lacks_consent;
+        match *client == before {
+            true => Ok(()),
+            false => self.keep().await,
+        }
+    }
+
+    async fn keep(&self) -> Result<(), SignInError> {
+        let (place, kept) = (self.file.clone(), self.kept.clone());
+        on_disk(&self.file, move || write(&place, &kept)).await
+    }
+}
+
+fn is_client_id(text: &str) -> bool {
+    (1..=MAX_CLIENT_ID_BYTES).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+}
+
+async fn on_disk<T: Send + 'static>(
+    file: &Path,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, SignInError> {
+    let done = run_blocking(work).await.unwrap_or_else(|_| Err(io::Error::other("the work was stopped")));
+    done.map_err(|error| SignInError::Unsupported {
+        reason: format!("the registration in {} cannot be used: {error}", file.display()),
+    })
+}
+
+/// Writes it whole or not at all, for its owner alone. Its folder is there: a login could not be kept otherwise.
+fn write(file: &Path, kept: &KeptRegistration) -> io::Result<()> {
+    let prefix = file.file_name().unwrap_or_default();
+    let folder = file.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut unfinished = tempfile::Builder::new().prefix(prefix).tempfile_in(folder)?;
+    unfinished.write_all(&serde_json::to_vec_pretty(kept)?)?;
+    unfinished.as_file().sync_all()?;
+    unfinished.persist(file)?;
+    Ok(())
+}
