@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod login;
+mod model_list;
 pub mod native;
 
 pub use cli::CodexCli;

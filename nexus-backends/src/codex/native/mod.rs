@@ -10,7 +10,6 @@
 //!
 //! Source: requests of codex 0.169.0, and the public source of the program.
 
-mod models;
 mod rate_limits;
 
 use async_trait::async_trait;
@@ -20,8 +19,8 @@ use http::{
 };
 use nexus_core::{Capabilities, CostReport, Effort, ErrorKind, ModelId, Retry, TurnEvent, harness::Failure};
 
-use self::models::{ModelEntry, Models};
 use super::login::LOGIN;
+use super::model_list::{ModelEntry, Models};
 use crate::auth::Credential;
 use crate::responses::bearer::OUR_NAME;
 use crate::responses::dialect::{
