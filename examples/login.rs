@@ -130,6 +130,7 @@ async fn real(name: OwnLogin) -> Result<(), AnyError> {
 
     let backend = match name.as_str() {
         "grok" => "grok-sub-token",
+        "chatgpt" => "chatgpt-sub-token",
         _ => "codex-sub-token",
     };
     let router = Router::builder(registry(), context).from_str(&routes(backend, None))?;

@@ -16,6 +16,7 @@ pub struct OwnLogin {
     pub(crate) plan: &'static str,
     pub(crate) host: &'static str,
     pub(crate) remedy: &'static str,
+    pub(crate) used_by: &'static str,
     pub(crate) method: SignInMethod,
     pub(crate) issuer: fn() -> Issuer,
 }
@@ -39,6 +40,11 @@ impl OwnLogin {
     /// What to do where there is nothing to lend.
     pub fn remedy(self) -> &'static str {
         self.remedy
+    }
+
+    /// Which backends are lent it, for help texts.
+    pub fn used_by(self) -> &'static str {
+        self.used_by
     }
 
     /// The vendor's issuer.
@@ -151,6 +157,7 @@ mod tests {
         plan: "A plan",
         host: "vendor.test",
         remedy: "run `nexus login vendor`",
+        used_by: "vendor-cli",
         method: SignInMethod::DeviceCode,
         issuer: || Issuer::new("https://auth.vendor.test", "client").with_token_endpoint("/token"),
     };

@@ -21,7 +21,7 @@ macro_rules! vendors {
 
 vendors! {
     "claude" => claude: "claude-cli";
-    "codex" => codex: "codex-cli", "codex-sub-token";
+    "codex" => codex: "codex-cli", "codex-sub-token", "chatgpt-sub-token";
     "grok" => grok: "grok-cli", "grok-sub-token";
     "responses" => generic: "responses";
 }
@@ -49,7 +49,7 @@ pub fn registry() -> Registry {
 /// The logins that Nexus makes by itself.
 #[cfg(feature = "login")]
 pub fn logins() -> impl Iterator<Item = OwnLogin> {
-    vendors().iter().filter_map(Vendor::login)
+    vendors().iter().flat_map(|vendor| vendor.logins().iter().copied())
 }
 
 /// The login that `word` names on a command line.
@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(login(own.as_str()), Ok(own));
         }
         let error = login("claude").unwrap_err().to_string();
-        assert_eq!(error, "there is no login `claude`: it is `codex` or `grok`");
+        assert_eq!(error, "there is no login `claude`: it is `codex` or `chatgpt` or `grok`");
     }
 
     #[cfg(all(feature = "codex", feature = "grok"))]

@@ -49,6 +49,18 @@ pub(crate) fn read_by_key<T: DeserializeOwned + JsonSchema>(
         .map_err(|error| SettingsError { path: Vec::new(), reason: error.to_string() })
 }
 
+/// Parts what belongs to one kind, `Own`, from what every backend of its sort takes.
+///
+/// Fails where a value of the kind's own cannot be used; the error names the key.
+pub(crate) fn part<Own: DeserializeOwned + JsonSchema>(
+    settings: &Map<String, Value>,
+) -> Result<(Own, Map<String, Value>), SettingsError> {
+    let keys = settings_schema::of::<Own>();
+    let (own, shared): (Map<_, _>, Map<_, _>) =
+        settings.clone().into_iter().partition(|(key, _)| keys["properties"].get(key).is_some());
+    Ok((read_by_key(&own)?, shared))
+}
+
 /// The path, made absolute: what is relative is so to the folder of the configuration.
 pub(crate) fn absolute(path: PathBuf, context: &BuildContext) -> PathBuf {
     context.base_directory.join(path)

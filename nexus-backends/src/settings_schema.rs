@@ -15,6 +15,16 @@ pub(crate) fn of<T: JsonSchema>() -> Value {
     schema.to_value()
 }
 
+/// JSON Schema of the settings that every backend of a sort has, and of those that are one kind's, `Own`.
+pub(crate) fn with_own<Shared: JsonSchema, Own: JsonSchema>() -> Value {
+    let (mut schema, mut own) = (of::<Shared>(), of::<Own>());
+    if let (Some(all), Some(own)) = (schema["properties"].as_object_mut(), own["properties"].as_object_mut())
+    {
+        all.append(own);
+    }
+    schema
+}
+
 /// Leaves out what is about Rust, and `null`: a key that may be left out is no key that may be null.
 fn plain(schema: &mut Schema) {
     schema.remove("title");

@@ -13,7 +13,7 @@ pub struct Vendor {
     name: &'static str,
     kinds: &'static [fn() -> Arc<dyn BackendKind>],
     #[cfg(feature = "login")]
-    login: Option<OwnLogin>,
+    logins: &'static [OwnLogin],
     program_login: Option<&'static str>,
 }
 
@@ -24,15 +24,15 @@ impl Vendor {
             name,
             kinds,
             #[cfg(feature = "login")]
-            login: None,
+            logins: &[],
             program_login: None,
         }
     }
 
-    /// Nexus signs in at it by itself.
+    /// Nexus signs in at it by itself, in each of these ways.
     #[cfg(feature = "login")]
-    pub(crate) const fn with_login(mut self, login: OwnLogin) -> Self {
-        self.login = Some(login);
+    pub(crate) const fn with_logins(mut self, logins: &'static [OwnLogin]) -> Self {
+        self.logins = logins;
         self
     }
 
@@ -52,10 +52,10 @@ impl Vendor {
         self.kinds.iter().map(|kind| kind())
     }
 
-    /// The login of it that Nexus makes by itself, if there is one.
+    /// The logins of it that Nexus makes by itself.
     #[cfg(feature = "login")]
-    pub fn login(&self) -> Option<OwnLogin> {
-        self.login
+    pub fn logins(&self) -> &'static [OwnLogin] {
+        self.logins
     }
 
     /// The command that owns the login of its program, if Nexus never opens that: `login`, `logout` or `status`

@@ -1,4 +1,4 @@
-//! The table of failures, run against the six backends: with fake programs and simulated vendors everywhere, and with the real
+//! The table of failures, run against every backend: with fake programs and simulated vendors everywhere, and with the real
 //! programs where `NEXUS_REAL_…` names them, in a namespace without a network. `docs/failures.md` is what ran;
 //! `NEXUS_WRITE_FAILURES=1` writes it anew.
 
@@ -7,7 +7,7 @@ use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 use libtest_mimic::{Arguments, Failed, Trial};
 use nexus_backends::{
     claude::cli::ClaudeCli,
-    codex::{CodexSubToken, cli::CodexCli},
+    codex::{ChatgptSubToken, CodexSubToken, cli::CodexCli},
     generic::Responses,
     grok::{GrokSubToken, cli::GrokCli},
 };
@@ -47,7 +47,15 @@ fn main() -> ExitCode {
 }
 
 fn every_column() -> Result<(), String> {
-    let names = ["claude-cli", "codex-cli", "grok-cli", "codex-sub-token", "grok-sub-token", "responses"];
+    let names = [
+        "claude-cli",
+        "codex-cli",
+        "grok-cli",
+        "codex-sub-token",
+        "chatgpt-sub-token",
+        "grok-sub-token",
+        "responses",
+    ];
     let column = |name: &'static str| {
         let subject = if name.ends_with("-cli") { delegated(name, None) } else { native(name) };
         (name, blocking(&*subject, name))
@@ -97,6 +105,9 @@ fn native(column: &str) -> Box<dyn Subject> {
         "codex-sub-token" => NativeSubject::new(column, Arc::new(CodexSubToken), Dialect::Responses)
             .with_model("gpt-5.5")
             .with_catalogue([Model::new("gpt-5.5")]),
+        "chatgpt-sub-token" => NativeSubject::new(column, Arc::new(ChatgptSubToken), Dialect::Responses)
+            .with_model("gpt-6.1-sol")
+            .with_catalogue([Model::new("gpt-6.1-sol").public_plan()]),
         "grok-sub-token" => NativeSubject::new(column, Arc::new(GrokSubToken), Dialect::Xai)
             .with_model("grok-4.6")
             .with_catalogue([Model::new("grok-4.6")]),

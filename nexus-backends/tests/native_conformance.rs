@@ -1,8 +1,12 @@
-//! The conformance suite, run against the three native backends, each before the simulator in its dialect.
+//! The conformance suite, run against the native backends, each before the simulator in its dialect.
 
 use std::{process::ExitCode, sync::Arc};
 
-use nexus_backends::{codex::CodexSubToken, generic::Responses, grok::GrokSubToken};
+use nexus_backends::{
+    codex::{ChatgptSubToken, CodexSubToken},
+    generic::Responses,
+    grok::GrokSubToken,
+};
 use nexus_testkit::{
     conformance::{self, NativeSubject, Subject},
     sim::{Dialect, Model},
@@ -20,14 +24,23 @@ fn main() -> ExitCode {
         .with_model("gpt-6.1-sol")
         .with_catalogue([Model::new("gpt-6.1-sol").efforts(efforts).lite()])
         .before_a_strict_vendor();
+    let chatgpt = NativeSubject::new("chatgpt-sub-token", Arc::new(ChatgptSubToken), Dialect::Responses)
+        .with_model("gpt-6.1-sol")
+        .with_catalogue([Model::new("gpt-6.1-sol").efforts(efforts).public_plan()])
+        .before_a_strict_vendor();
     let grok = NativeSubject::new("grok-sub-token", Arc::new(GrokSubToken), Dialect::Xai)
         .with_model("grok-4.6")
         .with_catalogue([Model::new("grok-4.6")])
         .before_a_strict_vendor();
     let generic = NativeSubject::new("responses", Arc::new(Responses), Dialect::Responses)
         .with_setting("model", json!("simulated"));
-    let subjects: [(&str, NativeSubject); 4] =
-        [("codex", codex), ("codex_lite", lite), ("grok", grok), ("responses", generic)];
+    let subjects: [(&str, NativeSubject); 5] = [
+        ("codex", codex),
+        ("codex_lite", lite),
+        ("chatgpt", chatgpt),
+        ("grok", grok),
+        ("responses", generic),
+    ];
     let subjects: Vec<(&str, Arc<dyn Subject>)> =
         subjects.into_iter().map(|(module, subject)| (module, Arc::new(subject) as _)).collect();
     conformance::harness(&subjects)

@@ -54,8 +54,10 @@ fn has_remains(name: OwnLogin, folder: &Path) -> bool {
     entries.flatten().any(|entry| {
         let entry = entry.file_name();
         let entry = entry.to_string_lossy();
-        let is_of_its_lock = [".lock", ".guard"].iter().any(|ending| entry.ends_with(ending));
-        entry.trim_start_matches('.').starts_with(name.file_name()) && !is_of_its_lock
+        // Its lock, and the registration that outlives it.
+        let is_beside_it =
+            [".lock", ".guard", ".registration.json"].iter().any(|ending| entry.ends_with(ending));
+        entry.trim_start_matches('.').starts_with(name.file_name()) && !is_beside_it
     })
 }
 

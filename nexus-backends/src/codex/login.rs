@@ -28,9 +28,10 @@ const PROFILE: &str = "https://api.openai.com/profile";
 pub const LOGIN: OwnLogin = OwnLogin {
     word: "codex",
     file_name: "openai-codex",
-    plan: "A ChatGPT plan",
+    plan: "A ChatGPT plan, as the Codex program uses it",
     host: "chatgpt.com",
     remedy: "run `nexus login codex`, or name a token and its account as `credential`",
+    used_by: "codex-cli and codex-sub-token",
     method: SignInMethod::Browser,
     issuer,
 };

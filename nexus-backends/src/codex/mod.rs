@@ -1,10 +1,16 @@
-//! OpenAI's Codex on a ChatGPT plan: `codex-cli`, `codex-sub-token`, and the login that both are lent.
+//! OpenAI's models on a ChatGPT plan, in two ways, each with a login of its own.
+//!
+//! `codex-cli` and `codex-sub-token` are lent the login of the Codex program, and ask the endpoint that this program asks.
+//! `chatgpt-sub-token` is lent "Sign in with ChatGPT", by which OpenAI lets open-source programs use a plan at the public
+//! API; `codex-cli` can be told to borrow that one as well.
 
+pub mod chatgpt;
 pub mod cli;
 pub mod login;
 mod model_list;
 pub mod native;
 
+pub use chatgpt::ChatgptSubToken;
 pub use cli::CodexCli;
 pub use native::CodexSubToken;
 
@@ -12,4 +18,5 @@ use crate::vendor::{Vendor, kind};
 
 /// What this vendor has.
 pub(crate) const VENDOR: Vendor =
-    Vendor::new("codex", &[kind::<CodexCli>, kind::<CodexSubToken>]).with_login(login::LOGIN);
+    Vendor::new("codex", &[kind::<CodexCli>, kind::<CodexSubToken>, kind::<ChatgptSubToken>])
+        .with_logins(&[login::LOGIN, chatgpt::login::LOGIN]);

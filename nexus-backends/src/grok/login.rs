@@ -27,6 +27,7 @@ pub const LOGIN: OwnLogin = OwnLogin {
     plan: "A subscription of xAI's",
     host: "cli-chat-proxy.grok.com",
     remedy: "run `nexus login grok`, or name a token as `credential`",
+    used_by: "grok-cli and grok-sub-token",
     method: SignInMethod::DeviceCode,
     issuer,
 };

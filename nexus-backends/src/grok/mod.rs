@@ -11,4 +11,4 @@ use crate::vendor::{Vendor, kind};
 
 /// What this vendor has.
 pub(crate) const VENDOR: Vendor =
-    Vendor::new("grok", &[kind::<GrokCli>, kind::<GrokSubToken>]).with_login(login::LOGIN);
+    Vendor::new("grok", &[kind::<GrokCli>, kind::<GrokSubToken>]).with_logins(&[login::LOGIN]);

@@ -60,6 +60,11 @@ impl ErrorReply<'_> {
         failure.with_named_retry(Delay::of(self).map(Delay::into_retry))
     }
 
+    /// When the server says to try again; [`Retry::Never`] where it names no time.
+    pub(crate) fn named_retry(&self) -> Retry {
+        Delay::of(self).map(Delay::into_retry).unwrap_or_default()
+    }
+
     /// `x-should-retry: false`; `true` says nothing that a status does not. Source: observed.
     fn forbids_retry(&self) -> bool {
         self.header("x-should-retry").is_some_and(|value| value.eq_ignore_ascii_case("false"))

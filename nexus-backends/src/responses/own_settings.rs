@@ -7,66 +7,43 @@ use nexus_core::SettingsError;
 #[cfg(feature = "login")]
 use nexus_core::{BackendId, BuildContext, ExecutionBackend};
 use schemars::JsonSchema;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::settings::NativeSettings;
 #[cfg(feature = "login")]
 use super::{dialect::Dialect, kind};
-use crate::{settings::read_by_key, settings_schema};
-
-/// Parts what belongs to the dialect, `Own`, from what every native backend takes.
-///
-/// Fails where a value of the dialect's own cannot be used; the error names the key.
-pub(crate) fn part<Own: DeserializeOwned + JsonSchema>(
-    settings: &Map<String, Value>,
-) -> Result<(Own, Map<String, Value>), SettingsError> {
-    let keys = settings_schema::of::<Own>();
-    let (own, shared): (Map<_, _>, Map<_, _>) =
-        settings.clone().into_iter().partition(|(key, _)| keys["properties"].get(key).is_some());
-    Ok((read_by_key(&own)?, shared))
-}
+pub(crate) use crate::settings::part;
+use crate::settings_schema;
 
 /// The schema of every native backend's settings, with those of a dialect, `Own`.
 pub(crate) fn schema<Own: JsonSchema>() -> Value {
-    let (mut schema, mut own) = (settings_schema::of::<NativeSettings>(), settings_schema::of::<Own>());
-    if let (Some(all), Some(own)) = (schema["properties"].as_object_mut(), own["properties"].as_object_mut())
-    {
-        all.append(own);
-    }
-    schema
+    settings_schema::with_own::<NativeSettings, Own>()
 }
 
 /// The endpoint of a vendor's subscription, as a kind of backend: opened by the own login where the settings name no
-/// credential, and asked for the version of the vendor's program that its requests keep up with.
+/// credential.
 #[cfg(feature = "login")]
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(crate) base_url: &'static str,
-    pub(crate) client_version: &'static str,
     pub(crate) login: crate::OwnLogin,
 }
 
 #[cfg(feature = "login")]
 impl Endpoint {
-    /// JSON Schema of the settings.
-    pub(crate) fn schema(&self) -> Value {
-        ClientVersion::schema(self.client_version)
-    }
-
-    /// Builds a backend; `dialect` is how the endpoint is asked, by the settings and the version.
+    /// Builds a backend; `dialect` is how the endpoint is asked, by the settings.
     pub(crate) fn build<D: Dialect>(
         &self,
         id: BackendId,
         settings: &Map<String, Value>,
         context: &BuildContext,
-        dialect: impl FnOnce(&NativeSettings, String) -> D,
+        dialect: impl FnOnce(&NativeSettings) -> D,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        let (client_version, settings) = ClientVersion::part(settings, self.client_version)?;
-        let mut settings = NativeSettings::read(&settings, context)?;
+        let mut settings = NativeSettings::read(settings, context)?;
         settings.base_url.get_or_insert_with(|| self.base_url.to_owned());
         let credential = settings.credential_or(self.login, context)?;
-        kind::build(id, Arc::new(dialect(&settings, client_version)), credential, &settings, context)
+        kind::build(id, Arc::new(dialect(&settings)), credential, &settings, context)
     }
 }
 

@@ -138,8 +138,11 @@ async fn without_a_login_nothing_is_asked_and_the_command_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let context = BuildContext::in_home(folder.path().join("none")).with_base_directory("/");
     let registry = registry();
-    for (kind, command) in [("codex-sub-token", "nexus login codex"), ("grok-sub-token", "nexus login grok")]
-    {
+    for (kind, command) in [
+        ("codex-sub-token", "nexus login codex"),
+        ("chatgpt-sub-token", "nexus login chatgpt"),
+        ("grok-sub-token", "nexus login grok"),
+    ] {
         let server = Canned::new([reply(&[message("Never said.")])]);
         let settings = json!({ "base_url": server.base_url() });
         let Value::Object(settings) = settings else { unreachable!() };
@@ -158,7 +161,7 @@ async fn without_a_login_nothing_is_asked_and_the_command_is_named() {
 fn a_login_of_our_own_goes_nowhere_that_a_line_of_configuration_says() {
     let context = BuildContext::in_home("/nonexistent/nexus").with_base_directory("/");
     let registry = registry();
-    for kind in ["codex-sub-token", "grok-sub-token", "codex-cli", "grok-cli"] {
+    for kind in ["codex-sub-token", "chatgpt-sub-token", "grok-sub-token", "codex-cli", "grok-cli"] {
         let build = |settings: Value| {
             let Value::Object(settings) = settings else { unreachable!() };
             registry.kind(kind).unwrap().build(BackendId::new(kind), &settings, &context)
@@ -170,4 +173,22 @@ fn a_login_of_our_own_goes_nowhere_that_a_line_of_configuration_says() {
         assert!(build(named).is_ok(), "{kind}");
         assert!(build(json!({ "base_url": elsewhere, "billing": "metered" })).is_ok(), "{kind}");
     }
+}
+
+#[test]
+fn a_login_goes_to_the_endpoint_that_it_is_for() {
+    let context = BuildContext::in_home("/nonexistent/nexus").with_base_directory("/");
+    let build = |login: &str, base_url: &str| {
+        let settings = json!({ "login": login, "base_url": base_url });
+        registry().kind("codex-cli").unwrap().build(
+            BackendId::new("codex"),
+            settings.as_object().unwrap(),
+            &context,
+        )
+    };
+    let (codex, public) = ("https://chatgpt.com/backend-api/codex", "https://api.openai.com/v1");
+    assert!(build("codex", codex).is_ok() && build("chatgpt", public).is_ok());
+    assert_eq!(build("codex", public).unwrap_err().path, ["base_url"]);
+    assert_eq!(build("chatgpt", codex).unwrap_err().path, ["base_url"]);
+    assert_eq!(build("other", public).unwrap_err().path, ["login"]);
 }

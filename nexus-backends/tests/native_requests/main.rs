@@ -8,6 +8,7 @@
 
 mod any_server;
 mod catalogs;
+mod chatgpt;
 mod codex;
 mod grok;
 mod support;

@@ -5,7 +5,11 @@ use std::{collections::BTreeSet, io, os::unix::fs::symlink, path::Path, sync::Ar
 use nexus_backends::claude::cli::ClaudeCli;
 use nexus_backends::codex::cli::CodexCli;
 use nexus_backends::grok::cli::GrokCli;
-use nexus_backends::{codex::CodexSubToken, generic::Responses, grok::GrokSubToken};
+use nexus_backends::{
+    codex::{ChatgptSubToken, CodexSubToken},
+    generic::Responses,
+    grok::GrokSubToken,
+};
 use nexus_core::BackendKind;
 use nexus_testkit::{
     conformance::{DelegatedSubject, NativeSubject, Subject},
@@ -66,6 +70,7 @@ const PROGRAMS: [Program; 3] = [
 pub(crate) fn all(programs: &Path) -> Vec<Party> {
     let mut parties = vec![
         native("codex_sub_token", Arc::new(CodexSubToken), Dialect::Responses, "gpt-5.5"),
+        native("chatgpt_sub_token", Arc::new(ChatgptSubToken), Dialect::Responses, "gpt-6.1-sol"),
         native("grok_sub_token", Arc::new(GrokSubToken), Dialect::Xai, "grok-4.6"),
         native("responses", Arc::new(Responses), Dialect::Responses, "simulated"),
     ];
@@ -98,6 +103,7 @@ fn native(name: &str, kind: Arc<dyn BackendKind>, dialect: Dialect, model: &'sta
     let subject = NativeSubject::new(name, kind, dialect).with_model(model);
     let subject = match name {
         "responses" => subject.with_setting("model", json!(model)),
+        "chatgpt_sub_token" => subject.with_catalogue([Model::new(model).public_plan()]),
         _ => subject.with_catalogue([Model::new(model)]),
     };
     Party { name: name.to_owned(), subject: Arc::new(subject), refusal_of_unknown: None }

@@ -9,7 +9,8 @@ use nexus_backends::auth::{
     Clock, CredentialManager, CredentialSource as _, Login, LoginStep, OAuthSignIn, Redirect, RefreshError,
     Revocation, SignIn as _, SignInMethod,
 };
-use nexus_core::{ErrorKind, Secret, harness::Failure};
+use nexus_backends::http::Network;
+use nexus_core::{BuildContext, ErrorKind, Secret, harness::Failure};
 use nexus_testkit::issuer::{Account, Issuer, RequestKind};
 use serde_json::{Value, json};
 
@@ -31,8 +32,6 @@ async fn whole_life(issuer: &Issuer, sign_in: impl Fn() -> OAuthSignIn, client_i
     assert_eq!(page.status, 200, "{}", page.body);
     assert!(issuer.accepts(login.access_token.expose()));
     assert_eq!(login.identity.email.as_deref(), Some("somebody@example.test"));
-    assert!(login.identity.account.is_some());
-
     let renewed = sign_in().refresh(&login).await.unwrap();
     assert!(issuer.accepts(renewed.access_token.expose()));
     assert_ne!(renewed.access_token, login.access_token);
@@ -88,6 +87,43 @@ async fn the_page_of_codex_is_asked_as_the_vendors_program_asks_it_but_by_our_na
     ];
     assert_eq!(fixed, wanted);
     assert_eq!(asking.redirect_uri, format!("http://127.0.0.1:{}/auth/callback", asking.port));
+}
+
+#[tokio::test]
+async fn chatgpt_by_a_browser_as_a_client_of_the_persons_own() {
+    const PLAN: &str = "https://api.openai.com/v1";
+    let issuer = Issuer::builder().registering("dynamic_agent_client").start().unwrap();
+    let (home, ours) = (tempfile::tempdir().unwrap(), nexus_backends::login("chatgpt").unwrap().issuer());
+    assert_eq!(ours.redirect, Redirect::new([1455, 0], "/auth/callback"));
+    let at = ours.with_url(issuer.url()).with_redirect(Redirect::new([0], "/auth/callback"));
+    let sign_in = || {
+        let context = BuildContext::in_home(home.path()).with_base_directory(home.path());
+        OAuthSignIn::new("openai-chatgpt", "log in again", at.clone(), &context, &Network::default()).unwrap()
+    };
+    let mut flow = Flow::start(sign_in());
+    let asking = flow.page().await;
+    assert!(asking.url.starts_with(&format!("{}/api/accounts/authorize?", issuer.url())), "{}", asking.url);
+    let made_here = ["state", "nonce", "code_challenge", "redirect_uri", "ext_agent_host_id"];
+    let fixed = asking.query.iter().filter(|(name, _)| !made_here.contains(&name.as_str()));
+    let fixed: Vec<_> = fixed.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    // Source: "Registration and sign-in", the parameters of the authorization request.
+    let wanted = [
+        ("agent_name_hint", "nexus"),
+        ("client_id", "dynamic_agent_client"),
+        ("code_challenge_method", "S256"),
+        ("resource", PLAN),
+        ("response_type", "code"),
+        ("scope", "openid profile email offline_access resource.invoke chatgpt.tokens.use.direct"),
+    ];
+    assert_eq!(fixed, wanted);
+    assert!(asking.redirect_uri.starts_with("http://127.0.0.1:"), "{}", asking.redirect_uri);
+    let visit = issuer.browser().approve(&asking.url);
+    flow.ended().await.unwrap();
+    assert_eq!(visit.await.unwrap().status, 200);
+    // From here on it is a login like the others, as the client that was registered.
+    let client_id = issuer.registered().remove(0);
+    whole_life(&issuer, sign_in, &client_id).await;
+    assert_eq!((issuer.registered().len(), issuer.count(RequestKind::CodeExchange)), (1, 2));
 }
 
 #[tokio::test]

@@ -42,6 +42,10 @@ pub(crate) struct LoginArgs {
     /// The client that this program is to the issuer
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
+    /// Register this program anew, where the vendor registers it for each person: for another account, or another
+    /// workspace, than before
+    #[arg(long)]
+    pub(crate) new_registration: bool,
     /// Port that the browser's answer comes back to; 0 is any that is free. May be given more than once: the first
     /// that is free is used
     #[arg(long = "port", value_name = "PORT")]

@@ -5,9 +5,10 @@ mod screen;
 use std::{process::ExitCode, sync::Arc, time::SystemTime};
 
 use nexus::{
-    BuildContext, OwnLogin, Vendor,
-    auth::{CredentialManager, LoginError, OAuthSignIn, SignInError, SignInMethod, store::StorePlace},
-    vendors,
+    BuildContext, OwnLogin,
+    auth::{
+        CredentialManager, DeviceFlow, LoginError, OAuthSignIn, SignInError, SignInMethod, store::StorePlace,
+    },
 };
 use serde_json::json;
 
@@ -33,7 +34,8 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, CommandError> {
     }
     let surroundings = Surroundings::of(&context.environment);
     let sign_in = strategy(args, name, &context)?;
-    let (method, reason) = choose(args.method(), sign_in.method(), surroundings);
+    let takes_codes = sign_in.issuer().device_flow != DeviceFlow::NotOffered;
+    let (method, reason) = choose(args.method(), sign_in.method(), takes_codes, surroundings);
     let sign_in = sign_in.with_method(method);
     let sign_in = Arc::new(sign_in);
     let manager = match args.store {
@@ -42,6 +44,7 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, CommandError> {
     };
     let mut screen = Screen {
         login: name.as_str(),
+        takes_codes,
         surroundings,
         starts_browsers: surroundings.shows_browsers() && !args.no_open,
         json: args.json,
@@ -65,7 +68,11 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, CommandError> {
             } else {
                 say("");
                 report.print(SystemTime::now());
-                say(format_args!("  {:<11} {}", "used by", users(name)));
+                say(format_args!(
+                    "  {:<11} {}",
+                    "used by",
+                    format_args!("{}, where the configuration names no other credential", name.used_by())
+                ));
             }
             ExitCode::SUCCESS
         }
@@ -93,10 +100,12 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, CommandError> {
 fn choose(
     asked: Method,
     usual: SignInMethod,
+    takes_codes: bool,
     surroundings: Surroundings,
 ) -> (SignInMethod, Option<&'static str>) {
     match (asked, usual) {
         (Method::Browser, _) => (SignInMethod::Browser, None),
+        (Method::Suitable, SignInMethod::Browser) if !takes_codes => (SignInMethod::Browser, None),
         (Method::Device, _) | (Method::Suitable, SignInMethod::DeviceCode) => {
             (SignInMethod::DeviceCode, None)
         }
@@ -133,7 +142,15 @@ fn strategy(args: &LoginArgs, name: OwnLogin, context: &BuildContext) -> Result<
     if !args.ports.is_empty() {
         issuer.redirect.ports.clone_from(&args.ports);
     }
-    let sign_in = sign_in.with_issuer(issuer);
+    if args.new_registration && issuer.registration.is_none() {
+        return Err(
+            format!("{name} is not registered for each person: --new-registration changes nothing").into()
+        );
+    }
+    let mut sign_in = sign_in.with_issuer(issuer);
+    if args.new_registration {
+        sign_in = sign_in.with_new_registration();
+    }
     Ok(match args.timeout {
         Some(patience) => sign_in.with_patience(patience),
         None => sign_in,
@@ -148,14 +165,6 @@ fn place(place: StoreChoice) -> Result<StorePlace, CommandError> {
             Err("this build of nexus leaves the keyring out (feature `keyring`)".to_owned().into())
         }
     }
-}
-
-/// Which backends use a login.
-fn users(login: OwnLogin) -> String {
-    let vendor = vendors().iter().find(|vendor| vendor.login() == Some(login));
-    let kinds: Vec<_> = vendor.into_iter().flat_map(Vendor::kinds).collect();
-    let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
-    format!("{}, where the configuration names no other credential", names.join(" and "))
 }
 
 /// What kept a person from being logged in, for programs.

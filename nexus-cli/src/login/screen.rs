@@ -15,6 +15,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Screen {
     pub(super) login: &'static str,
+    /// Whether there is a way by a code as well.
+    pub(super) takes_codes: bool,
     pub(super) surroundings: Surroundings,
     pub(super) starts_browsers: bool,
     pub(super) json: bool,
@@ -95,10 +97,11 @@ impl Screen {
         let Some(port) = port(returns_to) else { return };
         say(format_args!(
             "This is an SSH session. So that the answer of your browser comes back here, first run, where the \
-             browser is:\n\n  ssh -N -L {port}:127.0.0.1:{port} YOU@THIS-MACHINE\n\nOr give up, and use a code: \
-             `nexus login {} --device`.\n",
-            self.login
+             browser is:\n\n  ssh -N -L {port}:127.0.0.1:{port} YOU@THIS-MACHINE\n"
         ));
+        if self.takes_codes {
+            say(format_args!("Or give up, and use a code: `nexus login {} --device`.\n", self.login));
+        }
     }
 
     fn start_browser(&self, url: &str) {

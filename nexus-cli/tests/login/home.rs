@@ -90,7 +90,7 @@ impl Home {
 
     /// As [`Home::log_in`], with more arguments.
     pub(crate) fn log_in_with(&self, login: &str, issuer: &Issuer, more: &[&str]) -> Finished {
-        let method = if login == "codex" { "--browser" } else { "--device" };
+        let method = if login == "grok" { "--device" } else { "--browser" };
         let mut login = self.start_login(login, issuer, &[&[method, "--json"], more].concat());
         let step = login.line_of_json();
         let visit = match step["user_code"].as_str() {

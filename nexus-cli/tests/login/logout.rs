@@ -91,7 +91,7 @@ fn all_ends_every_login() {
     home.log_in("grok", &issuer);
     let finished = home.nexus(&["logout", "--all", "--json"]);
     assert_eq!(finished.code, Some(0), "{finished:?}");
-    assert_eq!(finished.stdout.lines().count(), 2, "{finished:?}");
+    assert_eq!(finished.stdout.lines().count(), 3, "{finished:?}");
     assert!(!home.file("openai-codex").exists() && !home.file("grok-build").exists());
 }
 

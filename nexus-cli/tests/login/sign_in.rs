@@ -64,6 +64,51 @@ fn a_code_logs_in_at_both_vendors() {
 }
 
 #[test]
+fn a_client_that_was_registered_outlives_the_login() {
+    let (home, issuer) = (Home::new(), builder().registering("a-client").start().unwrap());
+    home.log_in("chatgpt", &issuer);
+    home.stored_tokens("openai-chatgpt");
+    let registration = home.file("openai-chatgpt.registration");
+    assert_eq!(fs::metadata(&registration).unwrap().permissions().mode() & 0o777, 0o600);
+    let kept = fs::read_to_string(&registration).unwrap();
+
+    let finished = home.nexus(&["logout", "chatgpt"]);
+    assert!(finished.stdout.contains("chatgpt: logged out. The issuer was told"), "{finished:?}");
+    assert!(!home.file("openai-chatgpt").exists());
+    assert_eq!(fs::read_to_string(&registration).unwrap(), kept);
+    let finished = home.nexus(&["logout", "chatgpt"]);
+    assert!(finished.stdout.contains("nothing was changed"), "{finished:?}");
+
+    home.log_in("chatgpt", &issuer);
+    assert_eq!(issuer.registered().len(), 1);
+    home.log_in_with("chatgpt", &issuer, &["--new-registration"]);
+    assert_eq!(issuer.registered().len(), 2);
+    let status = home.nexus(&["status", "--json"]).json();
+    let login =
+        status["logins"].as_array().unwrap().iter().find(|login| login["login"] == "chatgpt").unwrap();
+    assert_eq!((&login["state"], &login["email"]), (&"logged_in".into(), &"somebody@example.test".into()));
+
+    let finished = home.nexus(&["login", "codex", "--new-registration"]);
+    assert_eq!(finished.code, Some(2), "{finished:?}");
+}
+
+#[test]
+fn a_vendor_without_codes_is_signed_in_at_by_a_browser_also_over_ssh() {
+    let home = Home::new().with_variable("SSH_CONNECTION", "1 2 3 4");
+    let issuer = builder().registering("a-client").start().unwrap();
+    let mut login = home.start_login("chatgpt", &issuer, &[]);
+    let shown = login.lines_to("/api/accounts/authorize");
+    assert!(shown.contains("ssh -N -L") && !shown.contains("--device"), "{shown}");
+    issuer.browser().approve(shown.lines().last().unwrap().trim()).wait().unwrap();
+    let finished = login.finish();
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(finished.stdout.contains("chatgpt-sub-token, and codex-cli where it says `login: chatgpt`"));
+    let finished = home.nexus(&["login", "chatgpt", "--device"]);
+    assert_eq!(finished.code, Some(1), "{finished:?}");
+    assert!(finished.stderr.contains("sign in with a browser"), "{finished:?}");
+}
+
+#[test]
 fn the_words_for_a_person_hold_all_that_the_json_does() {
     let (home, issuer) = (Home::new(), issuer());
     let mut login = home.start_login("codex", &issuer, &["--browser"]);

@@ -1,4 +1,4 @@
-//! The six backends before a collector: one tree of spans, whoever owns the loop, and the metrics of its model calls.
+//! Every backend before a collector: one tree of spans, whoever owns the loop, and the metrics of its model calls.
 
 mod receiver;
 mod shape;
@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, sync::Arc, ti
 use libtest_mimic::{Arguments, Failed, Trial};
 use nexus_backends::{
     claude::cli::ClaudeCli,
-    codex::{CodexSubToken, cli::CodexCli},
+    codex::{ChatgptSubToken, CodexSubToken, cli::CodexCli},
     generic::Responses,
     grok::{GrokSubToken, cli::GrokCli},
 };
@@ -28,11 +28,12 @@ use tracing_subscriber::layer::SubscriberExt as _;
 const CANARY: &str = "canary-zq7";
 
 /// A backend, the provider that its spans name, and the model that it is asked for.
-const COLUMNS: [(&str, &str, &str); 6] = [
+const COLUMNS: [(&str, &str, &str); 7] = [
     ("claude-cli", "anthropic", "claude-sonnet-5"),
     ("codex-cli", "openai", "gpt-5.5"),
     ("grok-cli", "x_ai", "grok-4.6"),
     ("codex-sub-token", "openai", "gpt-5.5"),
+    ("chatgpt-sub-token", "openai", "gpt-6.1-sol"),
     ("grok-sub-token", "x_ai", "grok-4.6"),
     ("responses", "openai", "simulated"),
 ];
@@ -136,6 +137,8 @@ fn subject(name: &str, model: &str) -> Box<dyn Subject> {
         }
         "grok-cli" => return Box::new(DelegatedSubject::fake(name, Arc::new(GrokCli), Vendor::Grok)),
         "codex-sub-token" => native(Arc::new(CodexSubToken), Dialect::Responses),
+        "chatgpt-sub-token" => native(Arc::new(ChatgptSubToken), Dialect::Responses)
+            .with_catalogue([Model::new(model).public_plan()]),
         "grok-sub-token" => native(Arc::new(GrokSubToken), Dialect::Xai),
         _ => native(Arc::new(Responses), Dialect::Responses),
     })

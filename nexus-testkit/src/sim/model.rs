@@ -24,6 +24,8 @@ pub struct Model {
     pub name: String,
     /// Whether it takes the lite request only, where the vendor has one (OpenAI).
     pub lite: bool,
+    /// Whether it is asked at the public API on a plan, where the vendor has that (OpenAI).
+    pub public_plan: bool,
     /// The efforts it takes, in the vendor's spelling. One without any takes no effort at all.
     pub efforts: Vec<String>,
 }
@@ -34,13 +36,25 @@ const EFFORTS: [&str; 4] = ["low", "medium", "high", "xhigh"];
 impl Model {
     /// A model that takes the classic request and the efforts `low`, `medium`, `high` and `xhigh`.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), lite: false, efforts: EFFORTS.map(str::to_owned).to_vec() }
+        Self {
+            name: name.into(),
+            lite: false,
+            public_plan: false,
+            efforts: EFFORTS.map(str::to_owned).to_vec(),
+        }
     }
 
     /// Takes the lite request only.
     #[must_use]
     pub fn lite(mut self) -> Self {
         self.lite = true;
+        self
+    }
+
+    /// Is asked at the public API on a plan.
+    #[must_use]
+    pub fn public_plan(mut self) -> Self {
+        self.public_plan = true;
         self
     }
 
@@ -73,6 +87,8 @@ struct Entry {
     #[serde(default)]
     lite: bool,
     #[serde(default)]
+    public_plan: bool,
+    #[serde(default)]
     efforts: Option<Vec<String>>,
 }
 
@@ -80,8 +96,8 @@ impl From<Written> for Model {
     fn from(written: Written) -> Self {
         match written {
             Written::Name(name) => Self::new(name),
-            Written::Entry(Entry { name, lite, efforts }) => {
-                let model = Self { lite, ..Self::new(name) };
+            Written::Entry(Entry { name, lite, public_plan, efforts }) => {
+                let model = Self { lite, public_plan, ..Self::new(name) };
                 match efforts {
                     Some(efforts) => model.efforts(efforts),
                     None => model,
@@ -96,8 +112,8 @@ impl From<Model> for Written {
         if model == Model::new(model.name.as_str()) {
             return Self::Name(model.name);
         }
-        let Model { name, lite, efforts } = model;
-        Self::Entry(Entry { name, lite, efforts: Some(efforts) })
+        let Model { name, lite, public_plan, efforts } = model;
+        Self::Entry(Entry { name, lite, public_plan, efforts: Some(efforts) })
     }
 }
 
@@ -124,7 +140,7 @@ pub(super) fn plain(models: &[Model]) -> Value {
     json!({"object": "list", "data": models.iter().map(entry).collect::<Vec<_>>()})
 }
 
-/// What a Codex client is told, which asks with its version.
+/// What a Codex client is told, which asks with its version; and whoever asks the public API on a plan.
 ///
 /// Source: `codex debug models --bundled` of 0.169.0.
 pub(super) fn codex(models: &[Model]) -> Value {

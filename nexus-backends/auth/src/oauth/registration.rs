@@ -111,7 +111,7 @@ impl<'i> Registration<'i> {
         let Some(client) = &mut self.kept.client else { return Ok(()) };
         if client.subject.as_deref().is_some_and(|known| known != subject) {
             let reason = "another account signed in than the one that this program is registered for: log in with that \
-                          one, or register anew";
+                          one, or register anew (`--new-registration`)";
             return Err(SignInError::Declined { reason: reason.to_owned() });
         }
         let before = client.clone();

@@ -10,6 +10,7 @@ use nexus_core::{ErrorKind, Retry, harness::Failure};
 use serde_json::Value;
 
 use super::wire::{Problem, RateLimits};
+use crate::codex::chatgpt::meaning;
 
 /// Begins every sentence about a stream that did not end as it should.
 const DISCONNECTED: &str = "stream disconnected before completion: ";
@@ -148,7 +149,7 @@ fn by_error(error: &Value) -> Option<ErrorKind> {
         "context_length_exceeded" => Some(ErrorKind::ContextExceeded),
         "model_not_found" | "model_not_supported" => Some(ErrorKind::ModelUnavailable),
         _ if names("model is not supported") || names("model not found") => Some(ErrorKind::ModelUnavailable),
-        _ => None,
+        code => meaning(code, error.get("param").and_then(Value::as_str)).map(|(kind, _)| kind),
     }
 }
 

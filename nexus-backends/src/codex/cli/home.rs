@@ -11,11 +11,13 @@ use std::{
 use nexus_core::{ToolAccess, TurnRequest};
 use serde_json::{Map, Value, json};
 
+use super::PlanLogin;
 use super::mcp_config;
 use super::sandbox::SandboxPolicy;
 use crate::cli::caller_tools;
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::settings::{Billing, Settings};
+use crate::codex::chatgpt;
 use nexus_process::environment::{Environment, EnvironmentError, NetworkSettings};
 
 /// The variable that carries the token. No command of the agent's sees it.
@@ -23,9 +25,6 @@ pub(super) const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";
 
 /// The vendor's endpoint for subscriptions. Source: the built-in provider of codex 0.169.0.
 const PLAN_URL: &str = "https://chatgpt.com/backend-api/codex";
-
-/// The vendor's endpoint for API keys.
-const METERED_URL: &str = "https://api.openai.com/v1";
 
 /// How often the program repeats a request, and a stream that broke off. Source: our own choice; its defaults
 /// are 4 and 5, which make 30 requests of one that is refused with 500.
@@ -78,6 +77,7 @@ pub(super) fn sessions(root: &Path) -> PathBuf {
 #[derive(Debug)]
 pub(super) struct Provider<'a> {
     pub(super) settings: &'a Settings,
+    pub(super) login: PlanLogin,
     pub(super) account: Option<&'a str>,
     pub(super) version: Option<&'a str>,
 }
@@ -86,20 +86,22 @@ impl Provider<'_> {
     fn table(&self) -> Value {
         let billing = self.settings.billing.unwrap_or(Billing::Plan);
         let own_url = self.settings.base_url.as_deref();
+        let is_public_plan = (billing, self.login) == (Billing::Plan, PlanLogin::Chatgpt);
         let url = own_url.unwrap_or(match billing {
-            Billing::Plan => PLAN_URL,
-            Billing::Metered => METERED_URL,
+            Billing::Plan if !is_public_plan => PLAN_URL,
+            _ => chatgpt::BASE_URL,
         });
+        let is_built_in = own_url.is_none() && !is_public_plan;
         let mut headers = Map::new();
-        if let (Billing::Plan, Some(account)) = (billing, self.account) {
+        if let (Billing::Plan, false, Some(account)) = (billing, is_public_plan, self.account) {
             headers.insert("ChatGPT-Account-Id".into(), json!(account));
         }
-        if let (None, Some(version)) = (own_url, self.version) {
+        if let (true, Some(version)) = (is_built_in, self.version) {
             headers.insert("version".into(), json!(version));
         }
         json!({
             // Under this name the program talks to the vendor's endpoint as its built-in provider does.
-            "name": if own_url.is_none() { "OpenAI" } else { "nexus" },
+            "name": if is_built_in { "OpenAI" } else { "nexus" },
             "base_url": url,
             "wire_api": "responses",
             "env_key": TOKEN_VARIABLE,

@@ -13,7 +13,9 @@
 //! | `record`, `session` | the program's own record of a conversation: read at the end, kept for later |
 //!
 //! The token reaches the program in its environment alone, by a provider entry of our own; there is no
-//! `auth.json`, and nothing that could refresh a token. It cannot be used up or lost by a run.
+//! `auth.json`, and nothing that could refresh a token. It cannot be used up or lost by a run. With `login: chatgpt` the
+//! entry leads to the public API, as OpenAI documents it for `codex app-server` (developers.openai.com, "Sign in with
+//! ChatGPT", the page on Codex app-server); the pages warn that a request with the tool `tool_search` fails there.
 //!
 //! The caller's tools are a server in the program's configuration, on loopback. A conversation does not open without
 //! it, and the prompt is not sent before the program has listed every tool of the scope. Its token is in the
@@ -74,6 +76,9 @@ use nexus_core::{
     SettingsError, ToolAccess, harness::Failure,
 };
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use self::conversation::{ConversationStore, KeptSession};
 use self::home::{Folders, Provider, TOKEN_VARIABLE};
 use self::models::ModelList;
@@ -88,7 +93,9 @@ use crate::cli::provider::CredentialProvider;
 use crate::cli::settings::{Billing, Settings};
 use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
-use crate::codex::login::LOGIN;
+use crate::codex::{chatgpt, login};
+use crate::own_login::OwnLogin;
+use crate::settings::part;
 use crate::settings_schema;
 use crate::vendor::backend_kind;
 use nexus_process::environment::Environment;
@@ -99,14 +106,45 @@ use nexus_process::spawn::{Invocation, StdinMode};
 backend_kind! {
     /// The kind `codex-cli`.
     CodexCli = "codex-cli" of "openai",
-    settings settings_schema::of::<Settings>(),
-    built by |id, settings, context| CliBackend::build(id, settings, context, Codex::new)
+    settings settings_schema::with_own::<Settings, OwnSettings>(),
+    built by |id, settings, context| {
+        let (own, settings) = part::<OwnSettings>(settings)?;
+        CliBackend::build(id, &settings, context, |settings, context| Codex::new(settings, own.login, context))
+    }
+}
+
+/// What this program takes beside the settings of every CLI.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct OwnSettings {
+    /// The login that is borrowed where no credential is named. codex: the Codex program's own way, at its endpoint.
+    /// chatgpt: "Sign in with ChatGPT", at the public API. Default: codex.
+    login: PlanLogin,
+}
+
+/// By which login a plan is used, and with it at which endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum PlanLogin {
+    #[default]
+    Codex,
+    Chatgpt,
+}
+
+impl PlanLogin {
+    fn own(self) -> OwnLogin {
+        match self {
+            Self::Codex => login::LOGIN,
+            Self::Chatgpt => chatgpt::login::LOGIN,
+        }
+    }
 }
 
 /// The program, as configured.
 #[derive(Debug)]
 struct Codex {
     settings: Settings,
+    login: PlanLogin,
     credentials: CredentialProvider,
     environment: HostEnvironment,
 }
@@ -122,9 +160,10 @@ impl std::fmt::Debug for HostEnvironment {
 }
 
 impl Codex {
-    fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
+    fn new(settings: &Settings, login: PlanLogin, context: &BuildContext) -> Result<Self, SettingsError> {
         Ok(Self {
-            credentials: CredentialProvider::of(settings, LOGIN, context)?,
+            credentials: CredentialProvider::of(settings, login.own(), context)?,
+            login,
             environment: HostEnvironment(context.environment.clone()),
             settings: settings.clone(),
         })
@@ -264,7 +303,8 @@ impl Cli for Codex {
         let policy = SandboxPolicy::new(request, plan.login_folders())?;
         let script = args::script(plan, &policy, resumed.as_ref(), effort.effort)?;
         let account = lease.credential().account.as_deref();
-        let provider = Provider { settings: &self.settings, account, version: Some(&version) };
+        let (settings, login) = (&self.settings, self.login);
+        let provider = Provider { settings, login, account, version: Some(&version) };
         self.write_home(plan, &policy, &home, &provider, models.as_deref())?;
 
         let mut environment = home::environment(&self.environment.0, &self.settings, Some(request), &folders)

@@ -6,6 +6,7 @@ use nexus_core::{BuildContext, Phase, ToolAccess, TurnEvent, TurnRequest};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::PlanLogin;
 use super::home;
 use super::home::{Folders, Provider, TOKEN_VARIABLE};
 use super::sandbox::{SandboxPolicy, SandboxWords};
@@ -192,7 +193,16 @@ fn configuration(request: &TurnRequest, settings: &Settings) -> String {
 }
 
 fn configuration_with(request: &TurnRequest, tools: Option<&CallerTools>, settings: &Settings) -> String {
-    let provider = Provider { settings, account: Some("the-account"), version: Some("0.169.0") };
+    configuration_by(PlanLogin::Codex, request, tools, settings)
+}
+
+fn configuration_by(
+    login: PlanLogin,
+    request: &TurnRequest,
+    tools: Option<&CallerTools>,
+    settings: &Settings,
+) -> String {
+    let provider = Provider { settings, login, account: Some("the-account"), version: Some("0.169.0") };
     let folders = Folders::below(std::path::Path::new("/run"));
     let policy = SandboxPolicy::new(request, []).unwrap();
     home::configuration(request, &policy, tools, &provider, &folders, Some("/home/user")).unwrap()
@@ -207,6 +217,18 @@ fn billing_chooses_the_endpoint_and_who_is_named() {
     let metered = configured(json!({ "billing": "metered" }));
     assert!(metered.contains("base_url = \"https://api.openai.com/v1\""), "{metered}");
     assert!(!metered.contains("the-account"), "{metered}");
+    // Source: OpenAI's page on Codex app-server and "Sign in with ChatGPT".
+    let public = configuration_by(PlanLogin::Chatgpt, &TurnRequest::new("x"), None, &settings(json!({})));
+    for line in [
+        "base_url = \"https://api.openai.com/v1\"",
+        "wire_api = \"responses\"",
+        "env_key = \"NEXUS_CODEX_TOKEN\"",
+        "supports_websockets = false",
+        "name = \"nexus\"",
+    ] {
+        assert!(public.contains(line), "{line}: {public}");
+    }
+    assert!(!public.contains("the-account") && !public.contains("version = "), "{public}");
     let gateway = configured(json!({ "base_url": "http://127.0.0.1:1/v1" }));
     assert!(gateway.contains("base_url = \"http://127.0.0.1:1/v1\""), "{gateway}");
 }

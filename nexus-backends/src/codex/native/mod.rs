@@ -30,7 +30,7 @@ use crate::responses::dialect::{
 use crate::responses::kind::name_a_model;
 use crate::responses::models::{Found, ModelListCache};
 use crate::responses::outcome::ErrorReply;
-use crate::responses::own_settings::Endpoint;
+use crate::responses::own_settings::{ClientVersion, Endpoint};
 use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
@@ -78,7 +78,7 @@ const LITE_HEADER: &str = "x-openai-internal-codex-responses-lite";
 /// What the server wants back within the same turn.
 const TURN_STATE: &str = "x-codex-turn-state";
 
-const ENDPOINT: Endpoint = Endpoint { base_url: BASE_URL, client_version: CLIENT_VERSION, login: LOGIN };
+const ENDPOINT: Endpoint = Endpoint { base_url: BASE_URL, login: LOGIN };
 
 backend_kind! {
     /// The kind `codex-sub-token`: a loop of our own at the endpoint that Codex uses, on a ChatGPT plan.
@@ -86,9 +86,10 @@ backend_kind! {
     /// Settings: those of every native backend. Without a `credential` (a token, with its `account`), the login that
     /// `nexus login codex` makes is used.
     CodexSubToken = "codex-sub-token" of "openai",
-    settings ENDPOINT.schema(),
+    settings ClientVersion::schema(CLIENT_VERSION),
     built by |id, settings, context| {
-        ENDPOINT.build(id, settings, context, |settings, version| Codex::new(settings, &version))
+        let (version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
+        ENDPOINT.build(id, &settings, context, |settings| Codex::new(settings, &version))
     }
 }
 

@@ -32,7 +32,7 @@ use crate::responses::dialect::{
 use crate::responses::kind::name_a_model;
 use crate::responses::models::{Found, ModelListCache};
 use crate::responses::outcome::ErrorReply;
-use crate::responses::own_settings::Endpoint;
+use crate::responses::own_settings::{ClientVersion, Endpoint};
 use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
@@ -68,7 +68,7 @@ const SHAPE: Shape = Shape {
     custom_calls: CustomCalls::Server,
 };
 
-const ENDPOINT: Endpoint = Endpoint { base_url: BASE_URL, client_version: CLIENT_VERSION, login: LOGIN };
+const ENDPOINT: Endpoint = Endpoint { base_url: BASE_URL, login: LOGIN };
 
 backend_kind! {
     /// The kind `grok-sub-token`: a loop of our own at the endpoint that Grok Build uses, on a subscription.
@@ -76,8 +76,11 @@ backend_kind! {
     /// Settings: those of every native backend. Without a `credential`, the login that `nexus login grok` makes is used;
     /// `client_version` is to be raised when the endpoint calls ours outdated.
     GrokSubToken = "grok-sub-token" of "xai",
-    settings ENDPOINT.schema(),
-    built by |id, settings, context| ENDPOINT.build(id, settings, context, Grok::new)
+    settings ClientVersion::schema(CLIENT_VERSION),
+    built by |id, settings, context| {
+        let (version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
+        ENDPOINT.build(id, &settings, context, |settings| Grok::new(settings, version))
+    }
 }
 
 /// The endpoint's way.

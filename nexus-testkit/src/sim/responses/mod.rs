@@ -29,7 +29,8 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
         // A Codex client names its version; without a catalogue it falls back to the one it was built with.
         ("GET", path) if path.ends_with("/models") => {
             let is_codex = arrival.query.split('&').any(|pair| pair.starts_with("client_version="));
-            let shape = if is_codex { model::codex } else { model::plain };
+            let is_public_plan = arrival.scenario.models.iter().any(|model| model.public_plan);
+            let shape = if is_codex || is_public_plan { model::codex } else { model::plain };
             Route::Housekeeping(model::catalogue(arrival, shape))
         }
         ("HEAD" | "GET", "/") => Route::Housekeeping(Answer::whole(200, "text/plain", "")),

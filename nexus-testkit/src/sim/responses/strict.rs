@@ -1,6 +1,7 @@
 //! Requests that the service behind a ChatGPT plan is known to refuse.
 //!
-//! Source: public reports about the live service, and what codex 0.169.0 leaves out.
+//! Source: public reports about the live service, and what codex 0.169.0 leaves out; for a plan at the public API OpenAI's
+//! pages on "Sign in with ChatGPT" for open-source apps, the preview limitations.
 
 use serde_json::{Value, json};
 
@@ -15,6 +16,26 @@ const LITE: &str = "x-openai-internal-codex-responses-lite";
 const UNSUPPORTED: [&str; 6] =
     ["max_output_tokens", "previous_response_id", "temperature", "top_p", "truncation", "metadata"];
 
+/// Fields that the public API does not take on a plan, in the order of the page, and the one that it takes by WebSocket alone.
+const UNSUPPORTED_ON_A_PLAN: [&str; 16] = [
+    "background",
+    "conversation",
+    "max_output_tokens",
+    "max_tool_calls",
+    "metadata",
+    "moderation",
+    "multi_agent",
+    "prompt",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "temperature",
+    "top_logprobs",
+    "top_p",
+    "truncation",
+    "user",
+    "previous_response_id",
+];
+
 /// The refusal of a request, if the script asks for strictness and the request for a refusal.
 pub(super) fn refusal(arrival: &Arrival<'_>, conversation: &Conversation) -> Option<Answer> {
     if !arrival.scenario.strict_shape {
@@ -22,6 +43,9 @@ pub(super) fn refusal(arrival: &Arrival<'_>, conversation: &Conversation) -> Opt
     }
     let json = arrival.json;
     let name = conversation.model.as_deref().unwrap_or_default();
+    if arrival.scenario.model_of(conversation).is_some_and(|model| model.public_plan) {
+        return public_plan_refusal(json);
+    }
     let is_set = |field: &&&str| json.get(**field).is_some_and(|value| !value.is_null());
     if let Some(field) = UNSUPPORTED.iter().find(is_set) {
         return Some(detail(400, format!("Unsupported parameter: {field}")));
@@ -38,6 +62,32 @@ pub(super) fn refusal(arrival: &Arrival<'_>, conversation: &Conversation) -> Opt
         }
         (_, true) => lite_refusal(json, conversation),
         (_, false) => None,
+    }
+}
+
+/// What a request at the public API must not hold on a plan. Tools stand in namespaces or in `additional_tools`.
+fn public_plan_refusal(json: &Value) -> Option<Answer> {
+    let unsupported = |param: &str| {
+        let code = "subscription_sharing_unsupported_capability";
+        let error = json!({ "message": format!("Unsupported: {param}"), "param": param, "code": code });
+        Some(Answer::json(400, &json!({ "error": error })))
+    };
+    let is_set = |field: &&&str| json.get(**field).is_some_and(|value| !value.is_null());
+    if let Some(field) = UNSUPPORTED_ON_A_PLAN.iter().find(is_set) {
+        return unsupported(field);
+    }
+    let is = |field: &str, wanted: bool| json.get(field) == Some(&Value::Bool(wanted));
+    let items = json.get("input").and_then(Value::as_array);
+    let tools = json.get("tools").and_then(Value::as_array);
+    let is_grouped = |tool: &Value| tool["type"] == "namespace" || tool["type"] == "web_search";
+    match () {
+        () if !is("store", false) => unsupported("store"),
+        () if !is("stream", true) => unsupported("stream"),
+        () if items.is_none_or(|items| items.iter().any(|item| item["role"] == "system")) => {
+            unsupported("input")
+        }
+        () if !tools.into_iter().flatten().all(is_grouped) => unsupported("tools"),
+        () => None,
     }
 }
 

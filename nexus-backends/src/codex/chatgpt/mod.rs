@@ -1,0 +1,192 @@
+//! `chatgpt-sub-token`: the public Responses API, on a ChatGPT plan.
+//!
+//! A request has what the pages allow and no more: history in `input`, system text as a first `developer` message, tools
+//! in an `additional_tools` item, and none of the fields that are refused (`max_output_tokens`, `temperature`, `truncation`,
+//! `metadata` and others). The server's list of models is one of the account's, in another form than for API keys.
+//!
+//! Source: developers.openai.com, "Sign in with ChatGPT", the pages on open-source apps: models and inference, errors and
+//! recovery, preview limitations; `additional_tools` as in the reference of the Responses API, and as Codex writes it.
+//! Nothing here was tried against the vendor's own server.
+
+pub mod login;
+
+use async_trait::async_trait;
+use http::HeaderMap;
+use nexus_core::{Capabilities, CostReport, Effort, ErrorKind, ModelId, TurnEvent, harness::Failure};
+
+use self::login::LOGIN;
+use super::model_list::{ModelEntry, Models};
+use crate::auth::Credential;
+use crate::responses::dialect::{
+    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPosition, TextShape,
+    ToolPosition,
+};
+use crate::responses::kind::name_a_model;
+use crate::responses::models::{Found, ModelListCache};
+use crate::responses::outcome::ErrorReply;
+use crate::responses::own_settings::Endpoint;
+use crate::responses::settings::NativeSettings;
+use crate::responses::transport::Transport;
+use crate::responses::{bearer, kind};
+use crate::settings::Billing;
+use crate::settings_schema;
+use crate::vendor::backend_kind;
+
+/// The public API, without the path of a request.
+pub(super) const BASE_URL: &str = "https://api.openai.com/v1";
+/// How an API key begins, which is no plan.
+const KEY_PREFIX: &str = "sk-";
+
+/// The steps of effort that some listed model takes.
+const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
+/// The steps that are asked of a model whose entry names none.
+const USUAL_EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
+
+/// How every model is asked.
+const SHAPE: Shape = Shape {
+    system: SystemPosition::DeveloperMessage,
+    text: TextShape::Parts,
+    tools: ToolPosition::FirstItem,
+    parallel_tool_calls: None,
+    tool_choice: false,
+    reasoning_summary: Some("auto"),
+    reasoning_context: None,
+    encrypted_reasoning: true,
+    prompt_cache_key: true,
+    max_output_tokens: false,
+    carry: Carry::AsTheyCame,
+    custom_calls: CustomCalls::Client,
+};
+
+const ENDPOINT: Endpoint = Endpoint { base_url: BASE_URL, login: LOGIN };
+
+backend_kind! {
+    /// The kind `chatgpt-sub-token`: a loop of our own at the public API, on a ChatGPT plan.
+    ///
+    /// Settings: those of every native backend. Without a `credential`, the login that `nexus login chatgpt` makes is used.
+    ChatgptSubToken = "chatgpt-sub-token" of "openai",
+    settings settings_schema::of::<NativeSettings>(),
+    built by |id, settings, context| ENDPOINT.build(id, settings, context, Chatgpt::new)
+}
+
+/// The API's way with a plan.
+#[derive(Debug)]
+struct Chatgpt {
+    default_model: Option<ModelId>,
+    billing: Billing,
+    model_lists: ModelListCache<Models>,
+}
+
+impl Chatgpt {
+    fn new(settings: &NativeSettings) -> Self {
+        Self {
+            default_model: settings.model.as_deref().map(ModelId::from),
+            billing: settings.billing.unwrap_or(Billing::Plan),
+            model_lists: ModelListCache::new(Models::read),
+        }
+    }
+
+    /// What is asked of `model`, by its entry in the list; `warning` says why there is none.
+    fn plan(model: ModelId, entry: Option<&ModelEntry>, warning: Option<String>) -> ModelPlan {
+        let efforts = entry.map(ModelEntry::efforts).filter(|efforts| !efforts.is_empty());
+        ModelPlan {
+            model,
+            shape: SHAPE,
+            efforts: efforts.unwrap_or_else(|| USUAL_EFFORTS.to_vec()),
+            warnings: warning.into_iter().collect(),
+        }
+    }
+}
+
+#[async_trait]
+impl Dialect for Chatgpt {
+    fn capabilities(&self) -> Capabilities {
+        kind::capabilities("openai", &EFFORTS, CostReport::Never)
+    }
+
+    fn credential_remedy(&self) -> Option<&'static str> {
+        Some(LOGIN.remedy())
+    }
+
+    fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        bearer::check(Some(self.billing), KEY_PREFIX, credential)
+    }
+
+    async fn model(
+        &self,
+        model: Option<&ModelId>,
+        transport: &Transport,
+        credential: Option<&Credential>,
+    ) -> Result<ModelPlan, Failure> {
+        let found = self.model_lists.look(transport, "/models", bearer::headers(credential), self).await?;
+        match (found, model.or(self.default_model.as_ref())) {
+            (Found::List(list), Some(model)) => {
+                let entry = list.entry(model.as_str());
+                let warning =
+                    entry.is_none().then(|| format!("{model} is not in the account's list of models"));
+                Ok(Self::plan(model.clone(), entry, warning))
+            }
+            (Found::List(list), None) => match list.default_entry() {
+                Some(entry) => Ok(Self::plan(ModelId::from(entry.slug.as_str()), Some(entry), None)),
+                None => Err(name_a_model("the account has none that is shown")),
+            },
+            (Found::Nothing(reason), Some(model)) => Ok(Self::plan(model.clone(), None, Some(reason))),
+            (Found::Nothing(reason), None) => Err(name_a_model(&reason)),
+        }
+    }
+
+    fn headers(&self, call: &CallContext<'_>) -> HeaderMap {
+        bearer::headers(call.credential)
+    }
+
+    fn head(&self, _: &HeaderMap) -> HeaderInfo {
+        HeaderInfo::default()
+    }
+
+    fn event(&self, _: &str, _: &[u8]) -> Option<Vec<TurnEvent>> {
+        None
+    }
+
+    fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure> {
+        let body = error.body;
+        let (kind, hint) = meaning(body.code.as_deref()?, body.param.as_deref())?;
+        let message = match hint {
+            Some(hint) => format!("{}: {hint}", body.words()),
+            None => body.words().to_owned(),
+        };
+        Some(Failure::new(kind, message).with_retry(error.named_retry()))
+    }
+}
+
+/// What the codes of the plan mean, by status or within a stream, and what to do about it. The pages call the list not
+/// exhaustive; what is not in it is judged as at any server.
+pub(super) fn meaning(code: &str, param: Option<&str>) -> Option<(ErrorKind, Option<&'static str>)> {
+    const SETTINGS: &str = "how much of the plan this program may use stands in chatgpt.com/settings/usage";
+    Some(match code {
+        "subscription_sharing_user_not_eligible" => (
+            ErrorKind::Forbidden,
+            Some(
+                "the account, its workspace or its plan may not be used by other programs; logging in anew changes nothing",
+            ),
+        ),
+        "subscription_sharing_usage_limit_exceeded" => (ErrorKind::UsageLimit, Some(SETTINGS)),
+        "subscription_sharing_usage_unavailable" | "subscription_sharing_user_unavailable" => {
+            (ErrorKind::Overloaded, None)
+        }
+        "subscription_sharing_unsupported_capability" if param == Some("model") => {
+            (ErrorKind::ModelUnavailable, None)
+        }
+        "subscription_sharing_unsupported_capability" => (ErrorKind::InvalidRequest, None),
+        "subscription_sharing_route_not_supported" => {
+            (ErrorKind::Forbidden, Some("check `base_url`: a plan is good for `/v1/responses` alone"))
+        }
+        "subscription_sharing_invalid_user" => (ErrorKind::Unauthenticated, None),
+        "chatpass_v2_scope_not_authorized" | "chatpass_v2_invalid_authorization_context" => {
+            (ErrorKind::Forbidden, Some("run `nexus login chatgpt`, and allow the use of the plan"))
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;
