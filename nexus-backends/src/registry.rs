@@ -37,10 +37,13 @@ pub(crate) const KEY_PREFIXES: &[&str] = &["xai-"];
 pub(crate) const MAX_RESULT_CHARACTERS: (&str, u32) = ("anthropic/maxResultSizeChars", 500_000);
 
 /// Every kind of this build; kinds that exist and are not part of it are known by name, so that a
-/// configuration may name them and they are skipped with the reason.
+/// configuration may name them and they are skipped with the reason. Its start ends what a killed program left behind, also
+/// where the configuration has no delegated backend any more.
 pub fn registry() -> Registry {
     let kinds = vendors().iter().flat_map(Vendor::kinds);
     let registry = kinds.fold(Registry::new(), Registry::with);
+    #[cfg(feature = "cli")]
+    let registry = registry.with_start(|context| crate::cli::backend::sweep(&context.home));
     KINDS.iter().fold(registry, |registry, (kind, feature)| {
         registry.with_absent(*kind, format!("this build leaves out the feature `{feature}`"))
     })
@@ -75,6 +78,18 @@ mod tests {
                 assert!(KINDS.iter().any(|(name, _)| *name == kind.name()), "{}", kind.name());
             }
         }
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn the_start_ends_what_a_killed_program_left_whatever_is_configured() {
+        let home = tempfile::tempdir().unwrap();
+        let left = home.path().join("tmp/1-2-3_0");
+        std::fs::create_dir_all(&left).unwrap();
+        std::fs::create_dir(home.path().join("runs")).unwrap();
+        std::fs::write(home.path().join("runs/1-2-3.json"), "").unwrap();
+        registry().start(&nexus_core::BuildContext::in_home(home.path()));
+        assert!(!left.exists());
     }
 
     #[cfg(all(feature = "codex", feature = "grok"))]

@@ -153,6 +153,7 @@ impl std::error::Error for SettingsError {}
 pub struct Registry {
     kinds: Vec<Arc<dyn BackendKind>>,
     absent: BTreeMap<String, String>,
+    start: Vec<fn(&BuildContext)>,
 }
 
 impl Registry {
@@ -179,6 +180,19 @@ impl Registry {
             self.absent.insert(name, reason.into());
         }
         self
+    }
+
+    /// Adds what is done once where a program starts to use these kinds, whichever of them it configures: such as ending
+    /// what an earlier program left behind when it was killed. It may block for some milliseconds.
+    #[must_use]
+    pub fn with_start(mut self, start: fn(&BuildContext)) -> Self {
+        self.start.push(start);
+        self
+    }
+
+    /// Does what [`with_start`](Self::with_start) added. A router calls it when it is built.
+    pub fn start(&self, context: &BuildContext) {
+        self.start.iter().for_each(|start| start(context));
     }
 
     /// The kind of this name.

@@ -358,6 +358,7 @@ impl RouterBuilder {
     fn build(self, configuration: Configuration, source: Source) -> Router {
         let queues = Queues::default();
         queues.arrange(&places_of(&configuration));
+        self.sources.registry.start(&self.sources.context);
         Router(Arc::new(Shared {
             current: RwLock::new(Arc::new(configuration)),
             source,

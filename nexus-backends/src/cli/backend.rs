@@ -1,6 +1,9 @@
 //! [`ExecutionBackend`] over any [`Cli`].
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -75,7 +78,6 @@ impl<C: Cli> CliBackend<C> {
         backend.driver.capture = settings.record;
         backend.driver.max_line_bytes = settings.max_line_bytes;
         backend.driver.containment = settings.containment;
-        backend.sweep();
         Ok(Arc::new(backend))
     }
 
@@ -85,16 +87,20 @@ impl<C: Cli> CliBackend<C> {
         &self.cli
     }
 
-    /// Ends what an earlier host left behind when it died. Once per backend: when it is built from a configuration, when it is
-    /// probed, or when it runs its first turn.
+    /// Ends what an earlier host left behind when it died. Once per backend: when it is probed, or runs its first turn.
     fn sweep(&self) {
-        self.swept.call_once(|| match run_registry::sweep(&self.driver.nexus_home) {
-            Ok(swept) if swept.killed > 0 => {
-                tracing::warn!(processes = swept.killed, "ended what a killed program had left behind");
-            }
-            Ok(swept) => tracing::debug!(?swept, "swept what dead hosts left behind"),
-            Err(error) => tracing::warn!(%error, "what a killed program left behind cannot be looked for"),
-        });
+        self.swept.call_once(|| sweep(&self.driver.nexus_home));
+    }
+}
+
+/// Ends what earlier hosts with this home left behind when they died.
+pub(crate) fn sweep(nexus_home: &Path) {
+    match run_registry::sweep(nexus_home) {
+        Ok(swept) if swept.killed > 0 => {
+            tracing::warn!(processes = swept.killed, "ended what a killed program had left behind");
+        }
+        Ok(swept) => tracing::debug!(?swept, "swept what dead hosts left behind"),
+        Err(error) => tracing::warn!(%error, "what a killed program left behind cannot be looked for"),
     }
 }
 

@@ -38,7 +38,7 @@
 //!   [`Tool`](nexus_core::Phase::Tool).
 //! - **A line that you do not understand** is an [`Unrecognized`](nexus_core::turn::Unrecognized) event, never dropped.
 
-mod backend;
+pub(crate) mod backend;
 pub(crate) mod caller_tools;
 mod contract;
 mod drive;

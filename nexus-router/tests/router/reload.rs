@@ -1,6 +1,13 @@
 //! A new configuration, whole or not at all.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use nexus_core::TurnRequest;
 use nexus_router::Router;
@@ -77,4 +84,19 @@ fn a_backend_registered_from_rust_takes_the_place_of_a_kind() {
     let router = builder(&[&own]).from_str(&chain("alpha-cli")).unwrap();
     let own: Arc<dyn nexus_core::ExecutionBackend> = own;
     assert!(Arc::ptr_eq(&router.backends()["alpha-cli"], &own));
+}
+
+#[test]
+fn what_is_done_at_the_start_is_done_once_by_a_router_that_was_built() {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let registry = || {
+        registry().with_start(|_| {
+            STARTED.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    Router::from_str("groups: 7\n", registry(), context()).unwrap_err();
+    assert_eq!(STARTED.load(Ordering::Relaxed), 0);
+    let router = Router::from_str(&chain("alpha-cli"), registry(), context()).unwrap();
+    router.replace(&chain("beta-cli")).unwrap();
+    assert_eq!(STARTED.load(Ordering::Relaxed), 1);
 }
