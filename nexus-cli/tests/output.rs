@@ -246,6 +246,30 @@ fn a_kept_conversation_is_readable_by_its_owner_alone() {
 }
 
 #[test]
+fn a_conversation_from_a_pipe_needs_a_file_for_what_comes_next() {
+    let folder = Stage::new(Reply::text("Here."));
+    folder.nexus(&["run", "talker", "hello", "--keep", "handle.json"]);
+    let handle = fs::read(folder.path().join("handle.json")).unwrap();
+    let pipe = folder.path().join("pipe");
+    let resumed = |more: &[&str]| {
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let (to, handle) = (pipe.clone(), handle.clone());
+        let writer = std::thread::spawn(move || fs::write(to, handle));
+        let output = folder.nexus(&[&["run", "talker", "again", "--resume", "pipe"], more].concat());
+        writer.join().unwrap().unwrap();
+        fs::remove_file(&pipe).unwrap();
+        (output.status.code(), text(&output.stderr).to_owned())
+    };
+    let (code, said) = resumed(&[]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("pipe: ") && said.contains("`--keep` beside `--resume`"), "{said}");
+    assert_eq!(folder.model.requests().len(), 1, "a turn was spent");
+    let (code, said) = resumed(&["--keep", "next.json"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(folder.path().join("next.json").exists());
+}
+
+#[test]
 fn a_handle_that_could_not_be_written_is_told_before_anything_is_spent() {
     let folder = Stage::new(Reply::text("Here."));
     for place in ["absent/handle.json", "."] {

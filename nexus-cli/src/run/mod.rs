@@ -8,6 +8,7 @@ mod show;
 
 use std::{
     io::{self, IsTerminal as _},
+    path::Path,
     process::ExitCode,
     time::Instant,
 };
@@ -74,8 +75,7 @@ async fn run_turn(
     request: TurnRequest,
     host: TurnHost,
 ) -> Result<ExitCode, CommandError> {
-    let handle_path = args.keep.as_ref().or(args.resume.as_ref());
-    let handle_file = handle_path.map(|path| HandleFile::prepare(path)).transpose()?;
+    let handle_file = place_for_handle(args)?.map(HandleFile::prepare).transpose()?;
     let began = Instant::now();
     let mut shown: Box<dyn Show> = if args.json {
         Box::new(JsonLines)
@@ -101,6 +101,18 @@ async fn run_turn(
         })?;
     }
     Ok(code)
+}
+
+/// Where the handle to go on with is written: where the old one was read, unless another place is named.
+fn place_for_handle(args: &RunArgs) -> Result<Option<&Path>, String> {
+    match (&args.keep, &args.resume) {
+        (None, Some(path)) if !path.is_file() => Err(format!(
+            "{}: the next handle of the conversation cannot be written back to what is no file; name one with \
+             `--keep` beside `--resume`",
+            path.display()
+        )),
+        (keep, resume) => Ok(keep.as_deref().or(resume.as_deref())),
+    }
 }
 
 /// Writes the answer to standard output, unless it has been shown on the same terminal already.
