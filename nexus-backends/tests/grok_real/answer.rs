@@ -1,9 +1,9 @@
 //! What becomes of an answer.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use nexus_core::{Effort, ErrorKind, TurnEvent, TurnRequest, turn::VoidCause};
-use nexus_testkit::sim::{Cut, Reply, ToolCall};
+use nexus_core::{Effort, ErrorKind, IdleLimits, Limits, TurnEvent, TurnRequest, turn::VoidCause};
+use nexus_testkit::sim::{Cut, Fault, Reply, ToolCall};
 
 use super::support::{Ran, Stage};
 
@@ -48,6 +48,22 @@ async fn a_server_that_fails_is_given_up_in_seconds() {
     assert_eq!(error.kind(), ErrorKind::VendorFailure);
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert!(stage.calls().len() >= 2, "it was asked again");
+}
+
+/// The program would wait for two minutes, whatever time it is named, so the turn is given less.
+#[tokio::test]
+#[ignore = "needs the real CLI; run by .ci/run"]
+async fn a_rate_limit_of_a_century_is_held_for_a_day_at_most() {
+    for seconds in [99_999_999_999, u64::MAX] {
+        let stage = Stage::new(Reply::fault(Fault::rate_limited(seconds)));
+        let mut idle = IdleLimits::none();
+        idle.first_byte = Some(Duration::from_secs(15));
+        let request = TurnRequest::new("Hello.").with_limits(Limits::new().with_idle(idle));
+        let error = stage.run_as_asked(request).await.outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::RateLimited, "{error:?}");
+        let delay = error.retry().delay(SystemTime::now()).unwrap_or_default();
+        assert!(!delay.is_zero() && delay <= Duration::from_secs(24 * 3_600), "{:?}", error.retry());
+    }
 }
 
 #[tokio::test]
