@@ -34,7 +34,7 @@ pub(crate) struct Settings {
 }
 
 /// Which versions of the program are run: also one that was not tested, with a warning (the default), or only one that passed
-/// everything. One below the floor never is.
+/// everything; or any, without a turn being refused that it is known to fail. One below the floor never is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum VersionsSetting {
@@ -43,6 +43,8 @@ pub(crate) enum VersionsSetting {
     Warn,
     /// One that was tested and passed everything.
     Tested,
+    /// Any, with a warning, and for any turn: also one that it is known not to bring to an end.
+    Any,
 }
 
 /// What of the host's network settings a CLI is given.

@@ -3,10 +3,13 @@
 
 use std::fmt;
 
-use nexus_core::{ErrorKind, harness::Failure};
+use nexus_core::{ErrorKind, TurnRequest, harness::Failure};
 use serde::Deserialize;
 
 use super::settings::VersionsSetting;
+
+/// The scenario without which no answer has a shape: below it some versions never come to an end.
+const OUTPUT_SCENARIO: &str = "an_answer_in_shape_is_a_value";
 
 /// What is known of the versions of one program.
 #[derive(Debug, Deserialize)]
@@ -131,12 +134,41 @@ impl VersionTable {
         })
     }
 
+    /// Refuses a turn that asks for an answer in a shape, where the versions around this one give none.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`], unless the setting takes any version.
+    pub(crate) fn admit_output(
+        &self,
+        version: &Version,
+        request: &TurnRequest,
+        setting: VersionsSetting,
+    ) -> Result<(), Failure> {
+        let fails = |judged: &Judged| judged.failed.iter().any(|failed| failed == OUTPUT_SCENARIO);
+        let is_asked = request.output.is_some() && setting != VersionsSetting::Any;
+        if !is_asked || !self.around(version).is_some_and(fails) {
+            return Ok(());
+        }
+        let able = self.judged.iter().find(|judged| judged.version > *version && !fails(judged));
+        let able = able.map(|judged| format!("{} does: ", judged.version)).unwrap_or_default();
+        let Self { program, upgrade, .. } = self;
+        let reason = format!(
+            "{program} {version} does not come to an end where the answer has a schema; {able}run `{upgrade}`"
+        );
+        Err(Failure::new(ErrorKind::Unsupported, reason))
+    }
+
     /// Longest description of a tool that reaches the model whole, in UTF-16 units, as the versions around this one have it;
     /// `None` if any does.
     pub(crate) fn description_units(&self, version: &Version) -> Option<usize> {
+        self.around(version).and_then(|judged| judged.description_units)
+    }
+
+    /// What is known of a version: itself, else the one before it, else the oldest.
+    fn around(&self, version: &Version) -> Option<&Judged> {
         let before = self.judged.iter().rev().find(|judged| judged.version <= *version);
-        let known = before.or_else(|| self.judged.first());
-        known.and_then(|judged| judged.description_units)
+        before.or_else(|| self.judged.first())
     }
 
     /// The number in what the program says to `--version`.
@@ -188,6 +220,8 @@ impl fmt::Display for Version {
 
 #[cfg(test)]
 mod tests {
+    use nexus_core::OutputSchema;
+
     use super::*;
 
     fn table() -> VersionTable {
@@ -256,6 +290,31 @@ mod tests {
                 "{line:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_shape_is_refused_where_the_versions_around_give_none() {
+        let table = VersionTable::read(
+            r#"{ "program": "Alpha", "before": "alpha ", "after": "", "upgrade": "alpha update",
+                 "floor": { "version": "1.2.0", "because": "shows its token" },
+                 "judged": [
+                   { "version": "1.2.0", "failed": ["an_answer_in_shape_is_a_value"], "scenarios": 9, "description_units": null },
+                   { "version": "1.4.0", "failed": ["another"], "scenarios": 9, "description_units": null } ] }"#,
+        );
+        let shaped = TurnRequest::new("x").with_output(OutputSchema::new(serde_json::json!({})).unwrap());
+        let refused = |version: &str, request: &TurnRequest, setting| {
+            table.admit_output(&version.parse().unwrap(), request, setting).err()
+        };
+        for version in ["1.1.0", "1.2.0", "1.3.9"] {
+            let failure = refused(version, &shaped, VersionsSetting::Warn).unwrap();
+            assert_eq!(failure.kind, ErrorKind::Unsupported);
+            let reason = failure.message.unwrap_or_default();
+            assert!(reason.ends_with("has a schema; 1.4.0 does: run `alpha update`"), "{reason}");
+            assert!(refused(version, &TurnRequest::new("x"), VersionsSetting::Warn).is_none());
+            assert!(refused(version, &shaped, VersionsSetting::Any).is_none());
+        }
+        assert!(refused("1.4.0", &shaped, VersionsSetting::Warn).is_none());
+        assert!(refused("2.0.0", &shaped, VersionsSetting::Tested).is_none());
     }
 
     #[test]

@@ -104,6 +104,8 @@ impl Program {
                 kinds: vec![ErrorKind::Incomplete, ErrorKind::VendorFailure],
                 because: "a program may take the model's silence for a failure of its server",
             });
+        // What a version is known to fail is refused otherwise, and judged by that for ever.
+        let subject = subject.with_setting("versions", json!("any"));
         settings.iter().fold(subject, |subject, (key, value)| subject.with_setting(key, json!(value)))
     }
 

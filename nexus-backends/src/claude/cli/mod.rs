@@ -240,6 +240,7 @@ impl Cli for Claude {
         let Admitted { version, note } = self.version(&executable).await?;
         let mut warnings = Vec::from_iter(note);
         let request = &plan.request;
+        VERSIONS.admit_output(&version, request, self.settings.versions)?;
         if request.model.as_ref().is_some_and(|model| model.as_str().trim().is_empty()) {
             return Err(Failure::new(ErrorKind::InvalidRequest, "the model has no name"));
         }

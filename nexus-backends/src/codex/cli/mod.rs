@@ -280,6 +280,7 @@ impl Cli for Codex {
         }
         let bare = self.bare_environment(&folders)?;
         let Admitted { version, note } = version::version(&executable, &bare, self.settings.versions).await?;
+        version::VERSIONS.admit_output(&version, request, self.settings.versions)?;
         let version = version.to_string();
         // The program takes whatever is in its environment to the end, and asks for nothing else.
         let lease = self.borrow(plan).await?;

@@ -12,7 +12,8 @@ use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::version::version_line;
 
 /// What is known of its versions.
-static VERSIONS: LazyLock<VersionTable> = LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
+pub(super) static VERSIONS: LazyLock<VersionTable> =
+    LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 
 /// What to do where there is no program.
 const INSTALL: &str = "install it with `npm install -g @openai/codex`, or name it by `executable`";

@@ -47,6 +47,7 @@ impl Grok {
         let mut warnings = Vec::new();
 
         let Admitted { version: known, note } = self.version(&executable, &home::user_home(&home)).await?;
+        version::VERSIONS.admit_output(&known, request, self.versions)?;
         warnings.extend(note);
         warnings.extend(version::launcher_warning(&executable));
 

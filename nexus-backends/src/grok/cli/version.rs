@@ -10,7 +10,8 @@ use nexus_process::executable::Executable;
 use nexus_process::version::version_line;
 
 /// What is known of its versions.
-static VERSIONS: LazyLock<VersionTable> = LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
+pub(super) static VERSIONS: LazyLock<VersionTable> =
+    LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 
 /// What to tell about an executable that is a script: npm's launcher unpacks the program, some 160 MB, into
 /// the folder of each run.
