@@ -7,6 +7,9 @@
 //! | subreaper | every descendant of this program that has the run's mark | until the next sweep | Linux |
 //! | search | every process of the machine that has the run's mark | until the next sweep | Linux; elsewhere the process group |
 //!
+//! A child that is to [end with this program](crate::spawn::Invocation::end_with_host) is killed with it by any kind, where
+//! the machine has util-linux; what the child has started waits for the sweep.
+//!
 //! With the first three, `/proc` is read for processes of this program alone. What a fork loop without end brings into
 //! being is ended by the first two only.
 //!
@@ -24,6 +27,7 @@ pub(crate) mod core_limit;
 mod hold;
 mod machine;
 mod namespace;
+mod parent_death;
 mod subreaper;
 pub(crate) mod tag;
 
@@ -35,6 +39,7 @@ pub(crate) use cgroup::{Cgroup, end_cgroup};
 pub(crate) use hold::{Hold, Holding};
 pub(crate) use machine::{Means, choose};
 pub use machine::{NotContained, available, strongest};
+pub(crate) use parent_death::ParentDeath;
 pub(crate) use subreaper::Subreaper;
 
 /// How much containment a child must have.

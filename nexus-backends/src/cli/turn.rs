@@ -286,8 +286,11 @@ impl<'a, C: Cli> Turn<'a, C> {
             self.state.end_with(lease)?;
         }
         self.wait_for(startup, events).await?;
-        let mut invocation =
-            invocation.entry(&plan.run).redactor(plan.redactor.clone()).containment(self.driver.containment);
+        let mut invocation = invocation
+            .entry(&plan.run)
+            .redactor(plan.redactor.clone())
+            .containment(self.driver.containment)
+            .end_with_host();
         if self.request.tool_access == ToolAccess::Unrestricted {
             // What the user may do with `sudo` and `ssh`, the agent may do.
             invocation = invocation.keep_privileges();

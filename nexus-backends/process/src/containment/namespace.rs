@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::parent_death::util_linux;
 use crate::process_tree::{LiveProcess, ProcessIdentity, Snapshot, children_of, identity_of, send, state_of};
 use crate::spawn::ExitStatus;
 
@@ -33,13 +34,9 @@ pub(crate) struct NamespaceLauncher {
 }
 
 impl NamespaceLauncher {
-    /// Looks for the programs where systems have them, never on a `PATH` that somebody else may have written.
     pub(crate) fn find(with_user_namespace: bool) -> Option<Self> {
-        let place = |name: &str| {
-            let folders = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
-            folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())
-        };
-        Some(Self { setpriv: place("setpriv")?, unshare: place("unshare")?, with_user_namespace })
+        let (setpriv, unshare) = (util_linux("setpriv")?, util_linux("unshare")?);
+        Some(Self { setpriv, unshare, with_user_namespace })
     }
 
     /// The program to start, and its arguments before those of the child.

@@ -10,7 +10,9 @@ use super::error::SpawnError;
 use super::process::{Process, Start};
 use super::stdin::StdinMode;
 use crate::capture::Capture;
-use crate::containment::{Cgroup, ContainmentPolicy, Holding, Means, Subreaper, choose};
+use crate::containment::{
+    Cgroup, Containment, ContainmentPolicy, Holding, Means, ParentDeath, Subreaper, choose,
+};
 use crate::environment::{Environment, EnvironmentError};
 use crate::executable::Executable;
 use crate::process_tree::RUN_MARKER;
@@ -36,6 +38,7 @@ pub struct Invocation {
     capture: Option<PathBuf>,
     containment: ContainmentPolicy,
     keeps_privileges: bool,
+    ends_with_host: bool,
 }
 
 /// Arguments whose `Debug` shows how many there are.
@@ -66,6 +69,7 @@ impl Invocation {
             capture: None,
             containment: ContainmentPolicy::default(),
             keeps_privileges: false,
+            ends_with_host: false,
         }
     }
 
@@ -168,6 +172,14 @@ impl Invocation {
         self
     }
 
+    /// Has the kernel end the child when this program is killed, also where no namespace does, so that it does not go on
+    /// by itself until the next sweep. Costs less than a millisecond; without util-linux it changes nothing.
+    #[must_use]
+    pub fn end_with_host(mut self) -> Self {
+        self.ends_with_host = true;
+        self
+    }
+
     /// Starts the process. Must not be called where blocking for a millisecond is not allowed;
     /// needs no async runtime.
     ///
@@ -198,7 +210,8 @@ impl Invocation {
 
         let means = self.means()?;
         let containment = means.kind();
-        let (mut command, holding) = self.contained(means)?;
+        let parent_death = self.needs_parent_death(containment).then(ParentDeath::find).flatten();
+        let (mut command, holding) = self.contained(means, parent_death)?;
         command
             .args(&self.arguments.0)
             .env_clear()
@@ -215,6 +228,8 @@ impl Invocation {
             command,
             holding,
             containment,
+            // What the kernel ends with the *thread* that started it has to be started by the one that serves it.
+            is_in_thread: containment >= Containment::UserNamespace || parent_death.is_some(),
             executable: self.executable,
             stdin: self.stdin,
             bounds: self.bounds,
@@ -236,14 +251,30 @@ impl Invocation {
         }
     }
 
+    /// Between us and such a child is a program too.
+    fn needs_parent_death(&self, containment: Containment) -> bool {
+        self.ends_with_host && containment < Containment::UserNamespace && self.executable.is_plain()
+    }
+
     /// The command that starts the child, but for the child's arguments, and what it will be held by.
-    fn contained(&self, means: Means) -> Result<(Command, Holding), SpawnError> {
+    fn contained(
+        &self,
+        means: Means,
+        parent_death: Option<&ParentDeath>,
+    ) -> Result<(Command, Holding), SpawnError> {
+        let direct = || match parent_death.map(ParentDeath::command) {
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(self.executable.path());
+                command
+            }
+            None => Command::new(self.executable.path()),
+        };
         let wrapped = |(program, arguments): (&Path, Vec<OsString>)| {
-            let mut command = Command::new(program);
-            command.args(arguments).arg(self.executable.path());
+            let (mut command, inner) = (Command::new(program), direct());
+            command.args(arguments).arg(inner.get_program()).args(inner.get_args());
             command
         };
-        let direct = || Command::new(self.executable.path());
         Ok(match means {
             Means::Namespace(launcher, _) => (wrapped(launcher.command()), Holding::Namespace),
             Means::Cgroup(own) => {

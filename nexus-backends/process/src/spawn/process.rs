@@ -58,6 +58,7 @@ pub(super) struct Start {
     pub(super) command: Command,
     pub(super) holding: Holding,
     pub(super) containment: Containment,
+    pub(super) is_in_thread: bool,
     pub(super) executable: Executable,
     pub(super) stdin: StdinMode,
     pub(super) bounds: Bounds,
@@ -103,9 +104,8 @@ impl Process {
         );
 
         let mut birth = Birth { unborn: Some((command, holding)), child: None, run: run.clone() };
-        // A namespace ends with the *thread* that made it, so that thread has to be the one that serves it. Any other child
-        // is there sooner if it is started first.
-        let is_in_thread = containment >= Containment::UserNamespace;
+        // Any child that need not be started by the serving thread is there sooner if it is started first.
+        let is_in_thread = start.is_in_thread;
         let (born, started) = std::sync::mpsc::sync_channel(1);
         // Nobody waits where the starting thread is gone; then nobody has the handle, and it says so by `kill_now`.
         let tell = move |spawned| drop(born.send(spawned));

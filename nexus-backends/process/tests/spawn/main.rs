@@ -6,6 +6,7 @@
 
 mod core_dumps;
 mod homes;
+mod host_killed;
 mod pipes;
 mod run_registry;
 mod scarcity;
