@@ -35,6 +35,7 @@ mod exit;
 mod invocation;
 mod process;
 mod pump;
+mod serving;
 mod shared;
 mod stdin;
 mod stop;

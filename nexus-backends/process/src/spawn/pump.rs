@@ -5,7 +5,7 @@
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::process::{Child, ChildStdin};
+use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,13 @@ use tracing::Span;
 use super::bounds::Bounds;
 use super::error::StdinError;
 use super::exit::{EndedBy, Exit, ExitStatus};
+use super::serving::Serving;
 use super::shared::Shared;
 use super::stop::{Polite, Stop};
 use crate::capture::{Capture, Stream};
 use crate::containment::Hold;
 use crate::lines::{Line, LineSplitter};
-use crate::process_tree::{ProcessIdentity, identity_of, send};
+use crate::process_tree::send;
 use crate::run_registry::RunEntry;
 
 /// How soon after the spawn the child is identified and written down. Not at once: reading about a
@@ -51,20 +52,6 @@ pub(super) struct Pump {
     splitter: LineSplitter,
     lines: Vec<Line>,
     stderr_buffer: Vec<u8>,
-}
-
-/// The child and our ends of its pipes.
-#[derive(Debug)]
-struct Serving {
-    child: Child,
-    exit_signal: Option<OwnedFd>,
-    stdin: Option<ChildStdin>,
-    stdout: Option<OwnedFd>,
-    stderr: Option<OwnedFd>,
-    hold: Hold,
-    status: Option<ExitStatus>,
-    identity: Option<ProcessIdentity>,
-    identified: bool,
 }
 
 /// How far a stop has come.
@@ -473,76 +460,6 @@ enum Source {
     Stderr,
     Stdin,
     Exit,
-}
-
-impl Serving {
-    fn new(mut child: Child, hold: Hold) -> Self {
-        let pid = child.id();
-        // In this thread, which has nothing to do until the child says something.
-        hold.limit_the_early(pid);
-        let nonblocking = |descriptor: OwnedFd| {
-            let _ = rustix::io::ioctl_fionbio(&descriptor, true);
-            descriptor
-        };
-        let stdin = child.stdin.take();
-        if let Some(stdin) = &stdin {
-            let _ = rustix::io::ioctl_fionbio(stdin, true);
-        }
-        Self {
-            exit_signal: exit_signal(pid),
-            stdin,
-            stdout: child.stdout.take().map(|stdout| nonblocking(stdout.into())),
-            stderr: child.stderr.take().map(|stderr| nonblocking(stderr.into())),
-            hold,
-            status: None,
-            identity: None,
-            identified: false,
-            child,
-        }
-    }
-
-    /// Learns who the child is. That must be before it is reaped.
-    fn identify(&mut self) {
-        if !self.identified && self.status.is_none() {
-            self.identity = identity_of(self.child.id());
-            self.identity.into_iter().for_each(|identity| self.hold.begin_with(identity));
-        }
-        self.identified = true;
-    }
-
-    /// Reaps the child if it has ended. Returns whether it has.
-    fn look_for_exit(&mut self) -> bool {
-        self.identify();
-        match self.child.try_wait() {
-            Ok(None) => return false,
-            Ok(Some(status)) => self.status = Some(status.into()),
-            Err(_) => self.status = Some(ExitStatus::Unknown),
-        }
-        true
-    }
-
-    /// Reaps the child, which was killed. One that cannot die is left to a waiter of its own.
-    fn reap(&mut self, patience: Duration) {
-        let until = Instant::now() + patience;
-        while self.status.is_none() && !self.look_for_exit() {
-            if Instant::now() >= until {
-                return;
-            }
-            std::thread::sleep(Duration::from_micros(500));
-        }
-    }
-}
-
-/// Becomes readable when the process ends.
-#[cfg(target_os = "linux")]
-fn exit_signal(pid: u32) -> Option<OwnedFd> {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
-    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn exit_signal(_pid: u32) -> Option<OwnedFd> {
-    None
 }
 
 /// Announces the end, also if the serving thread panics.
