@@ -149,8 +149,8 @@ fn work_without_tools(setup: &Setup) -> TurnRequest {
 /// What was seen of the children while they ran.
 fn check_the_children(which: OwnLogin, setup: &Setup, sight: &Sight) {
     let program = match which.as_str() {
-        "codex" => "codex",
-        _ => "grok",
+        "grok" => "grok",
+        _ => "codex",
     };
     let children = sight.processes_named(program);
     assert!(children >= AT_ONCE, "{which}: {children} processes of the program were seen");
@@ -169,7 +169,7 @@ fn check_the_children(which: OwnLogin, setup: &Setup, sight: &Sight) {
     let stored = Scan::files(&setup.path("nexus/auth"));
     let token = stored.access_token();
     match which.as_str() {
-        "codex" => assert!(sight.environments.sees(&token), "codex is lent a variable"),
+        "codex" | "chatgpt" => assert!(sight.environments.sees(&token), "codex is lent a variable"),
         _ => {
             assert!(!sight.environments.sees(&token), "grok is lent no variable");
             assert!(sight.homes.sees(&token), "grok is lent a file, and the scan of the homes saw none");

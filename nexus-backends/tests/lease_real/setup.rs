@@ -13,7 +13,10 @@ use nexus_backends::auth::{CredentialManager, Identity, Login};
 use nexus_backends::codex::cli::CodexCli;
 use nexus_backends::grok::cli::GrokCli;
 use nexus_backends::http::Network;
-use nexus_backends::{codex::CodexSubToken, grok::GrokSubToken};
+use nexus_backends::{
+    codex::{ChatgptSubToken, CodexSubToken},
+    grok::GrokSubToken,
+};
 use nexus_core::{BackendKind, BuildContext, ExecutionBackend};
 use nexus_testkit::{
     issuer::{Account, Issuer},
@@ -72,8 +75,8 @@ impl Setup {
             .start()
             .unwrap();
         let dialect = match which.as_str() {
-            "codex" => Dialect::Responses,
-            _ => Dialect::Xai,
+            "grok" => Dialect::Xai,
+            _ => Dialect::Responses,
         };
         let start = || Sim::start(dialect, Scenario::text("unused")).unwrap();
         let setup = Self { which, folder, issuer, sim: Servers { program: start(), engine: start() } };
@@ -90,10 +93,11 @@ impl Setup {
         let mut identity = Identity::default();
         // As the issuer's tokens name it to each vendor's reader.
         let account = Account::default().id;
-        identity.account = Some(match self.which.as_str() {
-            "codex" => account,
-            _ => format!("user-{account}"),
-        });
+        identity.account = match self.which.as_str() {
+            "codex" => Some(account),
+            "grok" => Some(format!("user-{account}")),
+            _ => None,
+        };
         let login = Login::new(tokens.access_token, SystemTime::now() - Duration::from_secs(7_200))
             .with_refresh_token(tokens.refresh_token)
             .with_lifetime(Some(Duration::from_secs(3_600)))
@@ -109,8 +113,8 @@ impl Setup {
 
     pub(crate) fn model(&self) -> &'static str {
         match self.which.as_str() {
-            "codex" => "gpt-5.5",
-            _ => "grok-4.6",
+            "grok" => "grok-4.6",
+            _ => "gpt-5.5",
         }
     }
 
@@ -132,15 +136,18 @@ impl Setup {
     /// The vendor's program. No credential is named: it is lent from the login.
     pub(crate) fn cli(&self) -> Arc<dyn ExecutionBackend> {
         let (kind, variable): (&dyn BackendKind, _) = match self.which.as_str() {
-            "codex" => (&CodexCli, "NEXUS_REAL_CODEX"),
-            _ => (&GrokCli, "NEXUS_REAL_GROK"),
+            "grok" => (&GrokCli, "NEXUS_REAL_GROK"),
+            _ => (&CodexCli, "NEXUS_REAL_CODEX"),
         };
         let executable = nexus_testkit::real::last(variable);
-        let settings = json!({
+        let mut settings = json!({
             "executable": executable,
             "base_url": self.sim.program.base_url(),
             "record": self.path("record"),
         });
+        if self.which.as_str() == "chatgpt" {
+            settings["login"] = "chatgpt".into();
+        }
         kind.build(kind.name().into(), settings.as_object().unwrap(), &self.context()).unwrap()
     }
 
@@ -148,7 +155,8 @@ impl Setup {
     pub(crate) fn native(&self) -> Arc<dyn ExecutionBackend> {
         let kind: &dyn BackendKind = match self.which.as_str() {
             "codex" => &CodexSubToken,
-            _ => &GrokSubToken,
+            "grok" => &GrokSubToken,
+            _ => &ChatgptSubToken,
         };
         let settings = json!({ "base_url": self.sim.engine.base_url(), "credential": { "source": "login" } });
         let context = self.context().with_credential_source("login", Arc::new(self.manager()));

@@ -113,7 +113,9 @@ pub(crate) fn sign_in(url: &str, method: SignInMethod) -> OAuthSignIn {
             endpoint: "/device/auth".into(),
             parameters: Default::default(),
         })
-        .with_revocation(RevocationStyle::Form { endpoint: "/token/revocation".into() })
+        // What the provider says of itself is believed, and its ID tokens are verified.
+        .with_discovery_endpoint("/.well-known/openid-configuration")
+        .with_revocation(RevocationStyle::Discovered)
         .with_identity(
             IdentityClaims::default()
                 .with_account([openai, "chatgpt_account_id"])
