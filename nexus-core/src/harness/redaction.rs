@@ -53,7 +53,7 @@ impl Redaction {
     }
 
     /// Takes the secrets out of an event. `false`: there is nothing left of it to show by now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn apply(&mut self, event: &mut TurnEvent) -> bool {
         self.refresh();
         match event {
@@ -70,7 +70,7 @@ impl Redaction {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn delta(
         &mut self,
         message: &mut MessageId,
@@ -79,7 +79,7 @@ impl Redaction {
         text: &mut String,
     ) -> bool {
         self.ids(message, parent);
-        if self.held.is_empty() && !self.secrets.may_be_in(text.as_bytes()) {
+        if self.count == 0 || (self.held.is_empty() && !self.secrets.may_be_in(text.as_bytes())) {
             return true;
         }
         self.piece(message, parent, is_thinking, text)
@@ -111,12 +111,16 @@ impl Redaction {
         !text.is_empty()
     }
 
+    /// Whether anything is held back.
+    #[inline]
+    pub(super) fn holds(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     /// What is held back and has to be shown before `event`: of the message that it ends. Of one that is taken back, nothing
     /// is shown any more.
-    #[inline]
     pub(super) fn before(&mut self, event: &TurnEvent) -> Vec<TurnEvent> {
         match event {
-            _ if self.held.is_empty() => Vec::new(),
             TurnEvent::MessageEnded(ended) => self.release(Some(&ended.message)),
             TurnEvent::MessageVoided(voided) => {
                 self.held.retain(|held| held.message != voided.message);
@@ -142,7 +146,13 @@ impl Redaction {
 
     #[inline]
     fn ids(&self, message: &mut MessageId, parent: &mut Option<CallId>) {
-        // Names are far shorter than secrets, so that this costs a comparison.
+        // Names are shorter than secrets.
+        let is_short = |name: &str| name.len() < self.shortest;
+        if self.count == 0
+            || is_short(message.as_str()) && parent.as_ref().is_none_or(|call| is_short(call.as_str()))
+        {
+            return;
+        }
         let given = |text: &str| self.given(text);
         id(message, &given);
         parent.iter_mut().for_each(|call| id(call, &given));

@@ -93,6 +93,7 @@ impl TurnLog {
     }
 
     /// The spans, if something listens, with the model that answers.
+    #[inline]
     fn trace(&mut self) -> Option<&mut TurnTrace> {
         let trace = self.trace.as_mut()?;
         self.redaction.provenance(&mut self.provenance);
@@ -143,22 +144,31 @@ impl TurnLog {
     pub fn event(&mut self, event: impl Into<TurnEvent>) {
         self.start();
         let mut event = event.into();
-        for held in self.redaction.before(&event) {
-            self.record(held);
+        if self.redaction.holds() {
+            for held in self.redaction.before(&event) {
+                self.record(held);
+            }
         }
         if self.redaction.apply(&mut event) {
-            self.record(event);
+            self.observe(&event);
+            self.outbox.push(event);
         }
     }
 
-    /// Records an event that holds no secret any more, and puts it into the outbox.
-    fn record(&mut self, event: TurnEvent) {
-        self.recorder.observe(&event);
-        self.retry_cause.observe(&event);
+    /// Records an event that holds no secret any more.
+    #[inline]
+    fn observe(&mut self, event: &TurnEvent) {
+        self.recorder.observe(event);
+        self.retry_cause.observe(event);
         if let Some(trace) = self.trace() {
-            trace.observe(&event);
+            trace.observe(event);
         }
-        self.outbox.push(event);
+    }
+
+    #[cold]
+    fn record(&mut self, held: TurnEvent) {
+        self.observe(&held);
+        self.outbox.push(held);
     }
 
     /// Records what was held back because a secret might begin there: nothing more is said.

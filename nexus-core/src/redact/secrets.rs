@@ -10,6 +10,9 @@ use zeroize::Zeroizing;
 /// an ordinary word.
 const LONG_SECRET_BYTES: usize = 32;
 
+/// Texts shorter than this, in bytes, are looked at one byte after the other.
+const SHORT_BYTES: usize = 32;
+
 /// How much of a secret is searched for, in bytes, before the rest is compared: to prepare a longer search costs more.
 const NEEDLE_BYTES: usize = 32;
 
@@ -64,7 +67,17 @@ impl Secrets {
     /// Whether one of them stands in `bytes`, or may begin at their end.
     #[inline]
     pub(crate) fn may_be_in(&self, bytes: &[u8]) -> bool {
-        self.0.iter().any(|secret| beginnings(secret, bytes).next().is_some())
+        self.0.iter().any(|secret| {
+            // A search costs more to begin than a few bytes to look at.
+            let begins = match secret.first_chunk().copied() {
+                Some([first, second]) if bytes.len() < SHORT_BYTES => {
+                    let pair = |pair: &[u8]| pair[0] == first && pair[1] == second;
+                    bytes.last() == Some(&first) || bytes.windows(2).any(pair)
+                }
+                _ => true,
+            };
+            begins && beginnings(secret, bytes).next().is_some()
+        })
     }
 
     /// Where the end of `bytes` begins that may become a secret with what follows; their length, if there is none.
