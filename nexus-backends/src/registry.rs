@@ -43,7 +43,7 @@ pub fn registry() -> Registry {
     let kinds = vendors().iter().flat_map(Vendor::kinds);
     let registry = kinds.fold(Registry::new(), Registry::with);
     #[cfg(feature = "cli")]
-    let registry = registry.with_start(|context| crate::cli::backend::sweep(&context.home));
+    let registry = registry.with_start(|context| crate::cli::sweep::sweep(&context.home));
     KINDS.iter().fold(registry, |registry, (kind, feature)| {
         registry.with_absent(*kind, format!("this build leaves out the feature `{feature}`"))
     })

@@ -1,9 +1,6 @@
 //! [`ExecutionBackend`] over any [`Cli`].
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -11,14 +8,13 @@ use nexus_core::{
     TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit},
 };
-
 use serde_json::{Map, Value};
 
 use super::contract::Cli;
 use super::settings::Settings;
+use super::sweep::sweep;
 use super::turn::{DriverSettings, Turn};
 use nexus_process::containment::{ContainmentPolicy, strongest};
-use nexus_process::run_registry;
 
 /// One CLI as an [`ExecutionBackend`]: what every vendor's CLI has in common.
 ///
@@ -90,17 +86,6 @@ impl<C: Cli> CliBackend<C> {
     /// Ends what an earlier host left behind when it died. Once per backend: when it is probed, or runs its first turn.
     fn sweep(&self) {
         self.swept.call_once(|| sweep(&self.driver.nexus_home));
-    }
-}
-
-/// Ends what earlier hosts with this home left behind when they died.
-pub(crate) fn sweep(nexus_home: &Path) {
-    match run_registry::sweep(nexus_home) {
-        Ok(swept) if swept.killed > 0 => {
-            tracing::warn!(processes = swept.killed, "ended what a killed program had left behind");
-        }
-        Ok(swept) => tracing::debug!(?swept, "swept what dead hosts left behind"),
-        Err(error) => tracing::warn!(%error, "what a killed program left behind cannot be looked for"),
     }
 }
 

@@ -53,6 +53,7 @@ pub(crate) mod settings;
 pub(crate) mod startup;
 mod state;
 mod stats;
+pub(crate) mod sweep;
 mod translator;
 mod turn;
 pub(crate) mod versions;

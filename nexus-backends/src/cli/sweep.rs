@@ -1,0 +1,16 @@
+//! What dead hosts left behind is ended before anything new begins.
+
+use std::path::Path;
+
+use nexus_process::run_registry;
+
+/// Ends what earlier hosts with this home left behind when they died.
+pub(crate) fn sweep(nexus_home: &Path) {
+    match run_registry::sweep(nexus_home) {
+        Ok(swept) if swept.killed > 0 => {
+            tracing::warn!(processes = swept.killed, "ended what a killed program had left behind");
+        }
+        Ok(swept) => tracing::debug!(?swept, "swept what dead hosts left behind"),
+        Err(error) => tracing::warn!(%error, "what a killed program left behind cannot be looked for"),
+    }
+}
