@@ -45,7 +45,10 @@ impl Subject for SmalltalkSubject {
             }
             "a_refused_credential_is_renewed_once"
             | "a_second_refusal_is_final"
-            | "a_server_that_repeats_the_credential_is_not_repeated" => "it is lent no credential",
+            | "a_server_that_repeats_the_credential_is_not_repeated"
+            | "a_credential_in_pieces_is_not_repeated"
+            | "a_thought_of_the_credential_is_not_repeated"
+            | "a_credential_in_a_command_is_not_repeated" => "it is lent no credential",
             _ => return None,
         };
         Some(because.to_owned())

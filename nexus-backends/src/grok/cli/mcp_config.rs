@@ -76,7 +76,7 @@ pub(super) fn entry(tools: &CallerTools, deadline: Option<Duration>) -> String {
 pub(super) fn waiting(session: &str, known_bytes: u64) -> String {
     let from = known_bytes.saturating_add(1);
     format!(
-        r#"; logged() {{ tail -c +{from} -- "$GROK_HOME"/sessions/*/{session}/events.jsonl 2>/dev/null | grep -q "$1"; }}; n=0; until logged mcp_init_completed; do [ "$n" -lt 1000 ] || exit 0; sleep 0.01 || sleep 1; n=$((n+1)); done; news '"mcp_server_connected","server_name":"{SERVER}"' || exit 2"#
+        r#"; logged() {{ tail -c +{from} -- "$GROK_HOME"/sessions/*/{session}/events.jsonl 2>/dev/null | grep -q "$1"; }}; n=0; until logged mcp_init_completed; do [ "$n" -lt 1000 ] || exit 0; sleep 0.01 || sleep 1; n=$((n+1)); done; logged '"mcp_server_connected","server_name":"{SERVER}"' || exit 2"#
     )
 }
 
