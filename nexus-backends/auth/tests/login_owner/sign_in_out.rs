@@ -52,20 +52,34 @@ async fn what_the_issuer_is_not_told_is_removed_all_the_same_and_said() {
 }
 
 #[tokio::test]
-async fn a_login_that_cannot_be_read_is_lent_to_nobody_and_written_over_by_nobody() {
+async fn a_login_that_others_can_read_is_lent_to_nobody_and_written_over_by_nobody() {
     let stage = Stage::with_login(FRESH);
     let file = stage.auth().join("test-login.json");
-    for (mode, text) in [(0o600, "{ torn"), (0o600, ""), (0o644, stage.stored().to_text().expose())] {
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+    let error = stage.manager().credential(A_WHILE).await.unwrap_err();
+    assert!(matches!(error, CredentialError::Unreadable { .. }), "{error:?}");
+    let mut was_bothered = false;
+    let error = stage.manager().sign_in(&mut |_: &_| was_bothered = true).await.unwrap_err();
+    assert!(matches!(error, LoginError::Store(_)) && !was_bothered, "{error:?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    assert_eq!(stage.issuer.state().issued, 1);
+}
+
+#[tokio::test]
+async fn a_login_that_is_torn_is_lent_to_nobody_and_kept_aside_at_a_new_sign_in() {
+    for text in ["{ torn", ""] {
+        let stage = Stage::with_login(FRESH);
+        let file = stage.auth().join("test-login.json");
         std::fs::write(&file, text).unwrap();
-        std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
         let error = stage.manager().credential(A_WHILE).await.unwrap_err();
         assert!(matches!(error, CredentialError::Unreadable { .. }), "{error:?}");
-        let mut was_bothered = false;
-        let error = stage.manager().sign_in(&mut |_: &_| was_bothered = true).await.unwrap_err();
-        assert!(matches!(error, LoginError::Store(_)) && !was_bothered, "{error:?}");
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        stage.manager().sign_in(&mut |_: &_| {}).await.unwrap();
+        assert_eq!(stage.stored().login.access_token.expose(), "access-2");
+        let aside = stage.auth().join("test-login.json.damaged-1");
+        assert_eq!(std::fs::read_to_string(&aside).unwrap(), text);
+        assert_eq!(std::fs::metadata(&aside).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    assert_eq!(stage.issuer.state().issued, 1);
 }
 
 #[tokio::test]

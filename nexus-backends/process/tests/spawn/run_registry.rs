@@ -10,7 +10,7 @@ use nexus_process::run_id::RunId;
 use nexus_process::run_registry::{RunEntry, sweep};
 use serde_json::{Value, json};
 
-use crate::support::{assert_gone, exists, is_again, lines, marked, shell, start_again, written_pids};
+use crate::support::{assert_dead, exists, is_again, lines, marked, shell, start_again, written_pids};
 
 const HOST: &str = "run_registry::a_host_killed_in_mid_run_is_swept_at_the_next_start";
 const HOME: &str = "NEXUS_TEST_HOME";
@@ -76,7 +76,7 @@ fn a_host_killed_in_mid_run_is_swept_at_the_next_start() {
     let swept = sweep(host.home.path()).unwrap();
     assert_eq!(swept.runs, [host.run.clone()]);
     assert!(swept.killed >= 2 && swept.survivors.is_empty() && swept.failures.is_empty(), "{swept:?}");
-    assert_gone(&host.run, &host.members);
+    assert_dead(&host.run, &host.members);
     assert_eq!((host.entries(), count(&host.home.path().join("tmp"))), (0, 0));
     assert!(sweep(host.home.path()).unwrap().runs.is_empty());
 }
@@ -99,7 +99,7 @@ fn a_live_host_is_not_touched_by_the_sweep_of_another() {
 
     alive.kill();
     assert_eq!(sweep(alive.home.path()).unwrap().runs, [alive.run.clone()]);
-    assert_gone(&alive.run, &alive.members);
+    assert_dead(&alive.run, &alive.members);
 }
 
 fn boot_id() -> String {

@@ -67,13 +67,29 @@ pub(crate) fn pids() -> impl Iterator<Item = u32> {
     fs::read_dir("/proc").expect("Linux").filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
+/// Whether the process is there and no zombie.
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
+}
+
 /// Fails unless, within a second, nobody carries the marker and none of `pids` is left, zombies
 /// counted.
 pub(crate) fn assert_gone(run: &RunId, pids: &[u32]) {
+    assert_none(run, pids, exists);
+}
+
+/// The same for children of a host that was killed. Who adopted them reaps them: this program, where another test holds a
+/// process as its subreaper, and nothing here waits for them.
+pub(crate) fn assert_dead(run: &RunId, pids: &[u32]) {
+    assert_none(run, pids, is_alive);
+}
+
+fn assert_none(run: &RunId, pids: &[u32], is_left: fn(u32) -> bool) {
     let until = Instant::now() + Duration::from_secs(1);
     loop {
         let marked = marked(run);
-        let left: Vec<u32> = pids.iter().copied().filter(|pid| exists(*pid)).collect();
+        let left: Vec<u32> = pids.iter().copied().filter(|pid| is_left(*pid)).collect();
         if marked.is_empty() && left.is_empty() {
             return;
         }
