@@ -75,7 +75,10 @@ async fn utter(turn: &mut RunningTurn<'_>, utterance: Utterance) -> Result<Said,
         End::Done | End::Failed { .. } => {}
     }
     let is_silent = text.trim().is_empty() && calls.is_empty();
-    turn.event(MessageEnded::new(message, text).with_usage(utterance.usage));
+    // A message that ends is a model call that went well.
+    if !(is_silent && matches!(utterance.end, End::Failed { .. })) {
+        turn.event(MessageEnded::new(message, text).with_usage(utterance.usage));
+    }
     match utterance.end {
         End::Failed { kind, named } => {
             Err(Failure::new(kind, "the utterance failed").with_named_retry(named))
