@@ -55,6 +55,15 @@ impl Pool {
     }
 }
 
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // It would sleep on behind its client.
+        if let Some(sweeper) = &self.sweeper {
+            sweeper.abort();
+        }
+    }
+}
+
 async fn sweep(pool: Weak<Pool>) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
