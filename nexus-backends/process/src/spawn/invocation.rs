@@ -173,7 +173,7 @@ impl Invocation {
     }
 
     /// Has the kernel end the child when this program is killed, also where no namespace does, so that it does not go on
-    /// by itself until the next sweep. Costs less than a millisecond; without util-linux it changes nothing.
+    /// by itself until the next sweep. Costs the start of one small program; without util-linux it changes nothing.
     #[must_use]
     pub fn end_with_host(mut self) -> Self {
         self.ends_with_host = true;
