@@ -62,6 +62,7 @@ fn main() -> ExitCode {
     let small = bench.first_line("spawn to first line, small host", true);
     bench.at_once();
     bench.containment();
+    bench.ends_with_host();
     bench.lines();
     let ballast = vec![1_u8; 512 << 20];
     let large = bench.first_line("spawn to first line, host of 512 MiB", false);
@@ -162,22 +163,29 @@ impl Bench {
     /// and with the atom: ours and that of all that was started for it.
     fn spawns(&mut self, policy: ContainmentPolicy, rounds: usize) -> (String, Duration, Duration) {
         let echo = Executable::at("/bin/echo").expect("a system has echo");
-        let (mut plain_first, mut first) = (Vec::new(), Vec::new());
-        let (mut plain_cpu, mut cpu) = (Duration::ZERO, Duration::ZERO);
-        // In a few batches, as the clock of processor time ticks in steps of 10 ms.
-        for _ in 0..BATCHES {
-            let before = processor_time();
-            plain_first.extend((0..rounds / BATCHES).map(|_| plain_first_line()));
-            let between = processor_time();
-            for _ in 0..rounds / BATCHES {
-                first.push(self.runtime.block_on(contained_first_line(&echo, policy)));
+        let ours = || self.runtime.block_on(contained_first_line(&echo, policy, false));
+        let [(plain_first, plain), (first, ours)] = in_turns(rounds, plain_first_line, ours);
+        let beyond = first.as_secs_f64() - plain_first.as_secs_f64();
+        (format!("{:+.0} us", beyond * 1e6), plain, ours)
+    }
+
+    /// What it costs that the kernel ends the child with its host, beyond the same kind without. A namespace does it anyway.
+    fn ends_with_host(&mut self) {
+        let rounds = if self.quick { 60 } else { 400 };
+        let echo = Executable::at("/bin/echo").expect("a system has echo");
+        println!("{:<44} {:>12} {:>12}", "", "without", "with");
+        for kind in available().into_iter().filter(|kind| *kind < Containment::UserNamespace) {
+            let first_line = |ends_with_host| {
+                let policy = ContainmentPolicy::Exactly(kind);
+                self.runtime.block_on(contained_first_line(&echo, policy, ends_with_host))
+            };
+            let [without, with] = in_turns(rounds, || first_line(false), || first_line(true));
+            for (what, without, with) in [("first line", without.0, with.0), ("CPU", without.1, with.1)] {
+                let name = format!("ends with its host, {kind}: {what}");
+                let beyond = format!("{:+.0} us", (with.as_secs_f64() - without.as_secs_f64()) * 1e6);
+                println!("{name:<44} {:>12} {:>12} {beyond:>12}", micros(without), micros(with));
             }
-            plain_cpu += between.saturating_sub(before);
-            cpu += processor_time().saturating_sub(between);
         }
-        let beyond = median(&mut first).as_secs_f64() - median(&mut plain_first).as_secs_f64();
-        let each = |total: Duration| total / u32::try_from(rounds).unwrap_or(1);
-        (format!("{:+.0} us", beyond * 1e6), each(plain_cpu), each(cpu))
     }
 
     fn lines(&mut self) {
@@ -304,14 +312,41 @@ async fn atom_first_line(executable: &Executable) -> Duration {
     elapsed
 }
 
-async fn contained_first_line(executable: &Executable, policy: ContainmentPolicy) -> Duration {
+/// The median of the first line, and the processor time of each spawn, of two ways in turns.
+fn in_turns(
+    rounds: usize,
+    mut one: impl FnMut() -> Duration,
+    mut other: impl FnMut() -> Duration,
+) -> [(Duration, Duration); 2] {
+    let (mut first, mut cpu) = ([Vec::new(), Vec::new()], [Duration::ZERO; 2]);
+    // In a few batches, as the clock of processor time ticks in steps of 10 ms.
+    for _ in 0..BATCHES {
+        let before = processor_time();
+        first[0].extend((0..rounds / BATCHES).map(|_| one()));
+        let between = processor_time();
+        first[1].extend((0..rounds / BATCHES).map(|_| other()));
+        cpu[0] += between.saturating_sub(before);
+        cpu[1] += processor_time().saturating_sub(between);
+    }
+    let each = |total: Duration| total / u32::try_from(rounds).unwrap_or(1);
+    let [one, other] = &mut first;
+    [(median(one), each(cpu[0])), (median(other), each(cpu[1]))]
+}
+
+async fn contained_first_line(
+    executable: &Executable,
+    policy: ContainmentPolicy,
+    ends_with_host: bool,
+) -> Duration {
     let started = Instant::now();
-    let process = Invocation::new(executable.clone(), "/")
+    let mut invocation = Invocation::new(executable.clone(), "/")
         .argument("line")
         .environment(Environment::empty())
-        .containment(policy)
-        .spawn()
-        .expect("a child");
+        .containment(policy);
+    if ends_with_host {
+        invocation = invocation.end_with_host();
+    }
+    let process = invocation.spawn().expect("a child");
     let line = process.next_line().await;
     let elapsed = started.elapsed();
     assert_eq!(line.expect("a line").bytes, "line");

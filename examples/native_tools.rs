@@ -9,13 +9,9 @@
 
 mod stage;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use nexus::{Effects, Json, Limits, Tool, Toolbox, TurnHost, TurnRequest};
+use nexus::{Json, Limits, Submission, Tool, Toolbox, TurnHost, TurnRequest};
 use nexus_testkit::sim::{Dialect, Reply, Scenario, ToolCall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,7 +34,7 @@ struct Stock {
 }
 
 /// The answer that the model hands in.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 struct Report {
     /// What everything in stock is worth, in cents.
     total_cents: u64,
@@ -60,7 +56,7 @@ async fn main() -> Result<(), AnyError> {
         stage.model_url(),
     ))?;
 
-    let report = Arc::new(Mutex::new(None));
+    let report = Submission::new();
     let request = TurnRequest::new("What is our stock of tea and coffee worth? Hand the report in.")
         .with_system("You keep the books of a small shop. Look every article up; never guess.")
         .with_limits(Limits::new().with_deadline(Duration::from_secs(120)).with_tool_calls(10));
@@ -68,15 +64,13 @@ async fn main() -> Result<(), AnyError> {
     let result = show_turn_with(&router, "executor", request, host).await?;
 
     println!("\n{} tool calls; effects: {:?}.", result.tool_calls.len(), result.effects);
-    let report = report.lock().map_err(|_| "the report is lost")?.clone();
-    let report: Report = report.ok_or("no report was handed in")?;
+    let report = report.take().ok_or("no report was handed in")?;
     println!("The report: {} cents. {}", report.total_cents, report.remark);
     Ok(())
 }
 
-fn tools(report: &Arc<Mutex<Option<Report>>>) -> Toolbox {
+fn tools(report: &Submission<Report>) -> Toolbox {
     let stock = BTreeMap::from([("tea", (12, 450)), ("coffee", (7, 900))]);
-    let report = Arc::clone(report);
     Toolbox::new()
         .with(
             Tool::new("stock", "Looks an article up in the stock list.", move |Look { article }: Look| {
@@ -90,17 +84,8 @@ fn tools(report: &Arc<Mutex<Option<Report>>>) -> Toolbox {
             })
             .read_only(),
         )
-        .with(
-            Tool::new("hand_in", "Hands the report in. Call it once, at the end.", move |handed: Report| {
-                let report = Arc::clone(&report);
-                async move {
-                    *report.lock().map_err(|_| "the report is lost")? = Some(handed);
-                    Ok::<_, &str>("Received.")
-                }
-            })
-            .with_effects(Effects::None)
-            .terminal(),
-        )
+        // Its first valid call ends the turn.
+        .with(Tool::submit("hand_in", "Hands the report in. Call it once, at the end.", report))
 }
 
 /// What the simulated model says and does.
@@ -116,7 +101,5 @@ fn part() -> Scenario {
             .paced(6, pace),
         Reply::text("One name was misspelt; once more.\n").and_call(look("coffee")).paced(6, pace),
         Reply::call(ToolCall::function("hand_in", report)).paced(6, pace),
-        Reply::text("Tea is worth 54.00 and coffee 63.00: 117.00 in all. The report is handed in.")
-            .paced(6, pace),
     ])
 }

@@ -7,7 +7,7 @@ mod stage;
 
 use std::time::Duration;
 
-use nexus::{Limits, OutputSchema, SeatEvent, TurnEvent, TurnHost, TurnRequest, Vote};
+use nexus::{Limits, OutputSchema, Seat, SeatEvent, TurnEvent, TurnHost, TurnRequest, Vote};
 use nexus_testkit::sim::{Fault, Reply, Scenario};
 use serde_json::json;
 use stage::{AnyError, Cast, Stage};
@@ -68,7 +68,8 @@ async fn main() -> Result<(), AnyError> {
             println!("seat {}: {} reads", event.seat, started.backend);
         }
     };
-    let panel = router.run_panel("reviewer", request, |_seat| TurnHost::new(), &mut events).await?;
+    let ask = |_: &Seat| (request.clone(), TurnHost::new());
+    let panel = router.run_panel(&router.panel("reviewer")?, ask, &mut events).await;
 
     println!();
     for seat in &panel.seats {
@@ -81,5 +82,9 @@ async fn main() -> Result<(), AnyError> {
         }
     }
     println!("\n{} seats, {} vendors answered", panel.seats.len(), panel.spread().len());
+    match panel.shortfall() {
+        Some(shortfall) => println!("The panel does not count: {shortfall}"),
+        None => println!("The panel asks for {} vendors: it counts", panel.min_vendors),
+    }
     Ok(())
 }

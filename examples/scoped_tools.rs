@@ -187,6 +187,7 @@ fn part() -> Scenario {
             ))
             .paced(4, pace),
         Reply::call(call("hand_in", json!({ "summary": "The herons are back." }))).paced(4, pace),
-        Reply::text("It is handed in; the diary stayed closed.").paced(4, pace),
+        // Where a program asks once more before it is stopped.
+        Reply::text("Is there anything else?").paced(4, pace),
     ])
 }

@@ -30,6 +30,8 @@
 //! | take over a changed file while turns run | [`Router::reload`] |
 //! | ask several vendors at once | [`Router::run_panel`], [`panel`] |
 //! | offer tools of your own | [`Toolbox`], [`Tool`], [`TurnHost::with_tools`] |
+//! | offer tools that list, read, search and change files | `FileTools` (feature `files`), over [`ScopedFiles`] |
+//! | have the answer handed in as a value, which ends the turn | [`Tool::submit`], [`Submission`] |
 //! | hold an agent to tools and paths, and see what it called | [`Brief`], [`ParticipantScope`], [`Session`], [`Session::decisions`] |
 //! | log in to a plan, and see who is logged in | `login`, `logins`, `OwnLogin` (feature `login`), [`auth`] |
 //! | lend credentials of your own | [`CredentialSource`], [`BuildContext::with_credential_source`] |
@@ -48,11 +50,12 @@
 //! # Features
 //!
 //! Each vendor is a feature of this crate, and so are `yaml` (reading `nexus.yaml`), `schema` (output schemas, and tools whose
-//! schema was written by hand) and `globs` (globs in what must not be touched). These are on by default; `keyring` is not. The
+//! schema was written by hand), `globs` (globs in what must not be touched) and `files` (searching files of a scope, and
+//! `FileTools`). These are on by default; `keyring` is not. The
 //! feature `mcp-server` is there for itself, too: it serves a session's tools to another program.
 
 /// The code of README.md, compiled by `cargo test`: each block is a program or an item of its own.
-#[cfg(all(doctest, feature = "yaml", feature = "schema", feature = "globs"))]
+#[cfg(all(doctest, feature = "yaml", feature = "schema", feature = "globs", feature = "files"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
@@ -65,27 +68,30 @@ pub use nexus_backends::{OwnLogin, UnknownLogin, login, logins};
 pub use nexus_backends::{Vendor, auth, registry, vendors};
 #[cfg(feature = "cli")]
 pub use nexus_backends::{cli, process};
+#[cfg(feature = "files")]
+pub use nexus_core::FileTools;
 pub use nexus_core::{
-    AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, Brief, BuildContext,
-    CallId, CancelToken, Capabilities, Clock, Containment, ConversationMode, Cost, CostReport, CostSource,
-    Credential, CredentialError, CredentialSource, Decision, Denial, Effects, Effort, Enforcement, ErrorKind,
-    EventEnvelope, EventSink, EventSinkExt, ExecutionBackend, ExecutionBackendExt, FinishReason, IdleLimits,
+    AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind, BeforeRetry, Brief,
+    Budget, BudgetAmount, BudgetReservation, BudgetUsedUp, BuildContext, CallId, CancelToken, Capabilities,
+    Clock, Containment, ConversationMode, Cost, CostReport, CostSource, Credential, CredentialError,
+    CredentialSource, Decision, Denial, Effects, Effort, Enforcement, ErrorKind, EventEnvelope, EventSink,
+    EventSinkExt, ExecutionBackend, ExecutionBackendExt, FailedAttempt, FinishReason, IdleLimits,
     IntoToolResult, Json, Limit, LimitSupport, Limits, LoopMode, Message, MessageId, ModelId, NoTools,
     NullSink, OnLost, Outbox, OutputProblem, OutputSchema, OutputSupport, Overlay, Partial, ParticipantId,
     ParticipantScope, PathAccess, PathArgument, PathDenial, PathRule, Permit, Phase, Picture, ProcessExit,
     ProcessReport, PromptBlock, Provenance, QuarantineReason, Quarantined, Recorder, Registry, ResumeHandle,
-    Retry, Sandbox, ScopeError, ScopedFiles, Secret, Session, SessionToken, SettingsError, Skipped, Standing,
-    StreamItem, Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord,
-    ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox,
-    TraceContext, TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRequest, TurnResult,
-    TurnSession, TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, error, harness, redact, schemars,
-    scope, tool, turn,
+    Retry, Sandbox, ScopeError, ScopedFiles, Secret, Session, SessionMark, SessionToken, SettingsError,
+    Skipped, Standing, StreamItem, Submission, Support, Survivor, SystemClock, TextGranularity, Tool,
+    ToolAccess, ToolCall, ToolCallRecord, ToolCallStatus, ToolContent, ToolDefinition, ToolFault,
+    ToolPattern, ToolResult, ToolRouter, Toolbox, TraceContext, TurnError, TurnErrorReport, TurnEvent,
+    TurnHost, TurnOverride, TurnRequest, TurnResult, TurnSession, TurnStream, Unmet, Usage, Usd, VendorId,
+    WriteSlice, error, harness, redact, schemars, scope, tool, turn,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,
-    FallbackRule, Hold, KindError, Lens, PanelOutcome, PanelSink, Position, Problem, RoutedBackend, Router,
-    RouterBuilder, Seat, SeatEvent, SeatOutcome, UnknownKind, Verdict, Vote, WorkKind, fallback, hold,
-    json_schema, panel,
+    FallbackRule, Hold, KindError, Lens, Panel, PanelOutcome, PanelSink, Position, Problem, RoutedBackend,
+    Router, RouterBuilder, Seat, SeatEvent, SeatOutcome, Shortfall, SilentSeat, UnknownKind, Verdict, Vote,
+    WorkKind, fallback, hold, json_schema, panel,
 };
 pub use nexus_workspace as workspace;
 pub use nexus_workspace::{

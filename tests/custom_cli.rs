@@ -38,20 +38,13 @@ impl Subject for SmalltalkSubject {
         Ok(Stage::new(Arc::new(backend), fake).with_own_folder(folder))
     }
 
+    fn is_lent_credential(&self) -> bool {
+        false
+    }
+
     fn cannot_stage(&self, case: &str) -> Option<String> {
-        let because = match case {
-            "a_level_that_is_a_list_of_tools_is_not_kept_unseen" => {
-                "the program has tools only if it is started with them, and lists none"
-            }
-            "a_refused_credential_is_renewed_once"
-            | "a_second_refusal_is_final"
-            | "a_server_that_repeats_the_credential_is_not_repeated"
-            | "a_credential_in_pieces_is_not_repeated"
-            | "a_thought_of_the_credential_is_not_repeated"
-            | "a_credential_in_a_command_is_not_repeated" => "it is lent no credential",
-            _ => return None,
-        };
-        Some(because.to_owned())
+        (case == "a_level_that_is_a_list_of_tools_is_not_kept_unseen")
+            .then(|| "the program has tools only if it is started with them, and lists none".to_owned())
     }
 
     fn model(&self) -> Option<ModelId> {

@@ -105,6 +105,24 @@ fn native_tools_answers_the_model_and_gets_the_report() {
 }
 
 #[test]
+fn file_tools_changes_what_was_read_and_nothing_else() {
+    let shown = shown("file_tools");
+    assert_shows(
+        &shown,
+        &[
+            "src/prices.py:1: PRICES = {'tea': 450",
+            "old_text is in the file 2 times, in lines 4, 7",
+            "6 tool calls; effects: Wrote.",
+            "Denied: ",
+            "\".env\" cannot be read: it must not be touched",
+            "return PRICES[article] * pieces",
+            "return -(PRICES[article] * pieces)",
+        ],
+    );
+    assert!(!shown.contains("0000"), "{shown}");
+}
+
+#[test]
 fn scoped_tools_holds_three_vendors_to_one_scope() {
     let shown = shown("scoped_tools");
     assert_shows(

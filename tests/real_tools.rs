@@ -48,6 +48,29 @@ fn part(call: impl Fn(&str, Value) -> ToolCall) -> Scenario {
     .per_conversation()
 }
 
+/// What each model says and does with the ready tools for files.
+#[cfg(feature = "files")]
+fn part_with_files(call: &dyn Fn(&str, Value) -> ToolCall) -> Scenario {
+    let hash = nexus::scope::ContentHash::of(PAGE).short();
+    let edit = json!({ "path": "book/page", "expected_hash": hash, "old_text": "seven", "new_text": "7" });
+    Scenario::new([
+        Reply::call(call("list_files", json!({}))),
+        Reply::call(call("search_files", json!({ "pattern": "(five|seven) kg" }))),
+        Reply::call(call("read_file", json!({ "path": "book/page", "offset": 2 }))),
+        Reply::call(call("write_file", json!({ "path": "book/new/page", "content": "12 kg\n" }))),
+        Reply::call(call("edit_file", edit.clone())),
+        Reply::call(call("edit_file", edit)),
+        Reply::call(call("delete_file", json!({ "path": "book/old" }))),
+        Reply::call(call("read_file", json!({ "path": "../outside.txt" }))),
+        Reply::text("The book is in order."),
+    ])
+    .per_conversation()
+}
+
+/// A page of the book, before the turn.
+#[cfg(feature = "files")]
+const PAGE: &str = "blue: five kg\ngreen: seven kg\n";
+
 struct World {
     anthropic: Sim,
     openai: Sim,
@@ -57,15 +80,15 @@ struct World {
 }
 
 impl World {
-    fn open() -> Self {
-        let inside = || part(|name, arguments| ToolCall::mcp("nexus", name, arguments));
+    fn open(part: impl Fn(&dyn Fn(&str, Value) -> ToolCall) -> Scenario) -> Self {
+        let inside = || part(&|name, arguments| ToolCall::mcp("nexus", name, arguments));
         Self {
             anthropic: Sim::start(Dialect::Anthropic, inside()).unwrap(),
             openai: Sim::start(Dialect::Responses, inside()).unwrap(),
             xai: Sim::start(Dialect::Xai, inside()).unwrap(),
             native: Sim::start(
                 Dialect::Responses,
-                part(|name, arguments| ToolCall::function(name, arguments)),
+                part(&|name, arguments| ToolCall::function(name, arguments)),
             )
             .unwrap(),
             folder: tempfile::tempdir().unwrap(),
@@ -148,7 +171,7 @@ async fn program(router: &Router, depot: &Path) -> (String, Vec<String>, Vec<Dec
 #[tokio::test]
 #[ignore = "needs the real CLIs; run by .ci/run"]
 async fn one_line_moves_a_task_with_tools_over_real_programs_and_models() {
-    let world = World::open();
+    let world = World::open(|call| part(call));
     let mut first: Option<Vec<Decision>> = None;
     let groups = [
         ("a", "claude-cli"),
@@ -167,5 +190,47 @@ async fn one_line_moves_a_task_with_tools_over_real_programs_and_models() {
         assert!(!world.folder.path().join("outside.txt").exists(), "{backend}");
         assert_eq!(decisions.len(), 4, "{backend}: {decisions:#?}");
         assert_eq!(*first.get_or_insert_with(|| decisions.clone()), decisions, "{backend}");
+    }
+}
+
+#[cfg(feature = "files")]
+#[tokio::test]
+#[ignore = "needs the real CLIs; run by .ci/run"]
+async fn the_ready_tools_for_files_do_the_same_over_real_programs_and_models() {
+    use nexus::{FileTools, TurnEvent};
+
+    let world = World::open(part_with_files);
+    std::fs::write(world.folder.path().join("outside.txt"), "secret").unwrap();
+    let mut first: Option<(Vec<Decision>, Vec<String>)> = None;
+    for group in ["a", "b", "c", "d", "e"] {
+        let depot = world.folder.path().canonicalize().unwrap().join(group);
+        std::fs::create_dir_all(depot.join("book")).unwrap();
+        std::fs::write(depot.join("book/page"), PAGE).unwrap();
+        std::fs::write(depot.join("book/old"), "").unwrap();
+        let brief = Brief::new(&depot).tool("*_file*".parse().unwrap()).writing("book");
+        let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+        let tools = FileTools::new(scope.files()).toolbox();
+        let session = Session::mint("porter", scope, Arc::new(tools));
+        let request = TurnRequest::new("Put the book in order.")
+            .with_limits(Limits::new().with_deadline(Duration::from_secs(120)));
+        let host = TurnHost::new().with_session(Arc::clone(&session));
+        let mut answers = Vec::new();
+        let mut note = |event: EventEnvelope| {
+            if let TurnEvent::ToolCallFinished(finished) = event.event {
+                answers.push(format!("{:?}", finished.output));
+            }
+        };
+        let result = world.router(group).run_turn("porter", request, host, &mut note).await.unwrap();
+        let backend = result.provenance.backend.to_string();
+        assert_eq!(result.text.trim(), "The book is in order.", "{backend}");
+        let read = |path: &str| std::fs::read_to_string(depot.join(path));
+        assert_eq!(read("book/page").unwrap(), "blue: five kg\ngreen: 7 kg\n", "{backend}");
+        assert_eq!(read("book/new/page").unwrap(), "12 kg\n", "{backend}");
+        assert!(read("book/old").is_err(), "{backend}");
+        let decisions = session.decisions();
+        assert_eq!(decisions.len(), 8, "{backend}: {decisions:#?}");
+        assert_eq!(answers.len(), 8, "{backend}: {answers:#?}");
+        let seen = (decisions, answers);
+        assert_eq!(*first.get_or_insert_with(|| seen.clone()), seen, "{backend}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use nexus::Availability;
+use nexus::{Availability, Position};
 use serde_json::json;
 
 use crate::{
@@ -34,16 +34,30 @@ pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Resu
     }
     // A probe says them beside what it found.
     let notes = if probe { Vec::new() } else { versions::notes(&router).await };
+    let warnings = router.warnings();
     if as_json {
+        let warnings = warnings.iter().map(|warning| {
+            let Position { line, column } = warning.position;
+            json!({ "line": line, "column": column, "message": warning.message })
+        });
         let backends =
             backends.iter().map(|(id, availability)| json!({ "id": id, "availability": availability }));
-        let report = json!({ "kinds": kinds, "backends": backends.collect::<Vec<_>>(), "notes": notes });
+        let report = json!({
+            "kinds": kinds,
+            "backends": backends.collect::<Vec<_>>(),
+            "notes": notes,
+            "warnings": warnings.collect::<Vec<_>>(),
+        });
         say(format_args!("{report:#}"));
     } else {
         say(format_args!("work-kinds  {}", kinds.join(", ")));
         for (id, availability) in &backends {
             let found = availability.as_ref().map(|found| format!("  {}", words(found, "            ")));
             say(format_args!("backend     {id}{}", found.unwrap_or_default()));
+        }
+        for warning in &warnings {
+            let Position { line, column } = warning.position;
+            say(format_args!("warning     line {line}, column {column}: {}", printable(&warning.message)));
         }
         for ProgramNote { backend, note } in &notes {
             say(format_args!("note        {backend}: {}", printable(note)));

@@ -1,8 +1,11 @@
 //! Which configuration is used.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use nexus::{BuildContext, Router};
+use nexus::{BuildContext, Router, hold::FileHoldStore};
 
 use crate::{args::ConfigArgs, command_error::CommandError};
 
@@ -22,9 +25,11 @@ pub(crate) fn find_or_explain(args: &ConfigArgs, context: &BuildContext) -> Resu
 /// How to get a configuration.
 pub(crate) const BEGIN: &str = "begin with `nexus check --example > nexus.yaml`";
 
-/// Loads a configuration that was found.
+/// Loads a configuration that was found. A vendor's refusal counts for every `nexus` of this home.
 pub(crate) fn load_file(path: &Path, context: BuildContext) -> Result<Router, CommandError> {
-    Router::from_file(path, nexus::registry(), context).map_err(CommandError::from)
+    let holds = FileHoldStore::in_folder(context.home.join("holds"));
+    let builder = Router::builder(nexus::registry(), context).hold_store(Arc::new(holds));
+    builder.from_file(path).map_err(CommandError::from)
 }
 
 /// The configuration that would be used; else where none was found.

@@ -75,6 +75,8 @@ async fn print(router: &Router, kind: Option<&str>, as_json: bool) -> Result<(),
         Some(kind) => vec![kind.to_owned()],
         None => router.kinds(),
     };
+    // Another process may have armed one.
+    router.refresh_holds().await;
     let explanations = kinds.iter().map(|kind| router.explain(kind.as_str()));
     let explanations = explanations.collect::<Result<Vec<_>, _>>()?;
     if as_json {

@@ -36,10 +36,11 @@ mod telemetry;
 mod versions;
 mod warnings;
 
-use std::{process::ExitCode, time::Duration};
+use std::{io, process::ExitCode, sync::Mutex, thread, time::Duration};
 
 use clap::Parser as _;
 use nexus::TraceContext;
+use tokio::runtime::Runtime;
 
 use args::{Args, Command};
 use command_error::CommandError;
@@ -53,6 +54,9 @@ const EXIT_FAILED: u8 = 1;
 #[cfg(feature = "keyring")]
 const EXIT_CANCELLED: u8 = 130;
 
+/// Pipes that have as many ends as the runtime has descriptors: an epoll, its copy, an event and a pair of sockets.
+const RUNTIME_PIPES: usize = 4;
+
 /// How long work that goes on by itself may take after the last word, such as a search for an address.
 const LAST_WORK: Duration = Duration::from_secs(1);
 
@@ -64,13 +68,10 @@ fn main() -> ExitCode {
     };
     output::watch_reader();
     let as_json = args.command.wants_json();
-    // The runtime panics where it gets no thread.
-    let has_threads = std::thread::Builder::new().spawn(|| ());
-    let runtime = has_threads.and_then(|_| tokio::runtime::Builder::new_multi_thread().enable_all().build());
-    let runtime = match runtime {
+    let runtime = match start_runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
-            complain(format_args!("no thread could be started: {error}"));
+            complain(format_args!("there are too few threads or open files to run: {error}"));
             return ExitCode::from(EXIT_FAILED);
         }
     };
@@ -91,6 +92,24 @@ fn main() -> ExitCode {
     });
     runtime.shutdown_timeout(LAST_WORK);
     output::exit_code(outcome.unwrap_or_else(|error| error.report(as_json)))
+}
+
+/// Starts the runtime, which panics or hangs where it gets fewer threads or descriptors than it starts with: as many are
+/// taken before, and given back.
+fn start_runtime() -> io::Result<Runtime> {
+    let taken = (0..RUNTIME_PIPES).map(|_| io::pipe()).collect::<io::Result<Vec<_>>>()?;
+    let gate = Mutex::new(());
+    thread::scope(|scope| {
+        let closed = gate.lock();
+        // Those that work, and the first that blocks.
+        for _ in 0..=thread::available_parallelism().map_or(1, usize::from) {
+            thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()))?;
+        }
+        drop(closed);
+        io::Result::Ok(())
+    })?;
+    drop(taken);
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
 /// Prints what the parser says of a command line that is none, or of `--help` and `--version`.

@@ -305,6 +305,48 @@ fn a_panel_shows_its_seats_while_they_work() {
     let said = text(&output.stderr);
     assert!(said.contains("seat 0 · main (edges) · local · started"), "{said}");
     assert!(said.contains("seat 1 · other · second · answered after"), "{said}");
-    assert!(said.contains("= 2 of 2 seats answered, from 2 vendors"), "{said}");
+    assert!(said.contains("= 2 of 2 seats answered, from 2 vendors (2 asked for)"), "{said}");
     assert!(text(&output.stdout).contains("## main (edges) · local\n\nHere.\n"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_panel_of_fewer_vendors_than_it_asks_for_does_not_count() {
+    let folder = Stage::new(Reply::text("Here."));
+    let file = folder.path().join("nexus.yaml");
+    let one_vendor = fs::read_to_string(&file).unwrap().replace("vendor: two", "vendor: one");
+    fs::write(&file, &one_vendor).unwrap();
+    let warning = "the panel \"jury\" asks for answers of 2 vendors, and its seats would be filled by one";
+    let check = folder.nexus(&["check"]);
+    assert_eq!(check.status.code(), Some(0), "{}", text(&check.stderr));
+    assert!(
+        text(&check.stdout).contains(&format!("warning     line 6, column 11: {warning}")),
+        "{}",
+        text(&check.stdout)
+    );
+    let check: Value = serde_json::from_str(text(&folder.nexus(&["check", "--json"]).stdout)).unwrap();
+    assert!(check["warnings"][0]["message"].as_str().unwrap().starts_with(warning), "{check}");
+
+    let output = folder.nexus(&["run", "judges", "hello"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("= 2 of 2 seats answered, from 1 vendor (2 asked for)"), "{said}");
+    assert!(
+        said.contains("nexus: the panel does not count: only one answered, and the panel asks for 2 vendors"),
+        "{said}"
+    );
+    let output = folder.nexus(&["run", "judges", "hello", "--json"]);
+    let lines = text(&output.stdout);
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{last}");
+    assert_eq!(last["vendors"], serde_json::json!(["one"]));
+    assert_eq!(last["shortfall"]["min_vendors"], 2);
+
+    let meant = one_vendor
+        .replace("jury: [", "jury: { min_vendors: 1, seats: [")
+        .replace("simulated }] }", "simulated }] } }");
+    fs::write(&file, meant).unwrap();
+    let output = folder.nexus(&["run", "judges", "hello", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+    assert!(!text(&folder.nexus(&["check"]).stdout).contains("warning"));
 }

@@ -7,6 +7,8 @@ use futures::future::BoxFuture;
 
 use crate::{
     availability::Availability,
+    before_retry::BeforeRetry,
+    budget::Budget,
     cancel::CancelToken,
     capabilities::Capabilities,
     error::TurnError,
@@ -201,12 +203,22 @@ pub struct TurnHost {
     pub cancel: CancelToken,
     /// Names the turn's span to the programs that run it. A server is told nothing of it: it belongs to somebody else.
     pub trace_context: Option<TraceContext>,
+    /// Puts back what a failed attempt changed, for the fallback rule `restore`. A backend leaves it alone.
+    pub before_retry: Option<BeforeRetry>,
+    /// What this turn and others may use together. The router keeps it, and hands a backend none.
+    pub budget: Option<Budget>,
 }
 
 impl TurnHost {
     /// No tools, and a token that nobody else holds.
     pub fn new() -> Self {
-        Self { session: unscoped(Arc::new(NoTools)), cancel: CancelToken::new(), trace_context: None }
+        Self {
+            session: unscoped(Arc::new(NoTools)),
+            cancel: CancelToken::new(),
+            trace_context: None,
+            before_retry: None,
+            budget: None,
+        }
     }
 
     /// Offers tools to the agent, all of them and for every path. To hold the agent to a scope, give a session:
@@ -236,6 +248,33 @@ impl TurnHost {
     #[must_use]
     pub fn with_trace_context(mut self, trace_context: impl Into<Option<TraceContext>>) -> Self {
         self.trace_context = trace_context.into();
+        self
+    }
+
+    /// Lets `hook` put back what a failed attempt changed, before another backend is given the turn. The fallback rule
+    /// `restore` needs it; no other rule calls it.
+    ///
+    /// ```
+    /// use nexus_core::{BeforeRetry, FailedAttempt, TurnHost};
+    ///
+    /// let host = TurnHost::new().with_before_retry(BeforeRetry::new(|attempt: FailedAttempt| async move {
+    ///     println!("{} failed ({}): the tree goes back before {} runs", attempt.backend, attempt.reason, attempt.next);
+    ///     // Put back what the attempt may have written, and what it handed in.
+    ///     Ok::<(), std::io::Error>(())
+    /// }));
+    /// # let _ = host;
+    /// ```
+    #[must_use]
+    pub fn with_before_retry(mut self, hook: BeforeRetry) -> Self {
+        self.before_retry = Some(hook);
+        self
+    }
+
+    /// Has the turn counted in a budget that it shares with others, and bounded by what is left of it. The router does that;
+    /// whoever runs a backend without one reserves and settles by itself ([`Budget::reserve`]).
+    #[must_use]
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
         self
     }
 

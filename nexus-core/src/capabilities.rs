@@ -190,6 +190,7 @@ impl fmt::Display for Unmet {
                 Limit::ModelCalls => "a limit of model calls",
                 Limit::OutputTokens => "a limit of output tokens",
                 Limit::Cost => "a cost limit",
+                Limit::Budget => "a budget",
                 Limit::RepeatedCalls => "a limit of repeated calls",
             },
         })

@@ -10,24 +10,31 @@
 //! | say what the turn is | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`] |
 //! | watch it | [`TurnEvent`], [`EventSink`] |
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
+//! | bound what many turns use together | [`Budget`], [`TurnHost::with_budget`] |
 //! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
+//! | offer tools for files | `FileTools` (feature `files`), over [`ScopedFiles`] |
+//! | have the answer handed in as a value, which ends the turn | [`Tool::submit`], [`Submission`] |
 //! | hold an agent to a scope | [`ParticipantScope`], [`Session`], [`TurnHost::with_session`] |
 //! | see what it called, and what it was denied | [`Session::decisions`], [`Decision`], [`Denial`] |
 //! | lend credentials of your own | [`CredentialSource`] |
 //! | write a backend | the contract of [`ExecutionBackend`], then [`harness`] |
 //!
-//! Two features are on by default: `schema` (output schemas, and tools whose schema was written by hand) and `globs` (globs in
-//! what must not be touched). A feature adds items. Without it, what it would have to check or to protect is refused.
+//! Three features are on by default: `schema` (output schemas, and tools whose schema was written by hand), `globs` (globs in
+//! what must not be touched) and `files` (searching files of a scope, replacing them by hash, and `FileTools`). A feature adds items. Without it, what it would have to check or to protect is refused.
 
 pub mod availability;
 pub mod backend;
 pub mod backend_ext;
+pub mod before_retry;
+pub mod budget;
 pub mod cancel;
 pub mod capabilities;
 pub mod clock;
 pub mod credential;
 pub mod credential_source;
 pub mod error;
+#[cfg(feature = "files")]
+mod file_tools;
 pub mod harness;
 pub mod id;
 mod json_schema;
@@ -46,6 +53,8 @@ pub use schemars;
 pub use availability::Availability;
 pub use backend::{ExecutionBackend, TurnHost};
 pub use backend_ext::{ExecutionBackendExt, StreamItem, TurnStream};
+pub use before_retry::{BeforeRetry, FailedAttempt};
+pub use budget::{Budget, BudgetAmount, BudgetReservation, BudgetUsedUp};
 pub use cancel::CancelToken;
 pub use capabilities::{
     AccessSupport, AccessTable, Capabilities, Containment, CostReport, Enforcement, LimitSupport, LoopMode,
@@ -58,18 +67,20 @@ pub use error::{
     ErrorKind, Limit, Partial, Phase, ProcessExit, ProcessReport, Retry, Skipped, Survivor, TurnError,
     TurnErrorReport,
 };
+#[cfg(feature = "files")]
+pub use file_tools::FileTools;
 pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
 pub use scope::{
     Brief, Decision, DecisionOutcome, Denial, Overlay, ParticipantScope, PathAccess, PathArgument,
-    PathDenial, PathRule, Permit, ScopeError, ScopedFiles, Session, SessionToken, ToolPattern, TurnOverride,
-    TurnSession, WriteSlice,
+    PathDenial, PathRule, Permit, ScopeError, ScopedFiles, Session, SessionMark, SessionToken, ToolPattern,
+    TurnOverride, TurnSession, WriteSlice,
 };
 pub use secret::Secret;
 pub use tool::{
-    IntoToolResult, Json, NoTools, Picture, QuarantineReason, Quarantined, Tool, ToolCall, ToolContent,
-    ToolDefinition, ToolFault, ToolResult, ToolRouter, Toolbox,
+    IntoToolResult, Json, NoTools, Picture, QuarantineReason, Quarantined, Submission, Tool, ToolCall,
+    ToolContent, ToolDefinition, ToolFault, ToolResult, ToolRouter, Toolbox,
 };
 pub use trace_context::TraceContext;
 pub use turn::{

@@ -10,7 +10,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_core::{Brief, ParticipantScope, PathAccess};
+use nexus_core::{
+    Brief, ParticipantScope, PathAccess,
+    scope::{ContentHash, LinePattern, PatternStyle, SearchOptions, WalkOptions},
+};
 use proptest::{collection::vec, prelude::*, sample::select};
 
 const NAMES: [&str; 8] = ["a", "b", "c", "A", "\u{e9}", "e\u{301}", ".env", "k.pem"];
@@ -147,7 +150,8 @@ impl Ground {
                     kind if kind.is_symlink() => fs::read_link(&path).unwrap().display().to_string(),
                     _ => fs::read_to_string(&path).unwrap(),
                 };
-                found.insert(path, content);
+                let mode = fs::symlink_metadata(&path).unwrap().mode();
+                found.insert(path, format!("{mode:o} {content}"));
             }
         }
         found
@@ -263,15 +267,21 @@ proptest! {
     fn nothing_outside_is_read_or_changed_by_scoped_files(
         entries in vec(entry(), 0..14),
         rules in proptest::sample::subsequence(RULES.to_vec(), 0..=RULES.len()),
-        wishes in vec((wish(), 0..6_usize), 1..14),
+        wishes in vec((wish(), 0..12_usize), 1..14),
     ) {
         let ground = Ground::new();
         let scope = ground.scope(&rules, false);
         ground.fill(&entries);
         let before = ground.rest();
         let files = scope.files();
+        let any_line = LinePattern::new("^", PatternStyle::default()).unwrap();
+        let is_fine = |content: &str| {
+            let from = Path::new(content);
+            content == "written" || content.is_empty() || from.starts_with("ws/w") || from.starts_with("ws/r")
+        };
+        let is_hidden = |path: &str| rules.contains(&"**/.env") && path.contains(".env");
         let placed = entries.iter().enumerate().map(|(index, entry)| {
-            (entry.place().strip_prefix("ws/").unwrap_or(entry.place()).to_owned(), index % 6)
+            (entry.place().strip_prefix("ws/").unwrap_or(entry.place()).to_owned(), index % 12)
         });
         for (wish, action) in placed.chain(wishes) {
             let asked = ground.named(&wish);
@@ -283,11 +293,25 @@ proptest! {
                 4 => if let Ok(entries) = files.list(&asked) {
                     prop_assert!(!rules.contains(&"**/.env") || entries.iter().all(|entry| entry.name != ".env"));
                 },
+                5 => if let Ok(walk) = files.walk(&asked, &WalkOptions::default()) {
+                    for entry in walk.entries {
+                        let is_there = entry.path.starts_with("w/") || entry.path.starts_with("r/");
+                        prop_assert!(is_there && !is_hidden(&entry.path), "{asked:?} names {entry:?}");
+                    }
+                },
+                6 => if let Ok(found) = files.search(&asked, &any_line, &SearchOptions::default()) {
+                    for found in found.matches {
+                        prop_assert!(is_fine(&found.text) && !is_hidden(&found.path), "{asked:?}: {found:?}");
+                    }
+                },
+                7 => if let Ok(content) = files.read(&asked) {
+                    drop(files.replace(&asked, &ContentHash::of(content), "written"));
+                },
+                8 => drop(files.remove_folder(&asked)),
+                9 => drop(files.write_new(&asked, "written")),
+                10 => drop(files.set_executable(&asked, true)),
                 _ => if let Ok(content) = files.read_to_string(&asked) {
-                    let from = Path::new(&content);
-                    let is_fine = content == "written" || content.is_empty()
-                        || from.starts_with("ws/w") || from.starts_with("ws/r");
-                    prop_assert!(is_fine, "{asked:?} read {content:?}");
+                    prop_assert!(is_fine(&content), "{asked:?} read {content:?}");
                 },
             }
         }

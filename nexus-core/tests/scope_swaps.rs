@@ -6,13 +6,16 @@
 
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
-use nexus_core::{Brief, ParticipantScope, PathAccess, scope::WriteMode};
+use nexus_core::{
+    Brief, ParticipantScope, PathAccess,
+    scope::{ContentHash, FileError, LinePattern, PatternStyle, SearchOptions, WriteMode},
+};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 
@@ -80,6 +83,7 @@ impl Ground {
             }
         });
         let (mut fine, mut refused) = (0_u64, 0_u64);
+        let any_line = LinePattern::new("^", PatternStyle::default()).unwrap();
         let swaps = self.swapping(one, other, || {
             let (began, files) = (Instant::now(), self.scope.files());
             while began.elapsed() < TRIAL {
@@ -90,6 +94,8 @@ impl Ground {
                     }
                     Err(_) => refused += 1,
                 }
+                let found = files.search("open", &any_line, &SearchOptions::default()).unwrap();
+                assert!(found.matches.iter().all(|found| found.text == "fine"), "{:?}", found.matches);
             }
         });
         println!(
@@ -111,7 +117,13 @@ impl Ground {
                         done += u64::from(file.write_all(b"mine").is_ok());
                     }
                 }
-                assert_eq!(fs::read_to_string(kept).unwrap(), "secret");
+                if let Ok(content) = files.read("open/x/file") {
+                    done +=
+                        u64::from(files.replace("open/x/file", &ContentHash::of(content), "mine").is_ok());
+                }
+                drop(files.set_executable("open/x/file", true));
+                let mode = fs::metadata(kept).unwrap().permissions().mode();
+                assert_eq!((fs::read_to_string(kept).unwrap().as_str(), mode & 0o111), ("secret", 0));
             }
         });
         println!("scoped: {done} written, {swaps} swaps");
@@ -204,4 +216,113 @@ fn readers_of_a_file_that_is_written_whole_see_it_whole() {
         }
     });
     assert_eq!(fs::read_dir(ground.root.join("open/x")).unwrap().count(), 1, "a part was left");
+}
+
+#[test]
+fn a_folder_that_is_removed_takes_nothing_with_it_that_was_put_in_its_place() {
+    let ground = Ground::new();
+    let (folder, link) = (ground.root.join("open/x/folder"), ground.root.join("open/link"));
+    symlink(&ground.outside, &link).unwrap();
+    fs::create_dir(ground.outside.join("deep")).unwrap();
+    let (is_over, mut removed) = (AtomicBool::new(false), 0_u64);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let _ = renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE);
+            }
+        });
+        let began = Instant::now();
+        while began.elapsed() < TRIAL {
+            for file in ["deep/file", "file", "more"] {
+                drop(ground.scope.files().write(&format!("open/x/folder/{file}"), "x"));
+            }
+            removed += u64::from(ground.scope.files().remove_folder("open/x").is_ok());
+            if !link.exists() && fs::symlink_metadata(&link).is_err() {
+                let _ = symlink(&ground.outside, &link);
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(removed > 0);
+    assert_eq!(fs::read_to_string(ground.outside.join("file")).unwrap(), "secret");
+    assert!(ground.outside.join("deep").is_dir());
+}
+
+#[test]
+fn of_replacements_at_once_none_is_lost() {
+    const WRITERS: usize = 6;
+    const LINES: usize = 60;
+    let ground = Ground::new();
+    let stale = AtomicU64::new(0);
+    std::thread::scope(|threads| {
+        for writer in 0..WRITERS {
+            let (ground, stale) = (&ground, &stale);
+            threads.spawn(move || {
+                let files = ground.scope.files();
+                for line in 0..LINES {
+                    loop {
+                        let mut content = files.read("open/x/file").unwrap();
+                        let expected = ContentHash::of(&content);
+                        content.extend(format!("{writer} {line}\n").bytes());
+                        match files.replace("open/x/file", &expected, content) {
+                            Ok(()) => break,
+                            Err(FileError::Stale { .. }) => stale.fetch_add(1, Ordering::Relaxed),
+                            Err(error) => panic!("{error:?}"),
+                        };
+                    }
+                }
+            });
+        }
+    });
+    let content = fs::read_to_string(ground.root.join("open/x/file")).unwrap();
+    for (writer, line) in (0..WRITERS).flat_map(|writer| (0..LINES).map(move |line| (writer, line))) {
+        let line = format!("{writer} {line}\n");
+        assert_eq!(content.matches(&line).count(), 1, "{line:?} is lost");
+    }
+    assert!(stale.into_inner() > 0, "they never met");
+    assert_eq!(fs::read_dir(ground.root.join("open/x")).unwrap().count(), 1, "a part was left");
+}
+
+#[test]
+fn what_somebody_else_put_there_after_it_was_read_is_not_lost() {
+    let ground = Ground::new();
+    let (path, theirs) = (ground.root.join("open/x/file"), ground.root.join("open/theirs"));
+    let read = |path: &Path| fs::read_to_string(path).unwrap();
+    fs::write(&path, "0").unwrap();
+    let (is_over, stale) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let files = ground.scope.files();
+            for own in 0_u64.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let content = files.read_to_string("open/x/file").unwrap();
+                let number = content.split(' ').next().unwrap();
+                let done =
+                    files.replace("open/x/file", &ContentHash::of(&content), format!("{number} seen {own}"));
+                stale.fetch_add(u64::from(done.is_err()), Ordering::Relaxed);
+            }
+        });
+        struct Over<'a>(&'a AtomicBool);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let _over = Over(&is_over);
+        let began = Instant::now();
+        for number in 1_u64.. {
+            fs::write(&theirs, number.to_string()).unwrap();
+            fs::rename(&theirs, &path).unwrap();
+            let written = Instant::now();
+            while !read(&path).starts_with(&format!("{number} seen")) {
+                assert!(written.elapsed() < Duration::from_secs(20), "{number} is lost: {}", read(&path));
+            }
+            if began.elapsed() > 2 * TRIAL {
+                break;
+            }
+        }
+    });
+    assert!(stale.into_inner() > 0, "they never met");
 }

@@ -1,6 +1,6 @@
 //! The exporters of traces and metrics, from their start to their end.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use nexus_core::TraceContext;
 use opentelemetry::{
@@ -20,10 +20,17 @@ use tracing::{Level, Subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::{Layer, filter::FilterFn, registry::LookupSpan};
 
-use crate::{Collector, processor::GenAiProcessor, sender::Sender};
+use crate::{
+    Collector,
+    processor::GenAiProcessor,
+    sender::{REQUEST, Sender},
+    span_count::{CountingExporter, SpanCount},
+};
 
-/// How long one request to the collector may take, retries included.
-const EXPORT: Duration = Duration::from_secs(2);
+/// Why spans are lost where every request was taken. Source of the variable: OpenTelemetry specification, "Batch span
+/// processor"; it is 2,048 by default.
+const OVERFLOW: &str =
+    "more spans ended at once than wait for the collector, which OTEL_BSP_MAX_QUEUE_SIZE bounds";
 
 /// Sends spans and metrics to a collector until it is shut down.
 #[derive(Debug)]
@@ -32,6 +39,7 @@ pub struct Exporter {
     metrics: SdkMeterProvider,
     tracer: SdkTracer,
     sender: Sender,
+    count: Arc<SpanCount>,
 }
 
 /// Why nothing is sent.
@@ -40,9 +48,19 @@ pub enum ExportError {
     /// The exporter cannot be set up.
     #[error("the exporter cannot be set up: {0}")]
     SetUp(String),
-    /// The collector did not take what was sent last.
+    /// The collector did not take what was sent last, and no span is lost by it.
     #[error("{0}")]
     NotTaken(String),
+    /// Spans are lost: the collector did not take them, or more waited for it than the SDK keeps.
+    #[error("{reason} ({lost} of {spans} spans are lost)")]
+    SpansLost {
+        /// How many.
+        lost: u64,
+        /// Of how many.
+        spans: u64,
+        /// Why the last ones are.
+        reason: String,
+    },
     /// The rest was not sent in time.
     #[error("the collector does not answer in time")]
     Late,
@@ -57,19 +75,20 @@ impl Exporter {
     /// [`ExportError::SetUp`]. Nothing is sent here.
     pub fn start(collector: &Collector, service: impl Into<String>) -> Result<Self, ExportError> {
         let runtime = Handle::try_current().map_err(set_up)?;
-        let sender = Sender::new(runtime, collector).map_err(ExportError::SetUp)?;
+        let count = Arc::new(SpanCount::default());
+        let sender = Sender::new(runtime, collector, Arc::clone(&count)).map_err(ExportError::SetUp)?;
         let spans = SpanExporter::builder()
             .with_http()
             .with_http_client(sender.clone())
             .with_endpoint(collector.of("traces"))
-            .with_timeout(EXPORT)
+            .with_timeout(REQUEST)
             .build()
             .map_err(set_up)?;
         let measurements = MetricExporter::builder()
             .with_http()
             .with_http_client(sender.clone())
             .with_endpoint(collector.of("metrics"))
-            .with_timeout(EXPORT)
+            .with_timeout(REQUEST)
             .build()
             .map_err(set_up)?;
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
@@ -78,13 +97,13 @@ impl Exporter {
             .with_resource(resource.clone())
             .with_reader(PeriodicReader::builder(measurements).build())
             .build();
-        let batches = BatchSpanProcessor::builder(spans).build();
+        let batches = BatchSpanProcessor::builder(CountingExporter::new(spans, Arc::clone(&count))).build();
         let traces = SdkTracerProvider::builder()
             .with_resource(resource)
-            .with_span_processor(GenAiProcessor::new(batches, &metrics))
+            .with_span_processor(GenAiProcessor::new(batches, &metrics, Arc::clone(&count)))
             .build();
         let tracer = traces.tracer("nexus");
-        Ok(Self { traces, metrics, tracer, sender })
+        Ok(Self { traces, metrics, tracer, sender, count })
     }
 
     /// The layer that takes spans, for the program's subscriber. Spans of level `INFO` and above count, and no events.
@@ -118,21 +137,28 @@ impl Exporter {
     ///
     /// # Errors
     ///
-    /// What kept the collector from taking it. No header is in the message.
+    /// [`ExportError::SpansLost`], with the number, for any span that the collector did not take since the start;
+    /// [`ExportError::NotTaken`] and [`ExportError::Late`] where no span is lost. No header is in the message.
     pub async fn shut_down(self, patience: Duration) -> Result<(), ExportError> {
-        let Self { traces, metrics, sender, .. } = self;
+        let Self { traces, metrics, sender, count, .. } = self;
         let flush = tokio::task::spawn_blocking(move || {
             let traces = traces.shutdown_with_timeout(patience);
             let metrics = metrics.shutdown_with_timeout(patience);
             traces.and(metrics)
         });
         let flushed = tokio::time::timeout(patience, flush).await;
-        match (sender.problem(), flushed) {
-            (Some(problem), _) => Err(ExportError::NotTaken(problem)),
-            (None, Ok(Ok(Ok(())))) => Ok(()),
-            (None, Ok(Ok(Err(error)))) => Err(ExportError::NotTaken(error.to_string())),
-            (None, _) => Err(ExportError::Late),
+        let error = match (sender.problem(), flushed) {
+            (Some(problem), _) => Some(ExportError::NotTaken(problem)),
+            (None, Ok(Ok(Ok(())))) => None,
+            (None, Ok(Ok(Err(error)))) => Some(ExportError::NotTaken(error.to_string())),
+            (None, _) => Some(ExportError::Late),
+        };
+        let (lost, spans) = count.lost();
+        if lost == 0 {
+            return error.map_or(Ok(()), Err);
         }
+        let reason = error.map(|error| error.to_string()).or_else(|| sender.last_problem());
+        Err(ExportError::SpansLost { lost, spans, reason: reason.unwrap_or_else(|| OVERFLOW.to_owned()) })
     }
 }
 

@@ -29,6 +29,7 @@ mod collector;
 mod exporter;
 mod processor;
 mod sender;
+mod span_count;
 
 pub use collector::{Collector, CollectorError};
 pub use exporter::{ExportError, Exporter};

@@ -2,7 +2,7 @@
 //!
 //! Source of names, units and boundaries: OpenTelemetry semantic conventions for generative AI, version 1.41, metrics.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use opentelemetry::{
     Array, Context, Key, KeyValue, StringValue, Value,
@@ -14,6 +14,8 @@ use opentelemetry_sdk::{
     metrics::SdkMeterProvider,
     trace::{Span, SpanData, SpanProcessor},
 };
+
+use crate::span_count::SpanCount;
 
 const FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
 
@@ -46,13 +48,15 @@ pub(crate) struct GenAiProcessor<P> {
     next: P,
     tokens: Histogram<u64>,
     duration: Histogram<f64>,
+    count: Arc<SpanCount>,
 }
 
 impl<P> GenAiProcessor<P> {
-    pub(crate) fn new(next: P, metrics: &SdkMeterProvider) -> Self {
+    pub(crate) fn new(next: P, metrics: &SdkMeterProvider, count: Arc<SpanCount>) -> Self {
         let meter = metrics.meter("nexus");
         Self {
             next,
+            count,
             tokens: meter
                 .u64_histogram("gen_ai.client.token.usage")
                 .with_unit("{token}")
@@ -117,6 +121,9 @@ impl<P: SpanProcessor> SpanProcessor for GenAiProcessor<P> {
         }
         span.attributes = attributes;
         self.measure(&span);
+        if span.span_context.is_sampled() {
+            self.count.ended();
+        }
         self.next.on_end(span);
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -12,28 +12,46 @@ use http::{Request, Response};
 use nexus_auth::http::{ClientPlan, HttpProblem, Network, ReadError, read_whole};
 use nexus_core::BuildContext;
 use opentelemetry_http::{HttpClient, HttpError};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use prost::Message as _;
 use reqwest::Client;
 use tokio::runtime::Handle;
 
-use crate::Collector;
+use crate::{Collector, span_count::SpanCount};
 
 /// How long a connection to the collector may take.
 const CONNECT: Duration = Duration::from_secs(2);
 
+/// How long one request to the collector may take. The exporters bound their retries alone: a request without an end would
+/// hold up all that follow.
+pub(crate) const REQUEST: Duration = Duration::from_secs(2);
+
 /// What is read of a collector's answer.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
+
+/// What is told of a collector's own reason.
+const MAX_REASON_CHARS: usize = 200;
 
 /// Sends requests from the exporters' threads by the program's runtime, and remembers the last problem with each signal.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     client: Client,
     runtime: Handle,
-    /// By the path that a signal is sent to.
-    problems: Arc<Mutex<BTreeMap<String, String>>>,
+    problems: Arc<Mutex<Problems>>,
+    count: Arc<SpanCount>,
+}
+
+/// What kept the collector from taking what it was sent.
+#[derive(Debug, Default)]
+struct Problems {
+    /// By the path that a signal is sent to, as long as it lasts.
+    present: BTreeMap<String, String>,
+    /// The last one, also where the next request was taken.
+    last: Option<String>,
 }
 
 impl Sender {
-    pub(crate) fn new(runtime: Handle, collector: &Collector) -> Result<Self, String> {
+    pub(crate) fn new(runtime: Handle, collector: &Collector, count: Arc<SpanCount>) -> Result<Self, String> {
         let mut context = BuildContext::in_home(".");
         context.environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -42,19 +60,44 @@ impl Sender {
         let plan = plan.map_err(|error| error.to_string())?;
         let plan = if collector.is_loopback() { plan.without_proxies() } else { plan };
         let client = plan.build(collector.is_tls()).map_err(|error| error.to_string())?;
-        Ok(Self { client, runtime, problems: Arc::default() })
+        Ok(Self { client, runtime, problems: Arc::default(), count })
     }
 
     /// What kept the last request of a signal from being taken, if it was not.
     pub(crate) fn problem(&self) -> Option<String> {
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
+        self.problems().present.values().next().cloned()
+    }
+
+    /// What kept any request from being taken, at last.
+    pub(crate) fn last_problem(&self) -> Option<String> {
+        self.problems().last.clone()
+    }
+
+    fn problems(&self) -> MutexGuard<'_, Problems> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a collector rejects of a request that it takes.
+    fn rejected(&self, path: &str, answer: &[u8]) -> Option<String> {
+        // The answer to metrics has the same fields under the same numbers.
+        let answer = ExportTraceServiceResponse::decode(answer).ok()?;
+        let partial = answer.partial_success?;
+        let rejected = u64::try_from(partial.rejected_spans).ok().filter(|rejected| *rejected > 0)?;
+        if path.ends_with("/traces") {
+            self.count.rejected(rejected);
+        }
+        let reason: String = partial.error_message.chars().take(MAX_REASON_CHARS).collect();
+        Some(format!("the collector rejects a part: {reason:?}"))
     }
 
     fn note(&self, path: String, problem: Option<String>) {
-        let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut problems = self.problems();
         match problem {
-            Some(problem) => problems.insert(path, problem),
-            None => problems.remove(&path),
+            Some(problem) => {
+                problems.last = Some(problem.clone());
+                problems.present.insert(path, problem)
+            }
+            None => problems.present.remove(&path),
         };
     }
 }
@@ -63,14 +106,18 @@ impl Sender {
 impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let path = request.uri().path().to_owned();
-        let sent = self.runtime.spawn(send(self.client.clone(), request));
-        let outcome = sent.await.unwrap_or_else(|_| Err("the program ended".into()));
+        let sent = send(self.client.clone(), request);
+        let outcome = match self.runtime.spawn(async { tokio::time::timeout(REQUEST, sent).await }).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_late)) => Err("the collector does not answer in time".into()),
+            Err(_stopped) => Err("the program ended".into()),
+        };
         let problem = match &outcome {
             Ok(response) if !response.status().is_success() => {
                 Some(format!("the collector answers {}", response.status()))
             }
             Ok(response) if is_page(response) => Some("a web page answers, and no collector".to_owned()),
-            Ok(_) => None,
+            Ok(response) => self.rejected(&path, response.body()),
             Err(error) => Some(error.to_string()),
         };
         self.note(path, problem);
@@ -130,7 +177,7 @@ mod tests {
             "200 OK\r\ncontent-type: Text/HTML; charset=utf-8",
             "200 OK\r\ncontent-type: application/x-protobuf",
         ]);
-        let sender = Sender::new(Handle::current(), &collector).unwrap();
+        let sender = Sender::new(Handle::current(), &collector, Arc::default()).unwrap();
         let send = async |signal: &str| {
             let request = Request::post(collector.of(signal)).body(Bytes::new()).unwrap();
             sender.send_bytes(request).await.unwrap();

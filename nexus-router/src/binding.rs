@@ -18,6 +18,25 @@ pub struct Binding {
 }
 
 impl Binding {
+    /// Backends of a program's own choice, tried in this order. `group` is what messages call them.
+    pub fn new(group: impl Into<String>, chain: impl IntoIterator<Item = BackendId>) -> Self {
+        Self { group: group.into(), chain: chain.into_iter().collect(), model: None, effort: None }
+    }
+
+    /// Sets the model.
+    #[must_use]
+    pub fn with_model(mut self, model: impl Into<Option<ModelId>>) -> Self {
+        self.model = model.into();
+        self
+    }
+
+    /// Sets the effort.
+    #[must_use]
+    pub fn with_effort(mut self, effort: impl Into<Option<Effort>>) -> Self {
+        self.effort = effort.into();
+        self
+    }
+
     /// The request with the binding's model and effort. What the request itself says wins.
     pub(crate) fn apply(&self, mut request: TurnRequest) -> TurnRequest {
         request.model = request.model.or_else(|| self.model.clone());
@@ -41,12 +60,7 @@ mod tests {
 
     #[test]
     fn the_requests_own_choice_wins() {
-        let binding = Binding {
-            group: "g".into(),
-            chain: vec![],
-            model: Some("bound".into()),
-            effort: Some(Effort::High),
-        };
+        let binding = Binding::new("g", []).with_model(ModelId::new("bound")).with_effort(Effort::High);
         let request = binding.apply(TurnRequest::new("x").with_model("own"));
         assert_eq!(request.model, Some("own".into()));
         assert_eq!(request.effort, Some(Effort::High));

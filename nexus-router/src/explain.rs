@@ -1,6 +1,6 @@
 //! Who would run a turn, and why: no process, no network, no model call.
 //!
-//! It says what the router knows: the configuration and the holds of this process. Whether a program is
+//! It says what the router knows: the configuration, and the holds as it saw them last ([`Router::refresh_holds`]). Whether a program is
 //! installed or logged in it does not know; that is what
 //! [`probe`](nexus_core::ExecutionBackend::probe) is for.
 
@@ -49,6 +49,8 @@ pub enum ExplainedTarget {
     Panel {
         /// Its name.
         name: String,
+        /// How many vendors have to answer.
+        min_vendors: usize,
         /// Its seats, in order.
         seats: Vec<ExplainedSeat>,
     },
@@ -177,8 +179,8 @@ impl Router {
                 ExplainedTarget::Chain(self.explain_chain(&configuration, binding, request))
             }
             Target::Panel(name) => {
-                let seats = configuration.panels.get(name).map(Vec::as_slice).unwrap_or_default();
-                let seats = seats.iter().map(|seat| {
+                let roster = &configuration.panels[name];
+                let seats = roster.seats.iter().map(|seat| {
                     let lensed = match (&seat.lens, request) {
                         (Some((_, text)), Some((request, _))) => Some(with_lens(request.clone(), text)),
                         _ => None,
@@ -189,7 +191,11 @@ impl Router {
                         chain: self.explain_chain(&configuration, &seat.binding, request),
                     }
                 });
-                ExplainedTarget::Panel { name: name.clone(), seats: seats.collect() }
+                ExplainedTarget::Panel {
+                    name: name.clone(),
+                    min_vendors: roster.min_vendors,
+                    seats: seats.collect(),
+                }
             }
         };
         let (tier, phase) = work_type.tier_and_phase.clone().unzip();
@@ -247,7 +253,7 @@ impl Router {
         };
         let hold = self.holds_state().peek(&entry.id);
         if let Some(hold) = &hold
-            && (hold.probing || self.holds_state().now() < hold.until)
+            && hold.is_standing(self.holds_state().now())
         {
             let Hold { until, guessed, named_until, .. } = *hold;
             return Verdict::Held { reason: hold.reason.clone(), until, guessed, named_until };
@@ -278,8 +284,9 @@ impl fmt::Display for Explanation {
                 f.write_str(" → ")?;
                 chain.write(f, "  ", self.as_of)
             }
-            ExplainedTarget::Panel { name, seats } => {
-                write!(f, " → panel {name}")?;
+            ExplainedTarget::Panel { name, min_vendors, seats } => {
+                let s = if *min_vendors == 1 { "" } else { "s" };
+                write!(f, " → panel {name}, of {min_vendors} vendor{s} at least")?;
                 for (index, seat) in seats.iter().enumerate() {
                     write!(f, "\n  seat {index}")?;
                     if let Some(lens) = &seat.lens {

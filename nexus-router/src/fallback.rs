@@ -16,6 +16,23 @@
 //! | `InvalidRequest`, `ContextExceeded`, `ConversationLost` | no: the request is what must change |
 //! | `LimitReached`, `Cancelled` | no: the caller's own word |
 //!
+//! # After a write
+//!
+//! What a backend wrote stops the chain, unless the type's rule says otherwise ([`FallbackRule`]). By `after-writes` the next
+//! backend finds what the last one left. By `restore` the host puts it back first
+//! ([`TurnHost::with_before_retry`](nexus_core::TurnHost::with_before_retry)), and each backend begins anew:
+//!
+//! - The host is asked only when the next backend is about to run, and only if the last one may have changed something, by
+//!   whatever tools. Deadline and cancellation hold meanwhile. If it cannot put things back, the turn ends with the error of the
+//!   last backend and the reason, and with effects [`Unknown`](Effects::Unknown).
+//! - Effects, in the result and in the [session](nexus_core::Session::effects), are those of the attempt that counts.
+//! - Tool calls of attempts that were put back stay in the record, marked ([`ToolCallRecord::is_undone`]), and so do the session's
+//!   decisions. Calls count anew for each backend, for the limit of the turn and the budget of the session: the work is to be
+//!   done again, and a backend that had the last two of sixty calls could not do it. What bounds it is the chain, which is gone
+//!   down once. Time, tokens and money are gone, and stay counted.
+//! - [`Skipped::is_restored`] says it, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
+//! - A turn whose host cannot put anything back is refused before anything runs.
+//!
 //! # Example
 //!
 //! `alpha` has used up its plan for an hour. The turn goes to `beta`, its result names who was asked before, and the next turn
@@ -88,8 +105,8 @@
 use std::time::SystemTime;
 
 use nexus_core::{
-    BackendId, Cost, CostSource, Effects, ErrorKind, Retry, Skipped, ToolCallRecord, TurnError, TurnResult,
-    Usage, Usd,
+    BackendId, Cost, CostSource, Effects, ErrorKind, FailedAttempt, Limit, Retry, Skipped, ToolCallRecord,
+    TurnError, TurnResult, Usage, Usd,
 };
 
 use crate::{
@@ -97,14 +114,39 @@ use crate::{
     hold::{later, words_of},
 };
 
-/// Whether the turn that failed so may be given to the next backend.
-pub(crate) fn may_go_on(error: &TurnError, rule: FallbackRule) -> bool {
+/// Whether the turn that failed so may be given to the next backend; `asks_again` if one that gave no answer is followed, too.
+pub(crate) fn may_go_on(error: &TurnError, rule: FallbackRule, asks_again: bool) -> bool {
     let bears_it = match rule {
         FallbackRule::Never => false,
         FallbackRule::BeforeWrites => error.partial().effects.allow_another_try(),
-        FallbackRule::AfterWrites => true,
+        FallbackRule::Restore | FallbackRule::AfterWrites => true,
     };
-    bears_it && error.kind().could_not_run()
+    bears_it && (error.kind().could_not_run() || asks_again && may_answer_elsewhere(error.kind()))
+}
+
+/// Whether another backend may give the answer that this one did not.
+fn may_answer_elsewhere(kind: ErrorKind) -> bool {
+    match kind {
+        ErrorKind::LimitReached(limit) => limit == Limit::RepeatedCalls,
+        ErrorKind::InvalidRequest | ErrorKind::ConversationLost | ErrorKind::Cancelled => false,
+        _ => true,
+    }
+}
+
+/// Whether an answer says nothing.
+pub(crate) fn is_silent(result: &TurnResult) -> bool {
+    result.output.is_none() && result.text.trim().is_empty()
+}
+
+/// An answer that says nothing, as a failure to answer.
+pub(crate) fn silence(result: TurnResult) -> TurnError {
+    let mut error = TurnError::new(ErrorKind::Incomplete, result.provenance.backend.clone())
+        .with_message("it answered nothing");
+    let partial = error.partial_mut();
+    (partial.text, partial.messages, partial.tool_calls) = (result.text, result.messages, result.tool_calls);
+    (partial.usage, partial.cost, partial.effects) = (result.usage, result.cost, result.effects);
+    (partial.resume, partial.provenance) = (result.resume, Some(result.provenance));
+    error
 }
 
 /// What the backends that tried so far have used and left.
@@ -113,10 +155,12 @@ pub(crate) struct Spent {
     pub(crate) tool_calls: Vec<ToolCallRecord>,
     pub(crate) usage: Usage,
     pub(crate) cost: Option<Cost>,
+    /// Of attempts that were not put back.
     effects: Effects,
     skipped: Vec<Skipped>,
     returns: Returns,
-    last: Option<TurnError>,
+    /// The backend that had the turn last, and how that ended.
+    last: Option<(BackendId, TurnError)>,
 }
 
 /// When the first of those that were passed over comes back.
@@ -163,8 +207,39 @@ impl Spent {
         self.usage = self.usage.plus(&partial.usage);
         self.cost = sum(self.cost, partial.cost);
         self.effects = self.effects.and(partial.effects);
-        self.last = Some(error);
+        self.last = Some((backend.clone(), error));
         skipped
+    }
+
+    /// The last attempt, if it may have changed something that still stands.
+    pub(crate) fn standing_attempt(&self, next: &BackendId) -> Option<FailedAttempt> {
+        let (backend, error) = self.last.as_ref().filter(|_| !self.effects.allow_another_try())?;
+        Some(FailedAttempt::new(backend.clone(), error.kind(), words_of(error), self.effects, next.clone()))
+    }
+
+    /// Everything that was changed so far has been put back. What of it was told already is in `told`.
+    pub(crate) fn put_back(&mut self, failed: &FailedAttempt, told: &mut [Skipped]) {
+        self.effects = Effects::None;
+        self.tool_calls.iter_mut().for_each(|call| call.is_undone = true);
+        let skipped = self.skipped.iter_mut().chain(told);
+        skipped
+            .filter(|skipped| skipped.backend == failed.backend)
+            .for_each(|skipped| skipped.is_restored = true);
+    }
+
+    /// What was changed may have been put back in part.
+    pub(crate) fn may_be_half_put_back(&mut self) {
+        self.effects = Effects::Unknown;
+    }
+
+    /// The error of the last backend, to which is added why no other could take over.
+    pub(crate) fn into_last_error(mut self, failed: &FailedAttempt, why: &str) -> TurnError {
+        self.skipped.retain(|skipped| skipped.backend != failed.backend);
+        let retry = self.last.as_ref().map_or(Retry::Never, |(_, error)| error.retry());
+        let error = TurnError::new(failed.kind, failed.backend.clone())
+            .with_retry(retry)
+            .with_message(format!("{}; {why}", failed.reason));
+        self.into_own_error(error)
     }
 
     /// The result of the backend that ran, with what the others had used.
@@ -208,7 +283,7 @@ impl Spent {
     /// An error of the router's own. What the last backend said is still on the caller's screen, and so it
     /// is in the error; what it had used is counted already.
     pub(crate) fn into_own_error(mut self, mut error: TurnError) -> TurnError {
-        if let Some(mut last) = self.last.take() {
+        if let Some((_, mut last)) = self.last.take() {
             if let Some(process) = last.process() {
                 error = error.with_process(process.clone());
             }

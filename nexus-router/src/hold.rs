@@ -6,16 +6,28 @@
 //! through to find out; the others are still passed over until that one has ended. No hold is longer than a day
 //! ([`LONGEST_HOLD`]): then a turn finds out, whatever the vendor named.
 //!
-//! Holds live in this process, and outlive a reload.
+//! A [`HoldStore`] keeps them, and the count of the turns that a backend runs at once: in this process ([`MemoryHoldStore`], a
+//! router's default), or in a folder for all processes of a machine ([`FileHoldStore`], the default of the `nexus` command). Of
+//! all that share a store one turn finds out. Holds outlive a reload.
+
+mod file;
+mod file_lock;
+mod memory;
+mod store;
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use nexus_core::{BackendId, Clock, ErrorKind, Retry, TurnError};
 use serde::{Deserialize, Serialize};
+
+pub use self::{
+    file::FileHoldStore,
+    memory::MemoryHoldStore,
+    store::{HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold},
+};
 
 /// The longest hold.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
@@ -23,12 +35,19 @@ pub const LONGEST_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
 /// one turn in this time is what it costs to find out.
 pub const USAGE_LIMIT_GUESS: Duration = Duration::from_secs(15 * 60);
 
+/// How far the clocks by which a hold is armed and read may differ.
+const CLOCK_SLACK: Duration = Duration::from_secs(60);
+/// How often a change is tried while other turns change the same hold.
+const SWAPS: u32 = 64;
+
 /// A backend set aside until a time.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// The backend.
     pub backend: BackendId,
+    /// Since when.
+    pub since: SystemTime,
     /// Until when.
     pub until: SystemTime,
     /// Whether `until` is our guess, because the vendor named no time.
@@ -43,11 +62,21 @@ pub struct Hold {
     pub probing: bool,
 }
 
-/// The holds of one process.
+impl Hold {
+    /// Whether a backend is passed over at this time for this hold: its time is not over, or a turn is finding out.
+    ///
+    /// A hold that was armed more than a minute after `now` is over: the clock was set back, and how long it lasts is not known.
+    pub fn is_standing(&self, now: SystemTime) -> bool {
+        let until = self.until.min(later(self.since, LONGEST_HOLD));
+        self.probing || (now < until && self.since <= later(now, CLOCK_SLACK))
+    }
+}
+
+/// What a router knows of holds, and does about them.
 #[derive(Debug)]
 pub(crate) struct Holds {
     clock: Arc<dyn Clock>,
-    held: Mutex<BTreeMap<BackendId, Hold>>,
+    store: Arc<dyn HoldStore>,
 }
 
 /// Whether a turn may go to a backend.
@@ -65,12 +94,13 @@ pub(crate) enum Admission {
 pub(crate) struct Pass {
     holds: Arc<Holds>,
     backend: BackendId,
-    probing: bool,
+    /// The right to find out, of a turn that does.
+    probe: Option<SlotClaim>,
 }
 
 impl Holds {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { clock, held: Mutex::default() })
+    pub(crate) fn new(clock: Arc<dyn Clock>, store: Arc<dyn HoldStore>) -> Arc<Self> {
+        Arc::new(Self { clock, store })
     }
 
     pub(crate) fn now(&self) -> SystemTime {
@@ -78,74 +108,137 @@ impl Holds {
     }
 
     /// Whether a turn may go to `backend`. One turn at most is let through to find out.
-    pub(crate) fn admit(self: &Arc<Self>, backend: &BackendId) -> Admission {
-        let now = self.now();
-        let mut held = self.lock();
-        let probing = match held.get_mut(backend) {
-            None => false,
-            Some(hold) if hold.probing || now < hold.until => return Admission::Held(hold.clone()),
-            Some(hold) => {
-                hold.probing = true;
-                true
-            }
+    pub(crate) async fn admit(self: &Arc<Self>, backend: &BackendId) -> Admission {
+        let open = |probe| Admission::Open(Pass { holds: Arc::clone(self), backend: backend.clone(), probe });
+        let Some(mut hold) = self.look(backend).await else {
+            return open(None);
         };
-        Admission::Open(Pass { holds: Arc::clone(self), backend: backend.clone(), probing })
+        if hold.is_standing(self.now()) {
+            return Admission::Held(hold);
+        }
+        let Some(probe) = self.claim([Slot::Probe(backend.clone())]).await else {
+            hold.probing = true;
+            return Admission::Held(hold);
+        };
+        // Another one may have found out, and given the slot back, since the hold was read.
+        match self.look(backend).await {
+            None => open(None),
+            // The probe is this one.
+            Some(hold) if (Hold { probing: false, ..hold.clone() }).is_standing(self.now()) => {
+                Admission::Held(Hold { probing: false, ..hold })
+            }
+            Some(_) => open(Some(probe)),
+        }
     }
 
-    /// The hold on `backend`, without asking to be let through.
+    /// The hold on `backend` as the store has it now.
+    pub(crate) async fn look(&self, backend: &BackendId) -> Option<Hold> {
+        match self.store.get(backend).await {
+            Ok(stored) => stored.map(|stored| stored.hold),
+            Err(error) => {
+                warn(&error);
+                self.peek(backend)
+            }
+        }
+    }
+
+    /// The hold on `backend` as it was seen last.
     pub(crate) fn peek(&self, backend: &BackendId) -> Option<Hold> {
-        self.lock().get(backend).cloned()
+        self.store.known().into_iter().find(|hold| hold.backend == *backend)
     }
 
-    /// Every hold, by backend.
-    pub(crate) fn list(&self) -> Vec<Hold> {
-        self.lock().values().cloned().collect()
+    /// Every hold as it was seen last, by backend.
+    pub(crate) fn known(&self) -> Vec<Hold> {
+        self.store.known()
+    }
+
+    /// Every hold as the store has it now, by backend.
+    pub(crate) async fn list(&self) -> Vec<Hold> {
+        match self.store.list().await {
+            Ok(stored) => stored.into_iter().map(|stored| stored.hold).collect(),
+            Err(error) => {
+                warn(&error);
+                self.known()
+            }
+        }
     }
 
     /// Lets go of a backend.
-    pub(crate) fn release(&self, backend: &BackendId) -> bool {
-        self.lock().remove(backend).is_some()
+    pub(crate) async fn release(&self, backend: &BackendId) -> bool {
+        self.set(backend, None).await
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<BackendId, Hold>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Replaces the hold on a backend, whatever it is. Says whether anything was changed.
+    async fn set(&self, backend: &BackendId, hold: Option<Hold>) -> bool {
+        for _ in 0..SWAPS {
+            let expected = match self.store.get(backend).await {
+                Ok(found) => found.map(|stored| stored.revision),
+                Err(error) => {
+                    warn(&error);
+                    return false;
+                }
+            };
+            if expected.is_none() && hold.is_none() {
+                return false;
+            }
+            match self.store.swap(backend, expected, hold.clone()).await {
+                Ok(true) => return true,
+                Ok(false) => {}
+                Err(error) => {
+                    warn(&error);
+                    return false;
+                }
+            }
+        }
+        tracing::warn!(%backend, "its hold is changed all the time, and not by this turn");
+        false
     }
+
+    /// The first of these slots that is free, if it is clear that it is this turn's.
+    pub(crate) async fn claim(&self, slots: impl IntoIterator<Item = Slot>) -> Option<SlotClaim> {
+        for slot in slots {
+            match self.store.claim(&slot).await {
+                Ok(None) => {}
+                Ok(claim) => return claim,
+                Err(error) => {
+                    warn(&error);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+}
+
+fn warn(error: &HoldStoreError) {
+    tracing::warn!(%error, "holds are those that were seen last");
 }
 
 impl Pass {
     /// The turn went well.
-    pub(crate) fn succeeded(mut self) {
-        self.probing = false;
-        self.holds.release(&self.backend);
+    pub(crate) async fn succeeded(self) {
+        self.holds.release(&self.backend).await;
+        drop(self.probe);
     }
 
     /// The turn failed. Arms a hold if the vendor refused it.
-    pub(crate) fn failed(mut self, error: &TurnError) {
-        let Some(Until { until, guessed, named_until }) = hold_of(error, self.holds.now()) else {
-            return;
-        };
-        self.probing = false;
-        let hold = Hold {
-            backend: self.backend.clone(),
-            until,
-            guessed,
-            named_until,
-            kind: error.kind(),
-            reason: words_of(error),
-            probing: false,
-        };
-        self.holds.lock().insert(self.backend.clone(), hold);
-    }
-}
-
-impl Drop for Pass {
-    fn drop(&mut self) {
-        // The probe was dropped or proved nothing: without this, every later turn would wait for it.
-        if self.probing
-            && let Some(hold) = self.holds.lock().get_mut(&self.backend)
-        {
-            hold.probing = false;
+    pub(crate) async fn failed(self, error: &TurnError) {
+        let now = self.holds.now();
+        if let Some(Until { until, guessed, named_until }) = hold_of(error, now) {
+            let hold = Hold {
+                backend: self.backend.clone(),
+                since: now,
+                until,
+                guessed,
+                named_until,
+                kind: error.kind(),
+                reason: words_of(error),
+                probing: false,
+            };
+            self.holds.set(&self.backend, Some(hold)).await;
         }
+        // Only now: the next one to find out must see what this one found.
+        drop(self.probe);
     }
 }
 
@@ -191,6 +284,8 @@ pub(crate) fn words_of(error: &TurnError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     #[derive(Debug, Default)]
@@ -212,79 +307,86 @@ mod tests {
         TurnError::new(kind, "alpha".into()).with_retry(retry).with_message("come back later")
     }
 
-    fn pass(holds: &Arc<Holds>) -> Pass {
-        match holds.admit(&"alpha".into()) {
+    fn holds_by(clock: &Arc<ManualClock>) -> Arc<Holds> {
+        Holds::new(Arc::clone(clock) as Arc<dyn Clock>, Arc::new(MemoryHoldStore::new()))
+    }
+
+    async fn pass(holds: &Arc<Holds>) -> Pass {
+        match holds.admit(&"alpha".into()).await {
             Admission::Open(pass) => pass,
             Admission::Held(hold) => panic!("{hold:?}"),
         }
     }
 
-    fn is_held(holds: &Arc<Holds>) -> bool {
-        matches!(holds.admit(&"alpha".into()), Admission::Held(_))
+    async fn is_held(holds: &Arc<Holds>) -> bool {
+        matches!(holds.admit(&"alpha".into()).await, Admission::Held(_))
     }
 
-    #[test]
-    fn the_vendors_time_counts_and_one_turn_finds_out() {
+    #[tokio::test]
+    async fn the_vendors_time_counts_and_one_turn_finds_out() {
         let clock = Arc::new(ManualClock::default());
-        let holds = Holds::new(Arc::clone(&clock) as Arc<dyn Clock>);
-        pass(&holds).failed(&refusal(ErrorKind::RateLimited, Retry::After(Duration::from_secs(20))));
-        assert!(is_held(&holds));
-        assert!(!holds.list()[0].guessed);
+        let holds = holds_by(&clock);
+        pass(&holds)
+            .await
+            .failed(&refusal(ErrorKind::RateLimited, Retry::After(Duration::from_secs(20))))
+            .await;
+        assert!(is_held(&holds).await);
+        assert!(!holds.known()[0].guessed);
 
         clock.advance(Duration::from_secs(20));
-        let probe = pass(&holds);
-        assert!(is_held(&holds), "a second turn got through");
+        let probe = pass(&holds).await;
+        assert!(is_held(&holds).await, "a second turn got through");
         drop(probe);
-        pass(&holds).succeeded();
-        assert!(holds.list().is_empty());
+        pass(&holds).await.succeeded().await;
+        assert!(holds.known().is_empty());
     }
 
-    #[test]
-    fn a_probe_that_is_refused_arms_the_hold_again() {
+    #[tokio::test]
+    async fn a_probe_that_is_refused_arms_the_hold_again() {
         let clock = Arc::new(ManualClock::default());
-        let holds = Holds::new(Arc::clone(&clock) as Arc<dyn Clock>);
-        pass(&holds).failed(&refusal(ErrorKind::Overloaded, Retry::Never));
-        assert!(holds.list()[0].guessed);
+        let holds = holds_by(&clock);
+        pass(&holds).await.failed(&refusal(ErrorKind::Overloaded, Retry::Never)).await;
+        assert!(holds.known()[0].guessed);
         clock.advance(Retry::SERVER_GUESS);
-        pass(&holds).failed(&refusal(ErrorKind::Overloaded, Retry::Never));
-        assert!(is_held(&holds));
+        pass(&holds).await.failed(&refusal(ErrorKind::Overloaded, Retry::Never)).await;
+        assert!(is_held(&holds).await);
         clock.advance(Retry::SERVER_GUESS);
-        pass(&holds).failed(&TurnError::new(ErrorKind::Transport, "alpha".into()));
-        assert!(!is_held(&holds), "a broken wire is no refusal: the next may find out");
+        pass(&holds).await.failed(&TurnError::new(ErrorKind::Transport, "alpha".into())).await;
+        assert!(!is_held(&holds).await, "a broken wire is no refusal: the next may find out");
     }
 
-    #[test]
-    fn only_a_refusal_arms_it() {
-        let holds = Holds::new(Arc::new(ManualClock::default()));
+    #[tokio::test]
+    async fn only_a_refusal_arms_it() {
+        let holds = holds_by(&Arc::default());
         for kind in [ErrorKind::Crashed, ErrorKind::Unauthenticated, ErrorKind::Refused, ErrorKind::Cancelled]
         {
-            pass(&holds).failed(&refusal(kind, Retry::After(Duration::from_secs(60))));
+            pass(&holds).await.failed(&refusal(kind, Retry::After(Duration::from_secs(60)))).await;
         }
-        assert!(holds.list().is_empty());
+        assert!(holds.known().is_empty());
     }
 
-    #[test]
-    fn a_refusal_whose_time_has_passed_is_held_by_a_guess() {
+    #[tokio::test]
+    async fn a_refusal_whose_time_has_passed_is_held_by_a_guess() {
         for retry in [Retry::Now, Retry::At(SystemTime::UNIX_EPOCH), Retry::Guessed(Duration::from_secs(5))] {
             let clock = Arc::new(ManualClock::default());
-            let holds = Holds::new(Arc::clone(&clock) as Arc<dyn Clock>);
-            pass(&holds).failed(&refusal(ErrorKind::UsageLimit, retry));
-            assert!(is_held(&holds) && holds.list()[0].guessed, "{retry:?}");
+            let holds = holds_by(&clock);
+            pass(&holds).await.failed(&refusal(ErrorKind::UsageLimit, retry)).await;
+            assert!(is_held(&holds).await && holds.known()[0].guessed, "{retry:?}");
         }
     }
 
-    #[test]
-    fn no_hold_is_longer_than_a_day_and_says_what_was_named() {
+    #[tokio::test]
+    async fn no_hold_is_longer_than_a_day_and_says_what_was_named() {
         for wait in [Duration::MAX, Duration::from_secs(99_999_999_999), LONGEST_HOLD * 3] {
             let clock = Arc::new(ManualClock::default());
-            let holds = Holds::new(Arc::clone(&clock) as Arc<dyn Clock>);
-            pass(&holds).failed(&refusal(ErrorKind::RateLimited, Retry::After(wait)));
-            let hold = &holds.list()[0];
+            let holds = holds_by(&clock);
+            pass(&holds).await.failed(&refusal(ErrorKind::RateLimited, Retry::After(wait))).await;
+            let hold = &holds.known()[0];
             assert_eq!(hold.until, clock.now() + LONGEST_HOLD);
             assert!(!hold.guessed && hold.named_until.is_some_and(|named| named > hold.until), "{hold:?}");
         }
-        let holds = Holds::new(Arc::new(ManualClock::default()));
-        pass(&holds).failed(&refusal(ErrorKind::RateLimited, Retry::After(LONGEST_HOLD)));
-        assert_eq!(holds.list()[0].named_until, None);
+        let holds = holds_by(&Arc::default());
+        pass(&holds).await.failed(&refusal(ErrorKind::RateLimited, Retry::After(LONGEST_HOLD))).await;
+        assert_eq!(holds.known()[0].named_until, None);
     }
 }

@@ -11,8 +11,11 @@
 //! | run a turn | [`Router::run_turn`], [`Router::backend`] |
 //! | know when another backend takes over | [`fallback`] |
 //! | know who is set aside, and until when | [`Router::holds`], [`hold`] |
+//! | share that with other processes | [`RouterBuilder::hold_store`], [`hold::FileHoldStore`] |
 //! | see who would run a turn, and why | [`Router::explain`] |
 //! | ask several vendors at once | [`Router::run_panel`], [`panel`] |
+//! | ask one participant of a roster of your own | [`Router::seat`], [`Router::run_seat`] |
+//! | run many turns by one configuration | [`Router::snapshot`] |
 //! | bring a backend of your own | [`Router::builder`] |
 
 mod attempt;
@@ -22,7 +25,10 @@ mod explain;
 pub mod fallback;
 pub mod hold;
 pub mod panel;
+mod panel_outcome;
+mod place;
 mod queue;
+mod restore;
 mod routed;
 mod router;
 mod run;
@@ -36,7 +42,8 @@ pub use config::MAX_FILE_BYTES;
 pub use config::{ConfigError, FallbackRule, Position, Problem, json_schema};
 pub use explain::{ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation, Verdict};
 pub use hold::Hold;
-pub use panel::{PanelOutcome, PanelSink, SeatEvent};
+pub use panel::{Panel, PanelSink, SeatEvent};
+pub use panel_outcome::{PanelOutcome, Shortfall, SilentSeat};
 pub use routed::RoutedBackend;
 pub use router::{Router, RouterBuilder};
 pub use seat::{Lens, Seat, SeatOutcome, Vote};

@@ -1,25 +1,60 @@
-//! A roster of seats that all get the same request at once, each through its own binding and lens.
+//! A roster of seats that are asked at once, each through its own binding and lens.
 //!
 //! What a seat says is for the caller to read: give the request an output schema, and each answer is a
 //! checked value. Here it is only told who answered. A seat that fails, or answers nothing, is a
-//! [`Vote::None`], never an approval; and two seats that fell to one vendor are one opinion, so that
-//! [`PanelOutcome::spread`] counts vendors and not seats.
+//! [`Vote::None`](crate::Vote::None), never an approval; and two seats that fell to one vendor are one opinion: a panel's
+//! [minimum](Panel::min_vendors) counts vendors that answered, not seats, and not what is listed. The outcome says whether
+//! it was met ([`PanelOutcome::shortfall`]).
 
 use std::{
-    collections::BTreeSet,
     future::{Future, poll_fn},
     pin::Pin,
     task::{Context, Poll},
 };
 
-use nexus_core::{ErrorKind, EventEnvelope, EventQueue, Limit, TurnHost, TurnRequest, TurnResult, VendorId};
+use nexus_core::{ErrorKind, EventEnvelope, EventQueue, Limit, TurnHost, TurnRequest};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    config::{Configuration, DEFAULT_MIN_VENDORS, FallbackRule, Target},
+    panel_outcome::PanelOutcome,
     router::Router,
-    seat::{Seat, SeatOutcome, Vote},
+    seat::{Lens, Seat, SeatOutcome},
     work_kind::{KindError, WorkKind},
 };
+
+/// Several seats that are asked at once, from the configuration ([`Router::panel`]) or composed by a program.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Panel {
+    /// Its name.
+    pub name: String,
+    /// Its seats.
+    pub seats: Vec<Seat>,
+    /// How many vendors have to answer. 1 says that one vendor is meant.
+    pub min_vendors: usize,
+}
+
+impl Panel {
+    /// A panel of these seats, of which two vendors have to answer.
+    pub fn new(name: impl Into<String>, seats: impl IntoIterator<Item = Seat>) -> Self {
+        Self { name: name.into(), seats: seats.into_iter().collect(), min_vendors: DEFAULT_MIN_VENDORS }
+    }
+
+    /// Sets how many vendors have to answer.
+    #[must_use]
+    pub fn with_min_vendors(mut self, min_vendors: usize) -> Self {
+        self.min_vendors = min_vendors;
+        self
+    }
+
+    /// Has every seat that gives no vote asked once more: see [`Seat::asking_again`].
+    #[must_use]
+    pub fn asking_again(mut self) -> Self {
+        self.seats = self.seats.into_iter().map(Seat::asking_again).collect();
+        self
+    }
+}
 
 /// An event of one seat's turn.
 #[non_exhaustive]
@@ -31,13 +66,19 @@ pub struct SeatEvent {
     pub event: EventEnvelope,
 }
 
-/// Takes the events of a panel. Any closure that takes a [`SeatEvent`] is one that is always ready.
+/// Takes what happens in a panel. Any closure that takes a [`SeatEvent`] is one that is always ready, and passes over how seats
+/// end.
 pub trait PanelSink: Send {
     /// Whether one more event can be taken now. `Pending` must wake the task once it can.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
     /// Takes one event. Called only after [`PanelSink::poll_ready`] said so; must not block.
     fn accept(&mut self, event: SeatEvent);
+
+    /// The turn of a seat has ended: the place to store a vote, so that a program that is killed keeps those that it had. Called
+    /// once for each seat, as it ends, whatever the other seats still do, and whether or not the sink is ready; the events
+    /// of the seat that a busy sink has not taken yet come later.
+    fn ended(&mut self, outcome: &SeatOutcome);
 }
 
 impl<F: FnMut(SeatEvent) + Send> PanelSink for F {
@@ -48,50 +89,31 @@ impl<F: FnMut(SeatEvent) + Send> PanelSink for F {
     fn accept(&mut self, event: SeatEvent) {
         self(event);
     }
-}
 
-/// What became of a panel.
-#[non_exhaustive]
-#[derive(Debug)]
-pub struct PanelOutcome {
-    /// The panel's name.
-    pub panel: String,
-    /// Every seat, in the order of the file.
-    pub seats: Vec<SeatOutcome>,
-}
-
-impl PanelOutcome {
-    /// What became of these seats.
-    pub fn new(panel: impl Into<String>, seats: Vec<SeatOutcome>) -> Self {
-        Self { panel: panel.into(), seats }
-    }
-
-    /// The seats that answered, and their answers.
-    pub fn answers(&self) -> impl Iterator<Item = (&SeatOutcome, &TurnResult)> {
-        self.seats.iter().filter_map(|seat| match seat.vote() {
-            Vote::Answer(result) => Some((seat, result)),
-            Vote::None(_) => None,
-        })
-    }
-
-    /// The vendors that really answered, each once.
-    pub fn spread(&self) -> BTreeSet<&VendorId> {
-        self.answers().filter_map(|(seat, _)| seat.vendor.as_ref()).collect()
-    }
+    fn ended(&mut self, _outcome: &SeatOutcome) {}
 }
 
 impl Router {
-    /// Runs every seat of a panel at once, with the same request; each seat adds its binding and its lens.
+    /// A panel of the configuration: a type that is bound to one, or the panel's own name.
     ///
-    /// `panel` is a type that is bound to a panel, or the panel's own name. `host` is asked once per seat for
-    /// its tools and its cancellation. A seat is a participant: give each a session of its own
+    /// # Errors
+    ///
+    /// [`KindError`], if there is no such panel.
+    pub fn panel(&self, panel: impl Into<WorkKind>) -> Result<Panel, KindError> {
+        self.configuration().panel(&panel.into())
+    }
+
+    /// Runs the seats of a panel at once, as [`Router::run_seat`] runs one, all by one configuration.
+    ///
+    /// `ask` says what each seat is asked, and with which tools and cancellation. A seat is a participant: give each a session of its own
     /// ([`TurnHost::with_session`]), for what hosts share, as clones of one do, is one budget and one list of decisions. Turns
-    /// of one session still have a token each. Dropping the future stops every seat.
+    /// of one session still have a token each. Seats that share a [`Budget`](nexus_core::Budget) and set no limit of their own get
+    /// equal shares of what is left of it. What goes wrong in a seat is in its outcome. Dropping the future stops every seat.
     ///
     /// ```
     /// use std::sync::Arc;
     /// use nexus_core::{BuildContext, ErrorKind, Registry, TurnHost, TurnRequest};
-    /// use nexus_router::{Router, SeatEvent, Vote};
+    /// use nexus_router::{Router, Seat, SeatEvent, Vote};
     /// # use nexus_core::{
     /// #     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, FinishReason, LoopMode, Sandbox,
     /// #     TurnError, TurnResult, harness::{Failure, RunningTurn}, turn::MessageEnded,
@@ -141,7 +163,8 @@ impl Router {
     ///
     /// let request = TurnRequest::new("Review: fn mean(v: &[f64]) -> f64 { v.iter().sum::<f64>() / v.len() as f64 }");
     /// let mut events = |event: SeatEvent| println!("seat {}: {:?}", event.seat, event.event.event);
-    /// let panel = router.run_panel("reviewer", request, |_seat| TurnHost::new(), &mut events).await?;
+    /// let ask = |_seat: &Seat| (request.clone(), TurnHost::new());
+    /// let panel = router.run_panel(&router.panel("reviewer")?, ask, &mut events).await;
     ///
     /// for seat in &panel.seats {
     ///     match seat.vote() {
@@ -150,37 +173,62 @@ impl Router {
     ///         Vote::None(reason) => println!("{}: no vote, since {reason}", seat.seat),
     ///     }
     /// }
-    /// assert_eq!(panel.answers().count(), 1);
+    /// let shortfall = panel.shortfall().expect("two vendors are asked for where a panel says nothing else");
+    /// println!("{shortfall}");
     /// # Ok(())
     /// # }
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`KindError`], if there is no such panel. What goes wrong in a seat is in its outcome.
     pub async fn run_panel(
         &self,
-        panel: impl Into<WorkKind>,
-        request: TurnRequest,
-        mut host: impl FnMut(&Seat) -> TurnHost + Send,
+        panel: &Panel,
+        mut ask: impl FnMut(&Seat) -> (TurnRequest, TurnHost) + Send,
         events: &mut dyn PanelSink,
-    ) -> Result<PanelOutcome, KindError> {
-        let configuration = self.configuration();
-        let (panel, seats) = configuration.panel_seats(&panel.into())?;
-        let mut running: Vec<RunningSeat<'_>> = Vec::with_capacity(seats.len());
-        for seat in &seats {
+    ) -> PanelOutcome {
+        let pinned = &self.snapshot();
+        let mut asked: Vec<_> = panel.seats.iter().map(&mut ask).collect();
+        share_budgets(&mut asked);
+        let running = panel.seats.iter().zip(asked).map(|(seat, (request, host))| {
             let queue = EventQueue::default();
-            let (request, host, mut sink) = (request.clone(), host(seat), queue.clone());
-            let configuration = &configuration;
-            let turn =
-                Box::pin(
-                    async move { self.run_seat_of(configuration, seat, request, host, &mut sink).await },
-                );
-            running.push(RunningSeat { index: seat.index, turn, queue, outcome: None });
-        }
+            let mut sink = queue.clone();
+            let turn = Box::pin(async move { pinned.run_seat(seat, request, host, &mut sink).await });
+            RunningSeat { index: seat.index, turn, queue, outcome: None }
+        });
+        let mut running: Vec<_> = running.collect();
         poll_fn(|context| poll_seats(&mut running, events, context)).await;
-        let seats = running.into_iter().filter_map(|seat| seat.outcome).collect();
-        Ok(PanelOutcome { panel, seats })
+        let outcomes = running.into_iter().filter_map(|seat| seat.outcome);
+        PanelOutcome::new(panel.name.as_str(), panel.min_vendors, outcomes.collect())
+    }
+}
+
+impl Configuration {
+    /// The panel that a work-kind is bound to, or that has its name.
+    fn panel(&self, kind: &WorkKind) -> Result<Panel, KindError> {
+        let (name, fallback) = match (self.work_type(kind), kind) {
+            (Ok(work_type), _) if let Target::Panel(panel) = &work_type.target => (panel, work_type.fallback),
+            (_, WorkKind::Named(name)) if self.panels.contains_key(name) => (name, FallbackRule::default()),
+            (Ok(_), _) => return Err(KindError::IsNoPanel { kind: kind.clone() }),
+            (Err(unknown), _) => return Err(unknown.into()),
+        };
+        let roster = &self.panels[name];
+        let seats = roster.seats.iter().enumerate().map(|(index, place)| {
+            let seat = Seat::new(index, place.binding.clone()).with_fallback(fallback);
+            match &place.lens {
+                Some((name, text)) => seat.with_lens(Lens::new(name, text)),
+                None => seat,
+            }
+        });
+        Ok(Panel::new(name, seats).with_min_vendors(roster.min_vendors))
+    }
+}
+
+/// Gives the seats that share a budget equal shares of it, as they reserve what they may use at the same time.
+fn share_budgets(asked: &mut [(TurnRequest, TurnHost)]) {
+    let budgets: Vec<_> = asked.iter().map(|(_, host)| host.budget.clone()).collect();
+    for ((request, _), budget) in asked.iter_mut().zip(&budgets) {
+        if let Some(budget) = budget {
+            let turns = budgets.iter().flatten().filter(|other| other.is_same(budget)).count();
+            budget.share(&mut request.limits, turns);
+        }
     }
 }
 
@@ -207,26 +255,28 @@ fn poll_seats(
     events: &mut dyn PanelSink,
     context: &mut Context<'_>,
 ) -> Poll<()> {
-    let mut all_ended = true;
+    let mut is_taken = true;
     for seat in seats.iter_mut() {
-        if seat.outcome.is_none() {
-            match seat.turn.as_mut().poll(context) {
-                Poll::Ready(outcome) => seat.outcome = Some(outcome),
-                Poll::Pending => all_ended = false,
-            }
+        let is_running = seat.outcome.is_none();
+        if is_running && let Poll::Ready(outcome) = seat.turn.as_mut().poll(context) {
+            seat.outcome = Some(outcome);
         }
-    }
-    // Nobody who wants the panel to stop waits for a sink that is not ready.
-    let all_stopped = seats.iter().all(RunningSeat::was_stopped);
-    for seat in seats.iter_mut() {
-        while !seat.queue.is_empty() {
-            if events.poll_ready(context).is_pending() {
-                return if all_stopped { Poll::Ready(()) } else { Poll::Pending };
-            }
-            if let Some(event) = seat.queue.pop() {
+        while is_taken && !seat.queue.is_empty() {
+            is_taken = events.poll_ready(context).is_ready();
+            if is_taken && let Some(event) = seat.queue.pop() {
                 events.accept(SeatEvent { seat: seat.index, event });
             }
         }
+        // After the seat's events where the sink takes them, and without waiting for one that does not.
+        if is_running && let Some(outcome) = &seat.outcome {
+            events.ended(outcome);
+        }
     }
-    if all_ended { Poll::Ready(()) } else { Poll::Pending }
+    // Nobody who wants the panel to stop waits for a sink that is not ready.
+    let is_over = if is_taken {
+        seats.iter().all(|seat| seat.outcome.is_some())
+    } else {
+        seats.iter().all(RunningSeat::was_stopped)
+    };
+    if is_over { Poll::Ready(()) } else { Poll::Pending }
 }

@@ -1,4 +1,6 @@
 //! The concurrency limit of a backend: permits for turns, first come, first served.
+//!
+//! It counts the turns of this process. Those of others are counted by the slots of a [`HoldStore`](crate::hold::HoldStore).
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -7,7 +9,7 @@ use std::{
 };
 
 use nexus_core::BackendId;
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, oneshot};
 
 /// The queues of one router, by backend. They outlive a reload, which may change the limit.
 #[derive(Debug, Default)]
@@ -33,7 +35,11 @@ impl Queues {
 
 /// The queue of one backend.
 #[derive(Debug, Default)]
-pub(crate) struct Queue(Mutex<State>);
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    /// Held by the one turn of this process that competes with those of other processes.
+    line: AsyncMutex<()>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -74,6 +80,11 @@ impl Queue {
         self.lock().limit
     }
 
+    /// The right to compete with other processes, in the order in which it was asked for.
+    pub(crate) async fn line(&self) -> AsyncMutexGuard<'_, ()> {
+        self.line.lock().await
+    }
+
     fn set_limit(self: &Arc<Self>, limit: usize) {
         self.lock().limit = limit;
         self.admit();
@@ -102,7 +113,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -19,8 +19,8 @@ use serde_json::Value;
 use crate::config::{load_file, load_text};
 use crate::{
     binding::Binding,
-    config::{ConfigError, Configuration, Entry, EntryState, Sources, Target, load_value},
-    hold::{Hold, Holds},
+    config::{ConfigError, Configuration, Entry, EntryState, Problem, Sources, Target, load_value},
+    hold::{Hold, HoldStore, Holds, MemoryHoldStore},
     queue::Queues,
     run::{Route, Run},
     telemetry,
@@ -30,7 +30,7 @@ use crate::{
 /// Runs turns by what they are for, as `nexus.yaml` says.
 ///
 /// Clones share one state. Any number of turns may run at once; a [reload](Router::reload) changes those that
-/// begin after it.
+/// begin after it, but for those of a [snapshot](Router::snapshot).
 ///
 /// ```
 /// use nexus_core::{BuildContext, Registry};
@@ -47,7 +47,11 @@ use crate::{
 /// );
 /// ```
 #[derive(Clone)]
-pub struct Router(Arc<Shared>);
+pub struct Router {
+    shared: Arc<Shared>,
+    /// The configuration of a snapshot.
+    pinned: Option<Arc<Configuration>>,
+}
 
 struct Shared {
     current: RwLock<Arc<Configuration>>,
@@ -126,13 +130,13 @@ impl Router {
     ///
     /// [`ConfigError`]; then the last good configuration stays.
     pub fn reload(&self) -> Result<(), ConfigError> {
-        let before = self.configuration();
-        let loaded = match &self.0.source {
+        let before = self.current();
+        let loaded = match &self.shared.source {
             #[cfg(feature = "yaml")]
-            Source::File(path) => load_file(path, &self.0.sources, Some(&before))?,
+            Source::File(path) => load_file(path, &self.shared.sources, Some(&before))?,
             #[cfg(feature = "yaml")]
-            Source::Text(text) => load_text(text, &self.0.sources, Some(&before))?,
-            Source::Value(value) => load_value(value, &self.0.sources, Some(&before))?,
+            Source::Text(text) => load_text(text, &self.shared.sources, Some(&before))?,
+            Source::Value(value) => load_value(value, &self.shared.sources, Some(&before))?,
         };
         self.swap(loaded);
         Ok(())
@@ -145,7 +149,7 @@ impl Router {
     /// [`ConfigError`]; then the last good configuration stays.
     #[cfg(feature = "yaml")]
     pub fn replace(&self, text: &str) -> Result<(), ConfigError> {
-        let loaded = load_text(text, &self.0.sources, Some(&self.configuration()))?;
+        let loaded = load_text(text, &self.shared.sources, Some(&self.current()))?;
         self.swap(loaded);
         Ok(())
     }
@@ -168,7 +172,10 @@ impl Router {
     /// and effort wins over the binding.
     ///
     /// The deadline of the request covers the wait for a place and every backend that is tried; the limits
-    /// of tool calls, output tokens and cost are handed on too, less what the ones before have used.
+    /// of tool calls, output tokens and cost are handed on too, less what the ones before have used. Under the
+    /// rule [`Restore`](crate::FallbackRule::Restore) tool calls begin anew with each backend.
+    ///
+    /// A host's [budget](TurnHost::with_budget) bounds the turn by what is left of it, and is booked with what every backend used.
     ///
     /// # Errors
     ///
@@ -176,7 +183,10 @@ impl Router {
     /// of several has nobody left, [`Exhausted`](nexus_core::ErrorKind::Exhausted), with the time at which
     /// the first one comes back. A backend that is alone in its chain gives its own error, and while it is
     /// held, the refusal that holds it; parked or missing, it is `Exhausted` too. A work-kind that does not
-    /// exist is [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest).
+    /// exist is [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest), and so is one whose fallback rule is `restore`, if
+    /// the host [cannot put anything back](TurnHost::with_before_retry). A turn for which the host's budget has nothing left, or
+    /// which came to its end, is [`LimitReached`](nexus_core::ErrorKind::LimitReached) with
+    /// [`Limit::Budget`](nexus_core::Limit::Budget).
     pub async fn run_turn(
         &self,
         kind: impl Into<WorkKind>,
@@ -197,6 +207,7 @@ impl Router {
             name: &work_type.name,
             binding: &binding,
             rule: work_type.fallback,
+            asks_again: false,
         };
         self.run_route(route, request, host, events).await
     }
@@ -210,7 +221,7 @@ impl Router {
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
         let span = telemetry::turn_span(route.name, route.binding);
-        let run = Run { route, holds: &self.0.holds, queues: &self.0.queues, request, host };
+        let run = Run { route, holds: &self.shared.holds, queues: &self.shared.queues, request, host };
         telemetry::observed(run.run(events), span).await
     }
 
@@ -241,27 +252,52 @@ impl Router {
         configuration.backends.iter().filter_map(built).collect()
     }
 
-    /// The backends that are set aside, and why.
+    /// The backends that are set aside, and why, as this process saw it last: with each turn, and by
+    /// [`Router::refresh_holds`]. A hold of this process alone is always as it is.
     pub fn holds(&self) -> Vec<Hold> {
-        self.0.holds.list()
+        self.shared.holds.known()
+    }
+
+    /// The backends that are set aside, and why, as their [store](RouterBuilder::hold_store) has it now. [`Router::holds`] and
+    /// [`Router::explain`] go by it from then on.
+    pub async fn refresh_holds(&self) -> Vec<Hold> {
+        self.shared.holds.list().await
     }
 
     /// Lets go of a backend that is set aside, as after buying more. Says whether it was.
-    pub fn release(&self, backend: &BackendId) -> bool {
-        self.0.holds.release(backend)
+    pub async fn release(&self, backend: &BackendId) -> bool {
+        self.shared.holds.release(backend).await
+    }
+
+    /// This router with its configuration as it is now, for work that is to run by one configuration from its first turn to
+    /// its last. Holds and the turns that a backend runs at once stay those of all: only a [reload](Router::reload) passes it
+    /// by. A snapshot of a snapshot is the same.
+    #[must_use]
+    pub fn snapshot(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), pinned: Some(self.configuration()) }
+    }
+
+    /// What the configuration says and probably does not mean, in the order of the file. It does not keep a turn from running.
+    pub fn warnings(&self) -> Vec<Problem> {
+        self.configuration().warnings.clone()
     }
 
     pub(crate) fn configuration(&self) -> Arc<Configuration> {
-        Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner))
+        self.pinned.clone().unwrap_or_else(|| self.current())
+    }
+
+    /// The configuration of turns that begin now, whatever this router is a snapshot of.
+    fn current(&self) -> Arc<Configuration> {
+        Arc::clone(&self.shared.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn holds_state(&self) -> &Arc<Holds> {
-        &self.0.holds
+        &self.shared.holds
     }
 
     fn swap(&self, configuration: Configuration) {
-        self.0.queues.arrange(&places_of(&configuration));
-        *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(configuration);
+        self.shared.queues.arrange(&places_of(&configuration));
+        *self.shared.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(configuration);
     }
 }
 
@@ -273,7 +309,7 @@ fn places_of(configuration: &Configuration) -> BTreeMap<BackendId, std::num::Non
 impl fmt::Debug for Router {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router")
-            .field("source", &self.0.source)
+            .field("source", &self.shared.source)
             .field("kinds", &self.kinds())
             .finish_non_exhaustive()
     }
@@ -284,11 +320,16 @@ impl fmt::Debug for Router {
 pub struct RouterBuilder {
     sources: Sources,
     clock: Arc<dyn Clock>,
+    hold_store: Arc<dyn HoldStore>,
 }
 
 impl RouterBuilder {
     fn new(registry: Registry, context: BuildContext) -> Self {
-        Self { sources: Sources { registry, context, custom: Vec::new() }, clock: Arc::new(SystemClock) }
+        Self {
+            sources: Sources { registry, context, custom: Vec::new() },
+            clock: Arc::new(SystemClock),
+            hold_store: Arc::new(MemoryHoldStore::new()),
+        }
     }
 
     /// Adds a backend of the program's own; the configuration knows it by its id. In a panel's spread it is
@@ -319,6 +360,20 @@ impl RouterBuilder {
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Replaces what keeps the holds: in memory, they are this router's alone. With a
+    /// [`FileHoldStore`](crate::hold::FileHoldStore) a refusal counts for all processes that use its folder, and
+    /// `max_turns_at_once` is that of all of them together. Backends are told apart by their ids: those of one name are one, in
+    /// whatever configuration.
+    ///
+    /// A turn that waits for another process looks every 100 ms whether it may run. Within a process turns go in the order in
+    /// which they came; between processes in none, but none is passed by for long. A turn must not wait for one that it started itself in another process, such
+    /// as by a tool: with a limit of one that would wait until its deadline.
+    #[must_use]
+    pub fn hold_store(mut self, store: Arc<dyn HoldStore>) -> Self {
+        self.hold_store = store;
         self
     }
 
@@ -359,12 +414,13 @@ impl RouterBuilder {
         let queues = Queues::default();
         queues.arrange(&places_of(&configuration));
         self.sources.registry.start(&self.sources.context);
-        Router(Arc::new(Shared {
+        let shared = Shared {
             current: RwLock::new(Arc::new(configuration)),
             source,
             sources: self.sources,
-            holds: Holds::new(self.clock),
+            holds: Holds::new(self.clock, self.hold_store),
             queues,
-        }))
+        };
+        Router { shared: Arc::new(shared), pinned: None }
     }
 }

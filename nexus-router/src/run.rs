@@ -4,15 +4,16 @@ use std::{
     any::Any,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::{Pin, pin},
+    pin::pin,
     sync::Arc,
     task::Poll,
+    time::Duration,
 };
 
 use nexus_core::{
     BackendId, Effects, ErrorKind, EventSink, ExecutionBackend, Limit, Retry, Session, Skipped,
     ToolCallRecord, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
-    turn::{Fallback, Queued, ToolOrigin},
+    turn::{Fallback, ToolOrigin},
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -20,9 +21,9 @@ use crate::{
     attempt::TurnEvents,
     binding::Binding,
     config::{Configuration, Entry, EntryState, FallbackRule},
-    fallback::{Spent, may_go_on},
+    fallback::{Spent, is_silent, may_go_on, silence},
     hold::{Admission, Hold, Holds},
-    queue::{Entered, Queues, TurnPermit},
+    queue::Queues,
 };
 
 /// Where a turn goes.
@@ -33,6 +34,8 @@ pub(crate) struct Route<'a> {
     pub(crate) name: &'a str,
     pub(crate) binding: &'a Binding,
     pub(crate) rule: FallbackRule,
+    /// Whether one that gives no answer is followed by another backend, once.
+    pub(crate) asks_again: bool,
 }
 
 /// A turn on its route.
@@ -46,7 +49,34 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    pub(crate) async fn run(self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
+    /// Runs the turn within the budget of its host.
+    pub(crate) async fn run(mut self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
+        // A router among the backends must not count the same turn again.
+        let Some(budget) = self.host.budget.take() else {
+            return self.run_unbudgeted(sink).await;
+        };
+        let reserved = budget.reserve(&mut self.request.limits).map_err(|used_up| {
+            let kind = ErrorKind::LimitReached(Limit::Budget);
+            TurnError::new(kind, BackendId::new(self.route.name)).with_message(used_up.to_string())
+        })?;
+        match self.run_unbudgeted(sink).await {
+            Ok(result) => {
+                reserved.settle(&result.usage, result.cost);
+                Ok(result)
+            }
+            Err(mut error) => {
+                if let ErrorKind::LimitReached(limit) = error.kind()
+                    && reserved.sets(limit)
+                {
+                    error = error.with_kind(ErrorKind::LimitReached(Limit::Budget));
+                }
+                reserved.settle(&error.partial().usage, error.partial().cost);
+                Err(error)
+            }
+        }
+    }
+
+    async fn run_unbudgeted(self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
         let started = Instant::now();
         let deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));
         let mut events = TurnEvents::new(sink, started);
@@ -69,16 +99,26 @@ impl Run<'_> {
         events: &mut TurnEvents<'_>,
         deadline: Option<Instant>,
     ) -> Result<TurnResult, TurnError> {
+        self.check_restore()?;
         let chain = self.candidates()?;
         let mut spent = Spent::default();
         let mut passed_over: Vec<Skipped> = Vec::new();
+        for gone in
+            self.route.binding.chain.iter().filter(|id| !self.route.configuration.backends.contains_key(*id))
+        {
+            let skipped = Skipped::new(gone.clone(), "it is not in the configuration");
+            passed_over.push(skipped.clone());
+            spent.skip(skipped);
+        }
+        let mark = self.host.session().mark();
+        let mut asks_again = self.route.asks_again;
         // With nobody to fall back to, the backend's own error says more than that the chain ran out.
         let is_alone = chain.len() == 1;
         for entry in &chain {
             if self.host.cancel.is_cancelled() {
                 return Err(spent.into_own_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
             }
-            let backend = match self.standing_reason(entry, is_alone) {
+            let backend = match self.standing_reason(entry, is_alone).await {
                 Ok(backend) => backend,
                 Err(Passed::Held(hold)) if is_alone => return Err(refused_still(&hold)),
                 Err(passed) => {
@@ -93,7 +133,7 @@ impl Run<'_> {
                 Err(kind) => return Err(spent.into_own_error(TurnError::new(kind, entry.id.clone()))),
             };
             // Asked again after the wait for a permit, in which another turn may have been refused.
-            let pass = match self.holds.admit(&entry.id) {
+            let pass = match self.holds.admit(&entry.id).await {
                 Admission::Open(pass) => pass,
                 Admission::Held(hold) if is_alone => return Err(refused_still(&hold)),
                 Admission::Held(hold) => {
@@ -104,13 +144,17 @@ impl Run<'_> {
                 }
             };
             // Not before: the wait has used up a part of the deadline.
-            let request = match self.remaining(entry, &spent, events, deadline) {
+            let used_up = |limit| TurnError::new(ErrorKind::LimitReached(limit), entry.id.clone());
+            let mut request = match self.remaining(entry, &spent, events, deadline) {
                 Ok(request) => request,
-                Err(limit) => {
-                    let error = TurnError::new(ErrorKind::LimitReached(limit), entry.id.clone());
-                    return Err(spent.into_own_error(error));
-                }
+                Err(limit) => return Err(spent.into_own_error(used_up(limit))),
             };
+            self.restore(&mut spent, &mut passed_over, &entry.id, &mark, events, deadline).await?;
+            // The host may have taken its time.
+            match time_left(deadline) {
+                Ok(left) => request.limits.deadline = left.or(request.limits.deadline),
+                Err(limit) => return Err(spent.into_own_error(used_up(limit))),
+            }
             // Only now does another backend run. Where none does, what the last one showed stays, and is in the error.
             events.void_attempt();
             for skipped in passed_over.drain(..) {
@@ -126,25 +170,31 @@ impl Run<'_> {
             };
             // Another backend of the chain must not run with this one's permit.
             drop(place);
-            match outcome {
+            let is_last = chain.last().is_some_and(|last| last.id == entry.id);
+            let mut error = match outcome {
                 Ok(mut result) => {
-                    pass.succeeded();
-                    result.messages.iter_mut().for_each(|message| events.rename_message(message));
-                    result.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
-                    return Ok(spent.into_result(result));
-                }
-                Err(mut error) => {
-                    // Also where no other backend takes over: the next turn need not meet the same refusal.
-                    pass.failed(&error);
-                    let partial = error.partial_mut();
-                    partial.messages.iter_mut().for_each(|message| events.rename_message(message));
-                    partial.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
-                    if is_alone || !may_go_on(&error, self.route.rule) {
-                        return Err(spent.into_error(error));
+                    pass.succeeded().await;
+                    if is_last || !asks_again || !is_silent(&result) {
+                        result.messages.iter_mut().for_each(|message| events.rename_message(message));
+                        result.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
+                        return Ok(spent.into_result(result));
                     }
-                    passed_over.push(spent.fail(&entry.id, error, self.holds.now()));
+                    silence(result)
                 }
+                Err(error) => {
+                    // Also where no other backend takes over: the next turn need not meet the same refusal.
+                    pass.failed(&error).await;
+                    error
+                }
+            };
+            let partial = error.partial_mut();
+            partial.messages.iter_mut().for_each(|message| events.rename_message(message));
+            partial.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
+            if is_alone || !may_go_on(&error, self.route.rule, asks_again && !is_last) {
+                return Err(spent.into_error(error));
             }
+            asks_again &= error.kind().could_not_run();
+            passed_over.push(spent.fail(&entry.id, error, self.holds.now()));
         }
         Err(spent.exhausted(self.route.name))
     }
@@ -158,8 +208,7 @@ impl Run<'_> {
         before: Effects,
         events: &mut TurnEvents<'_>,
     ) -> TurnError {
-        let words = panic.downcast_ref::<String>().map(String::as_str);
-        let words = words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a word");
+        let words = words_of_panic(panic);
         let mut recorder = events.take_record();
         let since = self.host.session().effects();
         // Calls of other turns of the session count as well: which of them were this turn's is not told apart.
@@ -190,7 +239,7 @@ impl Run<'_> {
 
     /// Why an entry is not tried, as far as that is known before a place is asked for. A backend that is alone
     /// judges itself whether it can do what the request asks.
-    fn standing_reason<'e>(
+    async fn standing_reason<'e>(
         &self,
         entry: &'e Entry,
         is_alone: bool,
@@ -203,8 +252,8 @@ impl Run<'_> {
             EntryState::Built(backend) => backend,
             EntryState::Absent(reason) => return Err(Passed::Over(skipped(reason.clone()))),
         };
-        if let Some(hold) = self.holds.peek(&entry.id)
-            && (hold.probing || self.holds.now() < hold.until)
+        if let Some(hold) = self.holds.look(&entry.id).await
+            && hold.is_standing(self.holds.now())
         {
             return Err(Passed::Held(hold));
         }
@@ -215,36 +264,6 @@ impl Run<'_> {
             }
             _ => Ok(backend),
         }
-    }
-
-    /// A permit for a turn on a backend that has a bound. Waits for it as long as the turn may live.
-    async fn place(
-        &self,
-        entry: &Entry,
-        events: &mut TurnEvents<'_>,
-        deadline: Option<Instant>,
-    ) -> Result<Option<TurnPermit>, ErrorKind> {
-        let Some(queue) = self.queues.of(&entry.id) else {
-            return Ok(None);
-        };
-        let mut waiting = match queue.enter() {
-            Entered::Now(permit) => return Ok(Some(permit)),
-            Entered::Wait(waiting) => waiting,
-        };
-        events.push(Queued::new(entry.id.clone(), queue.limit()));
-        let mut cancelled = pin!(self.host.cancel.cancelled());
-        let mut late = pin!(until(deadline));
-        poll_fn(|context| {
-            let _ = events.poll_flush(context);
-            if cancelled.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(ErrorKind::Cancelled));
-            }
-            if late.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(ErrorKind::LimitReached(Limit::Deadline)));
-            }
-            Pin::new(&mut waiting).poll(context).map(|place| Ok(place.ok()))
-        })
-        .await
     }
 
     /// The request for one backend: with the binding's choices, and with what the others left of its limits.
@@ -262,14 +281,11 @@ impl Run<'_> {
             events.push(TurnEvent::warning(format!("{} has no effort to set: it is left out", entry.id)));
         }
         let limits = &mut request.limits;
-        if let Some(deadline) = deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(Limit::Deadline);
-            }
-            limits.deadline = Some(left);
-        }
-        if let Some(calls) = &mut limits.tool_calls {
+        limits.deadline = time_left(deadline)?.or(limits.deadline);
+        // Where the host puts everything back, the work is to be done again.
+        if let Some(calls) = &mut limits.tool_calls
+            && self.route.rule != FallbackRule::Restore
+        {
             let used = counted(&spent.tool_calls, self.host.session());
             *calls = left_of(*calls, used).ok_or(Limit::ToolCalls)?;
         }
@@ -289,7 +305,7 @@ impl Run<'_> {
 }
 
 /// What `future` comes to, or what it panicked with.
-async fn caught<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
+pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
     let mut future = pin!(future);
     poll_fn(|context| {
         // After a panic nothing of the future is used again.
@@ -299,6 +315,12 @@ async fn caught<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> 
         }
     })
     .await
+}
+
+/// What a panic says.
+pub(crate) fn words_of_panic(panic: &(dyn Any + Send)) -> &str {
+    let words = panic.downcast_ref::<String>().map(String::as_str);
+    words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
 }
 
 /// Calls that count for the limit on tool calls: neither those that a server made by itself, nor those of terminal
@@ -320,6 +342,12 @@ fn left_of<T: Copy + PartialOrd + std::ops::Sub<Output = T> + Default>(limit: T,
         return Some(limit);
     }
     (used < limit).then(|| limit - used)
+}
+
+/// What is left until a deadline.
+fn time_left(deadline: Option<Instant>) -> Result<Option<Duration>, Limit> {
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    if left.is_some_and(|left| left.is_zero()) { Err(Limit::Deadline) } else { Ok(left) }
 }
 
 /// Why a backend is passed over.
@@ -351,7 +379,7 @@ fn held(hold: &Hold) -> Skipped {
         .with_until(Some(hold.until))
 }
 
-async fn until(deadline: Option<Instant>) {
+pub(crate) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,

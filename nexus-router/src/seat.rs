@@ -1,8 +1,7 @@
 //! A seat: one participant that is asked through a binding of its own and, if it has one, a lens.
 //!
-//! The seats of a panel come from the configuration ([`Router::seats`]); a program composes others from a [`Binding`].
-//! [`Router::run_panel`] asks all seats of a panel the same; a program that asks each something else, or wants each answer as it
-//! comes, runs them one by one with [`Router::run_seat`].
+//! The seats of a panel come from the configuration ([`Router::seats`]); a program composes others from a work-kind
+//! ([`Router::seat`]) or from a [`Binding`] of its own. [`Router::run_seat`] runs one of them, [`Router::run_panel`] several.
 
 use std::fmt;
 
@@ -11,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     binding::{Binding, with_lens},
-    config::{Configuration, FallbackRule, Target},
+    config::{FallbackRule, Target},
+    fallback::is_silent,
     router::Router,
     run::Route,
     work_kind::{KindError, WorkKind},
@@ -29,6 +29,9 @@ pub struct Seat {
     pub lens: Option<Lens>,
     /// When another backend of the binding may take over.
     pub fallback: FallbackRule,
+    /// Whether it is asked once more, on the next backend of its binding, where it gives no vote.
+    #[serde(default)]
+    pub asks_again: bool,
 }
 
 /// A point of view: a text that is added to what the system text says.
@@ -51,7 +54,7 @@ impl Lens {
 impl Seat {
     /// A seat at this position, filled by the backends of a binding.
     pub fn new(index: usize, binding: Binding) -> Self {
-        Self { index, binding, lens: None, fallback: FallbackRule::default() }
+        Self { index, binding, lens: None, fallback: FallbackRule::default(), asks_again: false }
     }
 
     /// Sets what it is told to look for.
@@ -68,7 +71,17 @@ impl Seat {
         self
     }
 
-    /// The same seat without one backend, to ask it again on the next one of its group. `None` if no other is left.
+    /// Has the seat asked once more, on the next backend of its binding, where the one that ran gives no vote: it answered
+    /// nothing, declined, broke off, or failed in another way that is none of the caller's own word. Its turn goes on: one stream
+    /// of events, one set of limits, and what the first attempt used is in the outcome. What was written ends it, as the
+    /// seat's fallback rule says.
+    #[must_use]
+    pub fn asking_again(mut self) -> Self {
+        self.asks_again = true;
+        self
+    }
+
+    /// The same seat without one backend, to ask it again later on another one of its group. `None` if no other is left.
     #[must_use]
     pub fn without(&self, backend: &BackendId) -> Option<Self> {
         let mut seat = self.clone();
@@ -110,12 +123,20 @@ pub enum Vote<'a> {
 }
 
 impl SeatOutcome {
+    /// What became of a seat that `backend` decided, such as one that was stored before its program ended.
+    pub fn new(
+        seat: Seat,
+        backend: BackendId,
+        vendor: Option<VendorId>,
+        outcome: Result<TurnResult, TurnError>,
+    ) -> Self {
+        Self { seat, backend, vendor, outcome }
+    }
+
     /// What the seat has to say.
     pub fn vote(&self) -> Vote<'_> {
         match &self.outcome {
-            Ok(result) if result.output.is_none() && result.text.trim().is_empty() => {
-                Vote::None(format!("{} answered nothing", self.backend))
-            }
+            Ok(result) if is_silent(result) => Vote::None(format!("{} answered nothing", self.backend)),
             Ok(result) => Vote::Answer(result),
             Err(error) => Vote::None(error.to_string()),
         }
@@ -131,12 +152,48 @@ impl Router {
     ///
     /// [`KindError`], if there is no such panel.
     pub fn seats(&self, panel: impl Into<WorkKind>) -> Result<Vec<Seat>, KindError> {
-        Ok(self.configuration().panel_seats(&panel.into())?.1)
+        Ok(self.panel(panel)?.seats)
+    }
+
+    /// A seat for a roster that a program composes: at this position, filled as a work-kind is, with its fallback rule.
+    ///
+    /// # Errors
+    ///
+    /// [`KindError`], if there is no such work-kind, or it is a panel.
+    pub fn seat(&self, index: usize, kind: impl Into<WorkKind>) -> Result<Seat, KindError> {
+        let kind = kind.into();
+        let configuration = self.configuration();
+        let work_type = configuration.work_type(&kind)?;
+        match &work_type.target {
+            Target::Binding(binding) => {
+                Ok(Seat::new(index, binding.clone()).with_fallback(work_type.fallback))
+            }
+            Target::Panel(panel) => Err(KindError::IsPanel { kind, panel: panel.clone() }),
+        }
     }
 
     /// Runs one turn of a seat: its binding fills in what the request leaves open, its lens is added to the system text.
     ///
     /// A backend of its binding that the configuration does not have is passed over. What goes wrong is in the outcome.
+    ///
+    /// ```no_run
+    /// use nexus_core::{EventEnvelope, TurnHost, TurnRequest};
+    /// use nexus_router::{Router, Vote};
+    ///
+    /// # async fn debate(router: &Router) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut openings = Vec::new();
+    /// for (index, kind) in ["skeptic", "advocate", "outsider"].into_iter().enumerate() {
+    ///     let seat = router.seat(index, kind)?.asking_again();
+    ///     let mut unwatched = |_: EventEnvelope| {};
+    ///     let request = TurnRequest::new(format!("Open as the {kind}."));
+    ///     let outcome = router.run_seat(&seat, request, TurnHost::new(), &mut unwatched).await;
+    ///     if let Vote::Answer(opening) = outcome.vote() {
+    ///         openings.push(opening.text.clone());
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run_seat(
         &self,
         seat: &Seat,
@@ -144,23 +201,19 @@ impl Router {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> SeatOutcome {
-        self.run_seat_of(&self.configuration(), seat, request, host, events).await
-    }
-
-    pub(crate) async fn run_seat_of(
-        &self,
-        configuration: &Configuration,
-        seat: &Seat,
-        request: TurnRequest,
-        host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> SeatOutcome {
+        let configuration = self.configuration();
         let request = match &seat.lens {
             Some(lens) => with_lens(request, &lens.text),
             None => request,
         };
         let name = format!("seat {} of {}", seat.index, seat.binding.group);
-        let route = Route { configuration, name: &name, binding: &seat.binding, rule: seat.fallback };
+        let route = Route {
+            configuration: &configuration,
+            name: &name,
+            binding: &seat.binding,
+            rule: seat.fallback,
+            asks_again: seat.asks_again,
+        };
         let outcome = self.run_route(route, request, host, events).await;
         let backend = match &outcome {
             Ok(result) => result.provenance.backend.clone(),
@@ -168,30 +221,5 @@ impl Router {
         };
         let vendor = configuration.vendor(&backend).cloned();
         SeatOutcome { seat: seat.clone(), backend, vendor, outcome }
-    }
-}
-
-impl Configuration {
-    /// The name and the seats of the panel that a work-kind is bound to, or that has its name.
-    pub(crate) fn panel_seats(&self, kind: &WorkKind) -> Result<(String, Vec<Seat>), KindError> {
-        let (name, fallback) = match (self.work_type(kind), kind) {
-            (Ok(work_type), _) if let Target::Panel(panel) = &work_type.target => {
-                (panel.clone(), work_type.fallback)
-            }
-            (_, WorkKind::Named(name)) if self.panels.contains_key(name) => {
-                (name.clone(), FallbackRule::default())
-            }
-            (Ok(_), _) => return Err(KindError::IsNoPanel { kind: kind.clone() }),
-            (Err(unknown), _) => return Err(unknown.into()),
-        };
-        let places = self.panels.get(&name).map(Vec::as_slice).unwrap_or_default();
-        let seats = places.iter().enumerate().map(|(index, place)| Seat {
-            index,
-            binding: place.binding.clone(),
-            lens: place.lens.as_ref().map(|(name, text)| Lens::new(name, text)),
-            fallback,
-        });
-        let seats = seats.collect();
-        Ok((name, seats))
     }
 }

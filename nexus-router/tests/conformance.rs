@@ -5,25 +5,33 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use nexus_core::{
-    Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventSink, ExecutionBackend, ModelId,
-    Outbox, Recorder, Registry, TurnError, TurnHost, TurnRequest, TurnResult,
+    Availability, BackendId, BeforeRetry, BuildContext, Capabilities, Effects, ErrorKind, EventSink,
+    ExecutionBackend, ModelId, Outbox, Recorder, Registry, TurnError, TurnHost, TurnRequest, TurnResult,
     turn::{Started, TextDelta},
 };
-use nexus_router::Router;
+use nexus_router::{RoutedBackend, Router};
 use nexus_testkit::conformance::{
     CASES, Finding, Outcome, Setting, Stage, StageError, Subject, Timing, reference::ReferenceSubject,
     run_case,
 };
 
 mod alone {
-    nexus_testkit::conformance_tests!(super::Routed { broken_first: false });
+    nexus_testkit::conformance_tests!(super::Routed { first: super::First::Itself });
 }
 
 /// Where the reference backend cannot run either, the chain has run out, which only a router can say. Those
 /// cases are held by `alone`; every other holds here too.
 #[tokio::test]
 async fn after_a_fallback() {
-    let subject = Routed { broken_first: true };
+    holds_but_for_what_only_a_router_says(Routed { first: First::Broken }).await;
+}
+
+#[tokio::test]
+async fn after_a_backend_that_wrote_and_was_put_back() {
+    holds_but_for_what_only_a_router_says(Routed { first: First::BrokenAfterWrite }).await;
+}
+
+async fn holds_but_for_what_only_a_router_says(subject: Routed) {
     let outcomes = stream::iter(CASES).map(|case| {
         let subject = &subject;
         async move { (case.name, run_case(subject, case.name).await.expect("a stage")) }
@@ -42,29 +50,50 @@ async fn after_a_fallback() {
 /// The reference backend behind a router, which may have to get past a broken one first.
 #[derive(Debug)]
 struct Routed {
-    broken_first: bool,
+    first: First,
+}
+
+/// The backend at the head of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    Itself,
+    Broken,
+    /// It may have written, and the host puts that back.
+    BrokenAfterWrite,
 }
 
 #[async_trait]
 impl Subject for Routed {
     fn name(&self) -> &str {
-        if self.broken_first { "reference after a fallback" } else { "reference behind a router" }
+        match self.first {
+            First::Itself => "reference behind a router",
+            First::Broken => "reference after a fallback",
+            First::BrokenAfterWrite => "reference after what was put back",
+        }
     }
 
     async fn stage(&self, setting: Setting) -> Result<Stage, StageError> {
         let mut stage = ReferenceSubject.stage(setting).await?;
         let id = stage.backend.id().clone();
-        let broken = Broken { id: BackendId::new("broken"), capabilities: stage.backend.capabilities() };
-        let chain = if self.broken_first { format!("broken, {id}") } else { id.to_string() };
+        let broken = Broken {
+            id: BackendId::new("broken"),
+            capabilities: stage.backend.capabilities(),
+            wrote: self.first == First::BrokenAfterWrite,
+        };
+        let chain = if self.first == First::Itself { id.to_string() } else { format!("broken, {id}") };
+        let rule = if self.first == First::BrokenAfterWrite { "restore" } else { "before-writes" };
         // The suite wants the error and the provenance of a turn to name its backend. A router names the one
         // that ran, so that the type bears the same name here.
-        let text = format!("groups: {{ main: [{chain}] }}\ntypes: {{ {id}: {{ group: main }} }}\n");
+        let text = format!(
+            "groups: {{ main: [{chain}] }}\ntypes: {{ {id}: {{ group: main, fallback: {rule} }} }}\n"
+        );
         let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
             .backend(Arc::clone(&stage.backend))
             .backend(Arc::new(broken))
             .from_str(&text)
             .map_err(StageError::new)?;
-        stage.backend = Arc::new(router.backend(id.as_str()).map_err(StageError::new)?);
+        let routed = router.backend(id.as_str()).map_err(StageError::new)?;
+        stage.backend = Arc::new(PuttingBack(routed));
         Ok(stage)
     }
 
@@ -78,7 +107,7 @@ impl Subject for Routed {
 
     fn cannot_stage(&self, case: &str) -> Option<String> {
         let because = match case {
-            _ if !self.broken_first => return None,
+            _ if self.first == First::Itself => return None,
             case if COUNTS_WORDS.contains(&case) => "it counts words that were taken back",
             "a_token_cancelled_before_the_start_spends_nothing" => "it ends with the first of the two",
             _ => return None,
@@ -93,11 +122,44 @@ const COUNTS_WORDS: [&str; 2] = [
     "dropping_the_turn_while_the_model_speaks_stops_its_processes",
 ];
 
+/// A backend whose hosts can put things back.
+#[derive(Debug)]
+struct PuttingBack(RoutedBackend);
+
+#[async_trait]
+impl ExecutionBackend for PuttingBack {
+    fn id(&self) -> &BackendId {
+        self.0.id()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    async fn probe(&self) -> Availability {
+        self.0.probe().await
+    }
+
+    async fn run_turn(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        let hook = BeforeRetry::new(|_| async {
+            tokio::task::yield_now().await;
+            Ok::<(), String>(())
+        });
+        self.0.run_turn(request, host.with_before_retry(hook), events).await
+    }
+}
+
 /// Says half a sentence under a name that others use too, and loses its connection.
 #[derive(Debug)]
 struct Broken {
     id: BackendId,
     capabilities: Capabilities,
+    wrote: bool,
 }
 
 #[async_trait]
@@ -129,6 +191,9 @@ impl ExecutionBackend for Broken {
         for event in said {
             recorder.observe(&event);
             outbox.push(event);
+        }
+        if self.wrote {
+            recorder.add_effects(Effects::Wrote);
         }
         tokio::select! {
             () = outbox.flush(events) => {}

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use nexus_testkit::conformance::{
-    Case, Feature, Outcome, Report, Setting, Stage, StageError, Subject, Timing, hold_declarations,
+    Case, Entry, Feature, Outcome, Report, Setting, Stage, StageError, Subject, TOKEN_VARIABLE, Timing,
+    hold_declarations,
     reference::{BareReferenceSubject, ReferenceSubject},
     run,
 };
@@ -49,6 +50,52 @@ async fn a_promise_that_is_declared_and_not_shown_is_unproven() {
     assert!(!report.is_conformant());
     let not_staged = report.entries.iter().filter(|entry| matches!(entry.outcome, Outcome::NotStaged(_)));
     assert_eq!(not_staged.count(), 2);
+}
+
+/// The reference backend where nobody lends it anything.
+#[derive(Debug)]
+struct Lent {
+    nothing: bool,
+    says_so: bool,
+}
+
+#[async_trait]
+impl Subject for Lent {
+    fn name(&self) -> &str {
+        "lent nothing"
+    }
+
+    async fn stage(&self, mut setting: Setting) -> Result<Stage, StageError> {
+        if self.nothing {
+            setting.environment.remove(TOKEN_VARIABLE);
+            setting.renewable = None;
+        }
+        ReferenceSubject.stage(setting).await
+    }
+
+    fn timing(&self) -> Timing {
+        ReferenceSubject.timing()
+    }
+
+    fn is_lent_credential(&self) -> bool {
+        !self.says_so
+    }
+}
+
+#[tokio::test]
+async fn what_is_about_a_credential_does_not_apply_where_none_is_declared() {
+    let subject = Lent { nothing: true, says_so: true };
+    let report = run(&subject, |case| case.family == "credential" || case.family == "text").await.unwrap();
+    assert_eq!(report.failures().count(), 0, "{report}");
+    assert!(!report.unproven().contains(&Feature::Credential), "{report}");
+    let undeclared = |entry: &&Entry| entry.outcome == Outcome::NotDeclared(Feature::Credential);
+    assert_eq!(report.entries.iter().filter(undeclared).count(), 7, "{report}");
+
+    let untrue = Lent { nothing: false, says_so: true };
+    let report =
+        run(&untrue, |case| case.name == "what_was_done_is_not_done_again_for_a_credential").await.unwrap();
+    let (_, finding) = report.failures().next().unwrap();
+    assert_eq!(finding.check, "a credential is declared");
 }
 
 #[tokio::test]

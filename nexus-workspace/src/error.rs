@@ -16,6 +16,8 @@ pub enum WorkspaceErrorKind {
     AlreadyExists,
     /// What is there is not a workspace. Name another folder, or move it away.
     NotAWorkspace,
+    /// It is a workspace of another owner's kind. Open it as what it is, or name another.
+    OtherKind,
     /// A newer Nexus wrote it, in a version that this one does not know. Update this one.
     NewerVersion {
         /// The version of the file.

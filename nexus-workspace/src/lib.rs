@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `status.json` | state, parent, links, labels and the caller's data; replaced as a whole |
+//! | `status.json` | kind, state, parent, links, labels and the caller's data; replaced as a whole |
 //! | `events.jsonl` | what happened, one event on a line; only ever appended to |
 //! | `.lock` | nothing; whoever writes holds a lock on it |
 //! | `.status.json.*.new` | the next status, while it is being written |
@@ -17,6 +17,8 @@
 //! - **Writers**, threads and processes alike, take turns: [`Workspace::update`] reads, changes and writes under one lock
 //!   of the operating system, so that no change is lost. A process that dies lets go of it.
 //! - **Events** are numbered from 1 without a gap, whoever appends them.
+//! - **Links** are two-sided: [`Workspace::link`] and [`Workspaces::create`] change all that take part. Only between their
+//!   writes does a reader find one side without the other, and after a crash until one of the two is opened.
 //! - **After a crash** there is nothing to repair: open the workspace and read. A status that was never finished is
 //!   ignored, and removed when the workspace is opened. The end of an event that was cut off is reported
 //!   ([`EventLog::torn_tail`]) and stays; the next event starts on a line of its own.
@@ -25,6 +27,11 @@
 //! The lock is as good as that of the file system: on a network file system ask its manual. What others than this
 //! module write into the files is answered with an error, never with a panic.
 //!
+//! # Waiting
+//!
+//! [`Workspace::wait_for_change`] and [`Workspace::wait_until`] wait for what another thread or process writes, without
+//! polling where the system tells of it.
+//!
 //! # Blocking
 //!
 //! Every call reads or writes files, and a writer may wait for another: in async code, call it by the runtime's
@@ -32,21 +39,39 @@
 //!
 //! ```
 //! use nexus_workspace::{NewWorkspace, WorkspaceState, Workspaces};
+//! use serde::{Deserialize, Serialize};
 //! use serde_json::json;
+//!
+//! /// What the owner of these workspaces knows about each.
+//! #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+//! #[serde(rename_all = "snake_case")]
+//! enum TaskState {
+//!     Framing,
+//!     Active { step: u32 },
+//!     Complete,
+//! }
+//!
+//! impl WorkspaceState for TaskState {
+//!     const KIND: &'static str = "task";
+//!
+//!     fn is_final(&self) -> bool {
+//!         *self == Self::Complete
+//!     }
+//! }
 //!
 //! # let place = tempfile::tempdir()?;
 //! # let place = place.path();
 //! let workspaces = Workspaces::below(place);
-//! let task = workspaces.create(NewWorkspace::new().with_label("issue", "12").with_data(json!({ "rounds": 0 })))?;
-//! let step = workspaces.create(NewWorkspace::new().with_parent(task.id().clone()))?;
+//! let task = workspaces.create(NewWorkspace::new(TaskState::Framing).with_label("issue", "12"))?;
+//! let part = workspaces.create(NewWorkspace::new(TaskState::Framing).with_parent(task.id().clone()))?;
 //!
-//! step.update(|status| status.enter(WorkspaceState::Running))?;
-//! step.append("turn_started", json!({ "backend": "alpha" }))?;
-//! task.update(|status| status.data["rounds"] = json!(1))?;
+//! part.update(|status| status.state = TaskState::Active { step: 1 })?;
+//! part.append("turn_started", json!({ "backend": "alpha" }))?;
+//! task.update(|status| status.state = TaskState::Complete)?;
 //!
 //! let children = workspaces.children(task.id())?;
-//! assert_eq!(children.entries[0].status.state, WorkspaceState::Running);
-//! assert_eq!(task.status()?.generation(), 2);
+//! assert_eq!(children.entries[0].status.state, TaskState::Active { step: 1 });
+//! assert!(task.status()?.is_final());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -56,12 +81,16 @@ mod event;
 mod event_log;
 mod file;
 mod id;
+mod links;
 mod lock;
 mod new_workspace;
+mod settings;
 mod state;
 mod status;
 mod status_file;
 mod time;
+mod wait;
+mod watch;
 mod workspace;
 mod workspaces;
 

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::WorkspaceId;
 
-/// What a workspace is created with. By default it has a random id and nothing else.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NewWorkspace {
+/// What a workspace is created with: a state, and by default a random id and nothing else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewWorkspace<S> {
+    pub(super) state: S,
     pub(super) id: Option<WorkspaceId>,
     pub(super) parent: Option<WorkspaceId>,
     pub(super) links: BTreeSet<WorkspaceId>,
@@ -16,10 +17,11 @@ pub struct NewWorkspace {
     pub(super) data: Value,
 }
 
-impl NewWorkspace {
-    /// A workspace of its own, with a random id.
-    pub fn new() -> Self {
-        Self::default()
+impl<S> NewWorkspace<S> {
+    /// A workspace of its own in this state, with a random id.
+    pub fn new(state: S) -> Self {
+        let (links, labels) = (BTreeSet::new(), BTreeMap::new());
+        Self { state, id: None, parent: None, links, labels, data: Value::Null }
     }
 
     /// Gives it an id of the caller's choice.
@@ -29,14 +31,14 @@ impl NewWorkspace {
         self
     }
 
-    /// Makes it a part of another one, which has to be there.
+    /// Makes it a part of another one, which has to be there, and which will name it.
     #[must_use]
     pub fn with_parent(mut self, parent: WorkspaceId) -> Self {
         self.parent = Some(parent);
         self
     }
 
-    /// Links it to another one, which has to be there.
+    /// Links it to another one, which has to be there, and which will name it.
     #[must_use]
     pub fn with_link(mut self, other: WorkspaceId) -> Self {
         self.links.insert(other);
@@ -50,7 +52,7 @@ impl NewWorkspace {
         self
     }
 
-    /// Sets the caller's own data.
+    /// Sets what the caller keeps beside the state.
     #[must_use]
     pub fn with_data(mut self, data: Value) -> Self {
         self.data = data;

@@ -1,42 +1,58 @@
-//! How far the work in a workspace is.
+//! How far the work in a workspace is, in a type of its owner's.
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde_json::value::RawValue;
 
-/// How far the work in a workspace is. Which state may follow which is for those to say who run the work.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WorkspaceState {
-    /// It was not begun.
-    #[default]
-    Created,
-    /// Somebody is at it.
-    Running,
-    /// It was done.
-    Succeeded,
-    /// It could not be done; [`WorkspaceStatus::reason`](super::WorkspaceStatus::reason) says why.
-    Failed,
-    /// It was called off.
-    Cancelled,
+/// How far the work in a workspace is: a type of its owner's, which `status.json` holds as `state`. Which state may
+/// follow which is for the owner to say.
+///
+/// What it serializes to has to be read back as an equal value: a change that leaves the status equal is not written.
+/// Fields of the state that its type does not know are lost when it is written.
+///
+/// ```
+/// use nexus_workspace::WorkspaceState;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// #[serde(tag = "name", rename_all = "snake_case")]
+/// enum TaskState {
+///     Active { step: u32 },
+///     Complete,
+///     Blocked { reason: String },
+/// }
+///
+/// impl WorkspaceState for TaskState {
+///     const KIND: &'static str = "task";
+///
+///     fn is_final(&self) -> bool {
+///         !matches!(self, Self::Active { .. })
+///     }
+/// }
+/// ```
+pub trait WorkspaceState: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned {
+    /// What the owner calls such a workspace, as `status.json` has it in `kind`. It tells the workspaces of one owner from
+    /// those of another in the same place, and never changes.
+    const KIND: &'static str;
+
+    /// Whether nothing more is going to happen by itself.
+    fn is_final(&self) -> bool;
 }
 
-impl WorkspaceState {
-    /// Whether nothing more is going to happen by itself.
-    pub fn is_final(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+/// A state of any owner's, as it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct AnyState(String);
+
+impl Serialize for AnyState {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let value: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        value.serialize(serializer)
     }
 }
 
-impl fmt::Display for WorkspaceState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Created => "created",
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        })
+impl<'de> Deserialize<'de> for AnyState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Box::<RawValue>::deserialize(deserializer)?.get().to_owned()))
     }
 }

@@ -18,26 +18,26 @@ pub(super) const VERSION: u64 = 1;
 /// What the caller changes in [`Workspace::update`](super::Workspace::update) are the public fields. Fields of the file
 /// that this version of Nexus does not know are kept as they are written there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WorkspaceStatus {
+pub struct WorkspaceStatus<S> {
     pub(super) id: WorkspaceId,
+    pub(super) kind: String,
     pub(super) generation: u64,
     pub(super) created_at: SystemTime,
     pub(super) updated_at: SystemTime,
     pub(super) parent: Option<WorkspaceId>,
     /// How far the work is.
-    pub state: WorkspaceState,
-    /// Why it is so, for people to read.
-    pub reason: Option<String>,
-    /// Other workspaces that belong to this one, other than as its children.
-    pub linked_workspace_ids: BTreeSet<WorkspaceId>,
+    pub state: S,
+    pub(super) linked_workspace_ids: BTreeSet<WorkspaceId>,
+    /// Those that this one is about to be linked to.
+    pub(super) pending_link_ids: BTreeSet<WorkspaceId>,
     /// What the caller finds the workspace by.
     pub labels: BTreeMap<String, String>,
-    /// What else the caller keeps here: any JSON.
+    /// What the caller keeps here beside the state: any JSON.
     pub data: Value,
     pub(super) unknown: Vec<(String, String)>,
 }
 
-impl WorkspaceStatus {
+impl<S> WorkspaceStatus<S> {
     /// The workspace.
     pub fn id(&self) -> &WorkspaceId {
         &self.id
@@ -58,26 +58,28 @@ impl WorkspaceStatus {
         self.updated_at
     }
 
-    /// The workspace that this one is a part of. It never changes.
+    /// The other workspaces that belong to this one: its children, and those that it was linked to by
+    /// [`Workspace::link`](super::Workspace::link). Each of them names this one.
+    pub fn linked_workspace_ids(&self) -> &BTreeSet<WorkspaceId> {
+        &self.linked_workspace_ids
+    }
+
+    /// The workspace that this one is a part of, and which names this one among those that it is linked to. It never
+    /// changes.
     pub fn parent_workspace_id(&self) -> Option<&WorkspaceId> {
         self.parent.as_ref()
     }
+}
 
-    /// Goes into a state for which there is nothing to explain.
-    pub fn enter(&mut self, state: WorkspaceState) {
-        self.state = state;
-        self.reason = None;
-    }
-
-    /// Goes into a state, and says why.
-    pub fn enter_because(&mut self, state: WorkspaceState, reason: impl Into<String>) {
-        self.state = state;
-        self.reason = Some(reason.into());
+impl<S: WorkspaceState> WorkspaceStatus<S> {
+    /// Whether nothing more is going to happen by itself: see [`WorkspaceState::is_final`].
+    pub fn is_final(&self) -> bool {
+        self.state.is_final()
     }
 }
 
 /// As the file has it.
-impl Serialize for WorkspaceStatus {
+impl<W: Serialize> Serialize for WorkspaceStatus<W> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         struct Time(SystemTime);
         impl Serialize for Time {
@@ -89,11 +91,14 @@ impl Serialize for WorkspaceStatus {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("version", &VERSION)?;
         map.serialize_entry("id", &self.id)?;
+        map.serialize_entry("kind", &self.kind)?;
         map.serialize_entry("generation", &self.generation)?;
         map.serialize_entry("state", &self.state)?;
-        map.serialize_entry("reason", &self.reason)?;
         map.serialize_entry("parent_workspace_id", &self.parent)?;
         map.serialize_entry("linked_workspace_ids", &self.linked_workspace_ids)?;
+        if !self.pending_link_ids.is_empty() {
+            map.serialize_entry("pending_link_ids", &self.pending_link_ids)?;
+        }
         map.serialize_entry("labels", &self.labels)?;
         map.serialize_entry("created_at", &Time(self.created_at))?;
         map.serialize_entry("updated_at", &Time(self.updated_at))?;

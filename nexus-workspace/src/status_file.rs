@@ -1,15 +1,15 @@
 //! `status.json`: its text, read strictly and written so that it can be read back.
 
-use std::{collections::BTreeSet, fmt, path::Path, str};
+use std::{collections::BTreeSet, fmt, fs, path::Path, str};
 
 use serde::{
-    Deserialize,
+    Deserialize, Serialize,
     de::{self, DeserializeOwned, Deserializer, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
 use super::{
-    WorkspaceStatus,
+    WorkspaceId, WorkspaceStatus,
     error::{WorkspaceError, WorkspaceErrorKind},
     file,
     status::VERSION,
@@ -21,14 +21,42 @@ pub(super) const NAME: &str = "status.json";
 /// Largest status, in bytes. What is larger belongs into a file of its own.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Reads the status in `folder`.
-pub(super) fn read(folder: &Path) -> Result<WorkspaceStatus, WorkspaceError> {
+/// Reads the status in `folder`, which is of this kind, if one is given.
+pub(super) fn read<S: DeserializeOwned>(
+    folder: &Path,
+    kind: Option<&str>,
+) -> Result<WorkspaceStatus<S>, WorkspaceError> {
     let path = folder.join(NAME);
-    parse(&path, &file::read(&path, MAX_BYTES)?)
+    parse(&path, &file::read(&path, MAX_BYTES)?, kind)
+}
+
+/// Reads the status of the workspace `id` in `folder`, which is of this kind, if one is given.
+pub(super) fn read_of<S: DeserializeOwned>(
+    id: &WorkspaceId,
+    folder: &Path,
+    kind: Option<&str>,
+) -> Result<WorkspaceStatus<S>, WorkspaceError> {
+    let none = |reason: &str| WorkspaceError::new(WorkspaceErrorKind::NotAWorkspace, folder, reason);
+    let found = fs::symlink_metadata(folder)
+        .map_err(|error| WorkspaceError::from_io(folder, "cannot be opened", error))?;
+    if !found.is_dir() {
+        return Err(none("is not a workspace: it is no folder"));
+    }
+    let status = read(folder, kind).map_err(|error| match error.kind() {
+        WorkspaceErrorKind::NotFound => none("is not a workspace: it has no status.json"),
+        _ => error,
+    })?;
+    if status.id != *id {
+        return Err(none(&format!("is not the workspace {id}: its status.json is that of {}", status.id)));
+    }
+    Ok(status)
 }
 
 /// Replaces the status in `folder`. The caller holds the lock.
-pub(super) fn write(folder: &Path, status: &WorkspaceStatus) -> Result<(), WorkspaceError> {
+pub(super) fn write<S: Serialize + DeserializeOwned>(
+    folder: &Path,
+    status: &WorkspaceStatus<S>,
+) -> Result<(), WorkspaceError> {
     let path = folder.join(NAME);
     let unwritable = |reason: String| WorkspaceError::new(WorkspaceErrorKind::Unwritable, &path, reason);
     let mut bytes = serde_json::to_vec_pretty(status)
@@ -39,13 +67,18 @@ pub(super) fn write(folder: &Path, status: &WorkspaceStatus) -> Result<(), Works
             format!("would have {} bytes, more than {MAX_BYTES}: keep large data in a file", bytes.len());
         return Err(unwritable(reason));
     }
-    // Data that is nested too deeply can be written and would never be read again.
-    parse(&path, &bytes).map_err(|error| unwritable(format!("could not be read back: {error}")))?;
+    // Data that is nested too deeply can be written and would never be read again, nor would some types of state.
+    parse::<S>(&path, &bytes, Some(&status.kind))
+        .map_err(|error| unwritable(format!("could not be read back: {error}")))?;
     file::replace(folder, NAME, &bytes)
 }
 
 /// What the bytes of the file at `path` say.
-fn parse(path: &Path, bytes: &[u8]) -> Result<WorkspaceStatus, WorkspaceError> {
+fn parse<S: DeserializeOwned>(
+    path: &Path,
+    bytes: &[u8],
+    kind: Option<&str>,
+) -> Result<WorkspaceStatus<S>, WorkspaceError> {
     let text = str::from_utf8(bytes)
         .map_err(|error| malformed(path, position(bytes, error.valid_up_to()), "this is not UTF-8"))?;
     let fields: Fields<'_> = serde_json::from_str(text)
@@ -61,15 +94,22 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<WorkspaceStatus, WorkspaceError> {
         }
         found => return Err(malformed(path, (1, 1), &format!("there is no version {found}"))),
     }
+    let id = reading.field("id")?;
+    let found: String = reading.field("kind")?;
+    if let Some(kind) = kind.filter(|kind| *kind != found) {
+        let reason = format!("is that of a {found:?}, not of a {kind:?}: open it as what it is");
+        return Err(WorkspaceError::new(WorkspaceErrorKind::OtherKind, path, reason));
+    }
     Ok(WorkspaceStatus {
-        id: reading.field("id")?,
+        id,
+        kind: found,
         generation: reading.field("generation")?,
         created_at: reading.field::<Time>("created_at")?.0,
         updated_at: reading.field::<Time>("updated_at")?.0,
         parent: reading.field_or_default("parent_workspace_id")?,
         state: reading.field("state")?,
-        reason: reading.field_or_default("reason")?,
         linked_workspace_ids: reading.field_or_default::<BTreeSet<_>>("linked_workspace_ids")?,
+        pending_link_ids: reading.field_or_default::<BTreeSet<_>>("pending_link_ids")?,
         labels: reading.field_or_default("labels")?,
         data: reading.field_or_default("data")?,
         unknown: reading.fields.into_iter().map(|(name, value)| (name, value.get().to_owned())).collect(),

@@ -2,52 +2,45 @@
 
 use std::{
     fmt, fs,
+    marker::PhantomData,
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
 use serde_json::Value;
 
 use super::{
-    EventLog, WorkspaceError, WorkspaceErrorKind, WorkspaceEvent, WorkspaceId, WorkspaceStatus, event_log,
-    file,
+    EventLog, WorkspaceError, WorkspaceErrorKind, WorkspaceEvent, WorkspaceId, WorkspaceState,
+    WorkspaceStatus, event_log, file,
+    links::Links,
     lock::{self, Lock},
+    settings::Settings,
     status_file, time,
 };
-use nexus_core::{Clock, SystemClock};
 
-/// One workspace: a folder whose `status.json` is the truth about it. See the [crate](crate) for what holds.
+/// One workspace: a folder whose `status.json` is the truth about it. See the [crate] for what holds.
+///
+/// Its state is of the type `S`, which is its owner's: see [`WorkspaceState`].
 ///
 /// It keeps nothing open and remembers nothing but where it is: any number of them may be of the same folder.
 #[derive(Clone)]
-pub struct Workspace {
+pub struct Workspace<S> {
     id: WorkspaceId,
     folder: PathBuf,
     settings: Settings,
+    state: PhantomData<fn() -> S>,
 }
 
-/// What workspaces of one place have in common.
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) patience: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), patience: Duration::from_secs(30) }
-    }
-}
-
-impl Workspace {
-    /// Opens the workspace in the folder at `path`, which is named by its id. What a dead writer left is removed, if
-    /// nobody writes just now.
+impl<S: WorkspaceState> Workspace<S> {
+    /// Opens the workspace in the folder at `path`, which is named by its id. If nobody writes just now, what a dead writer
+    /// left is removed, a link that it left half made is finished or forgotten, and those to workspaces that are gone are
+    /// taken away.
     ///
     /// # Errors
     ///
     /// [`NotFound`](WorkspaceErrorKind::NotFound) if there is no such folder;
     /// [`NotAWorkspace`](WorkspaceErrorKind::NotAWorkspace) if it is none;
+    /// [`OtherKind`](WorkspaceErrorKind::OtherKind) if it is not of the kind of `S`;
     /// [`NewerVersion`](WorkspaceErrorKind::NewerVersion) and [`Malformed`](WorkspaceErrorKind::Malformed) if its
     /// `status.json` cannot be understood.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, WorkspaceError> {
@@ -64,13 +57,14 @@ impl Workspace {
     /// Opens the workspace in a folder that bears its id.
     pub(super) fn at(id: WorkspaceId, folder: PathBuf, settings: Settings) -> Result<Self, WorkspaceError> {
         let workspace = Self::unread(id, folder, settings);
-        workspace.status()?;
+        let status = workspace.status()?;
         workspace.tidy_up();
+        workspace.links().mend(&workspace.id, &status);
         Ok(workspace)
     }
 
     pub(super) fn unread(id: WorkspaceId, folder: PathBuf, settings: Settings) -> Self {
-        Self { id, folder, settings }
+        Self { id, folder, settings, state: PhantomData }
     }
 
     /// Its id.
@@ -88,24 +82,8 @@ impl Workspace {
     /// # Errors
     ///
     /// As [`Workspace::open`].
-    pub fn status(&self) -> Result<WorkspaceStatus, WorkspaceError> {
-        let none =
-            |reason: &str| WorkspaceError::new(WorkspaceErrorKind::NotAWorkspace, &self.folder, reason);
-        let found = fs::symlink_metadata(&self.folder)
-            .map_err(|error| WorkspaceError::from_io(&self.folder, "cannot be opened", error))?;
-        if !found.is_dir() {
-            return Err(none("is not a workspace: it is no folder"));
-        }
-        let status = status_file::read(&self.folder).map_err(|error| match error.kind() {
-            WorkspaceErrorKind::NotFound => none("is not a workspace: it has no status.json"),
-            _ => error,
-        })?;
-        if status.id != self.id {
-            let reason =
-                format!("is not the workspace {}: its status.json is that of {}", self.id, status.id);
-            return Err(none(&reason));
-        }
-        Ok(status)
+    pub fn status(&self) -> Result<WorkspaceStatus<S>, WorkspaceError> {
+        status_file::read_of(&self.id, &self.folder, Some(S::KIND))
     }
 
     /// Reads the status, changes it, and writes it, while nobody else writes. A change that changes nothing writes
@@ -114,13 +92,18 @@ impl Workspace {
     /// `change` should be quick and do no more than that: others wait. If it panics, nothing is written.
     ///
     /// ```
-    /// # use nexus_workspace::{NewWorkspace, Workspaces};
+    /// # use nexus_workspace::{NewWorkspace, WorkspaceState, Workspaces};
+    /// # #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+    /// # struct Debate { round: u32 }
+    /// # impl WorkspaceState for Debate {
+    /// #     const KIND: &'static str = "debate";
+    /// #     fn is_final(&self) -> bool { self.round == 9 }
+    /// # }
     /// # let place = tempfile::tempdir()?;
-    /// # let workspace = Workspaces::below(place.path()).create(NewWorkspace::new())?;
+    /// # let workspace = Workspaces::below(place.path()).create(NewWorkspace::new(Debate { round: 0 }))?;
     /// let round = workspace.update(|status| {
-    ///     let round = status.data["round"].as_u64().unwrap_or_default() + 1;
-    ///     status.data["round"] = round.into();
-    ///     round
+    ///     status.state.round += 1;
+    ///     status.state.round
     /// })?;
     /// assert_eq!(round, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -132,7 +115,7 @@ impl Workspace {
     /// called inside a change of this very workspace; [`Unwritable`](WorkspaceErrorKind::Unwritable),
     /// [`NoSpace`](WorkspaceErrorKind::NoSpace) and [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied), with the
     /// old status in place.
-    pub fn update<T>(&self, change: impl FnOnce(&mut WorkspaceStatus) -> T) -> Result<T, WorkspaceError> {
+    pub fn update<T>(&self, change: impl FnOnce(&mut WorkspaceStatus<S>) -> T) -> Result<T, WorkspaceError> {
         self.try_update(|status| Ok(change(status)))
     }
 
@@ -143,7 +126,7 @@ impl Workspace {
     /// As [`Workspace::update`], and those of `change`.
     pub fn try_update<T, E: From<WorkspaceError>>(
         &self,
-        change: impl FnOnce(&mut WorkspaceStatus) -> Result<T, E>,
+        change: impl FnOnce(&mut WorkspaceStatus<S>) -> Result<T, E>,
     ) -> Result<T, E> {
         let _lock = self.lock()?;
         let before = self.status()?;
@@ -151,7 +134,10 @@ impl Workspace {
         let answer = change(&mut after)?;
         // Whoever puts a whole other status there means what can be changed of it.
         after.id.clone_from(&before.id);
+        after.kind.clone_from(&before.kind);
         after.parent.clone_from(&before.parent);
+        after.linked_workspace_ids.clone_from(&before.linked_workspace_ids);
+        after.pending_link_ids.clone_from(&before.pending_link_ids);
         after.unknown.clone_from(&before.unknown);
         after.created_at = before.created_at;
         after.updated_at = before.updated_at;
@@ -219,6 +205,12 @@ impl Workspace {
         (self.folder.parent().unwrap_or(&self.folder), &self.settings)
     }
 
+    /// The links between the workspaces in the folder that this one's folder is in.
+    pub(super) fn links(&self) -> Links<'_> {
+        let (root, settings) = self.root();
+        Links::below(root, settings)
+    }
+
     /// Removes what dead writers left. Whoever holds the lock may be writing it.
     fn tidy_up(&self) {
         let left = || file::pending(&self.folder, status_file::NAME);
@@ -233,7 +225,7 @@ impl Workspace {
     }
 }
 
-impl fmt::Debug for Workspace {
+impl<S> fmt::Debug for Workspace<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Workspace").field("id", &self.id).field("path", &self.folder).finish_non_exhaustive()
     }

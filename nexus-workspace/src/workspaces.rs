@@ -1,8 +1,10 @@
 //! The workspaces of one place.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, OpenOptions},
     io,
+    marker::PhantomData,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -10,64 +12,66 @@ use std::{
 
 use super::{
     NewWorkspace, Workspace, WorkspaceError, WorkspaceErrorKind, WorkspaceId, WorkspaceState,
-    WorkspaceStatus, event_log, file, lock, status_file, time, workspace::Settings,
+    WorkspaceStatus, event_log, file, links::Links, lock, settings::Settings, status_file, time,
 };
 use nexus_core::Clock;
+use serde::{Serialize, de::DeserializeOwned};
 
 /// Begins the name of a workspace that is being created.
 const UNFINISHED: &str = ".new-";
 /// How old an unfinished workspace must be before it is taken for a dead creator's.
 const STALE: Duration = Duration::from_secs(60 * 60);
 
-/// The workspaces of one place: the folders in a folder, each named by the id of its workspace.
+/// The workspaces of one place whose state is an `S`: folders in a folder, each named by the id of its workspace. Those
+/// of other owners may lie beside them; an id names one of them all.
 #[derive(Clone, Debug)]
-pub struct Workspaces {
+pub struct Workspaces<S> {
     root: PathBuf,
     settings: Settings,
+    state: PhantomData<fn() -> S>,
 }
 
-impl Workspace {
-    /// The workspaces beside this one that are parts of it.
+impl<S: WorkspaceState> Workspace<S> {
+    /// The workspaces beside this one, of its own kind, that are parts of it. For those of another kind, see
+    /// [`Workspaces::of`].
     ///
     /// # Errors
     ///
     /// As [`Workspaces::list`].
-    pub fn children(&self) -> Result<WorkspaceList, WorkspaceError> {
+    pub fn children(&self) -> Result<WorkspaceList<S>, WorkspaceError> {
         self.siblings().children(self.id())
     }
 
-    /// Links this workspace to another one of the same place. The other one is not changed.
+    /// Links this workspace and another one of the same place, of whatever kind: both statuses name the other one
+    /// afterwards, or neither does. Where they do already, nothing is written.
+    ///
+    /// A writer that is killed in between, or that finds no room to take back what it wrote, leaves a link that is
+    /// finished or forgotten when one of the two is opened.
     ///
     /// # Errors
     ///
-    /// As [`Workspace::update`]; those of opening the other one; [`Unwritable`](WorkspaceErrorKind::Unwritable) if it is
-    /// this one.
+    /// As [`Workspace::update`], for both of them; those of opening the other one;
+    /// [`Unwritable`](WorkspaceErrorKind::Unwritable) if it is this one.
     pub fn link(&self, other: &WorkspaceId) -> Result<(), WorkspaceError> {
-        if other == self.id() {
-            let reason = "cannot be linked to itself";
-            return Err(WorkspaceError::new(WorkspaceErrorKind::Unwritable, self.path(), reason));
-        }
-        self.siblings().open(other)?;
-        self.update(|status| {
-            status.linked_workspace_ids.insert(other.clone());
-        })
+        self.links().link(self.id(), other)
     }
 
     /// The workspaces in the same folder, this one included.
-    fn siblings(&self) -> Workspaces {
+    fn siblings(&self) -> Workspaces<S> {
         let (root, settings) = self.root();
         Workspaces::with_settings(root, settings.clone())
     }
 }
 
-impl Workspaces {
+impl<S: WorkspaceState> Workspaces<S> {
     /// Those in the folder `root`. Nothing is opened yet; the first [`create`](Self::create) makes the folder.
     pub fn below(root: impl AsRef<Path>) -> Self {
         Self::with_settings(root.as_ref(), Settings::default())
     }
 
     pub(super) fn with_settings(root: &Path, settings: Settings) -> Self {
-        Self { root: std::path::absolute(root).unwrap_or_else(|_| root.to_owned()), settings }
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        Self { root, settings, state: PhantomData }
     }
 
     /// Takes the time from another clock than the system's.
@@ -84,22 +88,31 @@ impl Workspaces {
         self
     }
 
+    /// The workspaces of another owner in the same place.
+    pub fn of<T: WorkspaceState>(&self) -> Workspaces<T> {
+        Workspaces::with_settings(&self.root, self.settings.clone())
+    }
+
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// Creates a workspace. It appears as a whole, or not at all; of two with one id, one is created.
+    /// Creates a workspace. It appears as a whole, or not at all; of two with one id, one is created. Its parent and
+    /// those that it is linked to name it when it appears.
     ///
     /// # Errors
     ///
     /// [`AlreadyExists`](WorkspaceErrorKind::AlreadyExists) if there is anything of this name;
     /// [`NotFound`](WorkspaceErrorKind::NotFound) if its parent, or one that it is linked to, is not there;
+    /// [`InUse`](WorkspaceErrorKind::InUse) if somebody does not end writing one of those;
     /// [`Unwritable`](WorkspaceErrorKind::Unwritable), [`NoSpace`](WorkspaceErrorKind::NoSpace) and
     /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied).
-    pub fn create(&self, new: NewWorkspace) -> Result<Workspace, WorkspaceError> {
-        for other in new.parent.iter().chain(&new.links) {
-            self.open(other)?;
+    pub fn create(&self, new: NewWorkspace<S>) -> Result<Workspace<S>, WorkspaceError> {
+        let links = Links::below(&self.root, &self.settings);
+        let others: BTreeSet<WorkspaceId> = new.parent.iter().chain(&new.links).cloned().collect();
+        for other in &others {
+            links.status(other)?;
         }
         self.make_root()?;
         self.sweep();
@@ -107,20 +120,24 @@ impl Workspaces {
         let now = time::now(&*self.settings.clock);
         let status = WorkspaceStatus {
             id: id.clone(),
+            kind: S::KIND.to_owned(),
             generation: 1,
             created_at: now,
             updated_at: now,
             parent: new.parent,
-            state: WorkspaceState::Created,
-            reason: None,
+            state: new.state,
             linked_workspace_ids: new.links,
+            pending_link_ids: BTreeSet::new(),
             labels: new.labels,
             data: new.data,
             unknown: Vec::new(),
         };
         let folder = self.root.join(id.as_str());
+        // Before anybody is made to name it.
+        refuse_taken(&folder)?;
         let unfinished = self.root.join(format!("{UNFINISHED}{}", WorkspaceId::random()));
-        let made = fill(&unfinished, &status).and_then(|()| put_in_place(&unfinished, &folder));
+        let made = fill(&unfinished, &status)
+            .and_then(|()| links.introduce(&id, &others, || put_in_place(&unfinished, &folder)));
         if let Err(error) = made {
             // What cannot be removed now is removed when it is stale.
             let _ = fs::remove_dir_all(&unfinished);
@@ -135,20 +152,20 @@ impl Workspaces {
     /// # Errors
     ///
     /// As [`Workspace::open`].
-    pub fn open(&self, id: &WorkspaceId) -> Result<Workspace, WorkspaceError> {
+    pub fn open(&self, id: &WorkspaceId) -> Result<Workspace<S>, WorkspaceError> {
         Workspace::at(id.clone(), self.root.join(id.as_str()), self.settings.clone())
     }
 
-    /// Reads the status of every workspace here, the oldest first. What is no folder with the name of a workspace is
-    /// passed over. Where the place itself is not there yet, there are none.
+    /// Reads the status of every workspace here, the oldest first. Those of another kind are passed over, and so is what
+    /// is no folder with the name of a workspace. Where the place itself is not there yet, there are none.
     ///
     /// # Errors
     ///
     /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and [`Io`](WorkspaceErrorKind::Io) if the place cannot
     /// be read. What is wrong with one workspace hides no other: see [`WorkspaceList::unreadable`].
-    pub fn list(&self) -> Result<WorkspaceList, WorkspaceError> {
+    pub fn list(&self) -> Result<WorkspaceList<S>, WorkspaceError> {
         let failed = |error| WorkspaceError::from_io(&self.root, "cannot be listed", error);
-        let mut list = WorkspaceList::default();
+        let mut list = WorkspaceList { entries: Vec::new(), unreadable: Vec::new() };
         let entries = match fs::read_dir(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(list),
             entries => entries.map_err(failed)?,
@@ -160,13 +177,17 @@ impl Workspaces {
             let workspace = Workspace::unread(id, entry.path(), self.settings.clone());
             match workspace.status() {
                 Ok(status) => list.entries.push(WorkspaceEntry { workspace, status }),
-                // It was removed in between.
-                Err(error) if error.kind() == WorkspaceErrorKind::NotFound => {}
+                // The first was removed in between.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        WorkspaceErrorKind::NotFound | WorkspaceErrorKind::OtherKind
+                    ) => {}
                 Err(error) => list.unreadable.push(error),
             }
         }
         list.entries.sort_by(|one, other| {
-            let key = |entry: &WorkspaceEntry| (entry.status.created_at, entry.status.id.clone());
+            let key = |entry: &WorkspaceEntry<S>| (entry.status.created_at, entry.status.id.clone());
             key(one).cmp(&key(other))
         });
         list.unreadable.sort_by(|one, other| one.path().cmp(other.path()));
@@ -178,7 +199,7 @@ impl Workspaces {
     /// # Errors
     ///
     /// As [`Workspaces::list`].
-    pub fn children(&self, id: &WorkspaceId) -> Result<WorkspaceList, WorkspaceError> {
+    pub fn children(&self, id: &WorkspaceId) -> Result<WorkspaceList<S>, WorkspaceError> {
         let mut list = self.list()?;
         list.entries.retain(|entry| entry.status.parent.as_ref() == Some(id));
         Ok(list)
@@ -213,7 +234,10 @@ impl Workspaces {
 }
 
 /// Writes the files of a new workspace into a folder that nobody knows yet.
-fn fill(folder: &Path, status: &WorkspaceStatus) -> Result<(), WorkspaceError> {
+fn fill<S: Serialize + DeserializeOwned>(
+    folder: &Path,
+    status: &WorkspaceStatus<S>,
+) -> Result<(), WorkspaceError> {
     file::folder_builder()
         .create(folder)
         .map_err(|error| WorkspaceError::from_io(folder, "cannot be made", error))?;
@@ -224,26 +248,27 @@ fn fill(folder: &Path, status: &WorkspaceStatus) -> Result<(), WorkspaceError> {
 }
 
 fn put_in_place(unfinished: &Path, folder: &Path) -> Result<(), WorkspaceError> {
-    let is_taken = || fs::symlink_metadata(folder).is_ok();
-    let taken = || {
-        let reason = "is there already: take another id, or open it";
-        WorkspaceError::new(WorkspaceErrorKind::AlreadyExists, folder, reason)
-    };
-    if is_taken() {
-        return Err(taken());
-    }
-    file::patiently(|| fs::rename(unfinished, folder)).map_err(|error| match is_taken() {
-        true => taken(),
-        false => WorkspaceError::from_io(folder, "cannot be made", error),
+    refuse_taken(folder)?;
+    file::patiently(|| fs::rename(unfinished, folder)).map_err(|error| match refuse_taken(folder) {
+        Err(taken) => taken,
+        Ok(()) => WorkspaceError::from_io(folder, "cannot be made", error),
     })
+}
+
+fn refuse_taken(folder: &Path) -> Result<(), WorkspaceError> {
+    if fs::symlink_metadata(folder).is_err() {
+        return Ok(());
+    }
+    let reason = "is there already: take another id, or open it";
+    Err(WorkspaceError::new(WorkspaceErrorKind::AlreadyExists, folder, reason))
 }
 
 /// The workspaces of a place.
 #[non_exhaustive]
-#[derive(Debug, Default)]
-pub struct WorkspaceList {
+#[derive(Debug)]
+pub struct WorkspaceList<S> {
     /// Those that could be read, the oldest first.
-    pub entries: Vec<WorkspaceEntry>,
+    pub entries: Vec<WorkspaceEntry<S>>,
     /// Why others could not be.
     pub unreadable: Vec<WorkspaceError>,
 }
@@ -251,9 +276,9 @@ pub struct WorkspaceList {
 /// A workspace, and its status when it was listed.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
-pub struct WorkspaceEntry {
+pub struct WorkspaceEntry<S> {
     /// The workspace.
-    pub workspace: Workspace,
+    pub workspace: Workspace<S>,
     /// What its `status.json` said.
-    pub status: WorkspaceStatus,
+    pub status: WorkspaceStatus<S>,
 }

@@ -6,7 +6,7 @@ use nexus_core::{
 };
 use nexus_workspace::{
     AgentType, AgentTypes,
-    agent::{AgentNameKind, AgentTypeError},
+    agent::{AgentNameKind, AgentTypeError, Surface},
 };
 use serde_json::json;
 
@@ -57,7 +57,7 @@ fn nothing_passes_for_what_is_built_in() {
         );
     }
     for name in ["operations", "Operations", "operati0ns"] {
-        let error = AgentTypes::built_in().with_tier(name).unwrap_err();
+        let error = AgentTypes::built_in().with_tier(name, "operations", Surface::all()).unwrap_err();
         assert!(matches!(error, AgentTypeError::ShadowsBuiltIn { what: AgentNameKind::Tier, .. }), "{error}");
     }
     let error =
@@ -77,24 +77,24 @@ fn nothing_passes_for_what_is_built_in() {
 #[test]
 fn a_custom_type_is_replaced_only_where_that_is_said() {
     let types = AgentTypes::built_in()
-        .with_tier("research")
+        .with_tier("research", "operations", Surface::all())
         .unwrap()
-        .with_type(AgentType::new("cartographer", "research", "survey"))
+        .with_type(AgentType::new("surveyor", "research", "survey"))
         .unwrap();
-    let again = AgentType::new("Cartographer", "operations", "review");
+    let again = AgentType::new("Surveyor", "operations", "review");
     let error = types.clone().with_type(again.clone()).unwrap_err();
     assert!(
         error.to_string().ends_with("which is there already: take another name, or replace that one"),
         "{error}"
     );
     let error = types.clone().with_replaced_type(again).unwrap_err();
-    assert!(error.to_string().ends_with("did you mean \"cartographer\"?"), "{error}");
+    assert!(error.to_string().ends_with("did you mean \"surveyor\"?"), "{error}");
     let replaced =
-        types.clone().with_replaced_type(AgentType::new("cartographer", "execution", "survey")).unwrap();
-    assert_eq!(replaced.find("cartographer").unwrap().tier, "execution");
+        types.clone().with_replaced_type(AgentType::new("surveyor", "execution", "survey")).unwrap();
+    assert_eq!(replaced.find("surveyor").unwrap().tier, "execution");
     assert_eq!(replaced.types().count(), 5);
-    assert!(types.clone().with_tier("re-search").is_err());
-    assert!(types.with_type(AgentType::new("surveyor", "research", "sur-vey")).is_err());
+    assert!(types.clone().with_tier("re-search", "execution", Surface::all()).is_err());
+    assert!(types.with_type(AgentType::new("mapper", "research", "sur-vey")).is_err());
 }
 
 #[test]
@@ -161,13 +161,25 @@ fn a_registry_is_read_from_a_file_and_written_back() {
     let written = json!({
         "tiers": {
             "operations": { "overlay": { "tools": ["list"] }, "phases": { "review": { "tools": ["read_*"] } } },
-            "research": {},
+            "research": { "like": "operations", "surface": ["read_*"], "overlay": { "read": ["docs"] } },
         },
-        "types": { "cartographer": { "tier": "research", "phase": "survey" } },
+        "types": {
+            "surveyor": {
+                "tier": "research", "phase": "survey", "description": "Looks.\nTells.", "topics": ["b", "a"],
+                "prompt": "Draw nothing.", "surface": ["*_file"],
+            },
+        },
     });
     let types: AgentTypes = serde_json::from_value(written).unwrap();
     assert_eq!(tools(&types.overlay_of("reviewer").unwrap()), ["list", "read_*"]);
-    assert_eq!(types.find("cartographer").unwrap().phase, "survey");
+    assert_eq!(types.find("surveyor").unwrap().phase, "survey");
+    let surveyor = types.find("surveyor").unwrap();
+    assert_eq!(surveyor.topics, ["a".to_owned(), "b".to_owned()].into());
+    assert_eq!(
+        (surveyor.description.as_str(), surveyor.prompt.as_deref()),
+        ("Looks.\nTells.", Some("Draw nothing."))
+    );
+    assert_eq!(types.tools_of("surveyor", ["read_file", "read_diff", "edit_file"]).unwrap(), ["read_file"]);
     let text = serde_json::to_string(&types).unwrap();
     assert!(!text.contains("executor"), "what is built in is not written: {text}");
     assert_eq!(serde_json::from_str::<AgentTypes>(&text).unwrap(), types);
@@ -190,6 +202,22 @@ fn a_file_that_says_what_cannot_be_is_refused() {
         (r#"{ "types": { "a": { "tier": "execution", "phase": "" } } }"#, "names no phase"),
         (r#"{ "tiers": { "Operations": {} } }"#, "would pass for \"operations\""),
         (r#"{ "tiers": { "a": {}, "a": {} } }"#, "\"a\" is there twice"),
+        (
+            r#"{ "tiers": { "a": {} } }"#,
+            "a tier is like one that is built in, operations or execution; \"\" is none",
+        ),
+        (r#"{ "tiers": { "operations": { "like": "execution" } } }"#, "would pass for \"operations\""),
+        (r#"{ "tiers": { "operations": { "surface": [] } } }"#, "would pass for \"operations\""),
+        (
+            r#"{ "tiers": { "a": { "like": "operations", "overlay": { "tools": ["b"] } } } }"#,
+            "only takes tools away",
+        ),
+        (r#"{ "types": { "Field": { "tier": "execution", "phase": "b" } } }"#, "which is reserved"),
+        (
+            r#"{ "types": { "a": { "tier": "execution", "phase": "b", "surface": ["a b"] } } }"#,
+            "names no tool",
+        ),
+        (r#"{ "types": { "a": { "tier": "execution", "phase": "b", "topics": [""] } } }"#, "the topics of"),
         (r#"{ "tiers": { "operations": { "overlays": {} } } }"#, "unknown field `overlays`"),
         (r#"{ "tier": {} }"#, "unknown field `tier`"),
         (r#"{ "tiers": { "operations": { "overlay": { "tools": ["a b"] } } } }"#, "names no tool"),
@@ -197,5 +225,114 @@ fn a_file_that_says_what_cannot_be_is_refused() {
     for (text, words) in cases {
         let error = serde_json::from_str::<AgentTypes>(text).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn reserved_names_are_neither_tiers_nor_types() {
+    for (name, reserved) in [
+        ("cartographer", "cartographer"),
+        ("Cart0grapher", "cartographer"),
+        ("carto-grapher", "cartographer"),
+        ("advisory", "advisory"),
+        ("ADVISORY", "advisory"),
+        ("field", "field"),
+        ("f1eld", "field"),
+    ] {
+        let tier = AgentTypes::built_in().with_tier(name, "operations", Surface::all());
+        let kind = AgentTypes::built_in().with_type(AgentType::new(name, "operations", "survey"));
+        for (what, result) in [(AgentNameKind::Tier, tier), (AgentNameKind::Type, kind)] {
+            let expected =
+                AgentTypeError::Reserved { what, name: name.to_owned(), reserved: reserved.to_owned() };
+            assert_eq!(result.unwrap_err(), expected);
+        }
+        let replaced =
+            AgentTypes::built_in().with_replaced_type(AgentType::new(name, "operations", "review"));
+        assert!(matches!(replaced.unwrap_err(), AgentTypeError::Unknown { .. }));
+    }
+    assert!(AgentTypes::built_in().with_type(AgentType::new("fielder", "execution", "implement")).is_ok());
+}
+
+#[test]
+fn a_surface_and_a_custom_tier_only_take_tools_away() {
+    let pattern = |text: &str| text.parse().unwrap();
+    let types = AgentTypes::built_in()
+        .with_tier_overlay("operations", overlay("list"))
+        .unwrap()
+        .with_phase_overlay("operations", "review", overlay("read_*"))
+        .unwrap()
+        .with_tier("research", "operations", Surface::only([pattern("read_*"), pattern("list")]))
+        .unwrap()
+        .with_phase_overlay("research", "survey", Overlay::new().reading("docs"))
+        .unwrap()
+        .with_type(AgentType::new("scout", "research", "review"))
+        .unwrap()
+        .with_type(AgentType::new("wide", "research", "survey").with_surface(Surface::only([pattern("*")])))
+        .unwrap()
+        .with_type(AgentType::new("none", "research", "survey").with_surface(Surface::only([])))
+        .unwrap();
+    let of_tier = ["list", "read_file", "run_tests"];
+    assert_eq!(types.tools_of("reviewer", of_tier).unwrap(), of_tier);
+    assert_eq!(types.tools_of("scout", of_tier).unwrap(), ["list", "read_file"]);
+    assert_eq!(types.tools_of("wide", of_tier).unwrap(), ["list", "read_file"], "its tier takes away for it");
+    assert!(types.tools_of("none", of_tier).unwrap().is_empty());
+    assert!(types.tools_of("nobody", of_tier).is_err());
+    assert_eq!(types.built_in_tier("research").unwrap(), "operations");
+    assert_eq!(types.built_in_tier("execution").unwrap(), "execution");
+
+    // What the tier that it is like has is inherited, phase by phase; tools of its own are refused.
+    assert_eq!(tools(&types.overlay_of("scout").unwrap()), ["list", "read_*"]);
+    let survey = types.overlay_of("wide").unwrap();
+    assert_eq!((tools(&survey), survey.read.len()), (vec!["list"], 1));
+    for refused in [
+        types.clone().with_tier_overlay("research", overlay("run_tests")),
+        types.clone().with_phase_overlay("research", "survey", overlay("run_tests")),
+    ] {
+        let expected =
+            AgentTypeError::AddsTools { tier: "research".to_owned(), like: "operations".to_owned() };
+        assert_eq!(refused.unwrap_err(), expected);
+    }
+    let twin = types.clone().with_type(AgentType::new("other", "research", "Review")).unwrap_err();
+    assert!(matches!(twin, AgentTypeError::AlreadyThere { what: AgentNameKind::Phase, .. }), "{twin}");
+    for like in ["research", "Operations", ""] {
+        let error = types.clone().with_tier("other", like, Surface::all()).unwrap_err();
+        assert!(matches!(error, AgentTypeError::NotBuiltIn { .. }), "{error}");
+    }
+}
+
+#[test]
+fn texts_about_a_type_are_held_to_their_bounds() {
+    let plain = || AgentType::new("scout", "operations", "review");
+    let many = |count: usize| (0..count).fold(plain(), |kind, n| kind.with_topic(format!("topic {n}")));
+    let fit = [
+        plain().with_description("é".repeat(1_024)),
+        plain().with_description("one\n\ttwo"),
+        many(32),
+        plain().with_topic("x".repeat(64)),
+        plain().with_prompt("x".repeat(64 << 10)),
+    ];
+    for kind in fit {
+        let types = AgentTypes::built_in().with_type(kind.clone()).unwrap();
+        let again: AgentTypes = serde_json::from_value(serde_json::to_value(&types).unwrap()).unwrap();
+        assert_eq!(again.find("scout").unwrap(), &kind);
+    }
+    let unfit = [
+        (plain().with_description("x".repeat(2_049)), "description"),
+        (plain().with_description("a\u{1b}[2J"), "description"),
+        (many(33), "topics"),
+        (plain().with_topic("x".repeat(65)), "topics"),
+        (plain().with_topic(""), "topics"),
+        (plain().with_topic("a\nb"), "topics"),
+        (plain().with_prompt("x".repeat((64 << 10) + 1)), "prompt"),
+        (plain().with_prompt("a\0b"), "prompt"),
+    ];
+    let with_scout = AgentTypes::built_in().with_type(plain()).unwrap();
+    for (kind, expected) in unfit {
+        for result in
+            [AgentTypes::built_in().with_type(kind.clone()), with_scout.clone().with_replaced_type(kind)]
+        {
+            let error = result.unwrap_err();
+            assert!(matches!(error, AgentTypeError::UnfitText { field, .. } if field == expected), "{error}");
+        }
     }
 }

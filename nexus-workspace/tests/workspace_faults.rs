@@ -2,16 +2,23 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use nexus_workspace::{NewWorkspace, Workspace, WorkspaceErrorKind as Kind, Workspaces};
+use nexus_workspace::{NewWorkspace, WorkspaceErrorKind as Kind};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+mod work;
+
+use work::Work;
+
+type Workspace = nexus_workspace::Workspace<Work>;
+type Workspaces = nexus_workspace::Workspaces<Work>;
 
 /// The folder on a small disk, for the process that was started there.
 const SMALL_DISK: &str = "NEXUS_TEST_SMALL_DISK";
 
 fn new_workspace() -> (tempfile::TempDir, Workspace) {
     let folder = tempfile::tempdir().unwrap();
-    let workspace = Workspaces::below(folder.path()).create(NewWorkspace::new()).unwrap();
+    let workspace = Workspaces::below(folder.path()).create(NewWorkspace::new(Work::Created)).unwrap();
     workspace.append("first", json!({ "a": [1, 2.5, "é"] })).unwrap();
     workspace.append("second", Value::Null).unwrap();
     (folder, workspace)
@@ -20,7 +27,7 @@ fn new_workspace() -> (tempfile::TempDir, Workspace) {
 /// Uses the workspace in every way; whatever its files say, that ends with an answer.
 fn use_it(workspace: &Workspace) -> bool {
     let is_good = Workspace::open(workspace.path()).is_ok();
-    assert_eq!(workspace.update(|status| status.reason = Some("tried".to_owned())).is_ok(), is_good);
+    assert_eq!(workspace.update(|status| status.state = Work::Failed("tried".to_owned())).is_ok(), is_good);
     let before = workspace.events();
     let appended = workspace.append("third", Value::Null);
     if let Ok(before) = before {
@@ -128,7 +135,8 @@ fn a_full_disk_leaves_the_old_status_and_the_old_events() {
 
 fn fill_the_disk(folder: PathBuf) {
     let workspaces = Workspaces::below(folder);
-    let workspace = workspaces.create(NewWorkspace::new().with_data(json!("x".repeat(100_000)))).unwrap();
+    let workspace =
+        workspaces.create(NewWorkspace::new(Work::Created).with_data(json!("x".repeat(100_000)))).unwrap();
     workspace.append("first", Value::Null).unwrap();
     let status = workspace.status().unwrap();
 
@@ -142,7 +150,7 @@ fn fill_the_disk(folder: PathBuf) {
     assert_eq!(error.kind(), Kind::NoSpace, "{error}");
     assert_eq!(fs::read(workspace.path().join("events.jsonl")).unwrap(), log);
 
-    let large = NewWorkspace::new().with_data(json!("z".repeat(200_000)));
+    let large = NewWorkspace::new(Work::Created).with_data(json!("z".repeat(200_000)));
     assert_eq!(workspaces.create(large).unwrap_err().kind(), Kind::NoSpace);
     assert_eq!(fs::read_dir(workspaces.path()).unwrap().count(), 1, "nothing is left of it");
 
@@ -150,7 +158,51 @@ fn fill_the_disk(folder: PathBuf) {
     workspace.update(|status| status.data = json!("small")).unwrap();
     assert_eq!(workspace.append("second", Value::Null).unwrap().sequence, 2);
     assert_eq!(workspace.status().unwrap().generation(), 2);
+    link_with_ever_more_room(&workspaces);
     println!("the disk was full");
+}
+
+/// Whichever of its writes finds no room, a link is on both sides in the end, or on neither.
+fn link_with_ever_more_room(workspaces: &Workspaces) {
+    const PAGE: usize = 4 << 10;
+    let (mut failed, mut linked) = (0, 0);
+    for free in 0..8 {
+        let [one, other] = [(); 2].map(|()| workspaces.create(NewWorkspace::new(Work::Created)).unwrap());
+        let filler = workspaces.path().join("filler");
+        let mut pages: Vec<PathBuf> = Vec::new();
+        fs::create_dir(&filler).unwrap();
+        while let path = filler.join(pages.len().to_string())
+            && fs::write(&path, [0; PAGE]).is_ok()
+        {
+            pages.push(path);
+        }
+        for page in pages.iter().take(free) {
+            fs::remove_file(page).unwrap();
+        }
+        let result = one.link(other.id());
+        let created = workspaces.create(NewWorkspace::new(Work::Created).with_link(one.id().clone()));
+        fs::remove_dir_all(&filler).unwrap();
+        for id in [one.id(), other.id()] {
+            workspaces.open(id).unwrap();
+        }
+        let links = |workspace: &Workspace| workspace.status().unwrap().linked_workspace_ids().clone();
+        let is_linked = links(&one).contains(other.id());
+        assert_eq!(links(&other).contains(one.id()), is_linked);
+        assert_eq!(result.is_ok(), is_linked, "{free} pages: {result:?}");
+        match &created {
+            Ok(created) => assert!(links(&one).contains(created.id()) && links(created).contains(one.id())),
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::NoSpace, "{error}");
+                assert_eq!(links(&one).len(), usize::from(is_linked));
+            }
+        }
+        failed += usize::from(result.is_err());
+        linked += usize::from(result.is_ok());
+        for workspace in [Ok(one), Ok(other), created].into_iter().flatten() {
+            fs::remove_dir_all(workspace.path()).unwrap();
+        }
+    }
+    assert!(failed > 0 && linked > 0, "{failed} failed, {linked} were made");
 }
 
 #[cfg(unix)]
@@ -168,14 +220,14 @@ fn what_may_not_be_written_can_be_read_and_says_so() {
     }
     let workspace = Workspace::open(workspace.path()).unwrap();
     assert_eq!(workspace.events().unwrap().events.len(), 2);
-    let error = workspace.update(|status| status.reason = Some("no".to_owned())).unwrap_err();
+    let error = workspace.update(|status| status.state = Work::Failed("no".to_owned())).unwrap_err();
     assert_eq!(error.kind(), Kind::PermissionDenied, "{error}");
     assert!(error.to_string().contains("see to its rights and those of its folder"), "{error}");
     restrict(0o000);
     assert_eq!(workspace.status().unwrap_err().kind(), Kind::PermissionDenied);
     restrict(0o700);
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o500)).unwrap();
-    let error = Workspaces::below(folder.path()).create(NewWorkspace::new()).unwrap_err();
+    let error = Workspaces::below(folder.path()).create(NewWorkspace::new(Work::Created)).unwrap_err();
     assert_eq!(error.kind(), Kind::PermissionDenied, "{error}");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
 }

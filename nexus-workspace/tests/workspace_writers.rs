@@ -13,8 +13,15 @@ use std::{
     time::Duration,
 };
 
-use nexus_workspace::{NewWorkspace, Workspace, WorkspaceStatus, Workspaces};
+use nexus_workspace::{NewWorkspace, WorkspaceStatus};
 use serde_json::{Value, json};
+
+mod work;
+
+use work::Work;
+
+type Workspace = nexus_workspace::Workspace<Work>;
+type Workspaces = nexus_workspace::Workspaces<Work>;
 
 /// The folder of the workspace that a started process writes to.
 const FOLDER: &str = "NEXUS_TEST_WORKSPACE";
@@ -42,13 +49,13 @@ fn start(test: &str, folder: &Path) -> Child {
 
 fn new_workspace() -> (tempfile::TempDir, Workspace) {
     let folder = tempfile::tempdir().unwrap();
-    let new = NewWorkspace::new().with_data(json!({ "count": 0, "again": 0, "padding": "" }));
+    let new = NewWorkspace::new(Work::Created).with_data(json!({ "count": 0, "again": 0, "padding": "" }));
     let workspace = Workspaces::below(folder.path()).create(new).unwrap();
     (folder, workspace)
 }
 
 /// One more, at both ends of the data, with so much between them that no file of it is written by one call.
-fn count_up(status: &mut WorkspaceStatus) {
+fn count_up(status: &mut WorkspaceStatus<Work>) {
     let next = status.data["count"].as_u64().unwrap() + 1;
     let padding = "0123456789".repeat(1_000 + usize::try_from(next % 7).unwrap() * 500);
     status.data = json!({ "again": next, "count": next, "padding": padding });

@@ -8,7 +8,11 @@
 //! | search | every process of the machine that has the run's mark | until the next sweep | Linux; elsewhere the process group |
 //!
 //! A child that is to [end with this program](crate::spawn::Invocation::end_with_host) is killed with it by any kind, where
-//! the machine has util-linux; what the child has started waits for the sweep.
+//! the machine has util-linux; what the child has started waits for the sweep. So does a child whose host is killed in
+//! the millisecond before the kernel is asked for that, but for one in a namespace, which does not begin without its host.
+//!
+//! A machine that is short of descriptors, processes or memory says nothing about what it allows: what was tried then is
+//! tried again, and a child is refused rather than held by less.
 //!
 //! With the first three, `/proc` is read for processes of this program alone. What a fork loop without end brings into
 //! being is ended by the first two only.
@@ -22,6 +26,7 @@
 //! taken back when the last such child has ended. A helper process would keep the setting away from the host, but a
 //! library has no program of its own to start.
 
+mod attempt;
 mod cgroup;
 pub(crate) mod core_limit;
 mod hold;
@@ -41,6 +46,7 @@ pub(crate) use machine::{Means, choose};
 pub use machine::{NotContained, available, strongest};
 pub(crate) use parent_death::ParentDeath;
 pub(crate) use subreaper::Subreaper;
+pub(crate) use tag::Tag;
 
 /// How much containment a child must have.
 #[non_exhaustive]

@@ -7,7 +7,8 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
@@ -29,6 +30,8 @@ const DEEPEST: usize = 32;
 #[derive(Debug)]
 pub struct PrivateHome {
     path: PathBuf,
+    /// Set where the folder could not be removed, so that the run's entry stays for the sweep.
+    is_left: Arc<AtomicBool>,
 }
 
 impl PrivateHome {
@@ -44,11 +47,17 @@ impl PrivateHome {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = std::path::absolute(parent)?.join(format!("{run}_{count:x}"));
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self { path }),
+                Ok(()) => return Ok(Self { path, is_left: Arc::default() }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Tells `is_left` if the folder cannot be removed when it is dropped.
+    pub(crate) fn telling(mut self, is_left: &Arc<AtomicBool>) -> Self {
+        self.is_left = Arc::clone(is_left);
+        self
     }
 
     pub(crate) fn belongs_to(name: &OsStr, run: &RunId) -> bool {
@@ -94,7 +103,9 @@ impl PrivateHome {
     ///
     /// The last obstacle, if it is still there after a second.
     pub fn remove(mut self) -> io::Result<()> {
-        remove_tree(&std::mem::take(&mut self.path))
+        let removed = remove_tree(&std::mem::take(&mut self.path));
+        self.is_left.fetch_or(removed.is_err(), Ordering::Relaxed);
+        removed
     }
 
     fn inside(&self, relative: &Path) -> io::Result<PathBuf> {
@@ -115,6 +126,7 @@ impl Drop for PrivateHome {
             return;
         }
         if let Err(error) = remove_tree(&self.path) {
+            self.is_left.store(true, Ordering::Relaxed);
             tracing::warn!(folder = %self.path.display(), %error, "a run's home could not be removed");
         }
     }

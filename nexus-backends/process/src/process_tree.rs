@@ -5,8 +5,9 @@
 //! carries the run's marker, `NEXUS_RUN=<run id>`, in its environment. Where a child could not be marked: nobody may
 //! read its environment, and neither its parent nor its start say that it is somebody else's.
 //!
-//! A child is marked some microseconds after it was started, and so is what it started meanwhile. What it starts, scrubs and
-//! orphans within that time leaves none of these traces; a namespace or a cgroup holds that too.
+//! A child that is to [end with this program](crate::spawn::Invocation::end_with_host) has its mark before its first
+//! instruction. Any other is marked some microseconds after it was started, and so is what it started meanwhile; what it
+//! starts, scrubs and orphans within that time leaves none of these traces. A namespace or a cgroup holds that too.
 //!
 //! A process is told apart by its id *and* its start time, and signalled through a pidfd, so that a
 //! reused id is never hit.
@@ -35,6 +36,9 @@ pub const RUN_MARKER: &str = "NEXUS_RUN";
 
 /// How often to look again while somebody shows no environment.
 const LOOKS_AT_THE_EMPTY: usize = 3;
+/// How often to look again while somebody was alive when listed and dead when looked at: what it started meanwhile is not in
+/// the list.
+const LOOKS_AT_THE_VANISHED: usize = 4;
 /// How often to look again while somebody is dead and not yet ours to reap.
 const LOOKS_AT_CORPSES: usize = 40;
 /// The parent of all kernel threads, which have no environment. Source: Linux, `kthreadd`.
@@ -74,6 +78,10 @@ pub struct ProcessTree {
     is_marked: bool,
     /// Whether orphans come to this program, so that nobody else has to be looked at.
     is_below_us: bool,
+    /// Those that were seen dead.
+    dead: HashSet<u32>,
+    /// Whether the last look was short of something to look with, so that somebody may be there who was not seen.
+    is_unsure: bool,
 }
 
 impl ProcessTree {
@@ -90,6 +98,8 @@ impl ProcessTree {
             child: None,
             is_marked: false,
             is_below_us: false,
+            dead: HashSet::new(),
+            is_unsure: false,
         }
     }
 
@@ -146,14 +156,27 @@ impl ProcessTree {
         // shows none, nobody is called gone at the first look. A corpse comes to us once its parent is one.
         for attempt in 0..LOOKS_AT_CORPSES {
             let snapshot = if self.is_below_us { Snapshot::below_us() } else { Snapshot::now() };
+            self.is_unsure = !snapshot.is_whole;
             let look = self.absorb(&snapshot);
-            let is_unclear = look.undecided && attempt < LOOKS_AT_THE_EMPTY || look.corpses;
+            // Ids of the run's come after the child's.
+            let has_vanished =
+                look.has_newly_dead || self.child.is_some_and(|child| snapshot.last_vanished > child);
+            let is_unclear = look.undecided && attempt < LOOKS_AT_THE_EMPTY
+                || has_vanished && attempt < LOOKS_AT_THE_VANISHED
+                || look.corpses
+                || self.is_unsure;
             if !look.alive.is_empty() || !is_unclear {
                 return look.alive.into_iter().map(Row::live).collect();
             }
             std::thread::sleep(Duration::from_micros(500));
         }
         Vec::new()
+    }
+
+    /// Whether the last look was short of descriptors or memory: who was not seen then may still be there.
+    #[must_use]
+    pub fn is_unsure(&self) -> bool {
+        self.is_unsure
     }
 
     /// Sends `signal` to every process of the run, and says how many there were.
@@ -170,7 +193,7 @@ impl ProcessTree {
     /// Kills every process of the run: lists, kills, and lists again until none is left or
     /// `patience` is used up. Blocks for that long at most.
     ///
-    /// Returns who is still alive.
+    /// Returns who is still alive, as far as [could be seen](Self::is_unsure).
     #[must_use]
     pub fn kill(&mut self, patience: Duration) -> Vec<LiveProcess> {
         #[cfg(not(target_os = "linux"))]
@@ -179,7 +202,7 @@ impl ProcessTree {
         let mut pause = Duration::from_micros(500);
         loop {
             let alive = self.alive();
-            if alive.is_empty() {
+            if alive.is_empty() && !self.is_unsure {
                 return alive;
             }
             for process in &alive {
@@ -251,8 +274,9 @@ impl ProcessTree {
         }
         let rows = snapshot.rows.iter().zip(found).filter_map(|(row, found)| found.then_some(row));
         let (alive, dead): (Vec<&Row>, Vec<&Row>) = rows.partition(|row| row.is_alive());
+        let newly_dead = dead.iter().filter(|row| self.dead.insert(row.pid)).count();
         let corpses = self.reap_adopted(&dead);
-        Look { alive, undecided, corpses: self.is_below_us && corpses }
+        Look { alive, undecided, has_newly_dead: newly_dead > 0, corpses: self.is_below_us && corpses }
     }
 
     /// Whether a process shows by itself that it is of the run.
@@ -303,6 +327,8 @@ struct Look<'a> {
     alive: Vec<&'a Row>,
     /// Whether somebody young enough showed no environment at all.
     undecided: bool,
+    /// Whether somebody is dead who was not at the look before.
+    has_newly_dead: bool,
     /// Whether somebody is dead, and will come to us to be reaped.
     corpses: bool,
 }
@@ -323,9 +349,9 @@ pub(crate) fn send(identity: ProcessIdentity, signal: Signal) {
                 let _ = pidfd_send_signal(&descriptor, signal);
             }
         }
-        // Kernels before 5.3: the id cannot be reused between these two lines but by a full round
+        // Kernels before 5.3, or no descriptor left: the id cannot be reused between these two lines but by a full round
         // of all ids.
-        Err(rustix::io::Errno::NOSYS) => {
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
             if identity_of(identity.pid) == Some(identity) {
                 let _ = kill_process(pid, signal);
             }

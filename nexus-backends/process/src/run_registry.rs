@@ -11,6 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -46,6 +47,8 @@ struct Inner {
     path: PathBuf,
     file: File,
     written: Mutex<Written>,
+    /// Whether something of the run is left that a sweep has to end.
+    is_left: Arc<AtomicBool>,
 }
 
 /// The file's content.
@@ -93,7 +96,7 @@ impl RunEntry {
         let written = Written {
             version: 1,
             run: run.as_str().to_owned(),
-            owner: Owner { process: identity_of(std::process::id()), boot_id: boot_id() },
+            owner: Owner { process: identity_of(std::process::id()), boot_id: boot_id()? },
             children: Vec::new(),
             folders: Vec::new(),
             cgroups: Vec::new(),
@@ -103,11 +106,19 @@ impl RunEntry {
         let unfinished = runs.join(format!("{run}.new"));
         let file =
             OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unfinished)?;
-        let entry =
-            Inner { run, nexus_home: nexus_home.to_owned(), path, file, written: Mutex::new(written) };
+        // Removed again by whatever fails from here on.
+        let mut entry = Inner {
+            run,
+            nexus_home: nexus_home.to_owned(),
+            path: unfinished,
+            file,
+            written: Mutex::new(written),
+            is_left: Arc::default(),
+        };
         flock(&entry.file, FlockOperation::NonBlockingLockExclusive)?;
         entry.write(&entry.lock())?;
-        fs::rename(&unfinished, &entry.path)?;
+        fs::rename(&entry.path, &path)?;
+        entry.path = path;
         Ok(Self { inner: Arc::new(entry) })
     }
 
@@ -126,11 +137,16 @@ impl RunEntry {
     pub fn home(&self) -> io::Result<PrivateHome> {
         let parent = self.inner.nexus_home.join(HOMES);
         private_folder(&parent)?;
-        let home = PrivateHome::below(&parent, self.run())?;
+        let home = PrivateHome::below(&parent, self.run())?.telling(&self.inner.is_left);
         let mut written = self.inner.lock();
         written.folders.push(home.path().to_owned());
         self.inner.write(&written)?;
         Ok(home)
+    }
+
+    /// Keeps the entry for the next sweep, whether or not this program lives on.
+    pub(crate) fn leave_to_sweep(&self) {
+        self.inner.is_left.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn add_cgroup(&self, cgroup: &Path) {
@@ -174,6 +190,13 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.is_left.load(Ordering::Relaxed) {
+            let mut written = self.lock().clone();
+            written.owner.process = None;
+            if self.write(&written).is_ok() {
+                return tracing::warn!(run = %self.run, "something is left of the run, for the next sweep");
+            }
+        }
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -215,7 +238,8 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
     (&file).take(ENTRY_BYTES).read_to_end(&mut text)?;
     // One that cannot be read was torn by the machine going down: its name still says enough.
     let written: Option<Written> = serde_json::from_slice(&text).ok();
-    let same_boot = written.as_ref().is_none_or(|written| written.owner.boot_id == boot_id());
+    let boot_id = boot_id()?;
+    let same_boot = written.as_ref().is_none_or(|written| written.owner.boot_id == boot_id);
     let owner = written.as_ref().and_then(|written| written.owner.process);
     if same_boot && owner.is_some_and(|owner| identity_of(owner.pid) == Some(owner)) {
         return Ok(());
@@ -232,6 +256,11 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
         }
         swept.killed += tree.alive().len();
         let survivors = tree.kill(KILL_PATIENCE);
+        if tree.is_unsure() {
+            return Err(io::Error::other(
+                "who is left of the run cannot be seen for want of descriptors or memory",
+            ));
+        }
         if !survivors.is_empty() {
             swept.survivors.extend(survivors);
             return Err(io::Error::other("processes of the run cannot be killed"));

@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 
 use crate::environment::Environment;
 use crate::executable::{Executable, ExecutableError, ExecutableStamp};
+use crate::scarcity::is_scarcity;
 use crate::spawn::{Bounds, EndedBy, ExitStatus, Invocation, SpawnError};
 
 /// How long a CLI may take to tell its version.
@@ -61,6 +62,18 @@ pub async fn version_line(
         Arc::clone(known.get_or_insert_default().entry(stamp).or_default())
     };
     cell.get_or_try_init(|| ask(executable, environment)).await.cloned()
+}
+
+impl VersionError {
+    /// Whether the machine was in want of something, and the program may be as it should.
+    #[must_use]
+    pub fn is_scarcity(&self) -> bool {
+        match self {
+            Self::Spawn(error) => error.is_scarcity(),
+            Self::Executable(ExecutableError::Unreadable { source, .. }) => is_scarcity(source),
+            _ => false,
+        }
+    }
 }
 
 async fn ask(executable: &Executable, environment: &Environment) -> Result<String, VersionError> {

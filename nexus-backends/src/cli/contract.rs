@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use nexus_core::{
     AppliedEffort, Availability, BackendId, Capabilities, Credential, CredentialError, CredentialSource,
-    ErrorKind, ResumeHandle, TurnRequest, harness::Failure, redact::Redactor,
+    ResumeHandle, TurnRequest, harness::Failure, redact::Redactor,
 };
 use nexus_process::environment::{Environment, EnvironmentBuilder};
 use nexus_process::private_home::PrivateHome;
@@ -13,6 +13,7 @@ use nexus_process::run_registry::RunEntry;
 use nexus_process::spawn::Invocation;
 
 use super::caller_tools::CallerTools;
+use super::refusal::unwritable;
 use super::startup::StartupWait;
 use super::translator::Translator;
 use crate::auth::Lease;
@@ -103,11 +104,9 @@ impl TurnPlan {
     /// # Errors
     ///
     /// [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest): the folder of the run cannot be written, on any backend.
+    /// [`Crashed`](nexus_core::ErrorKind::Crashed): the machine has no descriptor or no memory left for it.
     pub fn home(&self) -> Result<PrivateHome, Failure> {
-        self.run.home().map_err(|error| {
-            let reason = "the run's home cannot be written: choose another NEXUS_HOME";
-            Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
-        })
+        self.run.home().map_err(|error| unwritable(self.nexus_home.display(), error))
     }
 
     /// Starts the environment of a process: what every child may see of the host's, and the variables that the request names.

@@ -6,7 +6,7 @@ use futures::FutureExt as _;
 use nexus_core::{
     ErrorKind, EventSink, FinishReason, Limit, Phase, ProcessExit, ProcessReport, Survivor, ToolAccess,
     ToolCallRecord, ToolCallStatus, TurnRequest,
-    harness::{Checked, Failure, over_limit, over_limit_with, sleep_until},
+    harness::{Checked, Failure, is_submitted, over_limit, over_limit_with, sleep_until},
     turn::{ToolOrigin, Unrecognized},
 };
 use serde::de::IgnoredAny;
@@ -81,7 +81,7 @@ enum State {
     /// It has answered, or given up, and ends by itself.
     Finishing { decision: Result<Ended, Failure>, until: Instant },
     /// It was asked to stop, and may say its last words.
-    Stopping { cause: Failure, asked: StopRequest, until: Instant },
+    Stopping { decision: Result<Ended, Failure>, asked: StopRequest, until: Instant },
 }
 
 impl Drive<'_> {
@@ -92,9 +92,20 @@ impl Drive<'_> {
         self.translator.open(&mut step);
         let mut state = self.apply(&mut step, State::Running);
         let mut next_look = Instant::now() + LOOK_EVERY;
+        let mut submitted: Option<Instant> = None;
         loop {
+            if let (State::Running, true) = (&state, self.is_submitted()) {
+                let since = *submitted.get_or_insert_with(Instant::now);
+                if self.has_reported_submission() || since.elapsed() >= LAST_WORDS {
+                    let ended = Ended::Answered { finish: FinishReason::Submitted, output: None };
+                    state = self.stop(Ok(ended));
+                }
+            }
             let wake = match &state {
-                State::Running => self.turn.watch.next().into_iter().chain([next_look.into_std()]).min(),
+                State::Running => {
+                    let report = submitted.map(|since| (since + LAST_WORDS).into_std());
+                    self.turn.watch.next().into_iter().chain([next_look.into_std()]).chain(report).min()
+                }
                 State::Finishing { until, .. } | State::Stopping { until, .. } => Some(until.into_std()),
             };
             let is_running = matches!(state, State::Running);
@@ -194,10 +205,10 @@ impl Drive<'_> {
             return state;
         }
         let outcome = step.outcome.take();
-        if let State::Stopping { cause, asked, until } = state {
+        if let State::Stopping { decision, asked, until } = state {
             // With an outcome it has had its last words.
             let until = if outcome.is_some() { Instant::now() } else { until };
-            return State::Stopping { cause, asked, until };
+            return State::Stopping { decision, asked, until };
         }
         if let Some(failure) = self.over_limit() {
             return match outcome {
@@ -276,6 +287,22 @@ impl Drive<'_> {
         }
     }
 
+    /// Whether the answer was handed in, and what the tool answered is on its way to the process.
+    fn is_submitted(&self) -> bool {
+        self.tools.is_some_and(|tools| !tools.are_busy() && is_submitted(tools.session(), self.request))
+    }
+
+    /// Whether the process has said that the call ended which handed in the answer. It goes on to ask the model, which is
+    /// what it is stopped for.
+    fn has_reported_submission(&self) -> bool {
+        let mut calls = self.turn.log.recorder.tool_calls().iter();
+        calls.any(|call| {
+            call.origin == ToolOrigin::Caller
+                && call.status == ToolCallStatus::Succeeded
+                && self.tools.is_some_and(|tools| tools.session().is_terminal(&call.name))
+        })
+    }
+
     /// The first limit that is exceeded. The caller's tools are counted by their session, and the process's own by
     /// the record.
     fn over_limit(&self) -> Option<Failure> {
@@ -306,12 +333,17 @@ impl Drive<'_> {
 
     /// Asks the process to stop, for `cause`.
     fn interrupt(&mut self, cause: Failure) -> State {
+        self.stop(Err(cause))
+    }
+
+    /// Asks the process to stop. The turn ends so.
+    fn stop(&mut self, decision: Result<Ended, Failure>) -> State {
         let mut step = Step::default();
         let asked = self.translator.interrupt(&mut step);
         self.turn.stats.absorb(&mut step, &mut self.turn.log);
         self.write(&mut step);
         let patience = if asked == StopRequest::Written { LAST_WORDS } else { Duration::ZERO };
-        State::Stopping { cause, asked, until: Instant::now() + patience }
+        State::Stopping { decision, asked, until: Instant::now() + patience }
     }
 
     /// Ends the process and judges its end.
@@ -337,7 +369,7 @@ impl Drive<'_> {
 
         let lost = self.process.dropped().lost_lines;
         match state {
-            State::Stopping { cause, .. } => Err(cause),
+            State::Stopping { decision, .. } => decision,
             _ if lost > 0 => Err(Failure::new(
                 ErrorKind::Protocol,
                 format!("it wrote more than can be held; {lost} lines are lost"),

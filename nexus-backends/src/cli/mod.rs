@@ -49,6 +49,7 @@ mod mcp_tests;
 pub(crate) mod number;
 #[cfg(feature = "login")]
 pub(crate) mod provider;
+pub(crate) mod refusal;
 pub(crate) mod settings;
 pub(crate) mod startup;
 mod state;

@@ -1,11 +1,15 @@
 //! One delegated turn: its processes, the shape of its answer, and how it ends.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use nexus_core::{
     AppliedEffort, BackendId, ConversationMode, Effects, ErrorKind, EventSink, FinishReason, Limit, OnLost,
     ToolAccess, TraceContext, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, TurnSession,
-    harness::{Failure, TurnSpan, sleep_until},
+    harness::{Failure, TurnSpan, is_submitted, sleep_until, with_submission},
     turn::{MessageVoided, VoidCause},
 };
 use serde_json::Value;
@@ -13,6 +17,7 @@ use serde_json::Value;
 use super::caller_tools::CallerTools;
 use super::contract::{Attempt, Cli, Prepared, TurnPlan};
 use super::drive::{Drive, Ended};
+use super::refusal::{not_started, unwritable};
 use super::startup::StartupWait;
 use super::state::TurnState;
 use crate::mcp_server::McpServer;
@@ -20,7 +25,7 @@ use crate::redact::with_key_prefixes;
 use nexus_process::containment::ContainmentPolicy;
 use nexus_process::private_home::PrivateHome;
 use nexus_process::run_registry::RunEntry;
-use nexus_process::spawn::{Bounds, SpawnError};
+use nexus_process::spawn::Bounds;
 
 /// How many times a process is started again that did not find the caller's tools. Source: our own choice.
 const MAX_RESTARTS: u32 = 2;
@@ -90,7 +95,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         self.state.log.flush(events, &self.state.cancel, &self.state.watch, is_cancelled).await;
         let keeps = !matches!(self.request.conversation, ConversationMode::Ephemeral);
-        match outcome {
+        match with_submission(outcome, is_submitted(&self.session, &self.request)) {
             Ok((finish, output)) => Ok(self.state.log.into_result(finish, output, keeps)),
             Err(failure) => Err(self.state.log.into_error(failure, keeps)),
         }
@@ -124,15 +129,14 @@ impl<'a, C: Cli> Turn<'a, C> {
         events: &mut dyn EventSink,
     ) -> Result<(FinishReason, Option<Value>), Failure> {
         let nexus_home = &self.driver.nexus_home;
-        let unwritable = |error: std::io::Error| {
-            let reason = format!("{} cannot be written: choose another NEXUS_HOME", nexus_home.display());
-            Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
-        };
-        let run = RunEntry::begin(nexus_home).map_err(unwritable)?;
+        let home = nexus_home.display();
+        let run = RunEntry::begin(nexus_home).map_err(|error| unwritable(&home, error))?;
         let (working_directory, private_directory) = match &self.request.working_directory {
-            Some(directory) => (std::path::absolute(directory).map_err(unwritable)?, None),
+            Some(directory) => {
+                (std::path::absolute(directory).map_err(|error| unplaced(directory, error))?, None)
+            }
             None => {
-                let home = run.home().map_err(unwritable)?;
+                let home = run.home().map_err(|error| unwritable(&home, error))?;
                 (home.path().to_owned(), Some(home))
             }
         };
@@ -148,6 +152,8 @@ impl<'a, C: Cli> Turn<'a, C> {
             renewed: None,
             redactor: with_key_prefixes(self.session.redactor()),
         };
+        // Dropped before the plan: the run's entry goes last, so that a sweep knows of the folder as long as it is there.
+        let _private_directory = private_directory;
         if let Some(tools) = &plan.tools {
             plan.redactor.learn(tools.token().expose());
         }
@@ -309,7 +315,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             invocation = invocation.bounds(bounds);
         }
         // Declared after the home, hence dropped before it: nobody writes there any more.
-        let process = invocation.spawn().map_err(|error| could_not_spawn(&error))?;
+        let process = invocation.spawn().map_err(|error| not_started(&error))?;
         self.state.log.provenance.containment = Some(process.containment());
         self.state.stats.begin_process(&self.state.log);
         self.state.watch.restart();
@@ -365,12 +371,8 @@ impl<C: Cli> Turn<'_, C> {
     }
 }
 
-fn could_not_spawn(error: &SpawnError) -> Failure {
-    let kind = match error {
-        SpawnError::Executable(_) | SpawnError::WrongFormat { .. } => ErrorKind::NotInstalled,
-        SpawnError::System { .. } => ErrorKind::Crashed,
-        SpawnError::NotContained(_) => ErrorKind::Unsupported,
-        _ => ErrorKind::InvalidRequest,
-    };
-    Failure::of(kind, error)
+/// A relative path stands for nothing where the host's own working directory is gone.
+fn unplaced(directory: &Path, error: io::Error) -> Failure {
+    let reason = format!("working directory {} cannot be made absolute", directory.display());
+    Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
 }

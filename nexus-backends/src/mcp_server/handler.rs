@@ -225,6 +225,7 @@ impl RequestHandler {
     /// Takes one call to the session.
     async fn pass(self: Arc<Self>, call: CallId, called: Called, token: SessionToken) -> ToolResult {
         let Called { tool, arguments } = called;
+        let _place = self.session.in_order(&tool).await;
         let decided = self.session.authorize(&token, &tool, &arguments);
         // The tool has its own.
         drop(arguments);

@@ -58,9 +58,11 @@ impl TurnLoop<'_> {
             self.context.log.model_failed(failed.failure.kind);
             // What the failed attempt used counts as well.
             self.within_limits()?;
-            if failed.refusal.is_some()
+            if failed.may_be_repeated
                 && self.may_ask().is_ok()
-                && self.renews(&failed.failure, attempt + 1, &mut setup.borrowed, events).await?
+                && self
+                    .renews(&failed.failure, &failed.shown, attempt + 1, &mut setup.borrowed, events)
+                    .await?
             {
                 attempt += 1;
                 continue;

@@ -6,9 +6,10 @@ use std::{
 };
 
 use nexus_core::{
-    ConversationMode, Effort, ErrorKind, EventSink, OnLost, OutputSupport, PromptBlock, ToolDefinition,
-    TurnEvent, TurnRequest,
+    ConversationMode, Effort, ErrorKind, EventSink, MessageId, OnLost, OutputSupport, PromptBlock,
+    ToolDefinition, TurnEvent, TurnRequest,
     harness::{Failure, Renewal},
+    turn::{MessageVoided, VoidCause},
 };
 use serde_json::Value;
 
@@ -174,7 +175,7 @@ impl TurnLoop<'_> {
                 Err(failure) => failure,
             };
             attempt += 1;
-            if !self.renews(&failure, attempt, borrowed, events).await? {
+            if !self.renews(&failure, &[], attempt, borrowed, events).await? {
                 return Err(failure);
             }
         }
@@ -201,11 +202,12 @@ impl TurnLoop<'_> {
         Ok(())
     }
 
-    /// Gets another credential in place of one that the server refused by `failure`, once in a turn, and says so; whether
-    /// there is one.
+    /// Gets another credential in place of one that the server refused by `failure`, once in a turn, and says so, after what
+    /// was `shown` is taken back; whether there is one.
     pub(super) async fn renews(
         &mut self,
         failure: &Failure,
+        shown: &[MessageId],
         attempt: u32,
         borrowed: &mut BorrowedCredential,
         events: &mut dyn EventSink,
@@ -221,6 +223,9 @@ impl TurnLoop<'_> {
         self.hide(Some(&renewed));
         self.accept(Some(&renewed))?;
         borrowed.credential = Some(renewed);
+        for message in shown {
+            self.context.log.event(MessageVoided::new(message.clone(), VoidCause::Retry));
+        }
         let refusal = failure.message.as_deref().unwrap_or_default();
         self.context.log.renewed(attempt, &source.describe(), refusal);
         Ok(true)

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use futures::{Stream, StreamExt as _, stream};
 use nexus_core::{
     Denial, Effects, Permit, Session, ToolCallStatus, ToolDefinition, ToolResult, TurnSession,
-    harness::ToolSpan,
+    harness::{ToolSpan, batches},
 };
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -36,8 +36,6 @@ pub(super) struct Call {
     pub(super) effects: Effects,
     /// Whether it is a custom call, which is free text.
     pub(super) is_custom: bool,
-    /// Whether it was let through, to a tool that hands in the answer.
-    pub(super) is_terminal: bool,
 }
 
 /// The session's decision on a call.
@@ -87,9 +85,15 @@ impl ToolDispatcher {
         }
     }
 
-    /// The calls of a reply, in order, and what is decided on each.
-    pub(super) fn calls(&self, items: &[OutputItem]) -> (Vec<Call>, Vec<Decided<'_>>) {
-        items.iter().filter_map(|item| self.call(item)).unzip()
+    /// The calls of a reply, in batches that are decided on and answered one after the other: see [`batches`].
+    pub(super) fn batches<'i>(&self, items: &'i [OutputItem]) -> Vec<Vec<&'i OutputItem>> {
+        let calls = items.iter().filter(|item| name(item).is_some());
+        batches(calls.collect(), |item| name(item).is_some_and(|name| self.session.is_terminal(name)))
+    }
+
+    /// The calls of a batch, in order, and what is decided on each.
+    pub(super) fn calls(&self, batch: &[&OutputItem]) -> (Vec<Call>, Vec<Decided<'_>>) {
+        batch.iter().filter_map(|item| self.call(item)).unzip()
     }
 
     fn call(&self, item: &OutputItem) -> Option<(Call, Decided<'_>)> {
@@ -109,7 +113,6 @@ impl ToolDispatcher {
             // A call that is not let through changes nothing.
             effects: tool.map_or(Effects::None, |tool| tool.effects),
             is_custom,
-            is_terminal: tool.is_some_and(|tool| tool.terminal),
         };
         Some((call, decided))
     }
@@ -129,6 +132,15 @@ impl ToolDispatcher {
         stream::iter(calls.iter().zip(decided).zip(spans).enumerate())
             .map(answer)
             .buffer_unordered(self.at_once)
+    }
+}
+
+/// The tool that an item calls, if it is a call.
+fn name(item: &OutputItem) -> Option<&str> {
+    match item {
+        OutputItem::Call(call) => Some(&call.name),
+        OutputItem::CustomCall { name, .. } => Some(name),
+        _ => None,
     }
 }
 
@@ -198,7 +210,8 @@ mod tests {
         let session = TurnHost::new().open_turn(&TurnRequest::new("x"));
         let mut dispatcher = ToolDispatcher::new(session, &[], 1, BTreeSet::new());
         dispatcher.tell_apart(&mut items);
-        let ids: Vec<String> = dispatcher.calls(&items).0.into_iter().map(|call| call.id).collect();
+        let calls = dispatcher.calls(&items.iter().collect::<Vec<_>>()).0;
+        let ids: Vec<String> = calls.into_iter().map(|call| call.id).collect();
         assert_eq!(ids, ["x", "x-2", "x-3"]);
         for (item, id) in items.iter().zip(&ids) {
             let sent: Value = serde_json::from_str(item.raw().get()).unwrap();

@@ -4,7 +4,10 @@ use futures::StreamExt as _;
 use nexus_core::{
     CallId, ConversationMode, ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase,
     ResumeHandle, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
-    harness::{AnswerCheck, Checked, Failure, Overrun, Repeats, Round, TurnLog, TurnSpan, Watch, over_limit},
+    harness::{
+        AnswerCheck, Checked, Failure, Overrun, Repeats, Round, TurnLog, TurnSpan, Watch, is_submitted,
+        over_limit, with_submission,
+    },
     redact::Redactor,
     turn::{RateLimitNotification, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
@@ -36,8 +39,8 @@ pub(crate) struct TurnLoop<'a> {
     pub(super) last_model: Option<ModelId>,
     /// How often a reply without calls asked for another request.
     continuations: u32,
-    /// A tool took the answer.
-    is_handed_in: bool,
+    /// The answer was handed in, and the turn is over.
+    is_submitted: bool,
     has_warned_of_usage: bool,
     answer: AnswerCheck,
     overrun: Overrun,
@@ -69,7 +72,7 @@ impl<'a> TurnLoop<'a> {
             last_limits: Vec::new(),
             last_model: None,
             continuations: 0,
-            is_handed_in: false,
+            is_submitted: false,
             has_warned_of_usage: false,
             answer: AnswerCheck::new(request.output.clone()),
             overrun: Overrun::default(),
@@ -95,7 +98,7 @@ impl<'a> TurnLoop<'a> {
         // Before the outcome is returned: no event follows it.
         let TurnContext { cancel, watch, log, .. } = &mut self.context;
         log.flush(events, cancel, watch, is_cancelled).await;
-        match outcome {
+        match with_submission(outcome, self.is_submitted) {
             Ok((finish, output)) => Ok(self.context.log.into_result(finish, output, keeps)),
             Err(failure) => Err(self.context.log.into_error(failure, keeps)),
         }
@@ -186,10 +189,13 @@ impl<'a> TurnLoop<'a> {
         if let Ending::Incomplete { reason } = &reply.ending {
             return Err(self.incomplete(reason));
         }
-        let (calls, decided) = dispatcher.calls(&reply.items);
-        if !calls.is_empty() {
-            self.answer_calls(&calls, decided, dispatcher, repeats, conversation, events).await?;
-            return Ok(Next::Ask);
+        let batches = dispatcher.batches(&reply.items);
+        if !batches.is_empty() {
+            self.answer_calls(&batches, dispatcher, repeats, conversation, events).await?;
+            return Ok(match self.is_submitted {
+                true => Next::Answered { finish: FinishReason::Submitted, output: None },
+                false => Next::Ask,
+            });
         }
         if matches!(reply.ending, Ending::Completed { end_turn: Some(false) }) {
             self.continuations += 1;
@@ -210,10 +216,6 @@ impl<'a> TurnLoop<'a> {
         let has_text =
             |item: &OutputItem| matches!(item, OutputItem::Message { text, .. } if !text.trim().is_empty());
         if !reply.items.iter().any(has_text) {
-            // A terminal tool took the answer. One that has to fit a schema is still owed as text.
-            if self.is_handed_in && self.request.output.is_none() {
-                return Ok(Next::Answered { finish: FinishReason::Stop, output: None });
-            }
             return Err(Failure::new(ErrorKind::Incomplete, "the model answered nothing"));
         }
         match self.answer.check(None, &mut self.context.log) {
@@ -244,13 +246,43 @@ impl<'a> TurnLoop<'a> {
     /// Runs the calls of a reply, and adds the results to the conversation.
     async fn answer_calls(
         &mut self,
-        calls: &[Call],
-        decided: Vec<Decided<'_>>,
+        batches: &[Vec<&OutputItem>],
         dispatcher: &ToolDispatcher,
         repeats: &mut Repeats,
         conversation: &mut Conversation,
         events: &mut dyn EventSink,
     ) -> Result<(), Failure> {
+        let mut round = Round::default();
+        for batch in batches {
+            let (calls, decided) = dispatcher.calls(batch);
+            let answered = self.answer_batch(&calls, decided, dispatcher, events).await;
+            self.is_submitted = is_submitted(dispatcher.session(), &self.request);
+            // In the order of the calls, whatever the order of their ends, so that the next request does not depend on timing.
+            for (call, result) in calls.iter().zip(answered?) {
+                let Some(result) = result else { continue };
+                let written = conversation.tool_output(&call.id, call.is_custom, &result);
+                round.add(&call.name, &call.text, written);
+            }
+        }
+        conversation.is_whole();
+        // An answer that was handed in counts, even if another call of the same reply exceeded the budget.
+        if !dispatcher.session().is_handed_in()
+            && let Some(failure) = self.overrun.check(dispatcher.session())
+        {
+            return Err(failure);
+        }
+        self.overrun.told(dispatcher.session());
+        repeats.observe(&round)
+    }
+
+    /// Runs the calls of a batch. The results are in their order.
+    async fn answer_batch(
+        &mut self,
+        calls: &[Call],
+        decided: Vec<Decided<'_>>,
+        dispatcher: &ToolDispatcher,
+        events: &mut dyn EventSink,
+    ) -> Result<Vec<Option<ToolResult>>, Failure> {
         // All start events come first: the calls run at once, and end in any order.
         let mut spans = Vec::new();
         for call in calls {
@@ -264,33 +296,15 @@ impl<'a> TurnLoop<'a> {
         self.context.watch.heard(Phase::Tool);
         let mut results: Vec<Option<ToolResult>> = Vec::new();
         results.resize_with(calls.len(), || None);
-        {
-            let mut answers = std::pin::pin!(dispatcher.answers(calls, decided, spans));
-            while let Some((index, result, status)) = self.context.attend(events, answers.next()).await? {
-                self.context.watch.heard(Phase::Tool);
-                let Some((call, place)) = calls.get(index).zip(results.get_mut(index)) else { continue };
-                let output = result.content.clone();
-                self.context.log.event(ToolCallFinished::new(call.id.as_str().into(), status, output));
-                *place = Some(result);
-            }
+        let mut answers = std::pin::pin!(dispatcher.answers(calls, decided, spans));
+        while let Some((index, result, status)) = self.context.attend(events, answers.next()).await? {
+            self.context.watch.heard(Phase::Tool);
+            let Some((call, place)) = calls.get(index).zip(results.get_mut(index)) else { continue };
+            let output = result.content.clone();
+            self.context.log.event(ToolCallFinished::new(call.id.as_str().into(), status, output));
+            *place = Some(result);
         }
-        // In the order of the calls, whatever the order of their ends, so that the next request does not depend on timing.
-        let mut round = Round::default();
-        let mut hands_in = false;
-        for (call, result) in calls.iter().zip(&results) {
-            let Some(result) = result else { continue };
-            hands_in |= call.is_terminal && !result.is_error;
-            let written = conversation.tool_output(&call.id, call.is_custom, result);
-            round.add(&call.name, &call.text, written);
-        }
-        conversation.is_whole();
-        self.is_handed_in |= hands_in;
-        // An answer that was handed in counts, even if another call of the same reply exceeded the budget.
-        if !hands_in && let Some(failure) = self.overrun.check(dispatcher.session()) {
-            return Err(failure);
-        }
-        self.overrun.told(dispatcher.session());
-        repeats.observe(&round)
+        Ok(results)
     }
 }
 

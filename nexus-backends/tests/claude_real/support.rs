@@ -1,6 +1,6 @@
 //! How Claude Code is set up before the simulator, and what its tests ask of a turn.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use std::net::ToSocketAddrs as _;
 
@@ -20,8 +20,13 @@ const HOST: &str = "api.anthropic.com";
 /// Only one server can be at the vendor's port.
 pub(crate) static PORT: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// The variable that names the programs.
-pub(crate) const PROGRAMS: &str = "NEXUS_REAL_CLAUDE";
+/// The programs to test with, the oldest first.
+pub(crate) fn programs() -> Vec<PathBuf> {
+    const VARIABLE: &str = "NEXUS_REAL_CLAUDE";
+    let programs = nexus_testkit::real::programs(VARIABLE);
+    assert!(!programs.is_empty(), "{VARIABLE} names no program");
+    programs
+}
 
 /// Makes one test of each function, which runs it for each program. They do not run by themselves.
 #[macro_export]
@@ -30,9 +35,7 @@ macro_rules! with_each_program {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         #[ignore = "needs the real CLI; run by .ci/run"]
         async fn $name() {
-            let programs = nexus_testkit::real::programs($crate::support::PROGRAMS);
-            assert!(!programs.is_empty(), "{} names no program", $crate::support::PROGRAMS);
-            for program in &programs {
+            for program in &$crate::support::programs() {
                 println!("with {}", program.display());
                 super::$name(program).await;
             }

@@ -387,6 +387,16 @@ fn sorted<T: Into<String>>(names: Vec<T>) -> Vec<String> {
 }
 
 mod tests {
+    /// With all programs at once, for it waits and computes nothing.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs the real CLI; run by .ci/run"]
+    async fn a_call_of_more_than_two_minutes_is_waited_for() {
+        let programs = crate::support::programs();
+        let each =
+            programs.iter().map(|program| super::a_call_of_more_than_two_minutes_is_waited_for(program));
+        futures::future::join_all(each).await;
+    }
+
     crate::with_each_program! {
         a_scoped_turn_has_the_callers_tools_in_scope_and_nothing_else
         a_call_beyond_the_scope_reaches_no_tool
@@ -395,7 +405,6 @@ mod tests {
         a_name_is_called_as_long_as_it_may_be
         what_is_said_about_a_tool_arrives_whole_or_is_warned_of
         calls_made_together_are_each_answered
-        a_call_of_more_than_two_minutes_is_waited_for
         a_conversation_that_goes_on_has_the_tools_of_its_turn
         an_answer_in_shape_is_given_beside_the_callers_tools
         a_proxy_is_not_asked_for_the_callers_tools

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use nexus_core::{
-    Decision, DecisionOutcome, Denial, Effects, ErrorKind, Limit, Limits, ParticipantScope, Session, Tool,
-    ToolCallStatus, Toolbox, TurnHost, TurnRequest, scope::Brief,
+    Decision, DecisionOutcome, Denial, Effects, ErrorKind, FinishReason, Limit, Limits, ParticipantScope,
+    Session, Tool, ToolCallStatus, Toolbox, TurnHost, TurnRequest, scope::Brief,
 };
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ async fn every_call_is_decided_on_in_the_order_in_which_the_model_made_it() {
         reply(&[message("Done.")]),
     ];
     let (ran, bodies) = ask(&session, answers, Limits::new().with_tool_calls(8)).await;
-    assert_eq!(ran.result().text, "Done.");
+    assert_eq!(ran.result().finish, FinishReason::Submitted);
     let wanted = [
         ("look", json!({ "n": 1 }), "allowed"),
         ("nonsense", json!({}), "unknown_tool"),

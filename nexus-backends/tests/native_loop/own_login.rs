@@ -12,13 +12,13 @@ use nexus_backends::{
     },
     login, registry,
 };
-use nexus_core::{Availability, BackendId, BuildContext, ErrorKind, ExecutionBackend, TurnHost};
+use nexus_core::{Availability, BackendId, BuildContext, ErrorKind, ExecutionBackend, TurnEvent, TurnHost};
 use nexus_testkit::issuer::{Fault, Issuer, RequestKind};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    server::{Canned, message, reply, status},
+    server::{Canned, message, reply, status, stream},
     stage::{request, run},
 };
 
@@ -102,6 +102,55 @@ async fn a_token_that_the_server_refuses_is_renewed_once_in_a_turn() {
     // The next turn is refused too, with a token of a moment ago: another one would be no better.
     run(&*backend, request(), TurnHost::new()).await.error();
     assert_eq!((home.renewals(), home.issuer.reuses()), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_that_are_refused_at_once_renew_once() {
+    let home = Home::with_login(HOUR / 6);
+    let refused = home.first_token.clone();
+    let server = Canned::deciding(move |_, asked| match asked.head.starts_with("POST ") {
+        false => catalog(),
+        true if asked.head.contains(&refused) => status(401, &json!({ "error": "no" })),
+        true => reply(&[message("Done.")]),
+    });
+    // Each with a credential manager of its own, as in programs that do not know of one another.
+    let backends = [home.backend(&server), home.backend(&server), home.backend(&server)];
+    let turns = (0..30).map(|turn| {
+        let backend = Arc::clone(&backends[turn % backends.len()]);
+        tokio::spawn(async move { run(&*backend, request(), TurnHost::new()).await })
+    });
+    for turn in turns.collect::<Vec<_>>() {
+        assert_eq!(turn.await.unwrap().result().text, "Done.");
+    }
+    assert_eq!((home.renewals(), home.issuer.reuses()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_within_the_stream_is_renewed_too() {
+    let refusal = json!({ "code": "invalid_api_key", "message": "Expired." });
+    for event in [
+        json!({ "type": "error", "code": "invalid_api_key", "message": "Expired." }),
+        json!({ "type": "response.failed", "response": { "error": refusal } }),
+    ] {
+        let home = Home::with_login(HOUR / 6);
+        let half = json!({ "type": "response.output_text.delta", "item_id": "m", "delta": "Half" });
+        let torn = stream(format!("data: {half}\n\ndata: {event}\n\n").as_bytes());
+        let server = Canned::new([catalog(), torn.clone(), reply(&[message("Done.")])]);
+        let ran = run(&*home.backend(&server), request(), TurnHost::new()).await;
+        assert_eq!(ran.result().text, "Done.");
+        let voided = ran.events.iter().position(|event| matches!(event, TurnEvent::MessageVoided(_)));
+        let retrying = ran.events.iter().position(|event| matches!(event, TurnEvent::Retrying(_)));
+        assert!(voided.is_some() && voided < retrying, "{:?}", ran.events);
+        assert_eq!(with_first_token(&home, &server), [true, false]);
+        assert_eq!(home.renewals(), 1);
+
+        let home = Home::with_login(HOUR / 6);
+        let server = Canned::new([catalog(), torn]);
+        let ran = run(&*home.backend(&server), request(), TurnHost::new()).await;
+        assert_eq!(ran.error().kind(), ErrorKind::Unauthenticated);
+        assert_eq!(with_first_token(&home, &server), [true, false]);
+        assert_eq!(home.renewals(), 1);
+    }
 }
 
 #[tokio::test]

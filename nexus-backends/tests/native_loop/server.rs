@@ -26,6 +26,11 @@ pub(crate) struct Canned {
 impl Canned {
     pub(crate) fn new(answers: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let answers: Vec<_> = answers.into_iter().collect();
+        Self::deciding(move |index, _| answers.get(index).or(answers.last()).unwrap().clone())
+    }
+
+    /// Sends to each request, by its number from 0, what `answer` says.
+    pub(crate) fn deciding(answer: impl Fn(usize, &Asked) -> Vec<u8> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -35,9 +40,9 @@ impl Canned {
             for stream in listener.incoming().flatten() {
                 let index = noted.lock().unwrap().len();
                 let Some(request) = read(&stream) else { continue };
+                let answer = answer(index, &request);
                 noted.lock().unwrap().push(request);
-                let answer = answers.get(index).or(answers.last()).unwrap();
-                let _ = (&stream).write_all(answer);
+                let _ = (&stream).write_all(&answer);
                 let _ = stream.shutdown(Shutdown::Write);
             }
         });

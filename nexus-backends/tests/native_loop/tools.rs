@@ -9,8 +9,8 @@ use std::{
 };
 
 use nexus_core::{
-    ConversationMode, ErrorKind, IdleLimits, Limit, Limits, Phase, Tool, ToolCallStatus, Toolbox, TurnHost,
-    TurnRequest,
+    ConversationMode, ErrorKind, FinishReason, IdleLimits, Limit, Limits, Phase, Tool, ToolCallStatus,
+    Toolbox, TurnHost, TurnRequest,
 };
 use serde_json::{Value, json};
 
@@ -48,11 +48,12 @@ async fn beyond_the_budget_an_answer_can_still_be_handed_in() {
     let server = Canned::new([
         reply(&[echo("1"), echo("2"), echo("3")]),
         reply(&[call("4", "submit", "{}")]),
-        reply(&[message("It is handed in.")]),
+        reply(&[message("Is there anything else?")]),
     ]);
     let backend = backend("responses", &server.base_url(), json!({}));
     let ran = run(&*backend, limited(Limits::new().with_tool_calls(2)), host()).await;
-    assert_eq!(ran.result().text, "It is handed in.");
+    assert_eq!((ran.result().text.as_str(), &ran.result().finish), ("", &FinishReason::Submitted));
+    assert_eq!(server.asked().len(), 2);
     let wanted = [
         ("echo", ToolCallStatus::Succeeded),
         ("echo", ToolCallStatus::Succeeded),
@@ -230,12 +231,10 @@ async fn an_answer_that_is_handed_in_beside_one_call_too_many_is_an_answer() {
     let server = Canned::new([
         reply(&[call("1", "echo", "{}"), call("2", "echo", "{}")]),
         reply(&[call("3", "echo", "{}"), call("4", "submit", "{}")]),
-        reply(&[]),
     ]);
     let backend = backend("responses", &server.base_url(), json!({}));
     let ran = run(&*backend, limited(Limits::new().with_tool_calls(1)), host()).await;
-    // What was to be said was said by the tool, so an empty last word is an end.
-    assert_eq!(ran.result().text, "");
+    assert_eq!((ran.result().text.as_str(), &ran.result().finish), ("", &FinishReason::Submitted));
     assert_eq!(statuses(&ran).last().unwrap(), &("submit".to_owned(), ToolCallStatus::Succeeded));
 }
 

@@ -3,12 +3,10 @@
 use std::{
     io::{self, IsTerminal as _},
     process::ExitCode,
-    sync::{Mutex, PoisonError},
     task::{Context, Poll},
 };
 
-use futures::future::join_all;
-use nexus::{EventEnvelope, EventSink, PanelOutcome, Router, Seat, SeatOutcome, TurnHost, TurnRequest, Vote};
+use nexus::{PanelSink, Router, Seat, SeatEvent, SeatOutcome, TurnHost, TurnRequest, Vote};
 use serde_json::{Value, json};
 
 use super::seat_board::SeatBoard;
@@ -16,7 +14,7 @@ use crate::{
     EXIT_FAILED,
     args::RunArgs,
     command_error::CommandError,
-    output::{complain_line, printable_lines, say, say_json},
+    output::{complain, complain_line, printable_lines, say, say_json},
     printer::PrintStyle,
 };
 
@@ -27,31 +25,39 @@ pub(super) async fn run_panel(
     host: &TurnHost,
     style: PrintStyle,
 ) -> Result<ExitCode, CommandError> {
-    let seats = router.seats(args.kind.as_str())?;
+    let router = router.snapshot();
+    let panel = router.panel(args.kind.as_str())?;
     let shows_board = !args.json && !args.quiet;
-    let board = shows_board.then(|| Mutex::new(SeatBoard::new(io::stderr(), style, &seats)));
-    let turns = seats.iter().map(|seat| {
-        let host = host.clone();
-        let mut events = SeatEvents { seat: seat.index, as_json: args.json, board: board.as_ref() };
-        let request = request.clone();
-        async move {
-            let outcome = router.run_seat(seat, request, host, &mut events).await;
-            events.ended(&outcome);
-            outcome
-        }
-    });
-    let panel = PanelOutcome::new(args.kind.as_str(), join_all(turns).await);
-    if !args.json {
-        for seat in &panel.seats {
+    let board = shows_board.then(|| SeatBoard::new(io::stderr(), style, &panel.seats));
+    let mut shown = ShownPanel { as_json: args.json, board };
+    let ask = |_: &Seat| (request.clone(), host.clone());
+    let outcome = router.run_panel(&panel, ask, &mut shown).await;
+    let shortfall = outcome.shortfall();
+    let vendors = outcome.spread();
+    if args.json {
+        say_json(&json!({
+            "panel": outcome.panel,
+            "min_vendors": outcome.min_vendors,
+            "vendors": vendors,
+            "shortfall": shortfall,
+        }));
+    } else {
+        for seat in &outcome.seats {
             say(section(seat));
         }
     }
-    let spread = panel.spread().len();
     if shows_board {
-        let (answered, seats) = (panel.answers().count(), panel.seats.len());
-        complain_line(format_args!("= {answered} of {seats} seats answered, from {spread} vendors"));
+        let (answered, seats, vendors) = (outcome.answers().count(), outcome.seats.len(), vendors.len());
+        let (s, least) = (if vendors == 1 { "" } else { "s" }, outcome.min_vendors);
+        complain_line(format_args!(
+            "= {answered} of {seats} seats answered, from {vendors} vendor{s} ({least} asked for)"
+        ));
     }
-    Ok(if spread == 0 { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
+    // Also where the board is off: the exit code alone does not say it.
+    if let Some(shortfall) = shortfall.as_ref().filter(|_| !args.json) {
+        complain(format_args!("the panel does not count: {shortfall}"));
+    }
+    Ok(if shortfall.is_some() { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
 fn section(seat: &SeatOutcome) -> String {
@@ -69,17 +75,29 @@ fn section(seat: &SeatOutcome) -> String {
     }
 }
 
-/// The events of one seat, on their way to the board or to standard output.
-struct SeatEvents<'a> {
-    seat: usize,
+/// What happens in a panel, on its way to the board or to standard output.
+struct ShownPanel {
     as_json: bool,
-    board: Option<&'a Mutex<SeatBoard<io::Stderr>>>,
+    board: Option<SeatBoard<io::Stderr>>,
 }
 
-impl SeatEvents<'_> {
-    fn ended(&self, outcome: &SeatOutcome) {
-        if let Some(board) = self.board {
-            board.lock().unwrap_or_else(PoisonError::into_inner).ended(outcome);
+impl PanelSink for ShownPanel {
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    fn accept(&mut self, event: SeatEvent) {
+        if self.as_json {
+            say_json(&event);
+        }
+        if let Some(board) = &mut self.board {
+            board.event(event.seat, &event.event.event);
+        }
+    }
+
+    fn ended(&mut self, outcome: &SeatOutcome) {
+        if let Some(board) = &mut self.board {
+            board.ended(outcome);
         }
         if self.as_json {
             let seat = describe(&outcome.seat);
@@ -101,19 +119,4 @@ impl SeatEvents<'_> {
 fn describe(seat: &Seat) -> Value {
     let lens = seat.lens.as_ref().map(|lens| &lens.name);
     json!({ "index": seat.index, "group": seat.binding.group, "lens": lens })
-}
-
-impl EventSink for SeatEvents<'_> {
-    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
-        Poll::Ready(())
-    }
-
-    fn accept(&mut self, event: EventEnvelope) {
-        if self.as_json {
-            say_json(&json!({ "seat": self.seat, "event": event }));
-        }
-        if let Some(board) = self.board {
-            board.lock().unwrap_or_else(PoisonError::into_inner).event(self.seat, &event.event);
-        }
-    }
 }

@@ -94,6 +94,8 @@ impl Status {
         }
         let found: BTreeMap<_, _> =
             self.backends.iter().map(|backend| (&backend.id, &backend.availability)).collect();
+        // Another process may have armed one.
+        router.refresh_holds().await;
         for kind in router.kinds() {
             let explanation = router.explain(kind.as_str()).map_err(|error| error.to_string())?;
             let runs_on = RunsOn::of(&explanation.target, &found);

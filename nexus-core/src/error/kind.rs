@@ -120,6 +120,7 @@ impl ErrorKind {
                 Limit::ModelCalls => "reached the limit of model calls",
                 Limit::OutputTokens => "reached the limit of output tokens",
                 Limit::Cost => "reached the cost limit",
+                Limit::Budget => "reached the end of the budget",
                 Limit::RepeatedCalls => "made the same call over and over",
             },
             Self::Starved(phase) => match phase {
@@ -153,6 +154,8 @@ pub enum Limit {
     OutputTokens,
     /// Too expensive.
     Cost,
+    /// What is left of the [`Budget`](crate::Budget) that many turns share.
+    Budget,
     /// The model made one call over and over, and got the same answer each time.
     RepeatedCalls,
 }

@@ -19,12 +19,15 @@ pub struct Skipped {
     pub reason: String,
     /// Until when it is set aside.
     pub until: Option<SystemTime>,
+    /// Whether what it had changed was put back before the next one ran.
+    #[serde(default)]
+    pub is_restored: bool,
 }
 
 impl Skipped {
     /// `backend` was passed over.
     pub fn new(backend: BackendId, reason: impl Into<String>) -> Self {
-        Self { backend, kind: None, reason: reason.into(), until: None }
+        Self { backend, kind: None, reason: reason.into(), until: None, is_restored: false }
     }
 
     /// States the kind of the error it ended with.
@@ -38,6 +41,13 @@ impl Skipped {
     #[must_use]
     pub fn with_until(mut self, until: Option<SystemTime>) -> Self {
         self.until = until;
+        self
+    }
+
+    /// States whether what it had changed was put back.
+    #[must_use]
+    pub fn with_restored(mut self, is_restored: bool) -> Self {
+        self.is_restored = is_restored;
         self
     }
 }

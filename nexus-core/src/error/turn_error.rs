@@ -49,6 +49,13 @@ impl TurnError {
         }))
     }
 
+    /// Gives the same failure another kind, where a layer above knows better.
+    #[must_use]
+    pub fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
     /// States when the same request may be tried again.
     #[must_use]
     pub fn with_retry(mut self, retry: Retry) -> Self {
@@ -246,7 +253,8 @@ mod tests {
                 Limit::ToolCalls => ErrorKind::LimitReached(Limit::ModelCalls),
                 Limit::ModelCalls => ErrorKind::LimitReached(Limit::OutputTokens),
                 Limit::OutputTokens => ErrorKind::LimitReached(Limit::Cost),
-                Limit::Cost => ErrorKind::LimitReached(Limit::RepeatedCalls),
+                Limit::Cost => ErrorKind::LimitReached(Limit::Budget),
+                Limit::Budget => ErrorKind::LimitReached(Limit::RepeatedCalls),
                 Limit::RepeatedCalls => ErrorKind::Starved(Phase::Start),
             },
             ErrorKind::Starved(phase) => match phase {
@@ -291,6 +299,7 @@ mod tests {
         alpha reached the limit of model calls
         alpha reached the limit of output tokens
         alpha reached the cost limit
+        alpha reached the end of the budget
         alpha made the same call over and over
         alpha did not start in time
         alpha got no answer from the model in time

@@ -1,20 +1,37 @@
-//! A tool call that is decided on and not yet answered.
+//! A tool call that is not yet answered.
 
-use std::{fmt, future::Future};
+use std::{
+    fmt,
+    future::{Future, ready},
+};
 
-use futures::future::BoxFuture;
+use futures::{FutureExt as _, future::BoxFuture};
 
 use crate::{
     CallId, Effects, Session, ToolCall, ToolResult,
     turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
 };
 
-/// A tool call of the model that is decided on and not yet answered, for [`RunningTurn::run_calls`](super::RunningTurn::run_calls).
+/// A tool call of the model that is not yet answered, for [`RunningTurn::run_calls`](super::RunningTurn::run_calls).
 pub struct PendingCall<'a> {
+    call: ToolCall,
+    answers: Answers<'a>,
+}
+
+/// Who answers a call.
+enum Answers<'a> {
+    /// A tool of the caller's, if the session lets the call through.
+    Caller(&'a Session),
+    /// A tool of the backend's own.
+    Harness(Effects, BoxFuture<'a, ToolResult>),
+    /// Nobody: it is not let through, for this reason.
+    Denied(ToolOrigin, String),
+}
+
+/// A call on which is decided.
+pub(super) struct Decided<'a> {
     pub(super) started: ToolCallStarted,
     pub(super) arguments: ToolCallArguments,
-    /// Whether it was let through, to a tool that hands in the answer.
-    pub(super) is_terminal: bool,
     pub(super) answer: BoxFuture<'a, Answer>,
 }
 
@@ -25,17 +42,11 @@ pub(super) struct Answer {
 }
 
 impl<'a> PendingCall<'a> {
-    /// A call of a tool of the caller's: the session decides on it now, and its tool is asked when the call runs.
+    /// A call of a tool of the caller's: when the call runs, the session decides on it and its tool is asked.
     ///
     /// Arguments that are no JSON are passed as the JSON string that they are: the session tells the model what is wrong.
     pub fn of_caller(session: &'a Session, call: ToolCall) -> Self {
-        let permit = match session.authorize(session.token(), &call.name, &call.arguments) {
-            Ok(permit) => permit,
-            Err(denial) => return Self::denied(ToolOrigin::Caller, call, denial.to_string()),
-        };
-        let tool = permit.definition();
-        let answer = session.answer(call.call.clone(), permit);
-        Self { is_terminal: tool.terminal, ..Self::running(ToolOrigin::Caller, call, tool.effects, answer) }
+        Self { call, answers: Answers::Caller(session) }
     }
 
     /// A call of a tool of the backend's own, which is let through and may change `effects`.
@@ -44,35 +55,61 @@ impl<'a> PendingCall<'a> {
         effects: Effects,
         answer: impl Future<Output = ToolResult> + Send + 'a,
     ) -> Self {
-        Self::running(ToolOrigin::Harness, call, effects, answer)
+        Self { call, answers: Answers::Harness(effects, Box::pin(answer)) }
     }
 
     /// A call that is not let through: the model is told the `reason`.
     pub fn denied(origin: ToolOrigin, call: ToolCall, reason: impl Into<String>) -> Self {
-        let result = ToolResult::error(reason);
-        let answer = async move { Answer { result, is_denied: true } };
-        Self {
-            answer: Box::pin(answer),
-            ..Self::running(origin, call, Effects::None, std::future::pending())
-        }
+        Self { call, answers: Answers::Denied(origin, reason.into()) }
     }
 
-    fn running(
-        origin: ToolOrigin,
-        ToolCall { call, name, arguments }: ToolCall,
-        effects: Effects,
-        answer: impl Future<Output = ToolResult> + Send + 'a,
-    ) -> Self {
-        Self {
+    /// Whether it is of a tool of the backend's own.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self.answers, Answers::Harness(..) | Answers::Denied(ToolOrigin::Harness, _))
+    }
+
+    /// Whether it may hand in the answer.
+    pub(super) fn is_terminal(&self) -> bool {
+        matches!(self.answers, Answers::Caller(session) if session.is_terminal(&self.call.name))
+    }
+
+    /// Has it decided on, now.
+    pub(super) fn decide(self) -> Decided<'a> {
+        let Self { call, answers } = self;
+        let (origin, effects, answer): (_, _, BoxFuture<'a, Answer>) = match answers {
+            Answers::Caller(session) => {
+                match session.authorize(session.token(), &call.name, &call.arguments) {
+                    Ok(permit) => {
+                        let effects = permit.definition().effects;
+                        let answer = session.answer(call.call.clone(), permit);
+                        (ToolOrigin::Caller, effects, Box::pin(answer.map(Answer::of_tool)))
+                    }
+                    Err(denial) => (ToolOrigin::Caller, Effects::None, Answer::denied(denial.to_string())),
+                }
+            }
+            Answers::Harness(effects, answer) => {
+                (ToolOrigin::Harness, effects, Box::pin(answer.map(Answer::of_tool)))
+            }
+            Answers::Denied(origin, reason) => (origin, Effects::None, Answer::denied(reason)),
+        };
+        let ToolCall { call, name, arguments } = call;
+        Decided {
             started: ToolCallStarted::new(call.clone(), name, origin, effects),
             arguments: ToolCallArguments::new(call, arguments),
-            is_terminal: false,
-            answer: Box::pin(async move { Answer { result: answer.await, is_denied: false } }),
+            answer,
         }
     }
 }
 
 impl Answer {
+    fn of_tool(result: ToolResult) -> Self {
+        Self { result, is_denied: false }
+    }
+
+    fn denied<'a>(reason: String) -> BoxFuture<'a, Self> {
+        Box::pin(ready(Self { result: ToolResult::error(reason), is_denied: true }))
+    }
+
     pub(super) fn finished(&self, call: CallId) -> ToolCallFinished {
         let status = match (self.is_denied, self.result.is_error) {
             (true, _) => ToolCallStatus::Denied,
@@ -85,6 +122,6 @@ impl Answer {
 
 impl fmt::Debug for PendingCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingCall").field("started", &self.started).finish_non_exhaustive()
+        f.debug_struct("PendingCall").field("call", &self.call).finish_non_exhaustive()
     }
 }

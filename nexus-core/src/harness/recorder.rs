@@ -79,6 +79,7 @@ impl Recorder {
                     status: ToolCallStatus::Unfinished,
                     output: Vec::new(),
                     effects: started.effects,
+                    is_undone: false,
                 });
             }
             TurnEvent::ToolCallArguments(arguments) => {
@@ -94,6 +95,11 @@ impl Recorder {
                         record.effects = Effects::None;
                     }
                 }
+            }
+            // What everybody before had changed was put back.
+            TurnEvent::Fallback(fallback) if fallback.skipped.is_restored => {
+                self.tool_calls.iter_mut().for_each(|call| call.is_undone = true);
+                self.effects = Effects::None;
             }
             // It may have been a call.
             TurnEvent::Unrecognized(unknown) if !unknown.is_harmless && !self.is_without_tools => {
@@ -119,9 +125,10 @@ impl Recorder {
     }
 
     /// What the turn may have changed so far. What was not understood may have changed anything. A call that was denied changed
-    /// nothing, whatever was said when it began.
+    /// nothing, whatever was said when it began, and what was put back counts no more.
     pub fn effects(&self) -> Effects {
-        self.tool_calls.iter().fold(self.effects, |effects, call| effects.and(call.effects))
+        let standing = self.tool_calls.iter().filter(|call| !call.is_undone);
+        standing.fold(self.effects, |effects, call| effects.and(call.effects))
     }
 
     /// The messages so far that were not voided.
@@ -207,8 +214,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::error::Skipped;
     use crate::turn::{
-        MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
+        Fallback, MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin, Unrecognized,
+        VoidCause,
     };
 
     fn record(events: &[TurnEvent]) -> Recorder {
@@ -335,6 +344,23 @@ mod tests {
         let mut without = Recorder::new().without_tools();
         without.observe(&unknown().into());
         assert_eq!(without.effects(), Effects::None);
+    }
+
+    #[test]
+    fn what_was_put_back_counts_no_more() {
+        let start = |call: &str, effects| -> TurnEvent {
+            ToolCallStarted::new(call.into(), "tool", ToolOrigin::Harness, effects).into()
+        };
+        let mut recorder = record(&[start("1", Effects::Wrote)]);
+        recorder.add_effects(Effects::Unknown);
+        let skipped = Skipped::new("alpha".into(), "gone");
+        recorder.observe(&Fallback::new(skipped.clone(), "beta".into()).into());
+        assert_eq!(recorder.effects(), Effects::Unknown, "nothing was put back");
+        recorder.observe(&Fallback::new(skipped.with_restored(true), "gamma".into()).into());
+        recorder.observe(&start("2", Effects::Read));
+        assert_eq!(recorder.effects(), Effects::Read);
+        let undone: Vec<_> = recorder.tool_calls().iter().map(|call| call.is_undone).collect();
+        assert_eq!(undone, [true, false]);
     }
 
     #[test]

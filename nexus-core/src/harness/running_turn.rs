@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     AnswerCheck, Checked, Failure, ModelCall, Overrun, PendingCall, Repeats, Round, TurnLog, TurnSpan, Watch,
-    admit, over_limit, over_limit_with,
+    admit, batches, is_submitted, over_limit, over_limit_with, pending_call::Decided, with_submission,
 };
 use crate::{
     BackendId, CallId, CancelToken, Capabilities, ConversationMode, ErrorKind, EventSink, FinishReason,
@@ -157,8 +157,9 @@ impl<'e> RunningTurn<'e> {
         fresh
     }
 
-    /// Has the calls of one reply answered by the caller's tools, all at once, and reports them. The results are in the
-    /// order of the calls, for the model to read; a call that the session denies has a result, too.
+    /// Has the calls of one reply answered by the caller's tools, as [`RunningTurn::run_calls`]. The results are in the
+    /// order of the calls, for the model to read; a call that the session denies has a result, too. Then the turn may be
+    /// over: [`RunningTurn::is_submitted`].
     ///
     /// Calls with an id that the turn has seen are reported under another one.
     ///
@@ -176,7 +177,7 @@ impl<'e> RunningTurn<'e> {
     }
 
     /// As [`RunningTurn::answer_calls`], for a backend with tools of its own. Every call has an id of its own:
-    /// [`RunningTurn::call_id`].
+    /// [`RunningTurn::call_id`]. They run all at once, but for [`batches`].
     ///
     /// # Errors
     ///
@@ -186,26 +187,28 @@ impl<'e> RunningTurn<'e> {
     pub async fn run_calls(&mut self, calls: Vec<PendingCall<'_>>) -> Result<Vec<ToolResult>, Failure> {
         self.check_own_calls(&calls)?;
         self.log.model_call_ended(&ModelCall::new());
-        let mut jobs = FuturesUnordered::new();
         let mut asked = Vec::with_capacity(calls.len());
-        for (index, call) in calls.into_iter().enumerate() {
-            let PendingCall { started, arguments, is_terminal, answer } = call;
-            let id = started.call.clone();
-            asked.push((started.name.clone(), arguments.arguments.to_string()));
-            self.log.event(started);
-            self.log.event(arguments);
-            let answer = self.log.tool_span(&id).run(answer);
-            jobs.push(async move { (index, id, is_terminal, answer.await) });
-        }
-        let mut hands_in = false;
         let mut results = BTreeMap::new();
-        while let Some((index, id, is_terminal, answer)) = self.wait(Phase::Tool, jobs.next()).await? {
-            hands_in |= is_terminal && !answer.result.is_error;
-            self.log.event(answer.finished(id));
-            results.insert(index, answer.result);
+        for batch in batches(calls, PendingCall::is_terminal) {
+            let mut jobs = FuturesUnordered::new();
+            for call in batch {
+                let Decided { started, arguments, answer } = call.decide();
+                let (index, id) = (asked.len(), started.call.clone());
+                asked.push((started.name.clone(), arguments.arguments.to_string()));
+                self.log.event(started);
+                self.log.event(arguments);
+                let answer = self.log.tool_span(&id).run(answer);
+                jobs.push(async move { (index, id, answer.await) });
+            }
+            while let Some((index, id, answer)) = self.wait(Phase::Tool, jobs.next()).await? {
+                self.log.event(answer.finished(id));
+                results.insert(index, answer.result);
+            }
         }
         // A reply that hands the answer in is no overrun, whatever else it calls.
-        if !hands_in && let Some(failure) = self.overrun.check(&self.session) {
+        if !self.session.is_handed_in()
+            && let Some(failure) = self.overrun.check(&self.session)
+        {
             return Err(failure);
         }
         self.overrun.told(&self.session);
@@ -220,11 +223,17 @@ impl<'e> RunningTurn<'e> {
 
     /// The limit on tool calls holds for the backend's own and the caller's together; the session knows only the caller's.
     fn check_own_calls(&self, calls: &[PendingCall<'_>]) -> Result<(), Failure> {
-        let is_own = |origin| origin == ToolOrigin::Harness;
-        let next = calls.iter().filter(|call| is_own(call.started.origin)).count();
-        let before = self.log.recorder.tool_calls().iter().filter(|call| is_own(call.origin)).count();
+        let next = calls.iter().filter(|call| call.is_own()).count();
+        let before = self.log.recorder.tool_calls();
+        let before = before.iter().filter(|call| call.origin == ToolOrigin::Harness).count();
         let made = before + next + self.session.calls_made() as usize;
         over_limit_with(made, &self.log, &self.request.limits).map_or(Ok(()), Err)
+    }
+
+    /// Whether the turn is over because its answer was handed in: the model is not asked again, and the turn ends with
+    /// [`FinishReason::Submitted`].
+    pub fn is_submitted(&self) -> bool {
+        is_submitted(&self.session, &self.request)
     }
 
     /// Checks the answer, as [`AnswerCheck::check`].
@@ -243,7 +252,7 @@ impl<'e> RunningTurn<'e> {
     }
 
     /// Hands over the events that wait, and gives the turn its end: why the model stopped and the checked value, or a
-    /// failure.
+    /// failure. A turn whose answer was handed in ends well, whatever the outcome says.
     ///
     /// # Errors
     ///
@@ -257,7 +266,7 @@ impl<'e> RunningTurn<'e> {
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         self.log.flush(self.events.0, &self.cancel, &self.watch, is_cancelled).await;
         let keeps_conversation = !matches!(self.request.conversation, ConversationMode::Ephemeral);
-        match outcome {
+        match with_submission(outcome, self.is_submitted()) {
             Ok((finish, output)) => Ok(self.log.into_result(finish, output, keeps_conversation)),
             Err(failure) => Err(self.log.into_error(failure, keeps_conversation)),
         }

@@ -41,6 +41,7 @@ struct Kept {
     spent: u32,
     over_budget: u32,
     is_closed: bool,
+    is_handed_in: bool,
     decisions: VecDeque<Entry>,
     bytes: usize,
     strangers: u64,
@@ -85,6 +86,15 @@ impl Asked {
     pub(super) fn outcome(&self) -> ToolOutcome {
         self.outcome.clone()
     }
+}
+
+/// Where a session's record stood at one moment, to set it back to: see [`Session::mark`](super::Session::mark).
+#[derive(Clone, Debug)]
+pub struct SessionMark {
+    spent: u32,
+    over_budget: u32,
+    effects: Effects,
+    is_handed_in: bool,
 }
 
 /// What became of a call that was let through.
@@ -184,6 +194,24 @@ impl AuditLog {
         self.lock().is_closed = true;
     }
 
+    /// Closes it and those above it, because the answer was handed in. `false` if one of them was closed before: the answer
+    /// comes too late then.
+    pub(super) fn hand_in(&self) -> bool {
+        let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
+        if chain.iter().any(|kept| kept.is_closed) {
+            return false;
+        }
+        for kept in &mut chain {
+            (kept.is_closed, kept.is_handed_in) = (true, true);
+        }
+        true
+    }
+
+    /// Whether the answer was handed in here or below.
+    pub(super) fn is_handed_in(&self) -> bool {
+        self.lock().is_handed_in
+    }
+
     /// Whether this one, or one above it, was closed.
     pub(super) fn is_closed(&self) -> bool {
         self.chain().any(|audit_log| audit_log.lock().is_closed)
@@ -207,6 +235,21 @@ impl AuditLog {
     /// The greatest effects of the calls that were let through.
     pub(super) fn effects(&self) -> Effects {
         self.lock().effects
+    }
+
+    /// Where the counts and the effects stand.
+    pub(super) fn mark(&self) -> SessionMark {
+        let Kept { spent, over_budget, effects, is_handed_in, .. } = *self.lock();
+        SessionMark { spent, over_budget, effects, is_handed_in }
+    }
+
+    /// Sets the counts and the effects back, and opens what was closed because an answer was handed in. The decisions stay.
+    pub(super) fn rewind(&self, mark: &SessionMark) {
+        let mut kept = self.lock();
+        if kept.is_handed_in && !mark.is_handed_in {
+            (kept.is_closed, kept.is_handed_in) = (false, false);
+        }
+        (kept.spent, kept.over_budget, kept.effects) = (mark.spent, mark.over_budget, mark.effects);
     }
 
     /// How many decisions are not kept any more.
@@ -311,6 +354,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_handed_in_and_put_back_can_be_handed_in_again() {
+        let whole = Arc::new(AuditLog::of(None));
+        let (first, second) = (AuditLog::below(&whole, None), AuditLog::below(&whole, None));
+        let mark = whole.mark();
+        assert!(first.hand_in() && whole.is_handed_in() && !second.is_handed_in());
+        assert!(!second.hand_in(), "the first one counts");
+        assert_eq!(settle(&second, Counts::Never), Err(Denial::Closed));
+        whole.rewind(&mark);
+        assert!(!whole.is_handed_in() && !whole.is_closed());
+        assert!(AuditLog::below(&whole, None).hand_in());
+        // What its owner closed stays closed.
+        let closed = AuditLog::of(None);
+        let mark = closed.mark();
+        closed.close();
+        closed.rewind(&mark);
+        assert!(closed.is_closed() && !closed.hand_in());
+    }
+
+    #[test]
     fn of_too_many_decisions_the_oldest_are_forgotten() {
         let audit_log = AuditLog::of(None);
         for number in 0..MAX_KEPT + 3 {
@@ -368,6 +430,21 @@ mod tests {
         }
         assert!(audit_log.forgotten() > 0);
         assert_eq!((audit_log.effects(), whole.effects()), (Effects::Wrote, Effects::Wrote));
+    }
+
+    #[test]
+    fn a_record_that_is_set_back_counts_anew_and_keeps_its_decisions() {
+        let audit_log = AuditLog::of(Some(2));
+        settle(&audit_log, Counts::Once).unwrap();
+        let mark = audit_log.mark();
+        let wrote = || Asked::new("clerk".into(), ("pay", &json!({})), Counts::Once, Effects::Wrote);
+        audit_log.settle(wrote(), |_| Ok(())).unwrap();
+        assert_eq!(settle(&audit_log, Counts::Once), over(2));
+        audit_log.rewind(&mark);
+        assert_eq!((audit_log.spent(), audit_log.over_budget()), (1, 0));
+        assert_eq!((audit_log.effects(), audit_log.decisions().len()), (Effects::Read, 3));
+        assert_eq!(settle(&audit_log, Counts::Once), Ok(()));
+        assert_eq!(settle(&audit_log, Counts::Once), over(2), "only what was put back is free again");
     }
 
     #[test]

@@ -46,11 +46,33 @@ pub enum EntryKind {
     Other,
 }
 
+/// One name of a folder.
+#[derive(Debug)]
+pub(super) enum Listed {
+    Entry(FolderEntry),
+    /// A name that is not Unicode.
+    Unnamed,
+}
+
+/// What may be lost by writing a whole file.
+#[derive(Clone, Copy)]
+pub(super) enum Over<'o> {
+    /// Whatever is there.
+    Anything,
+    /// Nothing: there must be no such file.
+    Nothing,
+    /// A file of which this is true, and no other.
+    #[cfg_attr(not(feature = "files"), allow(dead_code))]
+    Matching(&'o dyn Fn(File) -> io::Result<bool>),
+}
+
 /// Why a file could not be used, without its path.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// It is not what was checked any more. It may be checked again.
     Changed,
+    /// Its content is not what was expected.
+    Stale,
     Denied(String),
     Io(io::Error),
 }
@@ -65,8 +87,12 @@ impl From<io::Error> for Trouble {
 pub(super) trait Opener {
     fn open(&self, real: &Path) -> Result<File, Trouble>;
     fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, Trouble>;
-    fn replace(&self, real: &Path, content: &[u8]) -> Result<(), Trouble>;
-    fn list(&self, real: &Path) -> Result<Vec<FolderEntry>, Trouble>;
+    fn replace(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), Trouble>;
+    /// Hands over one name after the other, until `each` says no. What is kept off is left out.
+    fn list(&self, real: &Path, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Trouble>;
     fn create_folder(&self, real: &Path) -> Result<(), Trouble>;
     fn remove_file(&self, real: &Path) -> Result<(), Trouble>;
+    /// Removes a folder with all that is in it.
+    fn remove_folder(&self, real: &Path) -> Result<(), Trouble>;
+    fn set_executable(&self, real: &Path, is_executable: bool) -> Result<(), Trouble>;
 }

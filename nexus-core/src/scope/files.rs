@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -11,7 +11,7 @@ use std::{
 use super::files_by_handle::ByHandle;
 use super::{
     PathAccess, PathDenial,
-    file_opener::{FolderEntry, Opener, Trouble, WriteMode},
+    file_opener::{FolderEntry, Listed, Opener, Over, Trouble, WriteMode},
     files_by_name::ByName,
     path_policy::{PathPolicy, denial},
 };
@@ -37,10 +37,15 @@ const MAX_TRIES: usize = 16;
 /// | a folder above it moved away, its handle in hand | open | narrowed: the real place is asked for after opening | narrowed on macOS, else open | open |
 /// | a second name, made once the file was opened | open | open: who holds the file holds it | open | open |
 /// | what must not be touched, renamed to a name in scope | open | open: it is in scope then | open | open |
-/// | other content, between reading and writing | open | open: there is no lock | open | open |
+/// | other content, between reading and [`write`](Self::write) | open | open: there is no lock | open | open |
+/// | another file under the name, between reading and `replace` | open | closed: what was displaced is looked at, and put back | narrowed: looked at before | narrowed |
+/// | other content in the same file, between reading and `replace` | open | narrowed: looked at before and after; who holds the file holds it | narrowed | narrowed |
 ///
 /// Linux opens with `openat2`, or name by name where a sandbox forbids that, as macOS and the BSDs do. Nothing is emptied
-/// before what was opened has been checked. What is written whole replaces a name, follows nothing and changes no
+/// before what was opened has been checked. `replace` exchanges the two files under their names, then looks at the old one: if that
+/// is not what was read, they are exchanged back, and for that moment others see the new content. Replacements of this process
+/// wait for one another. A kill in between leaves the old file or the new one under the name, and the other beside it, under a
+/// name such as `.0123456789abcdef.part`. What is written whole replaces a name, follows nothing and changes no
 /// other file; only a file put under that name in the last moment would be lost, as by any renaming. No test has run on
 /// macOS, the BSDs and Windows: what is said of them is unproven.
 ///
@@ -73,6 +78,18 @@ pub enum FileError {
         #[source]
         source: io::Error,
     },
+    /// The file is not what it was when it was read. It is left as it is.
+    #[error("{path:?} has changed since it was read; read it again")]
+    Stale {
+        /// The path, as it was given.
+        path: String,
+    },
+}
+
+impl FileError {
+    pub(super) fn io(path: &str, access: PathAccess, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), access, source }
+    }
 }
 
 impl ScopedFiles {
@@ -107,7 +124,17 @@ impl ScopedFiles {
 
     /// What is in a folder, by name. What must not be touched is left out, and so are names that are not Unicode.
     pub fn list(&self, path: &str) -> Result<Vec<FolderEntry>, FileError> {
-        let mut entries = self.run(path, PathAccess::Read, |files, real| files.list(real))?;
+        let mut entries = self.run(path, PathAccess::Read, |files, real| {
+            let mut entries = Vec::new();
+            files.list(real, &mut |listed| {
+                entries.extend(match listed {
+                    Listed::Entry(entry) => Some(entry),
+                    Listed::Unnamed => None,
+                });
+                true
+            })?;
+            Ok(entries)
+        })?;
         entries.sort_unstable();
         Ok(entries)
     }
@@ -124,7 +151,32 @@ impl ScopedFiles {
     /// Where nothing may be put beside it, because the file alone is in scope or a rule keeps off such names, it is
     /// written in its place: whoever reads meanwhile may see a part, and what fails on the way leaves a part.
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> Result<(), FileError> {
-        self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref()))
+        self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref(), Over::Anything))
+    }
+
+    /// As [`ScopedFiles::write`], for a file that does not exist: one that does is left as it is, and is an
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists).
+    pub fn write_new(&self, path: &str, content: impl AsRef<[u8]>) -> Result<(), FileError> {
+        self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref(), Over::Nothing))
+    }
+
+    /// As [`ScopedFiles::write`], in place of a file of which `expected` is the hash, and of no other. So nobody's work is
+    /// lost that was done since the file was read; the table above says how far that holds. Of the feature `files`.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::Stale`] if there is other content; what is there is left as it is.
+    #[cfg(feature = "files")]
+    pub fn replace(
+        &self,
+        path: &str,
+        expected: &super::ContentHash,
+        content: impl AsRef<[u8]>,
+    ) -> Result<(), FileError> {
+        let is_expected = |file: File| expected.is_of(file);
+        self.run(path, PathAccess::Write, |files, real| {
+            files.replace(real, content.as_ref(), Over::Matching(&is_expected))
+        })
     }
 
     /// Makes a folder, and those above it that do not exist, if they are in scope themselves. One that exists is left as it is.
@@ -137,8 +189,81 @@ impl ScopedFiles {
         self.run(path, PathAccess::Write, |files, real| files.remove_file(real))
     }
 
+    /// Removes a folder with all that is in it, if nothing in it must not be touched. Symbolic links are removed, and not
+    /// followed; a folder on which something is mounted is refused, and so are the scope's root and what is more than 256
+    /// folders deep. What fails on the way leaves the rest.
+    pub fn remove_folder(&self, path: &str) -> Result<(), FileError> {
+        self.run(path, PathAccess::Write, |files, real| {
+            if self.root().is_some_and(|root| root.starts_with(real)) {
+                return Err(Trouble::Denied(
+                    "it is the root of the scope; name what in it is to go".to_owned(),
+                ));
+            }
+            files.remove_folder(real)
+        })
+    }
+
+    /// Says whether a file may be run as a program: by whoever may read it, or by nobody. What replaces a file keeps that. Where
+    /// files have no such mark it is [`Unsupported`](io::ErrorKind::Unsupported).
+    pub fn set_executable(&self, path: &str, is_executable: bool) -> Result<(), FileError> {
+        self.run(path, PathAccess::Write, |files, real| files.set_executable(real, is_executable))
+    }
+
+    /// The places that may be read: the shortest list of paths that has all of them in it, in order, of those that exist now. What
+    /// may be written may be read. Each is relative to the scope's root if it is below it, else absolute; of files without a
+    /// scope it is the working directory.
+    pub fn readable(&self) -> Vec<String> {
+        let Some(policy) = self.policy.as_deref() else { return vec![".".to_owned()] };
+        let mut grants: Vec<&Path> = policy.read.iter().chain(&policy.write).map(PathBuf::as_path).collect();
+        grants.sort_unstable();
+        grants.dedup_by(|grant, above| grant.starts_with(above));
+        let readable = grants.into_iter().filter_map(|grant| {
+            let path = self.relative(grant);
+            let real = policy.check(&path, PathAccess::Read).ok()?;
+            real.exists().then_some(path)
+        });
+        readable.collect()
+    }
+
+    /// A path as it is shown: relative to the scope's root if it is below it.
+    pub fn relative(&self, path: &Path) -> String {
+        let below = self.root().and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path);
+        let text = below.to_string_lossy();
+        if text.is_empty() { ".".to_owned() } else { text.into_owned() }
+    }
+
+    /// Where a path leads, as it is shown.
+    pub(super) fn place_of(&self, path: &str, access: PathAccess) -> Result<String, FileError> {
+        match self.policy.as_deref() {
+            Some(policy) => Ok(self.relative(&policy.check(path, access)?)),
+            None => Ok(path.trim_end_matches('/').to_owned())
+                .map(|path| if path.is_empty() { "/".to_owned() } else { path }),
+        }
+    }
+
+    /// Whether there is a folder, and not a file. Nothing is opened.
+    pub(super) fn is_folder(&self, path: &str) -> Result<bool, FileError> {
+        self.run(path, PathAccess::Read, |_, real| Ok(std::fs::metadata(real)?.is_dir()))
+    }
+
+    /// Opens a file for reading, and nothing that has to be waited for: neither a pipe nor a device.
+    #[cfg(feature = "files")]
+    pub(crate) fn open_file(&self, path: &str) -> Result<File, FileError> {
+        if self.policy.is_none()
+            && !std::fs::metadata(path).is_ok_and(|found| found.is_file() || found.is_dir())
+        {
+            let missing = std::fs::metadata(path).map(|_| io::ErrorKind::Unsupported.into());
+            return Err(FileError::io(path, PathAccess::Read, missing.unwrap_or_else(|error| error)));
+        }
+        self.open(path)
+    }
+
+    fn root(&self) -> Option<&Path> {
+        self.policy.as_deref().map(|policy| policy.root.as_path())
+    }
+
     /// Checks the path, and does something there; again, if it changed meanwhile.
-    fn run<T>(
+    pub(super) fn run<T>(
         &self,
         path: &str,
         access: PathAccess,
@@ -167,7 +292,8 @@ fn said_of(path: &str, access: PathAccess, trouble: Trouble) -> FileError {
         Trouble::Changed => {
             FileError::Denied(denial(path, access, "it keeps changing while it is opened".to_owned()))
         }
+        Trouble::Stale => FileError::Stale { path: path.to_owned() },
         Trouble::Denied(reason) => FileError::Denied(denial(path, access, reason)),
-        Trouble::Io(source) => FileError::Io { path: path.to_owned(), access, source },
+        Trouble::Io(source) => FileError::io(path, access, source),
     }
 }

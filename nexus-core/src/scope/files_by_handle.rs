@@ -2,8 +2,9 @@
 
 use std::{
     ffi::OsStr,
-    fs::File,
+    fs::{File, Permissions},
     io::{self, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -16,9 +17,11 @@ use rustix::{
 use super::{
     PathAccess,
     file_id::FileId,
-    file_opener::{EntryKind, FolderEntry, Opener, Trouble, WriteMode},
-    files_by_name::part_name,
+    file_opener::{EntryKind, FolderEntry, Listed, Opener, Over, Trouble, WriteMode},
+    files_by_name::{executable_mode, part_name},
     files_folder::{folder_of, make_folder, open_folder, parts_of, place_of},
+    files_remove::remove_all,
+    files_replace::{one_at_a_time, rename_over},
     path_policy::PathPolicy,
     path_walk::Kind,
 };
@@ -77,41 +80,56 @@ impl Opener for ByHandle<'_> {
         Ok(file)
     }
 
-    fn replace(&self, real: &Path, content: &[u8]) -> Result<(), Trouble> {
-        let (folder, name) = self.made_folder_of(real)?;
+    fn replace(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), Trouble> {
+        let (folder, name) = match over {
+            // There is nothing to match in a folder that would have to be made.
+            Over::Matching(_) => folder_of(real)?,
+            _ => self.made_folder_of(real)?,
+        };
+        let _turn = matches!(over, Over::Matching(_)).then(|| one_at_a_time(&folder)).transpose()?;
         let permissions = self.judge_replaced(real, &folder, name)?;
+        match over {
+            Over::Nothing if permissions.is_some() => {
+                return Err(io::Error::from(io::ErrorKind::AlreadyExists).into());
+            }
+            Over::Matching(is_expected) if !is_expected(self.open(real)?)? => return Err(Trouble::Stale),
+            _ => {}
+        }
         let part = part_name();
         if !self.0.may_make(&real.with_file_name(&part)) {
-            return self.rewrite(real, content);
+            return self.rewrite(real, content, over);
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | FILE;
         let at_first = if permissions.is_some() { PART_FILE } else { NEW_FILE };
         let mut file = File::from(rustix::fs::openat(&folder, &*part, flags, at_first)?);
-        let mut write = || -> io::Result<()> {
+        let mut write = || -> Result<(), Trouble> {
             file.write_all(content)?;
             if let Some(permissions) = permissions {
                 rustix::fs::fchmod(&file, permissions)?;
             }
             file.sync_data()?;
-            // Replaces the name: whatever it has become meanwhile, nothing is followed.
-            Ok(rustix::fs::renameat(&folder, &*part, &folder, name)?)
+            rename_over(&folder, OsStr::new(&part), name, over)
         };
         let written = write();
         if written.is_err() {
             // Whatever is left of it is of no use.
             let _ = rustix::fs::unlinkat(&folder, &*part, AtFlags::empty());
         }
-        Ok(written?)
+        written
     }
 
-    fn list(&self, real: &Path) -> Result<Vec<FolderEntry>, Trouble> {
+    fn list(&self, real: &Path, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Trouble> {
         let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(open_folder(real)?, ".", readable, Mode::empty())?;
         let here = self.judge_folder(real, &folder, None, PathAccess::Read)?;
-        let mut found = Vec::new();
         for entry in Dir::read_from(&folder)? {
             let entry = entry?;
-            let Ok(name) = entry.file_name().to_str() else { continue };
+            let Ok(name) = entry.file_name().to_str() else {
+                if !each(Listed::Unnamed) {
+                    break;
+                }
+                continue;
+            };
             if matches!(name, "." | "..") || self.0.rules.rule_against(&here.join(name)).is_some() {
                 continue;
             }
@@ -126,9 +144,12 @@ impl Opener for ByHandle<'_> {
                 FileType::Symlink => EntryKind::Link,
                 _ => EntryKind::Other,
             };
-            found.push(FolderEntry::new(name.to_owned(), kind));
+            if !each(Listed::Entry(FolderEntry::new(name.to_owned(), kind))) {
+                break;
+            }
         }
-        Ok(found)
+        // What was read was in its place until now.
+        self.judge_folder(real, &folder, None, PathAccess::Read).map(|_| ())
     }
 
     fn create_folder(&self, real: &Path) -> Result<(), Trouble> {
@@ -142,12 +163,32 @@ impl Opener for ByHandle<'_> {
         self.judge_replaced(real, &folder, name)?;
         Ok(rustix::fs::unlinkat(&folder, name, AtFlags::empty())?)
     }
+
+    fn remove_folder(&self, real: &Path) -> Result<(), Trouble> {
+        let (folder, name) = folder_of(real)?;
+        self.judge_folder(real, &folder, Some(name), PathAccess::Write)?;
+        remove_all(self.0, &folder, name, real)
+    }
+
+    fn set_executable(&self, real: &Path, is_executable: bool) -> Result<(), Trouble> {
+        let (folder, name) = folder_of(real)?;
+        let open = |flags| rustix::fs::openat(&folder, name, flags | FILE, Mode::empty());
+        let file = match open(OFlags::RDONLY) {
+            Err(Errno::ACCESS) => open(OFlags::WRONLY),
+            opened => opened,
+        };
+        let file = File::from(file?);
+        self.judge(real, &file, PathAccess::Write)?;
+        let mode = executable_mode(file.metadata()?.permissions().mode(), is_executable);
+        Ok(file.set_permissions(Permissions::from_mode(mode))?)
+    }
 }
 
 impl ByHandle<'_> {
     /// Writes a whole file where nothing may be put beside it.
-    fn rewrite(&self, real: &Path, content: &[u8]) -> Result<(), Trouble> {
-        let mut file = self.open_for_writing(real, WriteMode::Empty)?;
+    fn rewrite(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), Trouble> {
+        let mode = if matches!(over, Over::Nothing) { WriteMode::New } else { WriteMode::Empty };
+        let mut file = self.open_for_writing(real, mode)?;
         file.write_all(content)?;
         Ok(file.sync_data()?)
     }

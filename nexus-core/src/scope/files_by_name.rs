@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     PathAccess,
-    file_opener::{EntryKind, FolderEntry, Opener, Trouble, WriteMode},
+    file_opener::{EntryKind, FolderEntry, Listed, Opener, Over, Trouble, WriteMode},
     path_policy::PathPolicy,
     path_walk::{Kind, walk},
 };
@@ -40,15 +40,27 @@ impl Opener for ByName<'_> {
         Ok(file)
     }
 
-    fn replace(&self, real: &Path, content: &[u8]) -> Result<(), Trouble> {
-        self.create_parents(real)?;
+    fn replace(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), Trouble> {
+        match over {
+            Over::Matching(is_expected) if !is_expected(self.open(real)?)? => return Err(Trouble::Stale),
+            Over::Matching(_) => {}
+            Over::Nothing if fs::symlink_metadata(real).is_ok() => {
+                return Err(io::Error::from(io::ErrorKind::AlreadyExists).into());
+            }
+            _ => self.create_parents(real)?,
+        }
         let part = real.with_file_name(part_name());
         if self.0.is_some_and(|policy| !policy.may_make(&part)) {
-            let mut file = self.open_for_writing(real, WriteMode::Empty)?;
+            let mode = if matches!(over, Over::Nothing) { WriteMode::New } else { WriteMode::Empty };
+            let mut file = self.open_for_writing(real, mode)?;
             file.write_all(content)?;
             return Ok(file.sync_data()?);
         }
-        let written = write_part(&part, real, content).and_then(|()| fs::rename(&part, real));
+        let written = write_part(&part, real, content).and_then(|()| match over {
+            // A link never takes the place of anything.
+            Over::Nothing => fs::hard_link(&part, real).and_then(|()| fs::remove_file(&part)),
+            Over::Anything | Over::Matching(_) => fs::rename(&part, real),
+        });
         if written.is_err() {
             // Whatever is left of it is of no use.
             let _ = fs::remove_file(&part);
@@ -56,8 +68,7 @@ impl Opener for ByName<'_> {
         Ok(written?)
     }
 
-    fn list(&self, real: &Path) -> Result<Vec<FolderEntry>, Trouble> {
-        let mut found = Vec::new();
+    fn list(&self, real: &Path, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Trouble> {
         for entry in fs::read_dir(real)? {
             let entry = entry?;
             if self.0.is_some_and(|policy| policy.rules.rule_against(&entry.path()).is_some()) {
@@ -69,10 +80,13 @@ impl Opener for ByName<'_> {
                 kind if kind.is_symlink() => EntryKind::Link,
                 _ => EntryKind::Other,
             };
-            found.extend(entry.file_name().into_string().ok().map(|name| FolderEntry::new(name, kind)));
+            let name = entry.file_name().into_string();
+            let named = |name| Listed::Entry(FolderEntry::new(name, kind));
+            if !each(name.map_or(Listed::Unnamed, named)) {
+                break;
+            }
         }
-        self.judge_place(real, PathAccess::Read)?;
-        Ok(found)
+        self.judge_place(real, PathAccess::Read)
     }
 
     fn create_folder(&self, real: &Path) -> Result<(), Trouble> {
@@ -82,6 +96,23 @@ impl Opener for ByName<'_> {
 
     fn remove_file(&self, real: &Path) -> Result<(), Trouble> {
         Ok(fs::remove_file(real)?)
+    }
+
+    fn remove_folder(&self, real: &Path) -> Result<(), Trouble> {
+        self.judge_place(real, PathAccess::Write)?;
+        Ok(fs::remove_dir_all(real)?)
+    }
+
+    #[cfg(unix)]
+    fn set_executable(&self, real: &Path, is_executable: bool) -> Result<(), Trouble> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = executable_mode(fs::metadata(real)?.permissions().mode(), is_executable);
+        Ok(fs::set_permissions(real, fs::Permissions::from_mode(mode))?)
+    }
+
+    #[cfg(not(unix))]
+    fn set_executable(&self, _: &Path, _: bool) -> Result<(), Trouble> {
+        Err(io::Error::from(io::ErrorKind::Unsupported).into())
     }
 }
 
@@ -152,6 +183,14 @@ fn keep_private(options: &mut OpenOptions) {
 
 #[cfg(not(unix))]
 fn keep_private(_: &mut OpenOptions) {}
+
+/// The permissions of a file that may be run by whoever may read it, or by nobody. Bits that would run it as somebody else
+/// go either way.
+#[cfg(unix)]
+pub(super) fn executable_mode(mode: u32, is_executable: bool) -> u32 {
+    let mode = mode & 0o777;
+    if is_executable { mode | ((mode & 0o444) >> 2) } else { mode & !0o111 }
+}
 
 /// A name that nobody else has.
 pub(super) fn part_name() -> String {

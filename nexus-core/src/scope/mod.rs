@@ -13,6 +13,8 @@
 mod arguments;
 mod audit_log;
 mod brief;
+#[cfg(feature = "files")]
+mod content_hash;
 mod decision;
 mod denial;
 mod error;
@@ -24,6 +26,15 @@ mod files_by_handle;
 mod files_by_name;
 #[cfg(unix)]
 mod files_folder;
+#[cfg(unix)]
+mod files_remove;
+#[cfg(unix)]
+mod files_replace;
+#[cfg(feature = "files")]
+mod files_search;
+mod files_walk;
+#[cfg(feature = "files")]
+mod line_pattern;
 mod participant;
 mod path_argument;
 mod path_glob;
@@ -41,17 +52,27 @@ mod token;
 mod tool_pattern;
 mod turn_session;
 
+pub use audit_log::SessionMark;
 pub use brief::{Brief, Overlay, TurnOverride};
+#[cfg(feature = "files")]
+pub use content_hash::ContentHash;
 pub use decision::{Decision, DecisionOutcome};
 pub use denial::Denial;
 pub use error::ScopeError;
 pub use file_opener::{EntryKind, FolderEntry, WriteMode};
 pub use files::{FileError, ScopedFiles};
+#[cfg(feature = "files")]
+pub(crate) use files_search::lines_of;
+#[cfg(feature = "files")]
+pub use files_search::{LineMatch, NameGlob, Search, SearchOptions};
+pub use files_walk::{Bound, PassedOver, Walk, WalkEntry, WalkOptions};
+#[cfg(feature = "files")]
+pub use line_pattern::{InvalidLinePattern, LinePattern, PatternStyle};
 pub use participant::ParticipantScope;
 pub use path_argument::{PathAccess, PathArgument, PathDenial};
 pub use path_rule::{InvalidRule, PathRule};
 pub use permit::Permit;
-pub use session::Session;
+pub use session::{CallPlace, Session};
 pub use slice::WriteSlice;
 pub use token::SessionToken;
 pub use tool_pattern::{InvalidPattern, ToolPattern};

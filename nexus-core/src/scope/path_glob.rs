@@ -41,6 +41,13 @@ impl PathGlob {
         let [exact, loose] = &self.0;
         exact.is_match(path) || loose.is_match(folded)
     }
+
+    /// Whether it matches a path as that is written.
+    #[cfg(feature = "files")]
+    pub(super) fn is_exact_match(&self, path: &str) -> bool {
+        let [exact, _] = &self.0;
+        exact.is_match(path)
+    }
 }
 
 #[cfg(feature = "globs")]

@@ -5,7 +5,10 @@ use std::{fmt, panic::AssertUnwindSafe};
 use futures::FutureExt as _;
 use serde_json::Value;
 
-use super::audit_log::ToolOutcome;
+use super::{
+    Denial,
+    audit_log::{AuditLog, ToolOutcome},
+};
 use crate::{
     id::CallId,
     tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter},
@@ -17,12 +20,18 @@ pub struct Permit<'s> {
     tools: &'s dyn ToolRouter,
     definition: &'s ToolDefinition,
     arguments: Value,
+    audit_log: &'s AuditLog,
     outcome: ToolOutcome,
 }
 
 impl<'s> Permit<'s> {
-    pub(super) fn new(tools: &'s dyn ToolRouter, definition: &'s ToolDefinition, arguments: Value) -> Self {
-        Self { tools, definition, arguments, outcome: ToolOutcome::default() }
+    pub(super) fn new(
+        tools: &'s dyn ToolRouter,
+        definition: &'s ToolDefinition,
+        arguments: Value,
+        audit_log: &'s AuditLog,
+    ) -> Self {
+        Self { tools, definition, arguments, audit_log, outcome: ToolOutcome::default() }
     }
 
     /// What becomes of the call is told to `outcome`.
@@ -40,18 +49,23 @@ impl<'s> Permit<'s> {
         &self.arguments
     }
 
-    /// Asks the tool. A panic of it becomes an error that says no more than that.
+    /// Asks the tool. A panic of it becomes an error that says no more than that. A terminal tool that succeeds closes the
+    /// session.
     pub(super) async fn answer(self, call: CallId) -> ToolResult {
-        let Self { tools, definition, arguments, outcome } = self;
+        let Self { tools, definition, arguments, audit_log, outcome } = self;
         let call = ToolCall::new(call, definition.name.as_str(), arguments);
         // Also the making of the future may panic, so that happens inside.
         let result = AssertUnwindSafe(async move { tools.call(call).await }).catch_unwind().await;
         let result = result.unwrap_or_else(|_panic| {
             ToolResult::error(format!("the tool {:?} panicked; its work may be half done", definition.name))
         });
-        if !result.is_error {
-            outcome.succeeded();
+        if result.is_error {
+            return result;
         }
+        if definition.terminal && !audit_log.hand_in() {
+            return ToolResult::error(Denial::Closed.to_string());
+        }
+        outcome.succeeded();
         result
     }
 }

@@ -8,12 +8,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use futures::future::Either;
 use serde_json::{Map, Value};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{
     Decision, Denial, ParticipantScope, PathDenial, Permit, SessionToken,
     arguments::{Obstacle, replace_paths},
-    audit_log::{Asked, AuditLog, Counts, Standing},
+    audit_log::{Asked, AuditLog, Counts, SessionMark, Standing},
     decision::Fingerprint,
 };
 use crate::id::{CallId, ParticipantId};
@@ -50,11 +52,17 @@ const MAX_PROBLEM_BYTES: usize = 4 << 10;
 /// is whoever shows a wrong token or comes after the end. [`Session::over_budget_calls`] tells whoever runs the turn
 /// when the model does not mind.
 ///
+/// # The answer that is handed in
+///
+/// The first call of a [terminal tool](crate::Tool::terminal) that succeeds closes the session, with those above it: it is
+/// final, every later call is denied, and the turn ends well. One that the tool answers with an error hands nothing in.
+///
 /// # Several at once
 ///
 /// Calls may be decided on at the same time, and turns of one session may run at the same time. No budget is exceeded by
 /// that, and the decisions are in the order in which the calls took from it. Closing a session denies every later
-/// call; a call that was let through before has its answer.
+/// call; a call that was let through before has its answer. So that nothing is at work when an answer is handed in,
+/// whoever carries calls that come in no order of their own waits for [`Session::in_order`].
 pub struct Session {
     participant: ParticipantId,
     scope: Arc<ParticipantScope>,
@@ -64,6 +72,14 @@ pub struct Session {
     withdrawn: Mutex<BTreeSet<String>>,
     audit_log: Arc<AuditLog>,
     redactor: Redactor,
+    /// Calls that run hold it shared, one that hands in the answer alone.
+    running: RwLock<()>,
+}
+
+/// The place of a call among those of its session: see [`Session::in_order`].
+#[derive(Debug)]
+pub struct CallPlace<'s> {
+    _running: Either<RwLockReadGuard<'s, ()>, RwLockWriteGuard<'s, ()>>,
 }
 
 /// The tools of a scope.
@@ -100,6 +116,7 @@ impl Session {
             withdrawn: Mutex::default(),
             audit_log: Arc::new(AuditLog::of(tool_calls.into())),
             redactor: Redactor::default(),
+            running: RwLock::default(),
         })
     }
 
@@ -114,6 +131,7 @@ impl Session {
             withdrawn: Mutex::new(self.withdrawn().clone()),
             audit_log: Arc::new(AuditLog::below(&self.audit_log, tool_calls)),
             redactor: Redactor::default(),
+            running: RwLock::default(),
         })
     }
 
@@ -174,6 +192,21 @@ impl Session {
         self.audit_log.effects()
     }
 
+    /// Where the record of this session stands: what was changed, and how many calls counted.
+    pub fn mark(&self) -> SessionMark {
+        self.audit_log.mark()
+    }
+
+    /// Sets the record back to a mark, after what the calls since then had changed was put back: [`Session::effects`] tells
+    /// of none of them, and they are taken off the budget, as the work is to be done again. An answer that was handed in since
+    /// then may be handed in again. Their decisions stay.
+    ///
+    /// Whoever shares the session is set back with it: a session whose turns run at the same time has no one moment to go
+    /// back to, so give each such turn a session of its own.
+    pub fn rewind(&self, mark: &SessionMark) {
+        self.audit_log.rewind(mark);
+    }
+
     /// Calls that counted so far, those of the turns below among them.
     pub fn calls_made(&self) -> u32 {
         self.audit_log.spent()
@@ -188,6 +221,30 @@ impl Session {
     /// Whether there is a tool that may be called beyond the budget.
     pub fn has_terminal_tools(&self) -> bool {
         self.offered().any(|tool| tool.terminal)
+    }
+
+    /// Whether a call of `tool` may hand in the answer.
+    pub fn is_terminal(&self, tool: &str) -> bool {
+        self.offered().any(|offered| offered.terminal && offered.name == tool)
+    }
+
+    /// Whether the answer was handed in: a terminal tool succeeded, of this session or of one below it.
+    pub fn is_handed_in(&self) -> bool {
+        self.audit_log.is_handed_in()
+    }
+
+    /// Waits until a call of `tool` may be decided on and answered: a call of a terminal tool until the calls before it have
+    /// ended, any other until a call of a terminal tool before it has. Keep the place until the call has ended.
+    ///
+    /// For calls that come at any time, as from a vendor's program. A loop that has the calls of a reply in their order
+    /// needs no waiting: see [`batches`](crate::harness::batches). A tool that hangs keeps an answer from being handed in until
+    /// a limit of time ends the turn; one that calls its own session may wait for itself.
+    pub async fn in_order(&self, tool: &str) -> CallPlace<'_> {
+        let running = match self.is_terminal(tool) {
+            true => Either::Right(self.running.write().await),
+            false => Either::Left(self.running.read().await),
+        };
+        CallPlace { _running: running }
     }
 
     /// Takes a tool out of this session, because it cannot be offered to the model: from now on it is as unknown as
@@ -278,7 +335,7 @@ impl Session {
         let tools = &*self.catalogue.tools;
         let checked = catch_unwind(AssertUnwindSafe(|| tools.check_arguments(tool, &arguments)));
         match checked.unwrap_or_else(|_panic| Err("they cannot be read".to_owned())) {
-            Ok(()) => Ok(Permit::new(tools, definition, arguments)),
+            Ok(()) => Ok(Permit::new(tools, definition, arguments, &self.audit_log)),
             Err(mut problem) => {
                 problem.truncate(problem.floor_char_boundary(MAX_PROBLEM_BYTES));
                 Err(Denial::Unfit { tool: tool.to_owned(), problem })
@@ -286,13 +343,14 @@ impl Session {
         }
     }
 
-    /// Has a call answered by its tool, as the permit says.
+    /// Has a call answered by its tool, as the permit says. A terminal tool that succeeds closes the session.
     pub async fn answer(&self, call: CallId, permit: Permit<'_>) -> ToolResult {
         permit.answer(call).await
     }
 
     /// Decides on one call and has it answered: by the tool if it may be asked, else by why not.
     pub async fn call(&self, token: &SessionToken, call: ToolCall) -> ToolResult {
+        let _place = self.in_order(&call.name).await;
         match self.authorize(token, &call.name, &call.arguments) {
             Ok(permit) => self.answer(call.call, permit).await,
             Err(denial) => ToolResult::error(denial.to_string()),

@@ -23,7 +23,7 @@ pub struct ToolDefinition {
     /// What a call may change.
     pub effects: Effects,
     /// Whether it hands in the answer. Such a tool is exempt from the tool budget, so that an agent can
-    /// always finish.
+    /// always finish, and its first call that succeeds ends the turn.
     pub terminal: bool,
     /// Which arguments are paths, and what is done there. A session holds them against its scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -6,6 +6,7 @@ mod output;
 mod reach;
 mod router;
 pub(crate) mod schema;
+mod submission;
 mod toolbox;
 mod typed;
 
@@ -13,5 +14,6 @@ pub(crate) use arguments::shortened;
 pub use definition::{ToolCall, ToolContent, ToolDefinition, ToolResult};
 pub use output::{IntoToolResult, Json, Picture, ToolFault};
 pub use router::{NoTools, ToolRouter};
+pub use submission::Submission;
 pub use toolbox::{QuarantineReason, Quarantined, Toolbox};
 pub use typed::Tool;

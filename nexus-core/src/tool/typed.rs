@@ -150,7 +150,9 @@ impl Tool {
         self
     }
 
-    /// Marks the tool as one that hands in the answer: it is exempt from the tool budget.
+    /// Marks the tool as one that hands in the answer: it is exempt from the tool budget, its first call that succeeds closes
+    /// the [`Session`](crate::Session), and ends the turn well ([`FinishReason::Submitted`](crate::FinishReason::Submitted)),
+    /// unless the request has an output schema: that answer is owed as well. See [`Tool::submit`].
     #[must_use]
     pub fn terminal(mut self) -> Self {
         self.definition = self.definition.terminal();

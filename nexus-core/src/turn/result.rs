@@ -22,7 +22,7 @@ pub struct TurnResult {
     pub output: Option<Value>,
     /// Every message that was not voided, in order; those of sub-agents name their call.
     pub messages: Vec<Message>,
-    /// Every tool call, in the order in which they began.
+    /// Every tool call, in the order in which they began; those of attempts that were put back among them, and marked.
     pub tool_calls: Vec<ToolCallRecord>,
     /// Tokens used.
     pub usage: Usage,
@@ -30,7 +30,7 @@ pub struct TurnResult {
     pub cost: Option<Cost>,
     /// Why the model stopped.
     pub finish: FinishReason,
-    /// What the turn may have changed.
+    /// What the turn may have changed; what was put back is left out.
     pub effects: Effects,
     /// How to go on, where the request asked to keep the conversation.
     pub resume: Option<ResumeHandle>,
@@ -119,6 +119,8 @@ pub enum FinishReason {
     StopSequence,
     /// It called tools.
     ToolCalls,
+    /// It handed in its answer by a [terminal tool](crate::Tool::terminal), which ended the turn.
+    Submitted,
     /// It ran out of output tokens.
     Length,
     /// It paused, and may be asked to go on.
@@ -133,6 +135,7 @@ impl fmt::Display for FinishReason {
             Self::Stop => "stop",
             Self::StopSequence => "stop sequence",
             Self::ToolCalls => "tool calls",
+            Self::Submitted => "submitted",
             Self::Length => "length",
             Self::Paused => "paused",
             Self::Other(word) => word,

@@ -54,4 +54,8 @@ pub struct ToolCallRecord {
     pub output: Vec<ToolContent>,
     /// What it may have changed.
     pub effects: Effects,
+    /// Whether it is one of a failed attempt whose changes were put back before another backend took the turn over. Its
+    /// effects are none of the turn's.
+    #[serde(default)]
+    pub is_undone: bool,
 }

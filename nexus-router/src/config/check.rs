@@ -9,10 +9,14 @@ use nexus_core::{BackendId, ModelId, SettingsError, VendorId};
 use serde_json::{Map, Value};
 
 use super::{
-    configuration::{BuiltFrom, Configuration, Entry, EntryState, PanelSeat, Target, WorkType},
+    configuration::{
+        BuiltFrom, Configuration, DEFAULT_MIN_VENDORS, Entry, EntryState, PanelSeat, Roster, Target, WorkType,
+    },
     node::{Content, Key, Node, Position},
     report::{Placed, Report, quoted},
-    schema::{BACKEND_KEYS, BackendWritten, BindingWritten, ModelWritten, TypeWritten, Written},
+    schema::{
+        BACKEND_KEYS, BackendWritten, BindingWritten, ModelWritten, PanelWritten, TypeWritten, Written,
+    },
     settings::names_are_known,
     sources::Sources,
 };
@@ -30,7 +34,7 @@ pub(crate) fn check(
     check.models();
     let panels = check.panels();
     let types = check.types();
-    Configuration { backends: check.backends, types, panels }
+    Configuration { backends: check.backends, types, panels, warnings: Vec::new() }
 }
 
 struct Check<'a> {
@@ -312,7 +316,7 @@ impl<'a> Check<'a> {
         entry.map(|(_, name)| ModelId::new(name.value.as_str()))
     }
 
-    fn panels(&mut self) -> BTreeMap<String, Vec<PanelSeat>> {
+    fn panels(&mut self) -> BTreeMap<String, Roster> {
         let mut panels = BTreeMap::new();
         for (key, panel) in &self.written.panels {
             let mut seats = Vec::new();
@@ -322,10 +326,11 @@ impl<'a> Check<'a> {
                     seats.push(PanelSeat { binding, lens });
                 }
             }
-            if seats.len() == panel.seats.len() {
-                self.spread(key, &seats);
+            if !seats.is_empty() && seats.len() == panel.seats.len() {
+                self.spread(key, panel, &seats);
             }
-            panels.insert(key.text.clone(), seats);
+            let min_vendors = min_vendors(panel);
+            panels.insert(key.text.clone(), Roster { seats, min_vendors });
         }
         panels
     }
@@ -339,19 +344,31 @@ impl<'a> Check<'a> {
         Some((key.text.clone(), text.clone()))
     }
 
-    /// A panel whose seats would all be filled by one vendor is one opinion, not several.
-    fn spread(&mut self, key: &Key, seats: &[PanelSeat]) {
-        let vendors: Option<BTreeSet<VendorId>> =
-            seats.iter().map(|seat| self.vendor_of(&seat.binding)).collect();
-        let Some(vendors) = vendors else {
+    /// Whether a panel can have the vendors that it asks for. What counts is who answers in the end; a panel that is short
+    /// although every first choice runs is probably not meant so.
+    fn spread(&mut self, key: &Key, panel: &PanelWritten, seats: &[PanelSeat]) {
+        if let Some(written) = &panel.min_vendors
+            && written.value > seats.len()
+        {
+            self.report.add(written.position, "more vendors than the panel has seats");
             return;
-        };
-        if let [vendor] = vendors.iter().collect::<Vec<_>>().as_slice() {
+        }
+        let vendors: Vec<_> = seats.iter().map(|seat| self.vendor_of(&seat.binding)).collect();
+        let known: BTreeSet<_> = vendors.iter().flatten().collect();
+        // One that is not part of this build may be anybody's.
+        let unknown = vendors.iter().filter(|vendor| vendor.is_none()).count();
+        let wanted = min_vendors(panel);
+        if known.len() + unknown < wanted {
+            let mut names: Vec<_> = known.iter().map(|vendor| vendor.as_str()).collect();
+            names.extend((unknown > 0).then_some("what is not part of this build"));
             let message = format!(
-                "every seat of the panel {} would be filled by {vendor}: let at least one go to another vendor",
-                quoted(&key.text)
+                "the panel {} asks for answers of {wanted} vendors, and its seats would be filled by {}: name another \
+                 vendor, or say `min_vendors: {}`",
+                quoted(&key.text),
+                names.join(", "),
+                known.len() + unknown,
             );
-            self.report.add(key.position, message);
+            self.report.warn(key.position, message);
         }
     }
 
@@ -404,6 +421,10 @@ impl<'a> Check<'a> {
         }
         Some(Target::Panel(panel.value.clone()))
     }
+}
+
+fn min_vendors(panel: &PanelWritten) -> usize {
+    panel.min_vendors.as_ref().map_or(DEFAULT_MIN_VENDORS, |written| written.value)
 }
 
 fn mapping(written: &BackendWritten) -> &[(Key, Node)] {

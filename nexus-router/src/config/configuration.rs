@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 use nexus_core::{BackendId, ExecutionBackend, VendorId};
 use serde_json::{Map, Value};
 
-use super::{nearest, schema::FallbackRule};
+use super::{error::Problem, nearest, schema::FallbackRule};
 use crate::{
     binding::Binding,
     work_kind::{UnknownKind, WorkKind},
@@ -16,7 +16,9 @@ use crate::{
 pub(crate) struct Configuration {
     pub(crate) backends: BTreeMap<BackendId, Arc<Entry>>,
     pub(crate) types: Vec<WorkType>,
-    pub(crate) panels: BTreeMap<String, Vec<PanelSeat>>,
+    pub(crate) panels: BTreeMap<String, Roster>,
+    /// What loads, and is probably not meant.
+    pub(crate) warnings: Vec<Problem>,
 }
 
 /// One backend, and what the configuration says about it.
@@ -77,6 +79,16 @@ pub(crate) struct WorkType {
 pub(crate) enum Target {
     Binding(Binding),
     Panel(String),
+}
+
+/// Vendors that have to answer in a panel that does not say how many.
+pub(crate) const DEFAULT_MIN_VENDORS: usize = 2;
+
+/// The seats of a panel, and how many vendors have to answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Roster {
+    pub(crate) seats: Vec<PanelSeat>,
+    pub(crate) min_vendors: usize,
 }
 
 /// One seat of a panel.

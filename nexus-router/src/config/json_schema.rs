@@ -5,7 +5,7 @@
 use nexus_core::{Effort, Registry};
 use serde_json::{Map, Value, json};
 
-use super::schema::FallbackRule;
+use super::{configuration::DEFAULT_MIN_VENDORS, schema::FallbackRule};
 
 /// JSON Schema (draft 2020-12) of `nexus.yaml`, with the settings of every kind of the registry.
 pub fn json_schema(registry: &Registry) -> Value {
@@ -28,11 +28,7 @@ pub fn json_schema(registry: &Registry) -> Value {
                 "additionalProperties": name("What this group calls the model."),
             })),
             "types": section("What a turn is for, and who runs it.", &work_type()),
-            "panels": section("Rosters of seats that get the same request at once.", &json!({
-                "type": "array",
-                "minItems": 1,
-                "items": seat(),
-            })),
+            "panels": section("Rosters of seats that are asked at once.", &panel()),
             "lenses": section("The focus that a seat is given, as text after the system text.", &json!({
                 "type": "string",
                 "minLength": 1,
@@ -73,6 +69,23 @@ fn work_type() -> Value {
             { "required": ["panel"], "properties": { "model": false, "effort": false } },
         ],
     })
+}
+
+fn panel() -> Value {
+    let seats = json!({ "type": "array", "minItems": 1, "items": seat() });
+    let min_vendors = json!({
+        "description": "How many vendors have to answer; 1 says that one is meant.",
+        "type": "integer",
+        "minimum": 1,
+        "default": DEFAULT_MIN_VENDORS,
+    });
+    let mapping = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": { "min_vendors": min_vendors, "seats": seats },
+        "required": ["seats"],
+    });
+    json!({ "oneOf": [seats, mapping] })
 }
 
 fn seat() -> Value {

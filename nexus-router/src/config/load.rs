@@ -26,6 +26,10 @@ pub(super) fn checked(
     mut report: Report,
 ) -> Result<Configuration, ConfigError> {
     let written = Written::read(node, &mut report);
-    let configuration = check::check(&written, sources, before, &mut report);
-    if report.is_empty() { Ok(configuration) } else { Err(report.into_error(text)) }
+    let mut configuration = check::check(&written, sources, before, &mut report);
+    if !report.is_empty() {
+        return Err(report.into_error(text));
+    }
+    configuration.warnings = report.into_warnings(text);
+    Ok(configuration)
 }

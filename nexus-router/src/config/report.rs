@@ -22,12 +22,20 @@ pub(crate) struct Placed<T> {
 /// What is wrong so far.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    problems: Vec<(Position, String, Option<String>)>,
+    problems: Vec<Found>,
+    warnings: Vec<Found>,
 }
+
+type Found = (Position, String, Option<String>);
 
 impl Report {
     pub(crate) fn add(&mut self, position: Position, message: impl Into<String>) {
         self.push(position, message.into(), None);
+    }
+
+    /// Adds what does not keep the file from being used.
+    pub(crate) fn warn(&mut self, position: Position, message: impl Into<String>) {
+        self.warnings.push((position, message.into(), None));
     }
 
     /// Adds that `word` is none of the `valid` names, and returns the one that was probably meant.
@@ -60,14 +68,12 @@ impl Report {
 
     /// Everything that is wrong with `text`.
     pub(crate) fn into_error(self, text: &str) -> ConfigError {
-        let lines: Vec<&str> = text.lines().collect();
-        let problem = |(position, message, suggestion): (Position, String, Option<String>)| Problem {
-            position,
-            message,
-            suggestion,
-            source_line: masked_line(&lines, position.line.saturating_sub(1)),
-        };
-        ConfigError::problems(self.problems.into_iter().map(problem).collect())
+        ConfigError::problems(placed(self.problems, text))
+    }
+
+    /// What does not keep `text` from being used.
+    pub(crate) fn into_warnings(self, text: &str) -> Vec<Problem> {
+        placed(self.warnings, text)
     }
 
     fn push(&mut self, position: Position, message: String, suggestion: Option<String>) {
@@ -75,6 +81,18 @@ impl Report {
             self.problems.push((position, message, suggestion));
         }
     }
+}
+
+/// What was found, each beside its line.
+fn placed(found: Vec<Found>, text: &str) -> Vec<Problem> {
+    let lines: Vec<&str> = text.lines().collect();
+    let problem = |(position, message, suggestion): Found| Problem {
+        position,
+        message,
+        suggestion,
+        source_line: masked_line(&lines, position.line.saturating_sub(1)),
+    };
+    found.into_iter().map(problem).collect()
 }
 
 /// A name in quotation marks, its end left out if it is long.

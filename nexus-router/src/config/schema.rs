@@ -19,6 +19,8 @@ pub(crate) const ROOT_KEYS: &[&str] = &["groups", "backends", "models", "types",
 pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "parked", "max_turns_at_once"];
 /// The keys of a type.
 pub(crate) const TYPE_KEYS: &[&str] = &["tier", "phase", "group", "panel", "model", "effort", "fallback"];
+/// The keys of a panel that is written as a mapping.
+pub(crate) const PANEL_KEYS: &[&str] = &["min_vendors", "seats"];
 /// The keys of a seat.
 pub(crate) const SEAT_KEYS: &[&str] = &["group", "model", "effort", "lens"];
 /// The keys of a model that is named exactly.
@@ -31,6 +33,9 @@ pub enum FallbackRule {
     /// Only while nothing was written. The default.
     #[default]
     BeforeWrites,
+    /// Also after something was written, once the host has put it back. It needs a host that can
+    /// ([`TurnHost::with_before_retry`](nexus_core::TurnHost::with_before_retry)); a turn of any other is refused before it runs.
+    Restore,
     /// Also after something was written: the work must bear being done twice.
     AfterWrites,
     /// Never: the first backend of the chain that could be tried decides.
@@ -39,12 +44,13 @@ pub enum FallbackRule {
 
 impl FallbackRule {
     /// Every rule.
-    pub const ALL: [Self; 3] = [Self::BeforeWrites, Self::AfterWrites, Self::Never];
+    pub const ALL: [Self; 4] = [Self::BeforeWrites, Self::Restore, Self::AfterWrites, Self::Never];
 
     /// The rule's name in `nexus.yaml`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BeforeWrites => "before-writes",
+            Self::Restore => "restore",
             Self::AfterWrites => "after-writes",
             Self::Never => "never",
         }
@@ -106,10 +112,11 @@ pub(crate) struct BindingWritten {
     pub(crate) effort: Option<Effort>,
 }
 
-/// A roster of seats.
+/// A roster of seats, as a list or as a mapping that has the list.
 #[derive(Debug)]
 pub(crate) struct PanelWritten {
     pub(crate) seats: Vec<SeatWritten>,
+    pub(crate) min_vendors: Option<Placed<usize>>,
 }
 
 /// One seat.
@@ -291,12 +298,28 @@ fn choice<T: Copy>(
 
 impl PanelWritten {
     fn read(node: &Node, report: &mut Report) -> Self {
-        let items = node.items("a panel", report).unwrap_or_default();
-        if matches!(&node.content, Content::Sequence(items) if items.is_empty()) {
-            report.add(node.position, "the panel is empty: give it at least two seats");
+        let mut panel = Self { seats: Vec::new(), min_vendors: None };
+        let roster = match &node.content {
+            Content::Mapping(_) => {
+                let Some(fields) = Fields::of(node, "a panel", PANEL_KEYS, report) else { return panel };
+                panel.min_vendors = fields.value("min_vendors").and_then(|node| {
+                    let value = count(node, "min_vendors", report)?.get();
+                    Some(Placed { value, position: node.position })
+                });
+                let Some(seats) = fields.value("seats") else {
+                    report.add(node.position, "a panel needs its `seats`");
+                    return panel;
+                };
+                seats
+            }
+            _ => node,
+        };
+        let items = roster.items("a panel", report).unwrap_or_default();
+        if matches!(&roster.content, Content::Sequence(items) if items.is_empty()) {
+            report.add(roster.position, "the panel is empty: give it at least two seats");
         }
-        let seats = items.iter().filter_map(|item| SeatWritten::read(item, report)).collect();
-        Self { seats }
+        panel.seats = items.iter().filter_map(|item| SeatWritten::read(item, report)).collect();
+        panel
     }
 }
 

@@ -224,32 +224,83 @@ fn a_backend_that_bears_the_name_of_another_kind() {
     assert_problem(&all[0], 2, 3, "\"alpha-cli\" is itself the name of a kind", None);
 }
 
-#[test]
-fn a_panel_of_one_vendor() {
-    let problem = broken("- { group: one, model: strong,", "- { group: two, model: strong,");
-    assert_problem(&problem, 13, 3, "every seat of the panel \"review\" would be filled by beta", None);
+/// The one thing that a file which loads probably does not mean.
+fn warning(text: &str) -> Problem {
+    let warnings = load(text).unwrap().warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    warnings[0].clone()
 }
 
 #[test]
-fn a_panel_that_is_of_one_vendor_once_the_parked_are_left_out() {
+fn a_panel_of_one_vendor_is_warned_of() {
+    assert!(load(GOOD).unwrap().warnings().is_empty());
+    let one_vendor = GOOD.replacen("- { group: one, model: strong,", "- { group: two, model: strong,", 1);
+    let warning = warning(&one_vendor);
+    assert_eq!((warning.position.line, warning.position.column), (13, 3));
+    assert_eq!(
+        warning.message,
+        "the panel \"review\" asks for answers of 2 vendors, and its seats would be filled by beta: name another vendor, \
+         or say `min_vendors: 1`"
+    );
+    assert!(warning.source_line.contains("review"), "{warning:?}");
+}
+
+#[test]
+fn a_panel_that_is_of_one_vendor_once_the_parked_are_left_out_is_warned_of() {
     let text = GOOD
         .replace("one: [alpha-cli]", "one: [alpha-cli, local]")
         .replace("backends:\n", "backends:\n  alpha-cli: { parked: \"for now\" }\n");
-    let all = problems(&text);
-    assert_problem(&all[0], 14, 3, "would be filled by beta", None);
+    assert!(warning(&text).message.contains("would be filled by beta:"));
 }
 
 #[test]
 fn a_panel_of_one_seat_is_a_panel_of_one_vendor() {
-    let all = problems("groups: { one: [alpha-cli] }\npanels: { p: [ { group: one } ] }\n");
-    assert_problem(&all[0], 2, 11, "would be filled by alpha", None);
+    let one_seat = "groups: { one: [alpha-cli] }\npanels: { p: [ { group: one } ] }\n";
+    assert!(warning(one_seat).message.contains("would be filled by alpha:"));
+    let meant = one_seat.replace("[ { group: one } ]", "{ min_vendors: 1, seats: [ { group: one } ] }");
+    assert!(load(&meant).unwrap().warnings().is_empty());
 }
 
 #[test]
-fn a_panel_with_a_seat_whose_vendor_is_not_part_of_the_build_is_not_judged() {
+fn a_panel_with_a_seat_whose_vendor_is_not_part_of_the_build_may_have_that_vendor() {
     let text = "groups: { one: [alpha-cli], two: [gamma-cli] }\n\
-                panels: { p: [ { group: one }, { group: two } ] }\n";
-    load(text).unwrap();
+                panels: { p: { min_vendors: 2, seats: [ { group: one }, { group: two } ] } }\n";
+    assert!(load(text).unwrap().warnings().is_empty());
+    let three = text
+        .replace("{ group: two } ]", "{ group: two }, { group: one } ]")
+        .replace("vendors: 2", "vendors: 3");
+    let message = warning(&three).message;
+    assert!(message.contains("filled by alpha, what is not part of this build: "), "{message}");
+}
+
+#[test]
+fn a_panel_as_a_mapping() {
+    let wrong =
+        |panel: &str| problems(&format!("groups: {{ one: [alpha-cli] }}\npanels: {{ p: {panel} }}\n"));
+    let seats = "seats: [ { group: one } ]";
+    assert_problem(&wrong("{ min_vendors: 1 }")[0], 2, 14, "a panel needs its `seats`", None);
+    assert_problem(&wrong("{ min_vendors: 1, seats: [] }")[0], 2, 39, "the panel is empty", None);
+    assert_problem(
+        &wrong(&format!("{{ min_vendor: 1, {seats} }}"))[0],
+        2,
+        16,
+        "unknown key",
+        Some("min_vendors"),
+    );
+    assert_problem(
+        &wrong(&format!("{{ min_vendors: 0, {seats} }}"))[0],
+        2,
+        29,
+        "whole number, 1 or more",
+        None,
+    );
+    assert_problem(
+        &wrong(&format!("{{ min_vendors: 2, {seats} }}"))[0],
+        2,
+        29,
+        "more vendors than the panel has seats",
+        None,
+    );
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn every_entry_has_its_reason() {
 fn a_panel_is_explained_seat_by_seat() {
     let explained = router().explain("jury").unwrap().to_string();
     assert_snapshot!(explained, @r"
-    jury → panel jury
+    jury → panel jury, of 2 vendors at least
       seat 0 (edges) → one
         1. alpha-cli    skipped: parked: stalls on long turns
         2. gamma-cli    skipped: gamma-cli is not part of this build

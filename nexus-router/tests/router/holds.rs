@@ -158,8 +158,8 @@ async fn a_hold_can_be_let_go_by_hand_and_shows_in_explain() {
     run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     let text = router.explain("work").unwrap().to_string();
     assert_eq!(text, "work → main\n  1. alpha  skipped: held for 5m 0s: slow down");
-    assert!(router.release(&"alpha".into()));
-    assert!(!router.release(&"alpha".into()));
+    assert!(router.release(&"alpha".into()).await);
+    assert!(!router.release(&"alpha".into()).await);
     let explained = router.explain("work").unwrap();
     let nexus_router::ExplainedTarget::Chain(chain) = explained.target else { panic!() };
     assert_eq!(chain.entries[0].verdict, Verdict::First);

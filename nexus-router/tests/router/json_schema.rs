@@ -25,6 +25,8 @@ fn a_good_file_is_good_to_both() {
         "groups: { one: [alpha-cli] }\ntypes: { t: { group: one, model: { exact: x }, fallback: never } }\n",
         "groups: { one: [alpha-cli], two: [beta-cli] }\ntypes: { t: { panel: p, tier: a, phase: b } }\n\
          panels: { p: [ { group: one, lens: l }, { group: two, effort: xhigh } ] }\nlenses: { l: look }\n",
+        "groups: { one: [alpha-cli] }\npanels: { p: { min_vendors: 1, seats: [ { group: one } ] } }\n",
+        "groups: { one: [alpha-cli] }\ntypes: { t: { group: one, fallback: restore } }\n",
         "groups:\nbackends:\nmodels:\ntypes:\npanels:\nlenses:\n",
     ];
     for text in good {
@@ -53,6 +55,9 @@ fn a_file_of_the_wrong_shape_is_wrong_to_both() {
         "groups: { one: [alpha-cli], two: [beta-cli] }\ntypes: { t: { panel: p, effort: max } }\n\
          panels: { p: [ { group: one }, { group: two } ] }\n",
         "panels: { p: [] }\n",
+        "panels: { p: { min_vendors: 1 } }\n",
+        "groups: { one: [alpha-cli] }\npanels: { p: { min_vendors: 0, seats: [ { group: one } ] } }\n",
+        "groups: { one: [alpha-cli] }\npanels: { p: { seat: [ { group: one } ] } }\n",
         "panels: { p: [ { lens: l } ] }\nlenses: { l: look }\n",
         "lenses: { l: [look] }\n",
     ];

@@ -1,8 +1,10 @@
 //! The router through its public API alone, over backends of the tests' own.
 
+mod budget;
 mod config_errors;
 mod explain;
 mod fallback;
+mod hold_store;
 mod holds;
 mod json_schema;
 mod mutations;
@@ -10,6 +12,7 @@ mod neutral;
 mod panels;
 mod queue;
 mod reload;
+mod restore;
 mod routed;
 mod support;
 mod telemetry;

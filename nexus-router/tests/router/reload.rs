@@ -66,6 +66,27 @@ async fn a_turn_in_flight_keeps_what_it_began_with() {
     assert_eq!(second.text, "from delta");
 }
 
+#[tokio::test]
+async fn a_snapshot_keeps_its_configuration_over_a_reload() {
+    let (alpha, beta) = (Fake::answering("alpha"), Fake::answering("beta"));
+    let limited = nexus_core::ErrorKind::UsageLimit;
+    let gamma = Fake::new("gamma", [Act::Fail(limited, nexus_core::Retry::Never, "")]);
+    let router = router(&chain("alpha"), &[&alpha, &beta, &gamma]);
+    let snapshot = router.snapshot();
+    router.replace(&chain("gamma, beta")).unwrap();
+    let again = snapshot.clone().snapshot();
+    for pinned in [&snapshot, &again] {
+        assert_eq!(run(pinned, TurnRequest::new("x")).await.1.unwrap().text, "from alpha");
+    }
+    assert_eq!(run(&router, TurnRequest::new("x")).await.1.unwrap().text, "from beta");
+    assert_eq!(snapshot.holds().len(), 1, "a refusal is every snapshot's");
+
+    // Whoever reloads by a snapshot reloads the router, and not the snapshot.
+    snapshot.replace(&chain("beta, alpha")).unwrap();
+    assert_eq!(router.binding("work").unwrap().chain[0].as_str(), "beta");
+    assert_eq!(snapshot.binding("work").unwrap().chain[0].as_str(), "alpha");
+}
+
 #[test]
 fn relative_paths_are_relative_to_the_file() {
     // The kind is told the folder of the file, not the current one.

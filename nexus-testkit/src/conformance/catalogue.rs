@@ -110,11 +110,23 @@ catalogue! { $
         beyond_the_budget_an_answer_can_still_be_handed_in [CallerTools, ScopedOnly, ToolCallLimit]
         a_budget_without_a_way_out_ends_the_turn [CallerTools, ScopedOnly, ToolCallLimit]
         turns_of_one_session_share_its_budget [CallerTools, ScopedOnly, ToolCallLimit]
+        what_a_failed_turn_did_is_put_back_and_done_anew [CallerTools, ScopedOnly]
         a_turn_that_is_over_holds_on_to_no_tool [CallerTools, ScopedOnly]
         calls_of_one_reply_are_each_answered_with_their_own [CallerTools, ScopedOnly]
         a_big_answer_arrives_whole [CallerTools, ScopedOnly]
         tools_and_an_output_schema_go_together [CallerTools, ScopedOnly, Output]
         tools_that_the_program_does_not_reach_are_missed [CallerTools, ScopedOnly, Process]
+    }
+    submission {
+        a_submission_ends_the_turn [CallerTools, ScopedOnly]
+        text_before_a_submission_is_no_answer [CallerTools, ScopedOnly]
+        a_submission_that_does_not_fit_is_answered [CallerTools, ScopedOnly]
+        of_two_submissions_the_first_counts [CallerTools, ScopedOnly]
+        nothing_is_at_work_when_an_answer_is_handed_in [CallerTools, ScopedOnly]
+        a_failure_after_a_submission_is_none [CallerTools, ScopedOnly]
+        an_answer_in_shape_is_owed_beside_a_submission [CallerTools, ScopedOnly, Output]
+        a_conversation_goes_on_after_a_submission [CallerTools, ScopedOnly, Resume]
+        what_is_called_after_a_submission_is_not_asked [OwnLoop, CallerTools, ScopedOnly]
     }
     own_loop {
         calls_run_at_once_and_results_keep_their_order [OwnLoop, CallerTools, ScopedOnly]
@@ -131,7 +143,7 @@ catalogue! { $
         a_lost_conversation_begins_afresh_if_allowed [Resume]
         a_handle_of_another_backend_is_refused [Resume]
         a_turn_that_is_not_kept_has_no_handle []
-        a_kept_conversation_holds_no_credential [Resume]
+        a_kept_conversation_holds_no_credential [Credential, Resume]
     }
     usage {
         usage_is_what_the_vendor_counted []
@@ -178,13 +190,13 @@ catalogue! { $
         a_failure_after_a_tool_keeps_what_was_done [AnyShell]
     }
     credential {
-        a_refused_credential_is_renewed_once []
-        a_second_refusal_is_final []
-        a_server_that_repeats_the_credential_is_not_repeated []
-        a_credential_in_pieces_is_not_repeated []
-        a_thought_of_the_credential_is_not_repeated [Thinking]
-        a_credential_in_a_call_reaches_no_tool_and_no_decision [CallerTools, ScopedOnly]
-        a_credential_in_a_command_is_not_repeated [AnyShell]
+        a_refused_credential_is_renewed_once [Credential]
+        a_second_refusal_is_final [Credential]
+        a_server_that_repeats_the_credential_is_not_repeated [Credential]
+        a_credential_in_pieces_is_not_repeated [Credential]
+        a_thought_of_the_credential_is_not_repeated [Credential, Thinking]
+        a_credential_in_a_call_reaches_no_tool_and_no_decision [Credential, CallerTools, ScopedOnly]
+        a_credential_in_a_command_is_not_repeated [Credential, AnyShell]
         what_was_done_is_not_done_again_for_a_credential [AnyShell]
     }
     cancel {

@@ -11,7 +11,9 @@ use nexus_core::{
 };
 use serde_json::json;
 
-/// One thing that [`Capabilities`] may declare.
+use super::subject::Subject;
+
+/// One thing that [`Capabilities`], or the [`Subject`], may declare.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Feature {
@@ -63,6 +65,8 @@ pub enum Feature {
     /// A file can be written: by the harness at [`ToolAccess::WorkspaceWrite`] or, where that brings no tools, by
     /// a tool of the caller's.
     AnyWriter,
+    /// The backend is lent a credential. The subject declares it, by [`Subject::is_lent_credential`].
+    Credential,
 }
 
 impl Feature {
@@ -91,9 +95,18 @@ impl Feature {
         Self::OwnLoop,
         Self::AnyShell,
         Self::AnyWriter,
+        Self::Credential,
     ];
 
-    /// Whether `capabilities` declare it.
+    /// Whether `subject`, whose backend declares `capabilities`, declares it.
+    pub(super) fn is_declared_by(self, subject: &dyn Subject, capabilities: &Capabilities) -> bool {
+        match self {
+            Self::Credential => subject.is_lent_credential(),
+            feature => feature.is_declared(capabilities),
+        }
+    }
+
+    /// Whether `capabilities` declare it; of what the subject declares they say nothing.
     pub fn is_declared(self, capabilities: &Capabilities) -> bool {
         let kept = |access| capabilities.access.of(access) != AccessSupport::Unsupported;
         let limited = |keeper| keeper != Enforcement::Unsupported;
@@ -119,6 +132,7 @@ impl Feature {
             Self::Cost => capabilities.cost != CostReport::Never,
             Self::Process => capabilities.mode == LoopMode::Delegated,
             Self::OwnLoop => capabilities.mode == LoopMode::Native,
+            Self::Credential => true,
             Self::AnyShell | Self::AnyWriter => {
                 self.stands_for(capabilities).iter().all(|feature| feature.is_declared(capabilities))
             }
@@ -168,7 +182,8 @@ impl Feature {
             | Self::Process
             | Self::OwnLoop
             | Self::AnyShell
-            | Self::AnyWriter => return None,
+            | Self::AnyWriter
+            | Self::Credential => return None,
         };
         Some((demanding, TurnHost::new()))
     }

@@ -25,7 +25,9 @@ pub async fn run(subject: &dyn Subject, filter: impl Fn(&Case) -> bool) -> Resul
         let outcome = try_case(subject, case, &capabilities).await;
         entries.push(Entry { case: case.name, shows: case.shows(&capabilities), outcome });
     }
-    Ok(Report { subject: subject.name().to_owned(), capabilities, entries })
+    let declared = Feature::ALL.iter().filter(|feature| feature.is_declared_by(subject, &capabilities));
+    let declared = declared.copied().collect();
+    Ok(Report { subject: subject.name().to_owned(), capabilities, declared, entries })
 }
 
 /// Runs the case `name`.
@@ -80,12 +82,12 @@ pub(super) fn declarations(subject: &dyn Subject) -> Result<(), Finding> {
     let capabilities = block_on(declared(subject))?;
     let runs = |case: &&Case| {
         subject.cannot_stage(case.name).is_none()
-            && case.needs.iter().all(|feature| feature.is_declared(&capabilities))
+            && case.needs.iter().all(|feature| feature.is_declared_by(subject, &capabilities))
     };
     let shown: Vec<Feature> = CASES.iter().filter(runs).flat_map(|case| case.shows(&capabilities)).collect();
     let unproven: Vec<_> = Feature::ALL
         .iter()
-        .filter(|feature| feature.is_declared(&capabilities) && !shown.contains(feature))
+        .filter(|feature| feature.is_declared_by(subject, &capabilities) && !shown.contains(feature))
         .collect();
     ensure(unproven.is_empty(), "declarations", || format!("declared and shown by no case: {unproven:?}"))
 }
@@ -97,7 +99,7 @@ async fn declared(subject: &dyn Subject) -> Result<Capabilities, Finding> {
 }
 
 async fn try_case(subject: &dyn Subject, case: &Case, capabilities: &Capabilities) -> Outcome {
-    let is_missing = |feature: &&Feature| !feature.is_declared(capabilities);
+    let is_missing = |feature: &&Feature| !feature.is_declared_by(subject, capabilities);
     if let Some(missing) = case.needs.iter().find(is_missing) {
         let stands_for = missing.stands_for(capabilities).iter().find(is_missing);
         return Outcome::NotDeclared(*stands_for.unwrap_or(missing));

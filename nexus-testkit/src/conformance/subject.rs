@@ -90,6 +90,12 @@ pub trait Subject: fmt::Debug + Send + Sync {
         &[]
     }
 
+    /// Whether the backend is lent the credential of the setting, so that it could come back or be renewed. Where it is not,
+    /// the cases of a lent credential do not apply, and a credential that the witness sees is a failure of every case.
+    fn is_lent_credential(&self) -> bool {
+        true
+    }
+
     /// Why the case `case` cannot be staged, if it cannot: a weather that the counterpart is not able to make,
     /// never a promise that the backend does not keep. Each is listed in the report, and a declared capability
     /// that no case is left to show fails the suite.
@@ -116,7 +122,7 @@ pub struct Setting {
     /// so by [`Subject::cannot_stage`].
     pub mcp_server: Line,
     /// The credential to lend, in place of that of [`TOKEN_VARIABLE`], in a case about one that is refused. A subject whose
-    /// backend is lent none says so by [`Subject::cannot_stage`].
+    /// backend is lent none says so by [`Subject::is_lent_credential`].
     pub renewable: Option<Arc<RenewableToken>>,
     /// What a program that brings tools of its own says of those that its model has. A subject that cannot make it say
     /// something else says so by [`Subject::cannot_stage`].

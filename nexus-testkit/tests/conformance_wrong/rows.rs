@@ -65,6 +65,7 @@ pub(crate) fn promises() -> Vec<Row> {
         tools(),
         tool_rows::caller_tools(),
         tool_rows::scope(),
+        tool_rows::submission(),
         tool_rows::own_loop(),
         session(),
         usage(),
@@ -683,6 +684,11 @@ pub(crate) fn contract() -> Vec<Row> {
             ANY,
             "no secret is traced",
             outcome(|_, setting| tracing::trace!(token = setting.environment[TOKEN_VARIABLE])),
+        ),
+        row(
+            "what_was_done_is_not_done_again_for_a_credential",
+            "a credential is declared",
+            Wrong { denies_credential: true, ..Wrong::default() },
         ),
         row(ANY, "sequence has no gaps", Wrong { envelope: Some(|it| it.sequence += 1), ..Wrong::default() }),
         row(

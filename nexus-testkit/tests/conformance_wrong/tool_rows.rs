@@ -57,18 +57,7 @@ pub(crate) fn caller_tools() -> Vec<Row> {
                 })
             }),
         ),
-        row(
-            "a_terminal_tool_is_exempt_from_the_budget",
-            "the turn ends well",
-            host(|it| {
-                Meddling::host(it, |tools| {
-                    tools.marks = |mut tool| {
-                        tool.terminal = false;
-                        tool
-                    };
-                })
-            }),
-        ),
+        row("a_terminal_tool_is_exempt_from_the_budget", "the turn ends well", unmarked()),
         row(
             "effects_are_those_of_the_tools_called",
             "effects",
@@ -97,24 +86,21 @@ pub(crate) fn scope() -> Vec<Row> {
             "effects",
             outcome(|it, _| well(it, |result| result.effects = Effects::Wrote)),
         ),
-        row(
-            "beyond_the_budget_an_answer_can_still_be_handed_in",
-            "the turn ends well",
-            host(|it| {
-                Meddling::host(it, |tools| {
-                    tools.marks = |mut tool| {
-                        tool.terminal = false;
-                        tool
-                    };
-                })
-            }),
-        ),
+        row("beyond_the_budget_an_answer_can_still_be_handed_in", "the turn ends well", unmarked()),
         row(
             "a_budget_without_a_way_out_ends_the_turn",
             "the turn fails",
             request(|it| it.limits = Limits::new()),
         ),
         row("turns_of_one_session_share_its_budget", "the turn fails", second_hand()),
+        row(
+            "what_a_failed_turn_did_is_put_back_and_done_anew",
+            "effects of the failed turn",
+            host(|it| {
+                it.session().close();
+                it
+            }),
+        ),
         row(
             "a_turn_that_is_over_holds_on_to_no_tool",
             "holders of the tools",
@@ -141,6 +127,28 @@ pub(crate) fn scope() -> Vec<Row> {
             "the turn fails",
             Wrong { capabilities: Some(|it, _| it.mode = LoopMode::Delegated), ..Wrong::default() },
         ),
+    ]
+}
+
+pub(crate) fn submission() -> Vec<Row> {
+    let believes =
+        || host(|it| Meddling::host(it, |tools| tools.answers = |_, answer| ToolResult::ok(answer.content)));
+    let overlapping =
+        || host(|it| Meddling::host(it, |tools| tools.answers = |_, _| ToolResult::text("too early")));
+    vec![
+        row("a_submission_ends_the_turn", "bounded time", unmarked()),
+        row("text_before_a_submission_is_no_answer", "bounded time", unmarked()),
+        row("a_submission_that_does_not_fit_is_answered", "what was handed in", believes()),
+        row("of_two_submissions_the_first_counts", "finish reason", unmarked()),
+        row("nothing_is_at_work_when_an_answer_is_handed_in", "calls at work", overlapping()),
+        row("a_failure_after_a_submission_is_none", "the turn ends well", unmarked()),
+        row("an_answer_in_shape_is_owed_beside_a_submission", "value", request(|it| it.output = None)),
+        row(
+            "a_conversation_goes_on_after_a_submission",
+            "it can go on",
+            outcome(|it, _| well(it, |result| result.resume = None)),
+        ),
+        row("what_is_called_after_a_submission_is_not_asked", "status", unmarked()),
     ]
 }
 
@@ -194,6 +202,18 @@ pub(crate) fn own_loop() -> Vec<Row> {
             },
         ),
     ]
+}
+
+/// No tool is one that hands in the answer.
+fn unmarked() -> Wrong {
+    host(|it| {
+        Meddling::host(it, |tools| {
+            tools.marks = |mut tool| {
+                tool.terminal = false;
+                tool
+            };
+        })
+    })
 }
 
 /// The model calls a tool that is there, by its name and with good arguments.

@@ -33,6 +33,7 @@ pub(crate) struct Wrong {
     pub(crate) capabilities: Option<fn(&mut Capabilities, u32)>,
     pub(crate) beside: Option<fn(&TurnRequest, &Setting) -> Option<std::process::Child>>,
     pub(crate) life: Life,
+    pub(crate) denies_credential: bool,
 }
 
 /// How the turn lives.
@@ -77,6 +78,10 @@ impl Subject for WrongSubject {
 
     fn model(&self) -> Option<ModelId> {
         ReferenceSubject.model()
+    }
+
+    fn is_lent_credential(&self) -> bool {
+        !self.0.denies_credential
     }
 
     fn timing(&self) -> Timing {

@@ -41,6 +41,9 @@ pub(crate) async fn speak(
                 tries = 1;
                 let results = turn.answer_calls(calls.into_iter().map(call).collect()).await?;
                 asked.answers.extend(results.iter().map(told));
+                if turn.is_submitted() {
+                    return Ok((FinishReason::Submitted, None));
+                }
             }
             Said::Torn if tries == TRIES => return Err(unreachable("the utterance broke off")),
             Said::Torn => {

@@ -39,17 +39,8 @@ impl Subject for ParrotSubject {
         Some("grey".into())
     }
 
-    fn cannot_stage(&self, case: &str) -> Option<String> {
-        let needs_one = [
-            "a_refused_credential_is_renewed_once",
-            "a_second_refusal_is_final",
-            "a_credential_in_pieces_is_not_repeated",
-            "a_thought_of_the_credential_is_not_repeated",
-            "a_credential_in_a_call_reaches_no_tool_and_no_decision",
-            "a_credential_in_a_command_is_not_repeated",
-            "a_kept_conversation_holds_no_credential",
-        ];
-        needs_one.contains(&case).then(|| "it is lent no credential".to_owned())
+    fn is_lent_credential(&self) -> bool {
+        false
     }
 
     fn timing(&self) -> Timing {

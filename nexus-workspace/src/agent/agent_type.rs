@@ -1,8 +1,20 @@
 //! One type of agent.
 
-/// One type of agent: what it is called, at which tier it works, and in which phase.
+use std::collections::BTreeSet;
+
+use super::{AgentTypeError, Surface};
+
+/// Longest description, in bytes. Source: what MCP clients pass whole of a tool's description, which lists the types.
+const MAX_DESCRIPTION_BYTES: usize = 2_048;
+/// Most topics, and the longest, in bytes. Source: our own bounds.
+const MAX_TOPICS: usize = 32;
+const MAX_TOPIC_BYTES: usize = 64;
+/// Longest prompt, in bytes. Source: our own bound, far below any context.
+const MAX_PROMPT_BYTES: usize = 64 << 10;
+
+/// One type of agent: what it is called, at which tier it works, in which phase, and what it is told and given.
 ///
-/// Its names are checked when it is registered: see [`AgentTypes::with_type`](super::AgentTypes::with_type).
+/// It is checked when it is registered: see [`AgentTypes::with_type`](super::AgentTypes::with_type).
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentType {
@@ -12,11 +24,85 @@ pub struct AgentType {
     pub tier: String,
     /// The step of the work that it does.
     pub phase: String,
+    /// What it is good for, for whoever chooses among types: at most 2,048 bytes, without control characters but line
+    /// ends and tabs. Empty where nothing is said.
+    pub description: String,
+    /// What it knows about: at most 32 topics of 1 to 64 bytes each, without control characters.
+    pub topics: BTreeSet<String>,
+    /// What it is told beside its task: at most 64 KiB, without NUL. `None` leaves it at what its tier and phase say.
+    pub prompt: Option<String>,
+    /// Which tools of its tier it is given.
+    pub surface: Surface,
 }
 
 impl AgentType {
-    /// The type `name`, which works at `tier` in `phase`.
+    /// The type `name`, which works at `tier` in `phase`, with every tool of its tier and nothing said about it.
     pub fn new(name: impl Into<String>, tier: impl Into<String>, phase: impl Into<String>) -> Self {
-        Self { name: name.into(), tier: tier.into(), phase: phase.into() }
+        Self {
+            name: name.into(),
+            tier: tier.into(),
+            phase: phase.into(),
+            description: String::new(),
+            topics: BTreeSet::new(),
+            prompt: None,
+            surface: Surface::all(),
+        }
+    }
+
+    /// Says what it is good for.
+    #[must_use]
+    pub fn with_description(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// Adds something that it knows about.
+    #[must_use]
+    pub fn with_topic(mut self, topic: impl Into<String>) -> Self {
+        self.topics.insert(topic.into());
+        self
+    }
+
+    /// Sets what it is told beside its task.
+    #[must_use]
+    pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompt = Some(prompt.into());
+        self
+    }
+
+    /// Sets which tools of its tier it is given.
+    #[must_use]
+    pub fn with_surface(mut self, surface: Surface) -> Self {
+        self.surface = surface;
+        self
+    }
+
+    /// Holds its texts to their bounds.
+    pub(super) fn check_texts(&self) -> Result<(), AgentTypeError> {
+        let unfit = |field: &'static str, rule: String| {
+            Err(AgentTypeError::UnfitText { name: self.name.clone(), field, rule })
+        };
+        let is_odd = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+        if self.description.len() > MAX_DESCRIPTION_BYTES || self.description.chars().any(is_odd) {
+            let rule = format!(
+                "it has at most {MAX_DESCRIPTION_BYTES} bytes, and no control characters but line ends and tabs"
+            );
+            return unfit("description", rule);
+        }
+        let fits = |topic: &String| {
+            (1..=MAX_TOPIC_BYTES).contains(&topic.len()) && !topic.chars().any(char::is_control)
+        };
+        if self.topics.len() > MAX_TOPICS || !self.topics.iter().all(fits) {
+            let rule = format!(
+                "there are at most {MAX_TOPICS}, of 1 to {MAX_TOPIC_BYTES} bytes each, without control characters"
+            );
+            return unfit("topics", rule);
+        }
+        match &self.prompt {
+            Some(prompt) if prompt.len() > MAX_PROMPT_BYTES || prompt.contains('\0') => {
+                unfit("prompt", format!("it has at most {MAX_PROMPT_BYTES} bytes, and no NUL"))
+            }
+            _ => Ok(()),
+        }
     }
 }

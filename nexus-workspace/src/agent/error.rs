@@ -56,6 +56,44 @@ pub enum AgentTypeError {
         /// The one that is there.
         other: String,
     },
+    /// The name is kept for a part of Nexus itself, or could be taken for it.
+    #[error("the {what} {name:?} would pass for {reserved:?}, which is reserved: take another name")]
+    Reserved {
+        /// What it should name.
+        what: AgentNameKind,
+        /// The name that was given.
+        name: String,
+        /// The one that is reserved.
+        reserved: String,
+    },
+    /// A tier stands on one that is not built in.
+    #[error("a tier is like one that is built in, {}; {name:?} is none of them", .known.join(" or "))]
+    NotBuiltIn {
+        /// The name that was given.
+        name: String,
+        /// The tiers that are built in.
+        known: Vec<String>,
+    },
+    /// An overlay would give a custom tier tools that the one it is like does not have.
+    #[error(
+        "the overlay of the tier {tier:?} adds tools, and a custom tier only takes tools away: add them to {like:?}"
+    )]
+    AddsTools {
+        /// The custom tier.
+        tier: String,
+        /// The tier that it is like.
+        like: String,
+    },
+    /// A text about the type is too long, or has characters that it cannot have.
+    #[error("the {field} of the agent type {name:?} cannot be kept: {rule}")]
+    UnfitText {
+        /// The type.
+        name: String,
+        /// The field.
+        field: &'static str,
+        /// What holds for it.
+        rule: String,
+    },
     /// There is none of this name.
     #[error("unknown {what} {name:?}; {}", suggestion(.nearest.as_deref(), .known))]
     Unknown {

@@ -6,7 +6,7 @@ use nexus_core::Overlay;
 use serde::{Deserialize, Serialize};
 
 use self::written::Written;
-use super::{AgentNameKind, AgentType, AgentTypeError, name};
+use super::{AgentNameKind, AgentType, AgentTypeError, Surface, name};
 
 /// The tiers that are there without being registered.
 const TIERS: [&str; 2] = ["operations", "execution"];
@@ -17,6 +17,8 @@ const TYPES: [[&str; 3]; 4] = [
     ["reviewer", "operations", "review"],
     ["reflector", "operations", "reflect"],
 ];
+/// Names of neither tiers nor types: those of parts of the program that people and agents read of beside them.
+const RESERVED: [&str; 3] = ["cartographer", "advisory", "field"];
 
 /// The tiers and types of agents: those that are built in, and the caller's.
 ///
@@ -27,13 +29,18 @@ const TYPES: [[&str; 3]; 4] = [
 ///
 /// ```
 /// use nexus_core::{Overlay, ParticipantScope, scope::Brief};
-/// use nexus_workspace::{AgentType, AgentTypes};
+/// use nexus_workspace::{AgentType, AgentTypes, agent::Surface};
 ///
+/// let reading = Surface::only(["read_*".parse()?, "search_files".parse()?]);
+/// let surveyor = AgentType::new("surveyor", "research", "survey")
+///     .with_description("Says what there is before anything is changed.")
+///     .with_topic("layout")
+///     .with_surface(Surface::only(["read_file".parse()?]));
 /// let types = AgentTypes::built_in()
-///     .with_tier("research")?
-///     .with_type(AgentType::new("cartographer", "research", "survey"))?
+///     .with_tier("research", "operations", reading)?
+///     .with_type(surveyor)?
 ///     .with_tier_overlay("operations", Overlay::new().tool("read_*".parse()?))?
-///     .with_phase_overlay("operations", "review", Overlay::new().do_not_touch("**/.env".parse()?))?;
+///     .with_phase_overlay("operations", "review", Overlay::new().do_not_touch(".env".parse()?))?;
 ///
 /// let error = AgentTypes::built_in().with_type(AgentType::new("Reviewer", "operations", "review")).unwrap_err();
 /// assert!(error.to_string().contains("would pass for \"reviewer\", which is built in"));
@@ -43,6 +50,9 @@ const TYPES: [[&str; 3]; 4] = [
 /// let overlay = types.overlay("operations", "review")?;
 /// let scope = ParticipantScope::assemble(&Brief::new(root), Some(&overlay), None)?;
 /// assert!(scope.allows_tool("read_file"));
+///
+/// let offered = types.tools_of("surveyor", ["list_files", "read_file", "search_files"])?;
+/// assert_eq!(offered, ["read_file"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -52,11 +62,13 @@ const TYPES: [[&str; 3]; 4] = [
 /// let types: nexus_workspace::AgentTypes = serde_json::from_str(r#"{
 ///     "tiers": {
 ///         "operations": { "phases": { "review": { "tools": ["read_*"] } } },
-///         "research": { "overlay": { "read": ["docs"] } }
+///         "research": { "like": "operations", "surface": ["read_*"], "overlay": { "read": ["docs"] } }
 ///     },
-///     "types": { "cartographer": { "tier": "research", "phase": "survey" } }
+///     "types": {
+///         "surveyor": { "tier": "research", "phase": "survey", "topics": ["layout"], "surface": ["read_file"] }
+///     }
 /// }"#)?;
-/// assert_eq!(types.find("cartographer")?.tier, "research");
+/// assert_eq!(types.find("surveyor")?.tier, "research");
 /// assert_eq!(types.overlay_of("reviewer")?.tools.len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -71,13 +83,34 @@ pub struct AgentTypes {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tier {
     name: String,
+    /// The built-in tier that a custom one is like.
+    like: Option<String>,
+    surface: Surface,
     overlay: Overlay,
     phases: Vec<(String, Overlay)>,
 }
 
 impl Tier {
     fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), overlay: Overlay::new(), phases: Vec::new() }
+        let (name, overlay, phases) = (name.to_owned(), Overlay::new(), Vec::new());
+        Self { name, like: None, surface: Surface::all(), overlay, phases }
+    }
+
+    /// Adds the overlays of this tier and of its phase.
+    fn add_to(&self, overlay: &mut Overlay, phase: &str) {
+        add(overlay, self.overlay.clone());
+        let of_phase = self.phases.iter().find(|(known, _)| known == phase);
+        add(overlay, of_phase.map(|(_, overlay)| overlay.clone()).unwrap_or_default());
+    }
+
+    /// A custom tier has no tool that the one it is like does not have.
+    fn refuse_tools(&self, overlay: &Overlay) -> Result<(), AgentTypeError> {
+        match &self.like {
+            Some(like) if !overlay.tools.is_empty() => {
+                Err(AgentTypeError::AddsTools { tier: self.name.clone(), like: like.clone() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The overlay of a phase; the phase is made known if it was not.
@@ -117,16 +150,23 @@ impl AgentTypes {
         Self { tiers: tiers.into(), types: types.into() }
     }
 
-    /// Adds a tier.
+    /// Adds a tier that is like a built-in one, `operations` or `execution`: it has the overlays of that one, of the
+    /// same phases, and of its tools those that `surface` keeps.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if the name is none, or looks like that of a tier which is there.
-    pub fn with_tier(mut self, tier: &str) -> Result<Self, AgentTypeError> {
+    /// [`AgentTypeError`] if the name is none, is reserved, or looks like that of a tier which is there, and if `like`
+    /// is not built in.
+    pub fn with_tier(mut self, tier: &str, like: &str, surface: Surface) -> Result<Self, AgentTypeError> {
         let what = AgentNameKind::Tier;
         name::check(what, tier)?;
+        refuse_reserved(what, tier)?;
         refuse_look_alikes(what, tier, self.tiers())?;
-        self.tiers.push(Tier::new(tier));
+        if !is_built_in(what, like) {
+            let (name, known) = (like.chars().take(128).collect(), TIERS.map(str::to_owned).into());
+            return Err(AgentTypeError::NotBuiltIn { name, known });
+        }
+        self.tiers.push(Tier { like: Some(like.to_owned()), surface, ..Tier::new(tier) });
         Ok(self)
     }
 
@@ -134,13 +174,15 @@ impl AgentTypes {
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if one of its names is none, if its own looks like that of a type which is there, if there is
-    /// no such tier, or if its phase looks like another one of the tier.
+    /// [`AgentTypeError`] if one of its names is none, if its own is reserved or looks like that of a type which is
+    /// there, if there is no such tier, if its phase looks like another one of the tier, or if a text is out of bounds.
     pub fn with_type(mut self, agent_type: AgentType) -> Result<Self, AgentTypeError> {
         let what = AgentNameKind::Type;
         name::check(what, &agent_type.name)?;
+        refuse_reserved(what, &agent_type.name)?;
+        agent_type.check_texts()?;
         refuse_look_alikes(what, &agent_type.name, self.types().map(|known| known.name.as_str()))?;
-        self.tier_mut(&agent_type.tier)?.phase_mut(&agent_type.phase)?;
+        self.phase_mut(&agent_type.tier, &agent_type.phase)?;
         self.types.push(agent_type);
         Ok(self)
     }
@@ -150,7 +192,7 @@ impl AgentTypes {
     /// # Errors
     ///
     /// [`AgentTypeError`] if there is none of this name, if it is built in, and as [`AgentTypes::with_type`] for its tier
-    /// and phase.
+    /// and phase and its texts.
     pub fn with_replaced_type(mut self, agent_type: AgentType) -> Result<Self, AgentTypeError> {
         let what = AgentNameKind::Type;
         self.find(&agent_type.name)?;
@@ -159,7 +201,8 @@ impl AgentTypes {
             let (name, built_in) = (name.clone(), name.clone());
             return Err(AgentTypeError::ShadowsBuiltIn { what, name, built_in });
         }
-        self.tier_mut(&agent_type.tier)?.phase_mut(&agent_type.phase)?;
+        agent_type.check_texts()?;
+        self.phase_mut(&agent_type.tier, &agent_type.phase)?;
         self.types.retain(|known| known.name != *name);
         self.types.push(agent_type);
         Ok(self)
@@ -169,9 +212,12 @@ impl AgentTypes {
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if there is no such tier.
+    /// [`AgentTypeError::Unknown`] if there is no such tier; [`AgentTypeError::AddsTools`] if it is a custom one, and
+    /// the overlay has tools.
     pub fn with_tier_overlay(mut self, tier: &str, overlay: Overlay) -> Result<Self, AgentTypeError> {
-        add(&mut self.tier_mut(tier)?.overlay, overlay);
+        let known = self.tier_mut(tier)?;
+        known.refuse_tools(&overlay)?;
+        add(&mut known.overlay, overlay);
         Ok(self)
     }
 
@@ -179,18 +225,22 @@ impl AgentTypes {
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if there is no such tier, or if the phase is no name, or looks like another one of the tier.
+    /// [`AgentTypeError`] if there is no such tier, if the phase is no name, or looks like another one of the tier, or if
+    /// the tier is a custom one, and the overlay has tools.
     pub fn with_phase_overlay(
         mut self,
         tier: &str,
         phase: &str,
         overlay: Overlay,
     ) -> Result<Self, AgentTypeError> {
-        add(self.tier_mut(tier)?.phase_mut(phase)?, overlay);
+        let known = self.tier_mut(tier)?;
+        known.refuse_tools(&overlay)?;
+        add(self.phase_mut(tier, phase)?, overlay);
         Ok(self)
     }
 
-    /// What an agent has beyond its brief: the overlay of the tier, then that of its phase.
+    /// What an agent has beyond its brief: the overlay of the tier, then that of its phase; for a custom tier, first
+    /// those of the tier that it is like.
     ///
     /// # Errors
     ///
@@ -198,13 +248,44 @@ impl AgentTypes {
     /// the pen would otherwise take away what must not be touched.
     pub fn overlay(&self, tier: &str, phase: &str) -> Result<Overlay, AgentTypeError> {
         let known = self.tiers.iter().find(|known| known.name == tier).ok_or_else(|| self.no_tier(tier))?;
-        let (_, of_phase) = known.phases.iter().find(|(known, _)| known == phase).ok_or_else(|| {
+        if !known.phases.iter().any(|(known, _)| known == phase) {
             let phases = known.phases.iter().map(|(known, _)| known.as_str());
-            unknown(AgentNameKind::Phase, phase, phases)
-        })?;
-        let mut overlay = known.overlay.clone();
-        add(&mut overlay, of_phase.clone());
+            return Err(unknown(AgentNameKind::Phase, phase, phases));
+        }
+        let mut overlay = Overlay::new();
+        let like = self.tiers.iter().find(|tier| known.like.as_ref() == Some(&tier.name));
+        for tier in like.into_iter().chain([known]) {
+            tier.add_to(&mut overlay, phase);
+        }
         Ok(overlay)
+    }
+
+    /// The built-in tier that a tier is, or is like: it says which tools there are to take away from.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentTypeError::Unknown`] if there is no such tier.
+    pub fn built_in_tier(&self, tier: &str) -> Result<&str, AgentTypeError> {
+        let known = self.tiers.iter().find(|known| known.name == tier).ok_or_else(|| self.no_tier(tier))?;
+        Ok(known.like.as_ref().unwrap_or(&known.name))
+    }
+
+    /// Those of `tools`, which are what the built-in tier has, that an agent of this type is given: what both its tier's
+    /// surface and its own keep. What is to be offered to the agent, and what its scope allows, is made of these.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentTypeError::Unknown`] if there is no such type.
+    pub fn tools_of<'a>(
+        &self,
+        agent_type: &str,
+        tools: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Vec<&'a str>, AgentTypeError> {
+        let found = self.find(agent_type)?;
+        let tier = self.tiers.iter().find(|known| known.name == found.tier);
+        let tier = tier.ok_or_else(|| self.no_tier(&found.tier))?;
+        let is_kept = |tool: &&str| tier.surface.keeps(tool) && found.surface.keeps(tool);
+        Ok(tools.into_iter().filter(is_kept).collect())
     }
 
     /// What an agent of this type has beyond its brief.
@@ -245,6 +326,20 @@ impl AgentTypes {
         }
     }
 
+    /// The overlay of a phase, which is written as the tier that this one is like writes it, if that one has it: a
+    /// twin would go without what must not be touched there.
+    fn phase_mut(&mut self, tier: &str, phase: &str) -> Result<&mut Overlay, AgentTypeError> {
+        let like = self.built_in_tier(tier)?;
+        let like = self.tiers.iter().find(|known| known.name == like && known.name != tier);
+        let mut phases = like.into_iter().flat_map(|like| &like.phases).map(|(known, _)| known.as_str());
+        let twin = phases.find(|known| name::look_alike(known, phase) && *known != phase);
+        if let Some(other) = twin {
+            let (what, name, other) = (AgentNameKind::Phase, phase.to_owned(), other.to_owned());
+            return Err(AgentTypeError::AlreadyThere { what, name, other });
+        }
+        self.tier_mut(tier)?.phase_mut(phase)
+    }
+
     fn no_tier(&self, tier: &str) -> AgentTypeError {
         unknown(AgentNameKind::Tier, tier, self.tiers())
     }
@@ -267,6 +362,15 @@ fn is_built_in(what: AgentNameKind, name: &str) -> bool {
 
 fn is_built_in_phase(tier: &str, phase: &str) -> bool {
     TYPES.iter().any(|[_, known_tier, known]| *known_tier == tier && *known == phase)
+}
+
+fn refuse_reserved(what: AgentNameKind, name: &str) -> Result<(), AgentTypeError> {
+    match RESERVED.into_iter().find(|reserved| name::look_alike(reserved, name)) {
+        Some(reserved) => {
+            Err(AgentTypeError::Reserved { what, name: name.to_owned(), reserved: reserved.to_owned() })
+        }
+        None => Ok(()),
+    }
 }
 
 fn refuse_look_alikes<'a>(

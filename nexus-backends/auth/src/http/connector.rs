@@ -52,14 +52,7 @@ pub(super) struct Connector {
 impl Connector {
     /// `timeout` is for all of it: names, TCP, the proxy, TLS.
     pub(super) fn new(tls: ClientConfig, timeout: Duration) -> Self {
-        let mut tcp = HttpConnector::new_with_resolver(Resolver(GaiResolver::new()));
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(KEEPALIVE));
-        tcp.set_keepalive_interval(Some(KEEPALIVE));
-        tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
-        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-        tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+        let tcp = tcp(Resolver(GaiResolver::new()), timeout);
         Self { dialer: Dialer { tcp, tls: std::sync::Arc::new(tls).into() }, timeout }
     }
 
@@ -89,6 +82,21 @@ impl Connector {
         let through = tunnel.call(server.clone()).await?;
         dialer.secure(server, through.into_inner()).await
     }
+}
+
+/// Makes TCP connections to what `resolver` finds. Each address of a family has its share of `timeout`, so that one that
+/// never answers leaves time for the next.
+fn tcp<R>(resolver: R, timeout: Duration) -> HttpConnector<R> {
+    let mut tcp = HttpConnector::new_with_resolver(resolver);
+    tcp.enforce_http(false);
+    tcp.set_connect_timeout(Some(timeout));
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_keepalive_interval(Some(KEEPALIVE));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    tcp
 }
 
 /// Connects to one server after the other.
@@ -155,7 +163,9 @@ impl Service<Name> for Resolver {
 
 #[cfg(test)]
 mod tests {
-    use rustix::net::sockopt;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    use rustix::net::{AddressFamily, SocketType, bind, listen, socket, sockopt};
     use rustls::{RootCertStore, crypto::ring};
 
     use super::*;
@@ -176,5 +186,41 @@ mod tests {
         assert!(sockopt::tcp_nodelay(&connection).unwrap());
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
         assert_eq!(sockopt::tcp_user_timeout(&connection).unwrap(), 30_000);
+    }
+
+    /// Finds these addresses for every name.
+    #[derive(Clone)]
+    struct Fixed(Vec<SocketAddr>);
+
+    impl Service<Name> for Fixed {
+        type Response = std::vec::IntoIter<SocketAddr>;
+        type Error = io::Error;
+        type Future = std::future::Ready<Result<Self::Response, io::Error>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), io::Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Name) -> Self::Future {
+            std::future::ready(Ok(self.0.clone().into_iter()))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_never_answers_leaves_time_for_the_next() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        // Its queue is full: what asks for a connection hears nothing.
+        let silent = SocketAddr::from(([127, 0, 0, 2], port));
+        let full = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&full, &silent).unwrap();
+        listen(&full, 0).unwrap();
+        let _queued = TcpStream::connect(silent).unwrap();
+        let addresses = Fixed(vec![silent, listener.local_addr().unwrap()]);
+        let timeout = Duration::from_secs(2);
+        let server = format!("http://server.invalid:{port}").parse().unwrap();
+        let connection = tokio::time::timeout(timeout, tcp(addresses, timeout).call(server)).await;
+        let connection = connection.expect("there is time for the second").unwrap().into_inner();
+        assert_eq!(connection.peer_addr().unwrap(), listener.local_addr().unwrap());
     }
 }

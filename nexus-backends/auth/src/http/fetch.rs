@@ -16,11 +16,22 @@ pub enum ReadError {
 
 /// The whole body, unless it is larger than `limit` bytes. What was read is overwritten when it is dropped; the
 /// pieces as they came from the socket are not within reach.
-pub async fn read_whole(mut response: Response, limit: usize) -> Result<Zeroizing<Vec<u8>>, ReadError> {
+pub async fn read_whole(response: Response, limit: usize) -> Result<Zeroizing<Vec<u8>>, ReadError> {
     let mut body = Zeroizing::new(Vec::new());
+    read_into(&mut body, response, limit).await?;
+    Ok(body)
+}
+
+/// Adds the body of `response` to `body`, which has what came of it also where it is not whole, or where this future is
+/// dropped.
+pub(crate) async fn read_into(
+    body: &mut Zeroizing<Vec<u8>>,
+    mut response: Response,
+    limit: usize,
+) -> Result<(), ReadError> {
     loop {
         match response.chunk().await {
-            Ok(None) => return Ok(body),
+            Ok(None) => return Ok(()),
             Ok(Some(chunk)) => {
                 let wanted = body.len().saturating_add(chunk.len());
                 if wanted > limit {
@@ -29,8 +40,8 @@ pub async fn read_whole(mut response: Response, limit: usize) -> Result<Zeroizin
                 if wanted > body.capacity() {
                     // A vector that grows by itself leaves its old bytes behind.
                     let mut larger = Zeroizing::new(Vec::with_capacity(wanted.next_power_of_two()));
-                    larger.extend_from_slice(&body);
-                    body = larger;
+                    larger.extend_from_slice(body);
+                    *body = larger;
                 }
                 body.extend_from_slice(&chunk);
             }

@@ -14,6 +14,8 @@ mod problem;
 mod proxy;
 mod server_client;
 
+#[cfg(feature = "oauth")]
+pub(crate) use self::fetch::read_into;
 pub use self::fetch::{ReadError, read_whole};
 pub use self::loopback::is_loopback;
 pub use self::network::Network;

@@ -91,7 +91,7 @@ impl ServerClient {
     /// The answer, with gzip undone, and without the headers that then no longer fit.
     fn decoded(&self, answer: Response<Incoming>, connection: Box<Connection>) -> Response<IncomingBody> {
         let (mut head, incoming) = answer.into_parts();
-        let is_packed = head.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip");
+        let is_packed = head.headers.get(CONTENT_ENCODING).is_some_and(is_gzip);
         if is_packed {
             head.headers.remove(CONTENT_ENCODING);
             head.headers.remove(CONTENT_LENGTH);
@@ -105,6 +105,11 @@ impl fmt::Debug for ServerClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerClient").field("server", &self.server).finish_non_exhaustive()
     }
+}
+
+/// Source: RFC 9110, sections 8.4.1 (case) and 8.4.1.3 (`x-gzip`).
+fn is_gzip(encoding: &HeaderValue) -> bool {
+    [&b"gzip"[..], b"x-gzip"].iter().any(|name| encoding.as_bytes().eq_ignore_ascii_case(name))
 }
 
 fn lost(error: hyper::Error) -> HttpError {

@@ -54,7 +54,7 @@ pub(super) async fn sign_in(
     for (name, value) in parameters {
         request = request.add_extra_param(name, value);
     }
-    let answer = request.request_async(&SuccessOnly { issuer_client, issuer, sent: &[] }).await;
+    let answer = request.request_async(&SuccessOnly { issuer_client, issuer, sent: &[], broken: None }).await;
     let details: StandardDeviceAuthorizationResponse = answer.map_err(tokens::failure)?;
     let life = details.expires_in().min(on.patience);
     on.screen.show(&step(&details, life)?);

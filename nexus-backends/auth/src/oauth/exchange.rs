@@ -28,7 +28,7 @@ pub(super) async fn code(
     let client =
         OAuthClient::new(ClientId::new(issuer.client_id.clone())).set_token_uri(TokenUrl::from_url(endpoint));
     let sent = [code.expose(), verifier.expose()];
-    let endpoint = SuccessOnly { issuer_client, issuer, sent: &sent };
+    let endpoint = SuccessOnly { issuer_client, issuer, sent: &sent, broken: None };
     let mut request = client
         .exchange_code(AuthorizationCode::new(code.expose().to_owned()))
         .set_pkce_verifier(PkceCodeVerifier::new(verifier.expose().to_owned()))

@@ -1,6 +1,6 @@
 //! The HTTP client for an issuer: one request at a time, small answers, secrets overwritten.
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{future::Future, pin::Pin, sync::OnceLock, time::Duration};
 
 use nexus_core::{BuildContext, SettingsError, harness::run_blocking};
 use oauth2::{
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     RefreshError,
-    http::{ClientPlan, HttpProblem, Network, ReadError, read_whole},
+    http::{ClientPlan, HttpProblem, Network, ReadError, read_into},
 };
 
 /// How long a connection may take to be made. Source: our own choice.
@@ -44,6 +44,13 @@ pub(super) struct IssuerReply {
     pub(super) body: Zeroizing<Vec<u8>>,
 }
 
+/// No answer, or not all of it.
+struct BrokenReply {
+    why: RefreshError,
+    /// As far as it came.
+    begun: Option<IssuerReply>,
+}
+
 impl IssuerReply {
     /// The body of a success, if it is an object: a list of the same values would be read like one.
     pub(super) fn into_object(self) -> Result<Self, RefreshError> {
@@ -68,15 +75,33 @@ impl IssuerClient {
 
     /// Sends a request and reads the whole answer, whatever its status. There is no second try.
     pub(super) async fn send(&self, request: HttpRequest) -> Result<IssuerReply, RefreshError> {
-        match tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(request)).await {
-            Ok(reply) => reply,
-            Err(_) => Err(RefreshError::Unreachable {
-                reason: format!("no answer came within {} seconds", REQUEST_TIMEOUT.as_secs()),
-            }),
+        self.send_keeping(request).await.map_err(|broken| broken.why)
+    }
+
+    /// As [`IssuerClient::send`], and keeps what came of an answer that is not whole.
+    async fn send_keeping(&self, request: HttpRequest) -> Result<IssuerReply, BrokenReply> {
+        let mut begun = None;
+        let exchange = tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(request, &mut begun)).await;
+        let exchanged = exchange.unwrap_or_else(|_| {
+            let reason = format!("no answer came within {} seconds", REQUEST_TIMEOUT.as_secs());
+            Err(RefreshError::Unreachable { reason })
+        });
+        match (exchanged, begun) {
+            (Ok(()), Some(reply)) => Ok(reply),
+            (Err(why), begun) => Err(BrokenReply { why, begun }),
+            (Ok(()), None) => {
+                let why = RefreshError::Unreachable { reason: "no answer came".into() };
+                Err(BrokenReply { why, begun: None })
+            }
         }
     }
 
-    async fn exchange(&self, request: HttpRequest) -> Result<IssuerReply, RefreshError> {
+    /// `begun` has the answer, as far as it came.
+    async fn exchange(
+        &self,
+        request: HttpRequest,
+        begun: &mut Option<IssuerReply>,
+    ) -> Result<(), RefreshError> {
         let on_the_way = |problem: HttpProblem| RefreshError::Unreachable { reason: problem.to_string() };
         let request = Request::try_from(request).map_err(|_| on_the_way(HttpProblem::Client))?;
         let is_tls = request.url().scheme() == "https";
@@ -86,12 +111,14 @@ impl IssuerClient {
         let response =
             response.map_err(|error| on_the_way(HttpProblem::before_answer(&error, is_proxied)))?;
         let status = response.status();
-        match read_whole(response, MAX_ANSWER_BYTES).await {
-            Ok(body) => Ok(IssuerReply { status, body }),
+        let reply = begun.insert(IssuerReply { status, body: Zeroizing::default() });
+        match read_into(&mut reply.body, response, MAX_ANSWER_BYTES).await {
+            Ok(()) => Ok(()),
             Err(ReadError::Broken(problem)) => Err(on_the_way(problem)),
             // The beginning of an error would tell no more than its status does.
             Err(ReadError::TooLarge) if !status.is_success() => {
-                Ok(IssuerReply { status, body: Zeroizing::default() })
+                reply.body = Zeroizing::default();
+                Ok(())
             }
             Err(ReadError::TooLarge) => {
                 Err(RefreshError::Malformed { reason: format!("it is larger than {MAX_ANSWER_BYTES} bytes") })
@@ -123,6 +150,9 @@ pub(super) struct SuccessOnly<'a> {
     pub(super) issuer: &'a Issuer,
     /// What the request holds that must not come back in an error.
     pub(super) sent: &'a [&'a str],
+    /// Why a success is not whole. Where it is given, what came of such a success is handed on: a refresh token was spent
+    /// for it.
+    pub(super) broken: Option<&'a OnceLock<RefreshError>>,
 }
 
 impl<'c> AsyncHttpClient<'c> for SuccessOnly<'_> {
@@ -131,7 +161,14 @@ impl<'c> AsyncHttpClient<'c> for SuccessOnly<'_> {
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
         Box::pin(async move {
-            let reply = self.issuer_client.send(request).await?;
+            let reply = match (self.issuer_client.send_keeping(request).await, self.broken) {
+                (Ok(reply), _) => reply,
+                (Err(BrokenReply { why, begun: Some(begun) }), Some(broken)) if begun.status.is_success() => {
+                    let _ = broken.set(why);
+                    begun
+                }
+                (Err(BrokenReply { why, .. }), _) => return Err(why),
+            };
             match reply.status.is_success() {
                 true => reply.into_object().map(handed_on),
                 false => Err(reply.error(self.issuer, self.sent)),

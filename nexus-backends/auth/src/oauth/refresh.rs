@@ -1,6 +1,6 @@
 //! The next tokens for a refresh token: RFC 6749 section 6, by a form, once.
 
-use std::time::SystemTime;
+use std::{sync::OnceLock, time::SystemTime};
 
 use oauth2::{ClientId, RefreshToken, RequestTokenError, TokenUrl};
 use zeroize::Zeroizing;
@@ -45,12 +45,15 @@ pub(super) async fn refresh(
         }
     }
     let sent = [token.expose()];
-    let refreshed =
-        match request.request_async(&SuccessOnly { issuer_client, issuer: &issuer, sent: &sent }).await {
-            Ok(answer) => answer.refreshed()?,
-            Err(RequestTokenError::Parse(_, body)) => TokenAnswer::salvaged(&Zeroizing::new(body))?,
-            Err(error) => return Err(tokens::failure(error)),
-        };
+    let broken = OnceLock::new();
+    let endpoint = SuccessOnly { issuer_client, issuer: &issuer, sent: &sent, broken: Some(&broken) };
+    let refreshed = match request.request_async(&endpoint).await {
+        Ok(answer) => answer.refreshed(),
+        Err(RequestTokenError::Parse(_, body)) => TokenAnswer::salvaged(&Zeroizing::new(body)),
+        Err(error) => Err(tokens::failure(error)),
+    };
+    // Where nothing can be used of an answer that broke off, that is the reason.
+    let refreshed = refreshed.map_err(|error| broken.into_inner().unwrap_or(error))?;
     Ok(match refreshed {
         Refreshed::Tokens(granted) => {
             if is_of_another(&claims, &Claims::of(&granted.access_token)) {

@@ -154,7 +154,9 @@ async fn each_answer_means_one_of_three_things() {
             Reply::text(503, "text/html", "<html>canary</html>"),
             Reply::text(500, "text/html", &"x".repeat(2 << 20)),
             error(400, json!({ "error": "temporarily_unavailable" })),
-            good().cut(),
+            // Within the refresh token.
+            unfinished(r#"{"access_token":"canary-new","refresh_token":"canary-ne"#),
+            unfinished("<html>canary</html>"),
             Reply::Bytes(Vec::new()),
             Reply::Bytes(b"SSH-2.0-canary\r\n".to_vec()),
         ]);
@@ -240,6 +242,33 @@ async fn a_new_refresh_token_is_kept_whatever_is_wrong_with_the_rest() {
     let odd = json!({ "access_token": "canary-new", "refresh_token": false });
     let new = answered(Reply::json(200, &odd)).await.unwrap();
     assert_eq!((new.access_token.expose(), new.refresh_token.unwrap().expose()), ("canary-new", REFRESH));
+}
+
+#[tokio::test]
+async fn a_new_refresh_token_is_kept_where_the_answer_breaks_off_or_is_too_long() {
+    let both = r#""access_token":"canary-new","refresh_token":"canary-next""#;
+    let long = "x".repeat(2 << 20);
+    for reply in [
+        unfinished(&format!("{{{both}}}")),
+        unfinished(&format!(r#"{{{both},"expires_in":36"#)),
+        Reply::text(200, "application/json", &format!(r#"{{{both},"x":"{long}"}}"#)),
+        Reply::text(200, "application/json", &format!("{{{both}}}{}", long.replace('x', " "))),
+    ] {
+        let shown: String = format!("{reply:?}").chars().take(300).collect();
+        let new = answered(reply).await.unwrap();
+        assert_eq!(new.refresh_token.unwrap().expose(), "canary-next", "{shown}");
+        assert_eq!(new.access_token.expose(), "canary-new", "{shown}");
+    }
+    let alone =
+        answered(unfinished(r#"{"refresh_token":"canary-next","access_token":"canary-n"#)).await.unwrap();
+    assert_eq!(alone.refresh_token.unwrap().expose(), "canary-next");
+    assert_eq!(alone.access_token.expose(), "canary-old");
+}
+
+/// The beginning of a longer answer, and the end of the connection.
+fn unfinished(body: &str) -> Reply {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n";
+    Reply::Bytes([head, body].concat().into_bytes())
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 
 use crate::process_tree::{LiveProcess, live, send};
 use crate::run_id::RunId;
+use crate::scarcity::is_scarcity;
 
 /// Moves itself, forbids core dumps, then becomes what follows. So there is no moment at which the child is outside.
 const MOVE_AND_BECOME: &str =
@@ -25,19 +26,28 @@ pub(crate) struct OwnCgroup(PathBuf);
 
 impl OwnCgroup {
     /// Looks for it, and tries it with a process.
-    pub(crate) fn find() -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-        // Source: proc_pid_mountinfo(5): the mount point is field 5, the type is the first after " - ".
-        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
-        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-        let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-        let own = Self(Path::new(mount).join(path));
-        let cgroup = Cgroup::make(&own, &RunId::new()).ok()?;
+    ///
+    /// # Errors
+    ///
+    /// What kept it from being looked for.
+    pub(crate) fn find() -> io::Result<Option<Self>> {
+        let (mounts, own) =
+            (fs::read_to_string("/proc/self/mountinfo")?, fs::read_to_string("/proc/self/cgroup")?);
+        let Some(own) = Self::in_tables(&mounts, &own) else { return Ok(None) };
+        let cgroup = Cgroup::make(&own, &RunId::new())?;
         let (program, arguments) = cgroup.command();
-        let tried = std::process::Command::new(program).args(arguments).args(["/bin/sh", "-c", ":"]).output();
+        let tried =
+            std::process::Command::new(program).args(arguments).args(["/bin/sh", "-c", ":"]).output()?;
         // Kernels before 5.14 have no such file.
         let can_kill = cgroup.path.join("cgroup.kill").exists();
-        (can_kill && tried.is_ok_and(|tried| tried.status.success())).then_some(own)
+        Ok((can_kill && tried.status.success()).then_some(own))
+    }
+
+    fn in_tables(mounts: &str, own: &str) -> Option<Self> {
+        // Source: proc_pid_mountinfo(5): the mount point is field 5, the type is the first after " - ".
+        let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
+        let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        Some(Self(Path::new(mount).join(path)))
     }
 }
 
@@ -68,7 +78,7 @@ impl Cgroup {
     }
 
     pub(crate) fn alive(&self) -> Vec<LiveProcess> {
-        members(&self.path)
+        members(&self.path).unwrap_or_default()
     }
 
     pub(crate) fn kill(&self, patience: Duration) -> Vec<LiveProcess> {
@@ -84,10 +94,20 @@ impl Drop for Cgroup {
 }
 
 /// Who is alive in a cgroup and in those below it.
-fn members(path: &Path) -> Vec<LiveProcess> {
-    let pids = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
-    let own = pids.lines().filter_map(|pid| live(pid.parse().ok()?));
-    own.chain(folders(path).iter().flat_map(|below| members(below))).collect()
+///
+/// # Errors
+///
+/// In a want of descriptors or memory.
+fn members(path: &Path) -> io::Result<Vec<LiveProcess>> {
+    let pids = match fs::read_to_string(path.join("cgroup.procs")) {
+        Err(error) if is_scarcity(&error) => return Err(error),
+        read => read.unwrap_or_default(),
+    };
+    let mut all: Vec<_> = pids.lines().filter_map(|pid| live(pid.parse().ok()?)).collect();
+    for below in folders(path) {
+        all.extend(members(&below)?);
+    }
+    Ok(all)
 }
 
 fn folders(path: &Path) -> Vec<PathBuf> {
@@ -101,8 +121,10 @@ fn folders(path: &Path) -> Vec<PathBuf> {
 fn kill(path: &Path, patience: Duration) -> Vec<LiveProcess> {
     let until = Instant::now() + patience;
     loop {
-        let alive = members(path);
-        if alive.is_empty() {
+        let seen = members(path);
+        let is_seen = seen.is_ok();
+        let alive = seen.unwrap_or_default();
+        if alive.is_empty() && is_seen {
             return alive;
         }
         if fs::write(path.join("cgroup.kill"), "1").is_err() {
@@ -135,7 +157,7 @@ pub(crate) fn end_cgroup(path: &Path, run: &RunId, patience: Duration) -> (usize
     if !name.starts_with(&format!("{PREFIX}{run}-")) || !path.join("cgroup.procs").exists() {
         return (0, Vec::new());
     }
-    let count = members(path).len();
+    let count = members(path).map_or(0, |members| members.len());
     let left = kill(path, patience);
     remove(path);
     (count, left)

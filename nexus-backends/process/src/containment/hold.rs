@@ -97,11 +97,27 @@ impl Hold {
         }
     }
 
+    /// Whether somebody may be there who could not be seen, for want of descriptors or memory.
+    pub(crate) fn is_unsure(&self) -> bool {
+        match self {
+            Self::Subreaper(tree, _) | Self::Search(tree) => tree.is_unsure(),
+            Self::Namespace(_) | Self::Cgroup(_) => false,
+        }
+    }
+
     /// The process that a polite signal is for, where `child` is the one that was started.
     pub(crate) fn program(&self, child: Option<ProcessIdentity>) -> Option<ProcessIdentity> {
         match self {
             Self::Namespace(namespace) => namespace.program(),
             _ => child,
+        }
+    }
+
+    /// What the program said, where `said` is the first of what came on standard error.
+    pub(crate) fn first_said<'a>(&self, said: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::Namespace(_) => Namespace::without_greeting(said),
+            _ => said,
         }
     }
 

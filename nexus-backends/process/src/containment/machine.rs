@@ -1,13 +1,14 @@
 //! What this machine allows, tried once.
 
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 
 use nexus_core::Containment;
 use thiserror::Error;
 
 use super::ContainmentPolicy;
+use super::attempt::Attempt;
 use super::cgroup::OwnCgroup;
 use super::namespace::NamespaceLauncher;
 use super::subreaper::Subreaper;
@@ -56,7 +57,7 @@ const KINDS: [Containment; 5] = [
 /// processes to find out, and blocks for some ten milliseconds.
 #[must_use]
 pub fn available() -> Vec<Containment> {
-    KINDS.into_iter().filter(|kind| means(*kind).is_some()).collect()
+    KINDS.into_iter().filter(|kind| found(*kind).is_some()).collect()
 }
 
 /// The kind that a child is held by under `policy`, where it does or does not keep its privileges. The first call blocks, as
@@ -66,44 +67,69 @@ pub fn available() -> Vec<Containment> {
 ///
 /// [`NotContained`] if the policy asks for more than there is.
 pub fn strongest(policy: ContainmentPolicy, keeps_privileges: bool) -> Result<Containment, NotContained> {
-    choose(policy, keeps_privileges).map(|means| means.kind())
+    let fit = KINDS.into_iter().filter(|kind| is_fit(policy, keeps_privileges, *kind));
+    fit.into_iter().find(|kind| found(*kind).is_some()).ok_or_else(not_contained)
 }
 
-pub(crate) fn choose(policy: ContainmentPolicy, keeps_privileges: bool) -> Result<Means, NotContained> {
-    let is_fit = |kind: &Containment| match policy {
+/// What a child is to be held by.
+///
+/// # Errors
+///
+/// The outer one in a want of descriptors, processes or memory, in which nobody knows what this machine allows;
+/// [`NotContained`] if the policy asks for more than there is.
+pub(crate) fn choose(
+    policy: ContainmentPolicy,
+    keeps_privileges: bool,
+) -> io::Result<Result<Means, NotContained>> {
+    for kind in KINDS.into_iter().filter(|kind| is_fit(policy, keeps_privileges, *kind)) {
+        if let Some(means) = means(kind)? {
+            return Ok(Ok(means));
+        }
+    }
+    Ok(Err(not_contained()))
+}
+
+fn is_fit(policy: ContainmentPolicy, keeps_privileges: bool, kind: Containment) -> bool {
+    match policy {
         // Programs with a set-user-id bit gain nothing in a user namespace.
-        ContainmentPolicy::Auto => !(keeps_privileges && *kind == Containment::UserNamespace),
-        ContainmentPolicy::Required => *kind >= Containment::Cgroup,
-        ContainmentPolicy::Off => *kind == Containment::Search,
-        ContainmentPolicy::Exactly(wanted) => *kind == wanted,
-    };
-    let found = KINDS.into_iter().filter(is_fit).find_map(means);
-    found.ok_or_else(|| NotContained {
-        found: KINDS.into_iter().find(|kind| means(*kind).is_some()).unwrap_or_default(),
-    })
-}
-
-/// The means of one kind, if this machine has them.
-fn means(kind: Containment) -> Option<Means> {
-    static NAMESPACES: [OnceLock<Option<NamespaceLauncher>>; 2] = [const { OnceLock::new() }; 2];
-    static CGROUP: OnceLock<Option<OwnCgroup>> = OnceLock::new();
-    static SUBREAPER: OnceLock<bool> = OnceLock::new();
-    let namespace =
-        |place: usize| NAMESPACES[place].get_or_init(|| tried(NamespaceLauncher::find(place == 1)?)).clone();
-    match kind {
-        Containment::PidNamespace => Some(Means::Namespace(namespace(0)?, kind)),
-        Containment::UserNamespace => Some(Means::Namespace(namespace(1)?, kind)),
-        Containment::Cgroup => CGROUP.get_or_init(OwnCgroup::find).clone().map(Means::Cgroup),
-        Containment::Subreaper => SUBREAPER
-            .get_or_init(|| lists_children() && Subreaper::hold().is_some())
-            .then_some(Means::Subreaper),
-        Containment::Search => Some(Means::Search),
-        _ => None,
+        ContainmentPolicy::Auto => !(keeps_privileges && kind == Containment::UserNamespace),
+        ContainmentPolicy::Required => kind >= Containment::Cgroup,
+        ContainmentPolicy::Off => kind == Containment::Search,
+        ContainmentPolicy::Exactly(wanted) => kind == wanted,
     }
 }
 
+fn not_contained() -> NotContained {
+    NotContained { found: KINDS.into_iter().find(|kind| found(*kind).is_some()).unwrap_or_default() }
+}
+
+/// The means of one kind, as far as they are known now.
+fn found(kind: Containment) -> Option<Means> {
+    means(kind).ok().flatten()
+}
+
+/// The means of one kind, if this machine has them.
+fn means(kind: Containment) -> io::Result<Option<Means>> {
+    static NAMESPACES: [Attempt<NamespaceLauncher>; 2] = [const { Attempt::new() }; 2];
+    static CGROUP: Attempt<OwnCgroup> = Attempt::new();
+    static SUBREAPER: Attempt<()> = Attempt::new();
+    let namespace =
+        |place: usize| NAMESPACES[place].get_or_try(|| tried(NamespaceLauncher::find(place == 1)));
+    Ok(match kind {
+        Containment::PidNamespace => namespace(0)?.map(|launcher| Means::Namespace(launcher, kind)),
+        Containment::UserNamespace => namespace(1)?.map(|launcher| Means::Namespace(launcher, kind)),
+        Containment::Cgroup => CGROUP.get_or_try(OwnCgroup::find)?.map(Means::Cgroup),
+        Containment::Subreaper => SUBREAPER
+            .get_or_try(|| Ok((lists_children() && Subreaper::hold().is_some()).then_some(())))?
+            .map(|()| Means::Subreaper),
+        Containment::Search => Some(Means::Search),
+        _ => None,
+    })
+}
+
 /// The launcher, if it works: the program runs as one of the first processes, and sees itself in `/proc`.
-fn tried(launcher: NamespaceLauncher) -> Option<NamespaceLauncher> {
+fn tried(launcher: Option<NamespaceLauncher>) -> io::Result<Option<NamespaceLauncher>> {
+    let Some(launcher) = launcher.filter(|_| lists_children()) else { return Ok(None) };
     let (program, arguments) = launcher.command();
     let mut command = Command::new(program);
     command.args(arguments).args([
@@ -112,8 +138,7 @@ fn tried(launcher: NamespaceLauncher) -> Option<NamespaceLauncher> {
         "[ $$ -lt 9 ] && [ -e /proc/$$/stat ] && [ ! -e /proc/9 ]",
     ]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let works = lists_children() && command.status().is_ok_and(|status| status.success());
-    works.then_some(launcher)
+    Ok(command.status()?.success().then_some(launcher))
 }
 
 /// Whether the kernel lists the children of a process. Source: `proc_tid_children(5)`, an option of the kernel.

@@ -18,8 +18,12 @@ use crate::spawn::ExitStatus;
 /// Runs what follows as its child and stays the first process, which reaps orphans. What the shell itself has to say, such as
 /// "Killed", is none of the program's words. Shells export these variables unasked. It forbids core dumps, since the host may
 /// come too late for that: a process that is in the middle of its fork hands on the limits that it had before.
-const FIRST_PROCESS: &str =
-    r#"unset PWD OLDPWD SHLVL; exec 3>&2 2>/dev/null; ulimit -c 0; (exec "$@" 2>&3 3>&-); exit $?"#;
+///
+/// `setpriv` and `unshare` ask the kernel for a signal that it does not send if the parent is gone by then. So the
+/// first process says a line that only a living host takes, and ends with an error otherwise: [`GREETING`].
+const FIRST_PROCESS: &str = r#"unset PWD OLDPWD SHLVL; exec 3>&2 2>/dev/null; echo >&3 || exit 1; ulimit -c 0; (exec "$@" 2>&3 3>&-); exit $?"#;
+/// What stands first on standard error, and is none of the program's words.
+const GREETING: u8 = b'\n';
 /// How long a stopped process may take to stop.
 const STOP_PATIENCE: Duration = Duration::from_millis(50);
 /// Exit codes from here on say by which signal a program was ended. Source: POSIX, shell command language, 2.8.2.
@@ -69,6 +73,11 @@ impl Namespace {
 
     fn first(&self) -> Option<ProcessIdentity> {
         children_of(self.outer).first().copied().and_then(identity_of)
+    }
+
+    /// The first of what was said on standard error, without what the first process says to its host.
+    pub(crate) fn without_greeting(said: &[u8]) -> &[u8] {
+        said.strip_prefix(&[GREETING]).unwrap_or(said)
     }
 
     /// What the vendor's program is, once it runs.

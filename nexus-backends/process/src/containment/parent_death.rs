@@ -5,32 +5,64 @@
 //! a set-user-id bit loses it. Source: `PR_SET_PDEATHSIG(2const)`.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+
+use super::attempt::Attempt;
+use super::tag::Tag;
+use crate::run_id::RunId;
 
 /// `setpriv` of util-linux: sets the signal and becomes the program, under the same process id.
+///
+/// Where the mark is all that tells whose a process is, `prlimit` of util-linux goes before it: the program has the mark before
+/// its first instruction, and not some microseconds after, in which it may start what has none.
 #[derive(Clone, Debug)]
-pub(crate) struct ParentDeath(PathBuf);
+pub(crate) struct ParentDeath {
+    setpriv: PathBuf,
+    prlimit: Option<PathBuf>,
+}
 
 impl ParentDeath {
-    /// The program, if this machine has it and it works; others of this name cannot do it.
-    pub(crate) fn find() -> Option<&'static Self> {
-        static FOUND: OnceLock<Option<ParentDeath>> = OnceLock::new();
-        let tried = || {
-            let found = Self(util_linux("setpriv")?);
-            let (program, arguments) = found.command();
-            let mut command = Command::new(program);
-            command.args(arguments).args(["/bin/sh", "-c", ":"]);
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            command.status().is_ok_and(|status| status.success()).then_some(found)
-        };
-        FOUND.get_or_init(tried).as_ref()
+    /// The programs, if this machine has them and they work; others of this name cannot do it.
+    ///
+    /// # Errors
+    ///
+    /// In a want of descriptors, processes or memory.
+    pub(crate) fn find() -> io::Result<Option<Self>> {
+        static FOUND: Attempt<ParentDeath> = Attempt::new();
+        FOUND.get_or_try(|| {
+            let Some(setpriv) = util_linux("setpriv") else { return Ok(None) };
+            let prlimit = util_linux("prlimit");
+            let with = |prlimit| Self { setpriv: setpriv.clone(), prlimit };
+            if prlimit.is_some()
+                && let Some(found) = with(prlimit).tried()?
+            {
+                return Ok(Some(found));
+            }
+            with(None).tried()
+        })
     }
 
-    /// The program to start, and its arguments before those of the child.
-    pub(crate) fn command(&self) -> (&Path, Vec<OsString>) {
-        (&self.0, ["--pdeathsig", "KILL", "--"].map(Into::into).into())
+    fn tried(self) -> io::Result<Option<Self>> {
+        let (program, arguments) = self.command(Some(Tag::of(&RunId::new())));
+        let mut command = Command::new(program);
+        command.args(arguments).args(["/bin/sh", "-c", ":"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command.status()?.success().then_some(self))
+    }
+
+    /// The program to start, and its arguments before those of the child, which is to have the mark `tag`.
+    pub(crate) fn command(&self, tag: Option<Tag>) -> (&Path, Vec<OsString>) {
+        let setpriv = ["--pdeathsig", "KILL", "--"].map(OsString::from);
+        match (&self.prlimit, tag.and_then(Tag::limit)) {
+            (Some(prlimit), Some((soft, hard))) => {
+                let limits = ["--core=0:0".into(), format!("--rttime={soft}:{hard}").into()];
+                let own = limits.into_iter().chain([self.setpriv.clone().into()]);
+                (prlimit, own.chain(setpriv).collect())
+            }
+            _ => (&self.setpriv, setpriv.into()),
+        }
     }
 }
 

@@ -31,21 +31,32 @@ impl Tag {
         limit != u64::MAX && limit >> NAME_BITS != 0 && limit & ((1 << NAME_BITS) - 1) == self.0
     }
 
-    /// Marks a child that was just started. Returns whether it worked.
+    /// The limit of a child, soft and hard; `None` where there is no room left for one.
     #[cfg(target_os = "linux")]
-    pub(crate) fn mark(self, child: u32) -> bool {
-        use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-        let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else { return false };
+    pub(super) fn limit(self) -> Option<(u64, u64)> {
+        use rustix::process::{Resource, getrlimit};
         let outer = getrlimit(Resource::Rttime).maximum;
         let bit =
             outer.map_or(FIRST_BIT, |outer| outer.checked_ilog2().unwrap_or_default().saturating_sub(1));
-        if bit < NAME_BITS {
-            return false;
-        }
         let mark = (1 << bit) | self.0;
         // The mark of a run that this program itself is part of stays.
-        let limit = Rlimit { current: Some(mark), maximum: Some(outer.unwrap_or(mark)) };
-        prlimit(Some(pid), Resource::Rttime, limit).is_ok()
+        (bit >= NAME_BITS).then(|| (mark, outer.unwrap_or(mark)))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn limit(self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// Marks a child that was just started. Returns whether it worked.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn mark(self, child: u32) -> bool {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+        let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else { return false };
+        self.limit().is_some_and(|(soft, hard)| {
+            let limit = Rlimit { current: Some(soft), maximum: Some(hard) };
+            prlimit(Some(pid), Resource::Rttime, limit).is_ok()
+        })
     }
 
     #[cfg(not(target_os = "linux"))]

@@ -1,10 +1,12 @@
 //! All processes of the machine at one moment, as `/proc` tells it. Empty where there is none.
 
+use std::cell::Cell;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use super::{LiveProcess, ProcessIdentity};
+use crate::scarcity::is_scarcity;
 
 /// Most descendants that are looked at; children of theirs are seen at the next look.
 const MOST_DESCENDANTS: usize = 1 << 16;
@@ -51,14 +53,42 @@ impl Row {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(super) rows: Vec<Row>,
+    /// Whether nobody lacks for want of a descriptor to look with.
+    pub(super) is_whole: bool,
+    /// The highest id that was listed and was gone when it was looked at; whoever had it may have started somebody meanwhile
+    /// who is not in the list.
+    pub(super) last_vanished: u32,
+}
+
+/// Whether everything that is there could be read. Who is not seen in a want is not gone.
+#[derive(Debug, Default)]
+struct Sight {
+    is_short: Cell<bool>,
+}
+
+impl Sight {
+    fn of<T>(&self, result: io::Result<T>) -> Option<T> {
+        if let Err(error) = &result {
+            self.is_short.set(self.is_short.get() || is_scarcity(error));
+        }
+        result.ok()
+    }
 }
 
 impl Snapshot {
     /// All processes of the machine.
     pub(super) fn now() -> Self {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        Self { rows: pids.filter_map(row).collect() }
+        let sight = Sight::default();
+        let entries = sight.of(fs::read_dir("/proc")).into_iter().flatten();
+        let pids = entries.filter_map(|entry| sight.of(entry)?.file_name().to_str()?.parse().ok());
+        let mut last_vanished = 0;
+        let looked_at = |pid: u32| {
+            let row = row_in(pid, &sight);
+            last_vanished = if row.is_none() { pid.max(last_vanished) } else { last_vanished };
+            row
+        };
+        let rows = pids.filter_map(looked_at).collect();
+        Self { rows, is_whole: !sight.is_short.get(), last_vanished }
     }
 
     /// The descendants of this program, and of nobody else. Needs a kernel that lists children.
@@ -68,17 +98,20 @@ impl Snapshot {
 
     /// The descendants of one process.
     pub(crate) fn below(pid: u32) -> Self {
-        let mut rows: Vec<Row> = children_of(pid).into_iter().filter_map(row).collect();
+        let sight = Sight::default();
+        let rows_below =
+            |pid| children_in(pid, &sight).into_iter().filter_map(|pid| row_in(pid, &sight)).collect();
+        let mut rows: Vec<Row> = rows_below(pid);
         let mut next = 0;
         while let Some(parent) = rows.get(next).map(|row| row.pid) {
-            let children = children_of(parent);
-            rows.extend(children.into_iter().filter_map(row));
+            rows.extend(rows_below(parent));
             next += 1;
             if next > MOST_DESCENDANTS {
                 break;
             }
         }
-        Self { rows }
+        // Children are listed until nothing changes.
+        Self { rows, is_whole: !sight.is_short.get(), last_vanished: 0 }
     }
 
     /// Those that are no zombies.
@@ -93,9 +126,13 @@ impl Snapshot {
 /// that may have been read. Two equal lists in a row lack nobody. Source: `proc_tid_children(5)`; `get_children_proc` of
 /// Linux.
 pub(crate) fn children_of(pid: u32) -> Vec<u32> {
-    let mut all = listed_children(pid);
+    children_in(pid, &Sight::default())
+}
+
+fn children_in(pid: u32, sight: &Sight) -> Vec<u32> {
+    let mut all = listed_children(pid, sight);
     for _ in 0..MOST_LISTS {
-        let again = listed_children(pid);
+        let again = listed_children(pid, sight);
         if again == all {
             break;
         }
@@ -123,14 +160,14 @@ pub(crate) fn has_children(pid: u32) -> bool {
         .is_ok_and(|count| count > 0)
 }
 
-fn listed_children(pid: u32) -> Vec<u32> {
+fn listed_children(pid: u32, sight: &Sight) -> Vec<u32> {
     let mut all = Vec::new();
     let mut list = String::new();
-    for thread in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+    for thread in sight.of(fs::read_dir(format!("/proc/{pid}/task"))).into_iter().flatten().flatten() {
         list.clear();
         // A thread that has ended meanwhile has no children. The bound saves two questions for the size of the file.
-        let _ = fs::File::open(thread.path().join("children"))
-            .and_then(|file| file.take(MOST_LISTED_BYTES).read_to_string(&mut list));
+        sight.of(fs::File::open(thread.path().join("children"))
+            .and_then(|file| file.take(MOST_LISTED_BYTES).read_to_string(&mut list)));
         all.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
     }
     all
@@ -151,10 +188,17 @@ pub(crate) fn identity_of(pid: u32) -> Option<ProcessIdentity> {
     row(pid).map(|row| row.identity())
 }
 
-/// Names this start of the machine, so that identities from before it are known to be gone.
-pub(crate) fn boot_id() -> String {
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().to_owned()
+/// Names this start of the machine, so that identities from before it are known to be gone. Empty where there is no `/proc`.
+///
+/// # Errors
+///
+/// In a want of descriptors or memory.
+pub(crate) fn boot_id() -> io::Result<String> {
+    match fs::read_to_string("/proc/sys/kernel/random/boot_id") {
+        Ok(text) => Ok(text.trim().to_owned()),
+        Err(error) if is_scarcity(&error) => Err(error),
+        Err(_) => Ok(String::new()),
+    }
 }
 
 /// Says whether the environment that a process was started with holds `name=value`; `None` if nobody may read it.
@@ -186,8 +230,12 @@ pub(super) enum Carries {
 }
 
 fn row(pid: u32) -> Option<Row> {
+    row_in(pid, &Sight::default())
+}
+
+fn row_in(pid: u32, sight: &Sight) -> Option<Row> {
     let mut buffer = [0; 1024];
-    let mut file = fs::File::open(format!("/proc/{pid}/stat")).ok()?;
+    let mut file = sight.of(fs::File::open(format!("/proc/{pid}/stat")))?;
     let length = file.read(&mut buffer).ok()?;
     parse(pid, buffer.get(..length)?)
 }
@@ -234,6 +282,6 @@ mod tests {
         let row = snapshot.rows.iter().find(|row| row.pid == own).unwrap();
         assert_eq!(row.parent, std::os::unix::process::parent_id());
         assert_eq!(identity_of(own), Some(row.identity()));
-        assert!(!boot_id().is_empty());
+        assert!(!boot_id().unwrap().is_empty());
     }
 }

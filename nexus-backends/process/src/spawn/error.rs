@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::containment::NotContained;
 use crate::executable::{Executable, ExecutableError};
+use crate::scarcity::{is_scarcity, way_out};
 
 /// Why no process was started. Nothing was spent: no prompt left this program.
 #[derive(Debug, Error)]
@@ -54,13 +55,16 @@ pub enum SpawnError {
     #[error(transparent)]
     NotContained(#[from] NotContained),
     /// The system refused: too many processes or open files, no memory, arguments too long.
-    #[error("the system did not start {}", .executable.display())]
+    #[error("the system did not start {}{}", .executable.display(), hint(.source))]
     System {
         /// The file.
         executable: PathBuf,
         /// What the system said.
         source: io::Error,
     },
+    /// There is no null device for a child to read from that is given no input.
+    #[error("/dev/null cannot be opened, which a program without input reads from")]
+    NullDevice(#[source] io::Error),
     /// The folder for the record of this run cannot be made.
     #[error("no record can be written to {}", .path.display())]
     Capture {
@@ -87,7 +91,25 @@ pub enum StdinError {
     System(io::ErrorKind),
 }
 
+/// The way out of a want, to follow what was refused.
+fn hint(error: &io::Error) -> String {
+    way_out(error).map(|way_out| format!("; {way_out}")).unwrap_or_default()
+}
+
 impl SpawnError {
+    /// Whether the machine was in want of something, and the program may be as it should.
+    #[must_use]
+    pub fn is_scarcity(&self) -> bool {
+        match self {
+            Self::System { source, .. }
+            | Self::NullDevice(source)
+            | Self::Capture { source, .. }
+            | Self::WorkingDirectoryUnusable { source, .. }
+            | Self::Executable(ExecutableError::Unreadable { source, .. }) => is_scarcity(source),
+            _ => false,
+        }
+    }
+
     /// Says what the system's refusal to start `executable` means.
     pub(super) fn of(executable: &Executable, source: io::Error) -> Self {
         let executable = executable.path().to_owned();

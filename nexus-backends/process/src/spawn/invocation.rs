@@ -11,7 +11,7 @@ use super::process::{Process, Start};
 use super::stdin::StdinMode;
 use crate::capture::Capture;
 use crate::containment::{
-    Cgroup, Containment, ContainmentPolicy, Holding, Means, ParentDeath, Subreaper, choose,
+    Cgroup, Containment, ContainmentPolicy, Holding, Means, ParentDeath, Subreaper, Tag, choose,
 };
 use crate::environment::{Environment, EnvironmentError};
 use crate::executable::Executable;
@@ -19,6 +19,9 @@ use crate::process_tree::RUN_MARKER;
 use crate::run_id::RunId;
 use crate::run_registry::RunEntry;
 use nexus_core::redact::Redactor;
+
+/// What reads as empty.
+const NULL_DEVICE: &str = "/dev/null";
 
 /// One process to run: built, then spent by [`spawn`](Self::spawn).
 ///
@@ -173,7 +176,9 @@ impl Invocation {
     }
 
     /// Has the kernel end the child when this program is killed, also where no namespace does, so that it does not go on
-    /// by itself until the next sweep. Costs the start of one small program; without util-linux it changes nothing.
+    /// by itself until the next sweep. Where the child's mark is all that tells whose a process is, it is there before the
+    /// child's first instruction. Costs the start of one small program, of two with the mark; without util-linux it changes
+    /// nothing.
     #[must_use]
     pub fn end_with_host(mut self) -> Self {
         self.ends_with_host = true;
@@ -210,15 +215,22 @@ impl Invocation {
 
         let means = self.means()?;
         let containment = means.kind();
-        let parent_death = self.needs_parent_death(containment).then(ParentDeath::find).flatten();
-        let (mut command, holding) = self.contained(means, parent_death)?;
+        let parent_death = match self.needs_parent_death(containment) {
+            true => ParentDeath::find().map_err(|source| self.refused(source))?,
+            false => None,
+        };
+        let (mut command, holding) = self.contained(means, parent_death.as_ref())?;
         command
             .args(&self.arguments.0)
             .env_clear()
             .envs(self.environment.iter())
             .env(RUN_MARKER, self.run.as_str())
             .current_dir(&self.working_directory)
-            .stdin(if matches!(self.stdin, StdinMode::Empty) { Stdio::null() } else { Stdio::piped() })
+            .stdin(match self.stdin {
+                // Opened here, as its own failure would pass for the program's.
+                StdinMode::Empty => std::fs::File::open(NULL_DEVICE).map_err(SpawnError::NullDevice)?.into(),
+                _ => Stdio::piped(),
+            })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         // No `pre_exec` and no user or group change: with either, std forks the whole host instead
@@ -243,12 +255,21 @@ impl Invocation {
 
     /// How the child is held.
     fn means(&self) -> Result<Means, SpawnError> {
-        let means = choose(self.containment, self.keeps_privileges)?;
-        // Between us and a contained child are programs that would not say what is wrong with it.
-        match means {
-            Means::Namespace(..) | Means::Cgroup(_) if !self.executable.is_plain() => Ok(Means::Search),
-            means => Ok(means),
+        let means =
+            choose(self.containment, self.keeps_privileges).map_err(|source| self.refused(source))??;
+        // Between us and a contained child are programs that would not say what is wrong with it. What is promised is kept.
+        match (&means, self.containment) {
+            (Means::Namespace(..) | Means::Cgroup(_), ContainmentPolicy::Auto)
+                if !self.executable.is_plain() =>
+            {
+                Ok(Means::Search)
+            }
+            _ => Ok(means),
         }
+    }
+
+    fn refused(&self, source: io::Error) -> SpawnError {
+        SpawnError::System { executable: self.executable.path().into(), source }
     }
 
     /// Between us and such a child is a program too.
@@ -262,7 +283,9 @@ impl Invocation {
         means: Means,
         parent_death: Option<&ParentDeath>,
     ) -> Result<(Command, Holding), SpawnError> {
-        let direct = || match parent_death.map(ParentDeath::command) {
+        // In a cgroup nobody needs the mark to be found.
+        let tag = matches!(means, Means::Subreaper | Means::Search).then(|| Tag::of(&self.run));
+        let direct = || match parent_death.map(|found| found.command(tag)) {
             Some((program, arguments)) => {
                 let mut command = Command::new(program);
                 command.args(arguments).arg(self.executable.path());
@@ -278,10 +301,7 @@ impl Invocation {
         Ok(match means {
             Means::Namespace(launcher, _) => (wrapped(launcher.command()), Holding::Namespace),
             Means::Cgroup(own) => {
-                let cgroup = Cgroup::make(&own, &self.run).map_err(|source| SpawnError::System {
-                    executable: self.executable.path().into(),
-                    source,
-                })?;
+                let cgroup = Cgroup::make(&own, &self.run).map_err(|source| self.refused(source))?;
                 if let Some(entry) = &self.entry {
                     entry.add_cgroup(cgroup.path());
                 }

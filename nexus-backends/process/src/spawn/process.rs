@@ -91,11 +91,12 @@ impl Process {
         let system = |source| SpawnError::System { executable: executable.path().to_owned(), source };
         let (woken, wake) = std::io::pipe().map_err(system)?;
         rustix::io::ioctl_fionbio(&woken, true).map_err(|error| system(error.into()))?;
+        let spare = woken.try_clone().map_err(system)?;
         let shared = Arc::new(Shared::new(state, wake.into()));
         let at = Instant::now();
         let pump = Pump::new(
             Arc::clone(&shared),
-            woken.into(),
+            [woken.into(), spare.into()],
             bounds,
             start.entry,
             start.capture,

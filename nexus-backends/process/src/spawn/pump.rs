@@ -35,8 +35,8 @@ const IDENTIFY_AFTER: Duration = Duration::from_millis(2);
 const STOP_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How often an exit is looked for where the kernel does not announce it.
 const EXIT_LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long the last killing may take.
-const KILL_PATIENCE: Duration = Duration::from_secs(1);
+/// How long the last killing may take. It ends as soon as nobody is left; on a machine without a free processor that takes a while.
+const KILL_PATIENCE: Duration = Duration::from_secs(3);
 /// How much is read from one pipe before the consumer is told.
 const READ_AT_ONCE_BYTES: usize = 256 << 10;
 
@@ -44,6 +44,8 @@ const READ_AT_ONCE_BYTES: usize = 256 << 10;
 pub(super) struct Pump {
     shared: Arc<Shared>,
     woken: OwnedFd,
+    /// Kept for the end, when `/proc` has to be read also by a program that has no descriptor left.
+    spare: Option<OwnedFd>,
     bounds: Bounds,
     entry: Option<RunEntry>,
     capture: Option<Capture>,
@@ -52,6 +54,8 @@ pub(super) struct Pump {
     splitter: LineSplitter,
     lines: Vec<Line>,
     stderr_buffer: Vec<u8>,
+    /// Whether anything came on standard error.
+    has_said: bool,
 }
 
 /// How far a stop has come.
@@ -64,9 +68,10 @@ enum Stopping {
 }
 
 impl Pump {
+    /// The second of the descriptors is a spare one.
     pub(super) fn new(
         shared: Arc<Shared>,
-        woken: OwnedFd,
+        [woken, spare]: [OwnedFd; 2],
         bounds: Bounds,
         entry: Option<RunEntry>,
         capture: Option<Capture>,
@@ -77,6 +82,7 @@ impl Pump {
         Self {
             shared,
             woken,
+            spare: Some(spare),
             bounds,
             entry,
             capture,
@@ -85,6 +91,7 @@ impl Pump {
             splitter,
             lines: Vec::new(),
             stderr_buffer: Vec::new(),
+            has_said: false,
         }
     }
 
@@ -96,8 +103,10 @@ impl Pump {
         let last_word = LastWord { shared: &shared, started };
         let mut serving = Serving::new(child, hold);
         let exit = self.run_to_the_end(&mut serving);
-        if let (Some(entry), Some(identity)) = (&self.entry, serving.identity) {
-            entry.remove_child(identity);
+        match (&self.entry, serving.identity) {
+            (Some(entry), _) if serving.hold.is_unsure() => entry.leave_to_sweep(),
+            (Some(entry), Some(identity)) => entry.remove_child(identity),
+            _ => {}
         }
         if let Some(capture) = self.capture.take() {
             capture.finish(&exit);
@@ -243,6 +252,8 @@ impl Pump {
 
     /// Ends what is left, takes the last of the output, and closes everything.
     fn finish(&mut self, serving: &mut Serving, ended_by: EndedBy, patience: Duration) -> Exit {
+        // What follows reads `/proc`, which takes two descriptors.
+        (self.spare, serving.exit_signal) = (None, None);
         serving.identify();
         let held = serving.status.is_some() && (serving.stdout.is_some() || serving.stderr.is_some());
         let (left_behind, survivors) = if serving.status.is_some() {
@@ -386,10 +397,14 @@ impl Pump {
                     return;
                 }
                 Ok(_) => {
+                    let said = match std::mem::replace(&mut self.has_said, true) {
+                        true => &*self.stderr_buffer,
+                        false => serving.hold.first_said(&self.stderr_buffer),
+                    };
                     if let Some(capture) = &mut self.capture {
-                        capture.write(Stream::Stderr, &self.stderr_buffer);
+                        capture.write(Stream::Stderr, said);
                     }
-                    self.shared.lock().stderr.push(&self.stderr_buffer);
+                    self.shared.lock().stderr.push(said);
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,

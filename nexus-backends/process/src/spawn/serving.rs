@@ -50,7 +50,7 @@ impl Serving {
 
     /// Learns who the child is. That must be before it is reaped.
     pub(super) fn identify(&mut self) {
-        if !self.identified && self.status.is_none() {
+        if self.identity.is_none() && self.status.is_none() {
             self.identity = identity_of(self.child.id());
             self.identity.into_iter().for_each(|identity| self.hold.begin_with(identity));
         }
@@ -71,6 +71,13 @@ impl Serving {
     /// Reaps the child, which was killed. One that cannot die is left to a waiter of its own.
     pub(super) fn reap(&mut self, patience: Duration) {
         let until = Instant::now() + patience;
+        // Whoever held it could not see it, where `/proc` cannot be read. Its id is its group's, and stays its own until here.
+        if self.status.is_none()
+            && !self.look_for_exit()
+            && let Some(group) = rustix::process::Pid::from_raw(self.child.id().cast_signed())
+        {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
         while self.status.is_none() && !self.look_for_exit() {
             if Instant::now() >= until {
                 return;

@@ -5,11 +5,14 @@
 //! test program runs it as nobody.
 
 mod core_dumps;
+mod greeting;
 mod homes;
 mod host_killed;
+mod marks;
 mod pipes;
 mod run_registry;
 mod scarcity;
 mod support;
 mod survivors;
 mod tree;
+mod want;

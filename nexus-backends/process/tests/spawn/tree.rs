@@ -55,7 +55,7 @@ async fn the_deaf_are_killed_within_the_graces() {
         .politely(Polite::CloseStdin, Duration::from_millis(100));
     let exit = process.stop(stop).await;
     assert_eq!((exit.status, exit.ended_by), (ExitStatus::Signal(9), EndedBy::Stop));
-    assert!((400..1500).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
+    assert!((400..10_000).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
     assert_gone(process.run(), &[process.pid()]);
 }
 

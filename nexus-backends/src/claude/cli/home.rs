@@ -19,6 +19,7 @@ use nexus_core::{BuildContext, ConversationMode, ErrorKind, OnLost, Secret, Tool
 
 use super::conversation::{ConversationState, Kept};
 use crate::cli::caller_tools;
+use crate::cli::refusal;
 use crate::cli::settings::{Billing, Settings};
 use crate::cli::{Attempt, TurnPlan};
 use nexus_process::environment::{Environment, NetworkSettings};
@@ -240,8 +241,7 @@ fn private_folder(path: &Path) -> io::Result<()> {
 }
 
 fn unwritable(error: io::Error) -> Failure {
-    let reason = "the folders for the turn cannot be made: choose another NEXUS_HOME";
-    Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
+    refusal::unwritable("the run's home", error)
 }
 
 #[cfg(test)]

@@ -74,6 +74,7 @@ use self::version::VERSIONS;
 use crate::auth::{CredentialSource, Lease};
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;
+use crate::cli::refusal;
 use crate::cli::settings::Settings;
 use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
@@ -86,6 +87,9 @@ use nexus_process::version::version_line;
 
 /// The program, where the settings name no other.
 const PROGRAM: &str = "claude";
+
+/// How to get the program.
+const INSTALL: &str = "install Claude Code, or name the program as `executable`";
 
 backend_kind! {
     /// The kind `claude-cli`.
@@ -130,7 +134,7 @@ impl Claude {
         let environment = environment.unwrap_or_default();
         let line = version_line(executable, &environment)
             .await
-            .map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))?;
+            .map_err(|error| refusal::untold(executable.path(), &error, INSTALL))?;
         VERSIONS.admit(executable.path(), &line, self.settings.versions)
     }
 
@@ -204,7 +208,7 @@ impl Cli for Claude {
         let executable = match self.executable() {
             Ok(executable) => executable,
             Err(ExecutableError::Missing { looked_in, .. }) => {
-                let remedy = "install Claude Code, or name the program as `executable`".to_owned();
+                let remedy = INSTALL.to_owned();
                 return Availability::NotInstalled { looked_in, remedy };
             }
             Err(error) => return Availability::Unusable { reason: error.to_string() },

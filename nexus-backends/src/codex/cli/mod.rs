@@ -90,6 +90,7 @@ use crate::cli::CliBackend;
 use crate::cli::StartupWait;
 use crate::cli::caller_tools;
 use crate::cli::provider::CredentialProvider;
+use crate::cli::refusal;
 use crate::cli::settings::{Billing, Settings};
 use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
@@ -371,7 +372,7 @@ fn mismatch(billing: Option<Billing>, token: &Secret) -> Option<String> {
 }
 
 fn unwritable(error: std::io::Error) -> Failure {
-    Failure::new(ErrorKind::InvalidRequest, "the run's home cannot be written").with_source(error)
+    refusal::unwritable("the run's home", error)
 }
 
 fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> Failure {

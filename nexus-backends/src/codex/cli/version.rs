@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use nexus_core::{Availability, ErrorKind, harness::Failure};
 
+use crate::cli::refusal;
 use crate::cli::settings::VersionsSetting;
 use crate::cli::versions::{Admitted, VersionTable};
 use nexus_process::environment::Environment;
@@ -67,10 +68,9 @@ pub(super) async fn version(
     environment: &Environment,
     setting: VersionsSetting,
 ) -> Result<Admitted, Failure> {
-    let line = version_line(executable, environment).await.map_err(|error| {
-        let reason = format!("{} does not tell its version", executable.path().display());
-        Failure::new(ErrorKind::NotInstalled, reason).with_source(error)
-    })?;
+    let line = version_line(executable, environment)
+        .await
+        .map_err(|error| refusal::untold(executable.path(), &error, INSTALL))?;
     VERSIONS.admit(executable.path(), &line, setting)
 }
 

@@ -13,6 +13,7 @@ use super::{Grok, INSTALL, capabilities, conversation, home, mcp_config, sandbox
 use crate::auth::Lease;
 use crate::cli::StartupWait;
 use crate::cli::caller_tools;
+use crate::cli::refusal;
 use crate::cli::settings::Billing;
 use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Prepared, TurnPlan};
@@ -310,8 +311,7 @@ fn is_display_only(line: &[u8]) -> bool {
 }
 
 fn unwritable(error: io::Error) -> Failure {
-    let reason = "the run's home cannot be written: choose another NEXUS_HOME";
-    Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
+    refusal::unwritable("the run's home", error)
 }
 
 #[cfg(test)]

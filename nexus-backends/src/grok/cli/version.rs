@@ -5,6 +5,7 @@ use std::{io::Read as _, sync::LazyLock};
 use nexus_core::{ErrorKind, harness::Failure};
 
 use super::{Grok, INSTALL, home};
+use crate::cli::refusal;
 use crate::cli::versions::{Admitted, VersionTable};
 use nexus_process::executable::Executable;
 use nexus_process::version::version_line;
@@ -31,7 +32,10 @@ impl Grok {
     /// Asks for the version without a turn.
     pub(super) async fn version_in_passing(&self, executable: &Executable) -> Result<Admitted, Failure> {
         let folder = tempfile::tempdir().map_err(|error| {
-            Failure::new(ErrorKind::NotInstalled, format!("no temporary folder can be made: {error}"))
+            let place = std::env::temp_dir();
+            let reason =
+                format!("no folder can be made in {}: {error}; name another in TMPDIR", place.display());
+            Failure::new(ErrorKind::InvalidRequest, reason)
         })?;
         self.version(executable, folder.path()).await
     }
@@ -50,7 +54,9 @@ impl Grok {
             .with(home::SWITCHES[2].0, home::SWITCHES[2].1)
             .build()
             .map_err(|error| untold(error.to_string()))?;
-        let line = version_line(executable, &environment).await.map_err(|error| untold(error.to_string()))?;
+        let line = version_line(executable, &environment)
+            .await
+            .map_err(|error| refusal::untold(executable.path(), &error, INSTALL))?;
         VERSIONS.admit(executable.path(), &line, self.versions)
     }
 }

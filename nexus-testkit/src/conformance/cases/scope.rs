@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nexus_core::{
-    Brief, Decision, Effects, ErrorKind, Limit, Limits, ParticipantScope, PathAccess, Session,
+    Brief, Decision, Effects, ErrorKind, FinishReason, Limit, Limits, ParticipantScope, PathAccess, Session,
     ToolCallStatus, ToolContent, ToolDefinition, ToolPattern, ToolRouter, TurnHost, TurnRequest,
 };
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ pub(crate) async fn beyond_the_budget_an_answer_can_still_be_handed_in(trial: &T
     let limits = Limits::new().with_tool_calls(2);
     let script = one_by_one(trial, &calls);
     let (staged, turn) = turn_in(trial, script, &session, |it| it.with_limits(limits)).await?;
-    same_text("answer", &turn.result()?.text, ANSWER)?;
+    same("finish reason", &turn.result()?.finish, &FinishReason::Submitted)?;
     let asked = vec!["lookup".to_owned(), "lookup".to_owned(), "submit".to_owned()];
     same("what the caller was asked", &names_asked(&tools), &asked)?;
     told(&staged, "submit")?;
@@ -138,6 +138,32 @@ pub(crate) async fn turns_of_one_session_share_its_budget(trial: &Trial<'_>) -> 
     trial.expect_kind(second.error()?, &[ErrorKind::LimitReached(Limit::ToolCalls)])?;
     same("what the caller was asked", &tools.asked().len(), &3)?;
     ensure(!session.is_closed(), "the caller's session goes on", || "a turn closed it".to_owned())
+}
+
+/// What the fallback rule `restore` stands on: a failed turn says that it wrote, and the next one of the session finds no trace of it.
+pub(crate) async fn what_a_failed_turn_did_is_put_back_and_done_anew(trial: &Trial<'_>) -> Verdict {
+    let wrote = |_| async { answered_with("written") };
+    let tools = Arc::new(CaseTools::one(tool("note").with_effects(Effects::Wrote), wrote));
+    let session = Session::mint_with_budget(PARTICIPANT, scope(trial, "*")?, router(&tools), 2);
+    let calls = ["heron", "stork"].map(|word| ("note", json!({ "word": word })));
+    let before = session.mark();
+    let mut breaks_off = one_by_one(trial, &calls);
+    breaks_off.replies.pop();
+    breaks_off.replies.push(Reply::status(400));
+    let (_, failed) = turn_in(trial, breaks_off, &session, |it| it).await?;
+    let partial = failed.error()?.partial();
+    same("effects of the failed turn", &partial.effects, &Effects::Wrote)?;
+    same("effects of the session", &session.effects(), &Effects::Wrote)?;
+
+    session.rewind(&before);
+    let look = [("note", json!({ "word": "crane" })), ("note", json!({ "word": "ibis" }))];
+    let (_, again) = turn_in(trial, one_by_one(trial, &look), &session, |it| it).await?;
+    let result = again.result()?;
+    same_text("answer", &result.text, ANSWER)?;
+    let succeeded = result.tool_calls.iter().filter(|call| call.status == ToolCallStatus::Succeeded).count();
+    same("calls that succeeded", &succeeded, &2)?;
+    same("calls that count", &session.calls_made(), &2)?;
+    same("decisions", &session.decisions().len(), &4)
 }
 
 pub(crate) async fn a_turn_that_is_over_holds_on_to_no_tool(trial: &Trial<'_>) -> Verdict {

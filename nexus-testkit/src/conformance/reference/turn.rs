@@ -64,13 +64,13 @@ impl Turn<'_, '_> {
         history.images += request.prompt.iter().filter(is_image).count();
         let keeps = !matches!(request.conversation, ConversationMode::Ephemeral);
 
-        let output = self.converse(&mut history, &sandbox).await?;
+        let (finish, output) = self.converse(&mut history, &sandbox).await?;
         if keeps {
             let handle = session::keep(&self.backend.home, &self.backend.id, &history)
                 .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
             self.running.log.resume = Some(handle);
         }
-        Ok((FinishReason::Stop, output))
+        Ok((finish, output))
     }
 
     /// What was said before this turn.
@@ -90,7 +90,11 @@ impl Turn<'_, '_> {
     }
 
     /// Asks and runs tools until there is an answer that can be used.
-    async fn converse(&mut self, history: &mut History, sandbox: &Sandbox) -> Result<Option<Value>, Failure> {
+    async fn converse(
+        &mut self,
+        history: &mut History,
+        sandbox: &Sandbox,
+    ) -> Result<(FinishReason, Option<Value>), Failure> {
         let mut broken = 0;
         loop {
             let delivered = match self.ask(history, sandbox).await {
@@ -112,11 +116,14 @@ impl Turn<'_, '_> {
                     for result in self.run_tools(&calls, sandbox).await? {
                         history.take_result(&result.content);
                     }
+                    if self.running.is_submitted() {
+                        return Ok((FinishReason::Submitted, None));
+                    }
                 }
                 Delivered::Answer(text) => {
                     history.assistant_texts.push(text);
                     match self.running.check_answer(None) {
-                        Checked::Fits(output) => return Ok(output),
+                        Checked::Fits(output) => return Ok((FinishReason::Stop, output)),
                         Checked::AskAgain(instruction) => history.user_texts.push(instruction),
                         Checked::Useless(failure) => return Err(failure),
                     }

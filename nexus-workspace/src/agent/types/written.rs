@@ -1,6 +1,6 @@
 //! The registry as a file has it: what it adds to what is built in.
 
-use std::{fmt, marker::PhantomData};
+use std::{collections::BTreeSet, fmt, marker::PhantomData};
 
 use nexus_core::Overlay;
 use serde::{
@@ -8,8 +8,8 @@ use serde::{
     de::{self, MapAccess, Visitor},
 };
 
-use super::{AgentTypes, is_built_in};
-use crate::agent::{AgentNameKind, AgentType, AgentTypeError};
+use super::{AgentTypes, Tier, is_built_in};
+use crate::agent::{AgentNameKind, AgentType, AgentTypeError, Surface};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +23,11 @@ pub(super) struct Written {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TierWritten {
+    /// Missing for a tier that is built in, and for no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    like: Option<String>,
+    #[serde(skip_serializing_if = "Surface::is_all")]
+    surface: Surface,
     overlay: Overlay,
     phases: Entries<Overlay>,
 }
@@ -32,6 +37,14 @@ struct TierWritten {
 struct TypeWritten {
     tier: String,
     phase: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    description: String,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    topics: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prompt: Option<String>,
+    #[serde(default, skip_serializing_if = "Surface::is_all")]
+    surface: Surface,
 }
 
 impl TryFrom<Written> for AgentTypes {
@@ -40,16 +53,17 @@ impl TryFrom<Written> for AgentTypes {
     fn try_from(written: Written) -> Result<Self, AgentTypeError> {
         let mut types = Self::built_in();
         for (name, tier) in written.tiers.0 {
-            if !is_built_in(AgentNameKind::Tier, &name) {
-                types = types.with_tier(&name)?;
+            if tier.like.is_some() || !tier.surface.is_all() || !is_built_in(AgentNameKind::Tier, &name) {
+                types = types.with_tier(&name, tier.like.as_deref().unwrap_or_default(), tier.surface)?;
             }
             types = types.with_tier_overlay(&name, tier.overlay)?;
             for (phase, overlay) in tier.phases.0 {
                 types = types.with_phase_overlay(&name, &phase, overlay)?;
             }
         }
-        for (name, TypeWritten { tier, phase }) in written.types.0 {
-            types = types.with_type(AgentType { name, tier, phase })?;
+        for (name, written) in written.types.0 {
+            let TypeWritten { tier, phase, description, topics, prompt, surface } = written;
+            types = types.with_type(AgentType { name, tier, phase, description, topics, prompt, surface })?;
         }
         Ok(types)
     }
@@ -59,10 +73,14 @@ impl From<AgentTypes> for Written {
     fn from(types: AgentTypes) -> Self {
         let bare = AgentTypes::built_in();
         let added = types.tiers.into_iter().filter(|tier| !bare.tiers.contains(tier));
-        let tiers = added
-            .map(|tier| (tier.name, TierWritten { overlay: tier.overlay, phases: Entries(tier.phases) }));
+        let tiers = added.map(|Tier { name, like, surface, overlay, phases }| {
+            (name, TierWritten { like, surface, overlay, phases: Entries(phases) })
+        });
         let custom = types.types.into_iter().filter(|known| !is_built_in(AgentNameKind::Type, &known.name));
-        let custom = custom.map(|AgentType { name, tier, phase }| (name, TypeWritten { tier, phase }));
+        let custom = custom.map(|known| {
+            let AgentType { name, tier, phase, description, topics, prompt, surface } = known;
+            (name, TypeWritten { tier, phase, description, topics, prompt, surface })
+        });
         Self { tiers: Entries(tiers.collect()), types: Entries(custom.collect()) }
     }
 }

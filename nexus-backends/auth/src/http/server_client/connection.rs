@@ -13,6 +13,7 @@ use hyper::{
     body::Incoming,
     client::conn::{TrySendError, http1},
 };
+use tokio::runtime::{Handle, Id};
 
 use crate::http::connector::Stream;
 
@@ -25,12 +26,24 @@ pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     /// `None`: it is closed. What was read from it may still be with whoever reads the answer.
     driver: Option<http1::Connection<Stream, Full<Bytes>>>,
+    /// The runtime that tells of what arrives. Where it rests, nothing arrives, whoever waits for it.
+    runtime: Option<Id>,
+}
+
+/// The runtime that this is called in.
+pub(super) fn runtime() -> Option<Id> {
+    Handle::try_current().ok().map(|runtime| runtime.id())
 }
 
 impl Connection {
     pub(super) async fn over(stream: Stream) -> hyper::Result<Box<Self>> {
         let (sender, driver) = http1::Builder::new().max_buf_size(MAX_READ_BYTES).handshake(stream).await?;
-        Ok(Box::new(Self { sender, driver: Some(driver) }))
+        Ok(Box::new(Self { sender, driver: Some(driver), runtime: runtime() }))
+    }
+
+    /// Whether it can be used in this runtime.
+    pub(super) fn is_of(&self, runtime: Option<Id>) -> bool {
+        self.runtime == runtime
     }
 
     /// Sends a request and waits for the head of its answer. The error gives the request back if nothing of it was

@@ -7,9 +7,13 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, task::JoinHandle, time::Instant};
+use tokio::{
+    runtime::{Handle, Id},
+    task::JoinHandle,
+    time::Instant,
+};
 
-use super::connection::Connection;
+use super::connection::{Connection, runtime};
 use crate::http::client::POOL_IDLE;
 
 /// How often kept connections are looked after. Source: our own choice.
@@ -23,15 +27,21 @@ pub(super) struct Pool(Mutex<Kept>);
 struct Kept {
     /// The one that was used last is used first: the others may grow old.
     connections: Vec<(Box<Connection>, Instant)>,
-    /// Closes what the server closed or what has grown old, as long as there is anything.
-    sweeper: Option<JoinHandle<()>>,
+    /// Close what the server closed or what has grown old, as long as there is anything: one in each runtime that keeps
+    /// connections, as any of them may rest.
+    sweepers: Vec<(Id, JoinHandle<()>)>,
 }
 
 impl Pool {
-    /// A connection that was used before, and may have been closed since.
+    /// A connection that was used before in this runtime, and may have been closed since.
     pub(super) fn take(&self) -> Option<Box<Connection>> {
+        let runtime = runtime();
         loop {
-            let (connection, since) = self.kept().connections.pop()?;
+            let (connection, since) = {
+                let connections = &mut self.kept().connections;
+                let last = connections.iter().rposition(|(connection, _)| connection.is_of(runtime))?;
+                connections.remove(last)
+            };
             if since.elapsed() < POOL_IDLE {
                 return Some(connection);
             }
@@ -44,9 +54,11 @@ impl Pool {
         let Ok(runtime) = Handle::try_current() else { return };
         let mut kept = self.kept();
         kept.connections.push((connection, Instant::now()));
-        // A sweeper is finished, too, when the runtime that it ran on is gone.
-        if kept.sweeper.as_ref().is_none_or(JoinHandle::is_finished) {
-            kept.sweeper = Some(runtime.spawn(sweep(Arc::downgrade(self))));
+        // A sweeper is finished when the runtime that it ran on is gone.
+        kept.sweepers.retain(|(_, sweeper)| !sweeper.is_finished());
+        let id = runtime.id();
+        if kept.sweepers.iter().all(|(known, _)| *known != id) {
+            kept.sweepers.push((id, runtime.spawn(sweep(Arc::downgrade(self), id))));
         }
     }
 
@@ -57,14 +69,12 @@ impl Pool {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // It would sleep on behind its client.
-        if let Some(sweeper) = &self.sweeper {
-            sweeper.abort();
-        }
+        // They would sleep on behind their client.
+        self.sweepers.iter().for_each(|(_, sweeper)| sweeper.abort());
     }
 }
 
-async fn sweep(pool: Weak<Pool>) {
+async fn sweep(pool: Weak<Pool>, runtime: Id) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(pool) = pool.upgrade() else { return };
@@ -73,7 +83,7 @@ async fn sweep(pool: Weak<Pool>) {
             kept.connections
                 .retain_mut(|(connection, since)| since.elapsed() < POOL_IDLE && connection.is_free(context));
             if kept.connections.is_empty() {
-                kept.sweeper = None;
+                kept.sweepers.retain(|(known, _)| *known != runtime);
             }
             Poll::Ready(kept.connections.is_empty())
         });
@@ -109,8 +119,32 @@ mod tests {
         assert_eq!(pool.kept().connections.len(), 1);
         tokio::time::sleep(POOL_IDLE).await;
         assert!(pool.kept().connections.is_empty());
-        assert!(pool.kept().sweeper.is_none());
+        assert!(pool.kept().sweepers.is_empty());
         assert_eq!(open_far.read(&mut [0; 8]).await.unwrap(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_another_runtime_kept_is_not_used_and_not_kept_for_ever() {
+        let pool = Arc::new(Pool::default());
+        let kept = Arc::clone(&pool);
+        let other = std::thread::spawn(move || {
+            let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let far = other.block_on(async {
+                let (connection, far) = connection().await;
+                kept.put(connection);
+                far
+            });
+            (other, far)
+        });
+        let (other, _other_far) = other.join().unwrap();
+        assert!(pool.take().is_none());
+        let (ours, _far) = connection().await;
+        pool.put(ours);
+        assert!(pool.take().is_some());
+        // The other runtime rests, and so does its sweeper.
+        tokio::time::sleep(POOL_IDLE * 2).await;
+        assert!(pool.kept().connections.is_empty());
+        other.shutdown_background();
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,0 +1,30 @@
+//! What a machine has too little of for the moment: it says nothing of what is there, and passes.
+
+use std::io;
+
+use rustix::io::Errno;
+
+/// Whether the system refused for want of descriptors, processes, threads or memory.
+#[must_use]
+pub fn is_scarcity(error: &io::Error) -> bool {
+    matches!(errno(error), Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM))
+}
+
+/// How to end a want, as a phrase; `None` for any other error.
+#[must_use]
+pub fn way_out(error: &io::Error) -> Option<&'static str> {
+    Some(match errno(error)? {
+        Errno::MFILE => "raise this program's limit on open files (`ulimit -n`), or run fewer turns at once",
+        Errno::NFILE => "the machine has no descriptor left: run fewer programs at once",
+        Errno::AGAIN => {
+            "raise the limits on processes (`ulimit -u`, `pids.max` of the cgroup), or run fewer turns at once"
+        }
+        Errno::NOMEM => "the machine, or this program's limit, has no memory left: run fewer turns at once",
+        Errno::NOSPC | Errno::DQUOT => "the disk is full: make room, or choose another NEXUS_HOME",
+        _ => return None,
+    })
+}
+
+fn errno(error: &io::Error) -> Option<Errno> {
+    error.raw_os_error().map(Errno::from_raw_os_error)
+}

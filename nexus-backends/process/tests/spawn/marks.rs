@@ -1,0 +1,70 @@
+//! A program is marked before its first instruction, so that what it starts, scrubs and orphans at once is found as well.
+
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use nexus_process::containment::{Containment, ContainmentPolicy, available};
+use nexus_process::executable::Executable;
+use nexus_process::spawn::Invocation;
+
+use crate::support::{is_again, pids, through};
+
+const TEST: &str = "marks::what_is_started_at_once_is_found";
+const FOLDER: &str = "NEXUS_TEST_FOLDER";
+const ROUNDS: usize = 100;
+
+fn alive(folder: &Path) -> Vec<u32> {
+    let folder = folder.as_os_str().as_encoded_bytes();
+    let has = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.windows(folder.len()).any(|part| part == folder)
+    };
+    pids().filter(has).collect()
+}
+
+#[tokio::test]
+async fn what_is_started_at_once_is_found() {
+    if !Path::new("/usr/bin/prlimit").exists() || !Path::new("/usr/bin/taskset").exists() {
+        return;
+    }
+    if !is_again(TEST) {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("hostile.c");
+        fs::write(&source, include_str!("../fixtures/hostile.c")).unwrap();
+        let built =
+            Command::new("cc").arg("-O1").arg("-o").args([&folder.path().join("hostile"), &source]).status();
+        assert!(built.expect("a C compiler").success());
+        // On one processor the program runs before its host does again.
+        let mut launcher = Command::new("taskset");
+        launcher.args(["--cpu-list", "0"]);
+        assert!(through(launcher, TEST, &[(FOLDER, folder.path())]).success());
+        return;
+    }
+    let folder = std::env::var_os(FOLDER).unwrap();
+    let folder = Path::new(&folder);
+    for kind in available().into_iter().filter(|kind| *kind <= Containment::Subreaper) {
+        let place = folder.join(kind.to_string());
+        fs::create_dir(&place).unwrap();
+        for _ in 0..ROUNDS {
+            let program = Executable::at(folder.join("hostile")).unwrap();
+            let process = Invocation::new(program, "/")
+                .argument("escape")
+                .argument(&place)
+                .containment(ContainmentPolicy::Exactly(kind))
+                .end_with_host()
+                .spawn()
+                .unwrap();
+            process.wait().await;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let left = alive(&place);
+        for pid in &left {
+            let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        assert_eq!(left.len(), 0, "{kind}: of {ROUNDS}");
+    }
+}

@@ -1,0 +1,74 @@
+//! What the machine refused to a turn, as the turn's failure: a want that passes is told from what has to be set up.
+
+use std::{fmt, io, path::Path};
+
+use nexus_core::{ErrorKind, harness::Failure};
+use nexus_process::scarcity::{is_scarcity, way_out};
+use nexus_process::spawn::SpawnError;
+use nexus_process::version::VersionError;
+
+/// A folder or a file of the turn that could not be written.
+pub(crate) fn unwritable(place: impl fmt::Display, error: io::Error) -> Failure {
+    let kind = if is_scarcity(&error) { ErrorKind::Crashed } else { ErrorKind::InvalidRequest };
+    let way_out = way_out(&error).unwrap_or("choose another NEXUS_HOME");
+    Failure::new(kind, format!("{place} cannot be written: {way_out}")).with_source(error)
+}
+
+/// A program that did not tell its version. `install` says how to get one that does.
+pub(crate) fn untold(program: &Path, error: &VersionError, install: &str) -> Failure {
+    let mut failure = match error {
+        VersionError::Spawn(error) => not_started(error),
+        error if error.is_scarcity() => Failure::of(ErrorKind::Crashed, error),
+        error => Failure::of(ErrorKind::NotInstalled, error),
+    };
+    if failure.kind == ErrorKind::NotInstalled {
+        let (program, reason) = (program.display(), failure.message.unwrap_or_default());
+        failure.message = Some(format!("{program} does not tell its version: {reason}: {install}"));
+    }
+    failure
+}
+
+/// A process that did not start.
+pub(super) fn not_started(error: &SpawnError) -> Failure {
+    let kind = match error {
+        error if error.is_scarcity() => ErrorKind::Crashed,
+        SpawnError::Executable(_) | SpawnError::WrongFormat { .. } => ErrorKind::NotInstalled,
+        SpawnError::System { .. } | SpawnError::NullDevice(_) => ErrorKind::Crashed,
+        SpawnError::NotContained(_) => ErrorKind::Unsupported,
+        _ => ErrorKind::InvalidRequest,
+    };
+    Failure::of(kind, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_process::executable::ExecutableError;
+
+    use super::*;
+
+    #[test]
+    fn a_want_is_not_a_setting_to_mend() {
+        let failure = |errno: i32| unwritable("/x", io::Error::from_raw_os_error(errno));
+        let said = |errno| (failure(errno).kind, failure(errno).message.unwrap());
+        let descriptors = "/x cannot be written: raise this program's limit on open files (`ulimit -n`), or run fewer turns at once";
+        assert_eq!(said(24), (ErrorKind::Crashed, descriptors.to_owned()));
+        let full = "/x cannot be written: the disk is full: make room, or choose another NEXUS_HOME";
+        assert_eq!(said(28), (ErrorKind::InvalidRequest, full.to_owned()));
+        assert_eq!(
+            said(30),
+            (ErrorKind::InvalidRequest, "/x cannot be written: choose another NEXUS_HOME".to_owned())
+        );
+
+        let refused = |errno| SpawnError::System {
+            executable: "/x".into(),
+            source: io::Error::from_raw_os_error(errno),
+        };
+        let untold = |errno| untold(Path::new("/x"), &VersionError::Spawn(refused(errno)), "install it");
+        assert_eq!(untold(11).kind, ErrorKind::Crashed);
+        assert!(untold(11).message.unwrap().contains("`ulimit -u`"), "{:?}", untold(11));
+        let missing = ExecutableError::Directory { path: "/x".into() };
+        let failure = super::untold(Path::new("/x"), &missing.into(), "install it");
+        let words = "/x does not tell its version: /x is a directory, not an executable: install it";
+        assert_eq!((failure.kind, failure.message.as_deref()), (ErrorKind::NotInstalled, Some(words)));
+    }
+}

@@ -1,0 +1,208 @@
+//! What the tools say: names, lines up to a bound, and what to do about what went wrong.
+
+use std::{borrow::Cow, fmt::Write as _, io::ErrorKind, io::Read as _};
+
+use super::Shared;
+use crate::scope::{Bound, ContentHash, FileError, PassedOver, PathAccess};
+
+/// Largest file that is read, searched or changed, in bytes. Source: our own bound.
+pub(super) const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// What is kept free in an answer for its last lines, in bytes.
+const END_BYTES: usize = 1_200;
+
+/// How much of a path is shown, in bytes. Source: our own bound; what is written as a JSON string takes up to six times the path's.
+const MAX_NAME_BYTES: usize = 1_000;
+
+/// Most places that are named at once.
+const MAX_NAMED: usize = 5;
+
+/// Lines, as many as fit.
+pub(super) struct Answer {
+    text: String,
+    most: usize,
+}
+
+impl Answer {
+    pub(super) fn new(shared: &Shared) -> Self {
+        Self { text: String::new(), most: shared.answer_bytes - END_BYTES }
+    }
+
+    /// Adds a line if it fits.
+    pub(super) fn push(&mut self, line: &str) -> bool {
+        let fits = self.text.len() + line.len() < self.most;
+        if fits {
+            self.text.push_str(line);
+            self.text.push('\n');
+        }
+        fits
+    }
+
+    /// How many bytes still fit.
+    pub(super) fn room(&self) -> usize {
+        self.most.saturating_sub(self.text.len())
+    }
+
+    /// The whole, with remarks at its end.
+    pub(super) fn end(mut self, remarks: &[String]) -> String {
+        let most = self.most + END_BYTES;
+        for remark in remarks {
+            let room = most.saturating_sub(self.text.len() + 4);
+            let remark = remark.get(..remark.floor_char_boundary(room)).unwrap_or_default();
+            let _ = writeln!(self.text, "[{remark}]");
+        }
+        self.text.truncate(self.text.trim_end().len());
+        self.text
+    }
+}
+
+/// A path as it stands in a line: one that could be taken for something else is written as a JSON string. What is too long
+/// to be shown ends with `…`.
+pub(super) fn name(path: &str) -> Cow<'_, str> {
+    let is_plain = |character: char| !character.is_control() && character != '"' && !is_invisible(character);
+    if path.chars().all(is_plain) && path.trim() == path && !path.is_empty() && path.len() <= MAX_NAME_BYTES {
+        return Cow::Borrowed(path);
+    }
+    let mut text = String::from('"');
+    for character in path.chars() {
+        if text.len() > MAX_NAME_BYTES {
+            text.push('…');
+            break;
+        }
+        match character {
+            '"' | '\\' => text.extend(['\\', character]),
+            '\n' => text.push_str("\\n"),
+            _ if character.is_control() || is_invisible(character) => {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    let _ = write!(text, "\\u{unit:04x}");
+                }
+            }
+            _ => text.push(character),
+        }
+    }
+    text.push('"');
+    Cow::Owned(text)
+}
+
+/// Whether a character shows nothing, ends a line, or turns the order of what is around it.
+fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// What went wrong, and what to do about it.
+pub(super) fn fault(path: &str, error: &FileError) -> String {
+    let path = name(path);
+    match error {
+        FileError::Io { source, access, .. } => match source.kind() {
+            ErrorKind::NotFound => {
+                format!("there is nothing at {path}; list_files shows what there is")
+            }
+            ErrorKind::IsADirectory => {
+                format!("{path} is a folder, not a file; list_files shows what is in it")
+            }
+            ErrorKind::NotADirectory => {
+                format!("a folder in the path {path} is a file; list_files shows what there is")
+            }
+            ErrorKind::AlreadyExists => format!(
+                "there is a file at {path} already. To change parts of it, use edit_file. To replace all of it, read it \
+                 with read_file and give its hash as expected_hash"
+            ),
+            ErrorKind::PermissionDenied => {
+                let done = if *access == PathAccess::Read { "read" } else { "changed" };
+                format!("the system does not let {path} be {done}; go on without it")
+            }
+            ErrorKind::Unsupported => format!("{path} is neither a file nor a folder; go on without it"),
+            _ => format!("{error}: {source}"),
+        },
+        FileError::Stale { .. } => stale(&path),
+        error => error.to_string(),
+    }
+}
+
+/// Says that a file is not what was read.
+pub(super) fn stale(path: &str) -> String {
+    format!(
+        "{path} is not what it was when you read it, and is left as it is. Read it again with read_file, then make \
+         the change anew with the new hash"
+    )
+}
+
+/// A file that was read to be changed, or shown.
+pub(super) struct Content {
+    pub(super) bytes: Vec<u8>,
+    /// Whether there is more of it than is read.
+    pub(super) is_cut: bool,
+}
+
+/// What is in a file, up to the bound.
+pub(super) fn read(shared: &Shared, path: &str) -> Result<Content, String> {
+    let fault = |error: FileError| fault(path, &error);
+    let file = shared.files.open_file(path).map_err(fault)?;
+    let mut bytes = Vec::new();
+    if let Err(source) = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes) {
+        return Err(fault(FileError::Io { path: path.to_owned(), access: PathAccess::Read, source }));
+    }
+    let is_cut = bytes.len() as u64 > MAX_FILE_BYTES;
+    bytes.truncate(MAX_FILE_BYTES as usize);
+    Ok(Content { bytes, is_cut })
+}
+
+/// What is in a file that is to be changed, if it is what the model has read; and its hash.
+pub(super) fn read_expected(
+    shared: &Shared,
+    path: &str,
+    expected: &str,
+) -> Result<(Vec<u8>, ContentHash), String> {
+    let given = expected.trim().to_ascii_lowercase();
+    if given.len() < 16 || !given.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err("expected_hash is not a hash: give the 16 digits that read_file shows in its first line"
+            .to_owned());
+    }
+    let content = read(shared, path)?;
+    if content.is_cut {
+        let most = MAX_FILE_BYTES;
+        return Err(format!(
+            "{} is larger than {most} bytes; it cannot be changed with this tool",
+            name(path)
+        ));
+    }
+    let hash = ContentHash::of(&content.bytes);
+    if hash.to_string().starts_with(&given) { Ok((content.bytes, hash)) } else { Err(stale(&name(path))) }
+}
+
+/// What a walk did not see, in words.
+pub(super) fn passed_over(passed_over: &PassedOver, remarks: &mut Vec<String>) {
+    if passed_over.not_unicode > 0 {
+        remarks.push(format!("{} names are not Unicode, and left out", passed_over.not_unicode));
+    }
+    if passed_over.unreadable_folders > 0 {
+        let folders = unreadable(&passed_over.unreadable);
+        remarks
+            .push(format!("folders that could not be read: {} ({folders})", passed_over.unreadable_folders));
+    }
+}
+
+/// The first of what could not be read, and why.
+pub(super) fn unreadable(errors: &[FileError]) -> String {
+    let said = |error: &FileError| match error {
+        FileError::Io { path, source, .. } => format!("{}: {}", name(path), source.kind()),
+        error => error.to_string(),
+    };
+    let first: Vec<_> = errors.iter().take(MAX_NAMED).map(said).collect();
+    first.join("; ")
+}
+
+/// Which bound was reached, and what to do about it.
+pub(super) fn stopped(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Entries => {
+            "there is more than can be gone through at once: give the path of a folder further down"
+        }
+        Bound::Time => "the time is over: give the path of a folder further down",
+        Bound::Matches => "there are more matches: give a path, names, or a pattern that says more",
+        Bound::Bytes => "there is more than can be searched at once: give a path, or names",
+    }
+}

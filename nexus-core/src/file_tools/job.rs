@@ -1,0 +1,54 @@
+//! Work that blocks, on a thread of its own.
+
+use std::{
+    panic::resume_unwind,
+    sync::mpsc::{Receiver, channel},
+};
+
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// Work under way. One that is dropped is not begun any more; one that has begun and changes something is waited for, so that
+/// nothing is changed after a turn has ended.
+#[derive(Debug)]
+pub(super) struct Job {
+    handle: JoinHandle<Result<String, String>>,
+    /// Its other end goes with the work.
+    ended: Receiver<()>,
+    changes: bool,
+}
+
+impl Job {
+    /// Starts the work; `changes` is whether it changes something.
+    pub(super) fn start(
+        changes: bool,
+        work: impl FnOnce() -> Result<String, String> + Send + 'static,
+    ) -> Self {
+        let (end, ended) = channel();
+        let handle = spawn_blocking(move || {
+            let _end = end;
+            work()
+        });
+        Self { handle, ended, changes }
+    }
+
+    /// What comes of it.
+    pub(super) async fn answer(mut self) -> Result<String, String> {
+        (&mut self.handle).await.unwrap_or_else(|error| match error.try_into_panic() {
+            // It is the toolbox that answers for a panic.
+            Ok(panic) => resume_unwind(panic),
+            Err(_) => Err("the program is ending; nothing was done".to_owned()),
+        })
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if !self.handle.is_finished() {
+            self.handle.abort();
+            if self.changes {
+                // Nothing is ever sent: this ends when the other end is dropped.
+                let _ = self.ended.recv();
+            }
+        }
+    }
+}

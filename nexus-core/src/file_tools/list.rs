@@ -1,0 +1,74 @@
+//! `list_files`.
+
+use std::time::Instant;
+
+use super::{
+    Shared, TIME,
+    answer::{Answer, fault, name, passed_over, stopped},
+    arguments::ListFiles,
+};
+use crate::scope::{EntryKind, WalkOptions};
+
+pub(super) const DESCRIPTION: &str = "Lists files and folders, in the order of their names. Paths are relative to the root \
+    of your files, and can be given to the other tools as they are; one that stands in quotes is a JSON string. A folder \
+    ends with /. Symbolic links are named and not followed. What you may not read is not listed. If the list is long, the \
+    last line says how to go on.";
+
+/// How deep it goes if nothing is said.
+const DEPTH: usize = 2;
+
+/// The answer of `list_files`.
+pub(super) fn list_files(shared: &Shared, asked: &ListFiles) -> Result<String, String> {
+    let (until, depth) = (Instant::now() + TIME, asked.depth.unwrap_or(DEPTH).max(1));
+    let (mut lines, mut remarks, mut not_entered) = (Vec::new(), Vec::new(), 0);
+    for place in shared.places(asked.path.as_deref()) {
+        let options = WalkOptions { depth, ..shared.walk_options(until) };
+        let walk = match shared.files.walk(&place, &options) {
+            Ok(walk) => walk,
+            Err(error) if asked.path.is_some() => return Err(fault(&place, &error)),
+            // One of several places, and gone meanwhile.
+            Err(error) => {
+                remarks.push(fault(&place, &error));
+                continue;
+            }
+        };
+        let is_folder = walk.entries.first().is_none_or(|first| first.path != place);
+        if asked.path.is_none() && place != "." && is_folder {
+            lines.push(format!("{}/", name(&place)));
+        }
+        lines.extend(walk.entries.iter().map(|entry| {
+            let mark = match entry.kind {
+                EntryKind::File => "",
+                EntryKind::Folder => "/",
+                EntryKind::Link => "  (symbolic link, not followed)",
+                EntryKind::Other => "  (neither a file nor a folder)",
+            };
+            format!("{}{mark}", name(&entry.path))
+        }));
+        not_entered += walk.passed_over.not_entered;
+        passed_over(&walk.passed_over, &mut remarks);
+        remarks.extend(walk.stopped.map(|bound| stopped(bound).to_owned()));
+    }
+    let first = asked.offset.unwrap_or(1).max(1);
+    if first > lines.len() && first > 1 {
+        return Err(format!("there are {} entries; offset is behind the last", lines.len()));
+    }
+    let mut answer = Answer::new(shared);
+    let shown = lines.iter().skip(first - 1).take_while(|line| answer.push(line)).count();
+    let last = first + shown - 1;
+    if last < lines.len() {
+        let next = last + 1;
+        let said = format!("entries {first} to {last} of {}; go on with offset {next}", lines.len());
+        remarks.insert(0, said);
+    } else if lines.is_empty() {
+        remarks.insert(0, "nothing is there".to_owned());
+    }
+    if not_entered > 0 {
+        let left_out = shared.left_out.join(", ");
+        let names = if left_out.is_empty() { left_out } else { format!(", or are called {left_out}") };
+        remarks.push(format!(
+            "{not_entered} folders are listed and not gone into, as they are deeper than depth {depth}{names}"
+        ));
+    }
+    Ok(answer.end(&remarks))
+}

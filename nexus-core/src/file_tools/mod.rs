@@ -1,0 +1,164 @@
+//! A ready toolbox over the files of a scope: list, read, search, write, edit, delete. Of the feature `files`.
+//!
+//! The tools hold no rule of their own about what may be touched: that is [`ScopedFiles`], and a [`Session`](crate::Session)
+//! before it. They bound what a model reads at once, say what was left out and how to go on, and answer a mistake with what to
+//! do next. A file is changed only if it is what the model has read.
+
+mod answer;
+mod arguments;
+mod edit;
+mod job;
+mod list;
+mod read;
+mod search;
+mod write;
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use job::Job;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::{
+    scope::{ScopedFiles, WalkOptions},
+    tool::{Tool, Toolbox},
+    turn::Effects,
+};
+
+/// How much a tool answers at once, in bytes. Source: the most that the harnesses of all vendors pass on whole, as measured.
+const ANSWER_BYTES: usize = 10_000;
+
+/// The least that an answer may be bounded to: its beginning, its end and a line have to fit. Source: our own bound.
+const LEAST_ANSWER_BYTES: usize = 4_000;
+
+/// How long a call may take that goes through folders. Source: our own bound.
+const TIME: Duration = Duration::from_secs(10);
+
+/// Tools for the files of a scope: `list_files`, `read_file`, `search_files`, `write_file`, `edit_file` and `delete_file`.
+///
+/// Offer them in a [`Session`](crate::Session) of the same scope, so that each call is decided on and recorded; without a session
+/// they keep to the scope as well. The calls run on tokio's threads for work that blocks; dropping a call that has begun to
+/// change something waits for it, so that nothing is changed after a turn has ended.
+///
+/// ```
+/// use std::sync::Arc;
+/// use nexus_core::{Brief, FileTools, ParticipantScope, Session, TurnHost};
+/// # use nexus_core::{ToolCall, ToolContent};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let root = folder.path().canonicalize()?;
+/// # std::fs::create_dir(root.join("src"))?;
+/// # std::fs::write(root.join("src/lib.rs"), "mod tests;\n")?;
+/// let brief = Brief::new(&root)
+///     .tool("*".parse()?)
+///     .reading(".")
+///     .writing("src")
+///     .do_not_touch("**/.env".parse()?);
+/// let scope = ParticipantScope::assemble(&brief, None, None)?;
+/// let tools = FileTools::new(scope.files()).toolbox();
+/// let session = Session::mint("coder", scope, Arc::new(tools));
+/// # let call = ToolCall::new("1", "search_files", serde_json::json!({ "pattern": "mod" }));
+/// # let found = session.call(session.token(), call).await;
+/// # assert!(matches!(&found.content[0], ToolContent::Text { text } if text.starts_with("src/lib.rs:1: mod tests;")));
+/// let host = TurnHost::new().with_session(session);
+/// # let _ = host;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct FileTools(Arc<Shared>);
+
+/// What the tools share.
+#[derive(Clone, Debug)]
+struct Shared {
+    files: ScopedFiles,
+    answer_bytes: usize,
+    /// Names of folders that are listed, and neither gone into nor searched.
+    left_out: Vec<String>,
+}
+
+impl FileTools {
+    /// Tools for these files. They answer with at most 10,000 bytes at once, and go into no folder that is called `.git`.
+    pub fn new(files: ScopedFiles) -> Self {
+        Self(Arc::new(Shared { files, answer_bytes: ANSWER_BYTES, left_out: vec![".git".to_owned()] }))
+    }
+
+    /// How much a tool answers at once, in bytes; at least 4,000. Some vendors' programs cut what is longer than 10,000.
+    #[must_use]
+    pub fn with_answer_bytes(mut self, most: usize) -> Self {
+        Arc::make_mut(&mut self.0).answer_bytes = most.max(LEAST_ANSWER_BYTES);
+        self
+    }
+
+    /// Folders that are listed and not gone into, by their names at any depth, such as `target` or `node_modules`, instead of
+    /// `.git` alone. It keeps nobody off: what is in such a folder is found once the folder is asked for by its path.
+    #[must_use]
+    pub fn leaving_out<N: Into<String>>(mut self, folders: impl IntoIterator<Item = N>) -> Self {
+        Arc::make_mut(&mut self.0).left_out = folders.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// `list_files`, `read_file` and `search_files`.
+    pub fn reading(&self) -> [Tool; 3] {
+        let tools = [
+            self.tool("list_files", list::DESCRIPTION, false, list::list_files),
+            self.tool("read_file", read::DESCRIPTION, false, read::read_file),
+            self.tool("search_files", search::DESCRIPTION, false, search::search_files),
+        ];
+        tools.map(|tool| tool.reading("/path").read_only())
+    }
+
+    /// `write_file`, `edit_file` and `delete_file`.
+    pub fn writing(&self) -> [Tool; 3] {
+        let tools = [
+            self.tool("write_file", write::WRITE_DESCRIPTION, true, write::write_file),
+            self.tool("edit_file", edit::DESCRIPTION, true, edit::edit_file),
+            self.tool("delete_file", write::DELETE_DESCRIPTION, true, write::delete_file),
+        ];
+        tools.map(|tool| tool.writing("/path").with_effects(Effects::Wrote))
+    }
+
+    /// All six. Those that a scope does not allow are not offered in its session.
+    pub fn toolbox(&self) -> Toolbox {
+        self.reading().into_iter().chain(self.writing()).fold(Toolbox::new(), Toolbox::with)
+    }
+
+    fn tool<A>(
+        &self,
+        name: &str,
+        description: &str,
+        changes: bool,
+        work: fn(&Shared, &A) -> Result<String, String>,
+    ) -> Tool
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+    {
+        let shared = Arc::clone(&self.0);
+        Tool::new(name, description, move |arguments: A| {
+            let shared = Arc::clone(&shared);
+            Job::start(changes, move || work(&shared, &arguments)).answer()
+        })
+    }
+}
+
+impl Shared {
+    /// A path as it is shown. A session hands over the real one.
+    fn path(&self, given: &str) -> String {
+        self.files.relative(Path::new(given))
+    }
+
+    /// Where to look: the place that was asked for, or all that may be read.
+    fn places(&self, given: Option<&str>) -> Vec<String> {
+        given.map_or_else(|| self.files.readable(), |given| vec![self.path(given)])
+    }
+
+    /// How far a walk goes that may take until `until`.
+    fn walk_options(&self, until: Instant) -> WalkOptions {
+        let time = until.saturating_duration_since(Instant::now());
+        WalkOptions { not_entered: self.left_out.clone(), time, ..WalkOptions::default() }
+    }
+}

@@ -1,0 +1,94 @@
+//! `search_files`.
+
+use std::time::Instant;
+
+use super::{
+    Shared, TIME,
+    answer::{Answer, MAX_FILE_BYTES, fault, name, passed_over, stopped, unreadable},
+    arguments::SearchFiles,
+};
+use crate::scope::{LinePattern, NameGlob, PatternStyle, Search, SearchOptions};
+
+pub(super) const DESCRIPTION: &str = "Searches files for lines that have a pattern in them. Each line of the answer is the path, \
+    the line's number and the line: path:number: text. A path in quotes is a JSON string. Give a path, or names such as *.py, to \
+    search less. Binary files are left out, and symbolic links are not followed. The last lines of the answer say how many files \
+    were searched, and what was left out.";
+
+/// How many lines are found if nothing is said.
+const MATCHES: usize = 100;
+
+/// How much of a line is shown, in bytes. Source: our own bound.
+const SHOWN_BYTES: usize = 300;
+
+/// The answer of `search_files`.
+pub(super) fn search_files(shared: &Shared, asked: &SearchFiles) -> Result<String, String> {
+    let style = PatternStyle {
+        literal: asked.literal.unwrap_or_default(),
+        ignore_case: asked.ignore_case.unwrap_or_default(),
+    };
+    let pattern = LinePattern::new(&asked.pattern, style).map_err(|error| {
+        let way_out = if style.literal { "" } else { ". To look for plain text, set literal to true" };
+        format!("pattern: {error}{way_out}")
+    })?;
+    let names = asked.names.as_deref().map(str::parse::<NameGlob>).transpose();
+    let until = Instant::now() + TIME;
+    let limit = asked.limit.unwrap_or(MATCHES).max(1);
+    let options = SearchOptions {
+        names: names.map_err(|error| format!("names: {error}; write a glob such as *.rs"))?,
+        file_bytes: MAX_FILE_BYTES,
+        shown_bytes: SHOWN_BYTES,
+        ..SearchOptions::default()
+    };
+    let (mut answer, mut remarks) = (Answer::new(shared), Vec::new());
+    let (mut files, mut found) = (0, 0);
+    for place in shared.places(asked.path.as_deref()) {
+        if found >= limit {
+            break;
+        }
+        let walk = shared.walk_options(until);
+        let options = SearchOptions { walk, matches: limit - found, ..options.clone() };
+        let search = match shared.files.search(&place, &pattern, &options) {
+            Ok(search) => search,
+            Err(error) if asked.path.is_some() => return Err(fault(&place, &error)),
+            Err(error) => {
+                remarks.push(fault(&place, &error));
+                continue;
+            }
+        };
+        let lines = search.matches.iter();
+        let shown =
+            lines.take_while(|hit| answer.push(&format!("{}:{}: {}", name(&hit.path), hit.line, hit.text)));
+        let shown = shown.count();
+        files += search.files;
+        found += shown;
+        remark_on(&search, &mut remarks);
+        if shown < search.matches.len() {
+            remarks
+                .push("more was found than fits: give a path, names, or a pattern that says more".to_owned());
+            break;
+        }
+    }
+    remarks.insert(0, format!("{found} lines found; {files} files searched"));
+    Ok(answer.end(&remarks))
+}
+
+/// What was not searched.
+fn remark_on(search: &Search, remarks: &mut Vec<String>) {
+    remarks.extend(search.stopped.map(|bound| stopped(bound).to_owned()));
+    if search.binary_files > 0 {
+        remarks.push(format!("{} binary files left out", search.binary_files));
+    }
+    if search.large_files > 0 {
+        let first: Vec<_> = search.large.iter().take(3).map(|path| name(path)).collect();
+        let named = first.join(", ");
+        remarks.push(format!("{} files left out as too large: {named}", search.large_files));
+    }
+    if search.long_lines > 0 {
+        remarks.push(format!("{} long lines searched in their first part only", search.long_lines));
+    }
+    if search.unreadable_files > 0 {
+        let named = unreadable(&search.unreadable);
+        remarks.push(format!("files that could not be read: {} ({named})", search.unreadable_files));
+    }
+    passed_over(&search.passed_over, remarks);
+}

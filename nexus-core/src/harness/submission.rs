@@ -1,0 +1,59 @@
+//! The end of a turn whose answer was handed in by a terminal tool.
+
+use serde_json::Value;
+
+use super::Failure;
+use crate::{FinishReason, Session, TurnRequest};
+
+/// The calls of one reply in batches: those of a batch may run at once, and a batch is decided on and answered before the
+/// next. A call that may hand in the answer is alone in its batch, so that nothing is at work when it is handed in, and
+/// what is called after it is denied.
+pub fn batches<T>(calls: Vec<T>, is_terminal: impl Fn(&T) -> bool) -> Vec<Vec<T>> {
+    let mut batches: Vec<Vec<T>> = Vec::new();
+    let mut may_join = false;
+    for call in calls {
+        let is_alone = is_terminal(&call);
+        match batches.last_mut() {
+            Some(batch) if may_join && !is_alone => batch.push(call),
+            _ => batches.push(vec![call]),
+        }
+        may_join = !is_alone;
+    }
+    batches
+}
+
+/// Whether the turn of `session` is over because its answer was handed in. Where the request has an output schema it is not:
+/// that answer is still owed as text.
+pub fn is_submitted(session: &Session, request: &TurnRequest) -> bool {
+    session.is_handed_in() && request.output.is_none()
+}
+
+/// How a turn ends: well, if its answer was handed in, whatever happened afterwards.
+pub fn with_submission(
+    outcome: Result<(FinishReason, Option<Value>), Failure>,
+    is_submitted: bool,
+) -> Result<(FinishReason, Option<Value>), Failure> {
+    if !is_submitted {
+        return outcome;
+    }
+    if let Err(failure) = outcome {
+        tracing::info!(kind = ?failure.kind, "failed after the answer was handed in");
+    }
+    Ok((FinishReason::Submitted, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_call_is_alone_and_the_order_stays() {
+        let in_batches = |calls: &str| batches(calls.chars().collect(), |call| *call == 's');
+        let wanted =
+            |batches: &[&str]| batches.iter().map(|one| one.chars().collect()).collect::<Vec<Vec<_>>>();
+        assert_eq!(in_batches(""), wanted(&[]));
+        assert_eq!(in_batches("abc"), wanted(&["abc"]));
+        assert_eq!(in_batches("absscd"), wanted(&["ab", "s", "s", "cd"]));
+        assert_eq!(in_batches("sa"), wanted(&["s", "a"]));
+    }
+}

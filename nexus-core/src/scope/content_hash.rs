@@ -1,0 +1,99 @@
+//! What is in a file, by its hash. The only file that knows the library that makes it.
+
+use std::{
+    fmt::{self, Write as _},
+    fs::File,
+    io::{self, Read},
+};
+
+use sha2::{Digest as _, Sha256};
+
+/// How much is read at once, in bytes. Source: our own bound.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The hash of a file's content, SHA-256, and how long that is: two files of one hash hold the same bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ContentHash {
+    digest: [u8; 32],
+    bytes: u64,
+}
+
+impl ContentHash {
+    /// The hash of these bytes.
+    pub fn of(content: impl AsRef<[u8]>) -> Self {
+        let content = content.as_ref();
+        Self { digest: Sha256::digest(content).into(), bytes: content.len() as u64 }
+    }
+
+    /// The hash of all that `source` still has, read in pieces.
+    ///
+    /// # Errors
+    ///
+    /// What `source` says.
+    pub fn of_reader(mut source: impl Read) -> io::Result<Self> {
+        let (mut state, mut bytes, mut chunk) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
+        loop {
+            match source.read(&mut chunk) {
+                Ok(0) => return Ok(Self { digest: state.finalize().into(), bytes }),
+                Ok(read) => {
+                    bytes += read as u64;
+                    state.update(chunk.get(..read).unwrap_or_default());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether it is that of the whole file. Of one that is longer, or grows, no more is read than tells.
+    pub(super) fn is_of(&self, file: File) -> io::Result<bool> {
+        if file.metadata()?.len() != self.bytes {
+            return Ok(false);
+        }
+        Ok(Self::of_reader(file.take(self.bytes.saturating_add(1)))? == *self)
+    }
+
+    /// How many bytes the content has.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The first 16 of its 64 digits: enough to tell the versions of a file apart, and short enough for a model to repeat.
+    pub fn short(&self) -> String {
+        let mut text = self.to_string();
+        text.truncate(16);
+        text
+    }
+}
+
+/// 64 hexadecimal digits, in lower case.
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::with_capacity(64);
+        for byte in self.digest {
+            write!(text, "{byte:02x}")?;
+        }
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ContentHash({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_is_that_of_the_standard_and_of_all_pieces() {
+        // FIPS 180-2, appendix B.1.
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(ContentHash::of("abc").to_string(), expected);
+        assert_eq!(ContentHash::of("abc").short(), expected[..16]);
+        let long = vec![7; 3 * CHUNK_BYTES + 1];
+        assert_eq!(ContentHash::of_reader(&long[..]).unwrap(), ContentHash::of(&long));
+    }
+}

@@ -1,0 +1,108 @@
+//! Removes a folder with all that is in it, from handles: no name is looked up twice, and no symbolic link is followed.
+
+use std::{
+    ffi::{CStr, CString, OsStr},
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fd::OwnedFd,
+    fs::{AtFlags, Dir, FileType, Mode, OFlags},
+    io::Errno,
+};
+
+use super::{PathAccess, file_id::FileId, file_opener::Trouble, path_policy::PathPolicy};
+
+/// Deepest folder that is gone into, each by a handle of its own. Source: our own bound; a process may have 1,024 handles.
+const MAX_DEPTH: usize = 256;
+
+/// What a folder is opened with to be emptied.
+const READABLE: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK);
+
+/// A folder that is being emptied.
+struct Emptied {
+    folder: OwnedFd,
+    path: PathBuf,
+    /// Its name in the folder above.
+    name: CString,
+    ahead: Vec<CString>,
+}
+
+/// Removes the folder `name` of `parent`, whose path is `real`. Each name in it is held against the rules first; what fails
+/// on the way leaves the rest.
+pub(super) fn remove_all(
+    policy: &PathPolicy,
+    parent: &OwnedFd,
+    name: &OsStr,
+    real: &Path,
+) -> Result<(), Trouble> {
+    let name = CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)?;
+    let mut open = vec![enter(policy, parent, name, real.to_owned())?];
+    loop {
+        let depth = open.len();
+        let Some(last) = open.last_mut() else { return Ok(()) };
+        let Some(name) = last.ahead.pop() else {
+            let Some(Emptied { name, folder, .. }) = open.pop() else { return Ok(()) };
+            drop(folder);
+            let above = open.last().map_or(parent, |above| &above.folder);
+            rustix::fs::unlinkat(above, &name, AtFlags::REMOVEDIR)?;
+            continue;
+        };
+        let path = last.path.join(OsStr::from_bytes(name.to_bytes()));
+        let status = match rustix::fs::statat(&last.folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => continue,
+            status => status?,
+        };
+        let kind = FileType::from_raw_mode(status.st_mode);
+        let identity = FileId { device: status.st_dev as _, number: status.st_ino as _ };
+        policy.judge_opened(&path, Some(identity), PathAccess::Write).map_err(Trouble::Denied)?;
+        if kind != FileType::Directory {
+            rustix::fs::unlinkat(&last.folder, &name, AtFlags::empty())?;
+        } else if depth < MAX_DEPTH {
+            let next = enter(policy, &last.folder, name, path)?;
+            open.push(next);
+        } else {
+            return Err(Trouble::Denied(format!("it is more than {MAX_DEPTH} folders deep")));
+        }
+    }
+}
+
+/// Opens a folder and lists it. One on which something is mounted is none of what was asked for.
+fn enter(policy: &PathPolicy, above: &OwnedFd, name: CString, path: PathBuf) -> Result<Emptied, Trouble> {
+    let folder = match open_below(above, &name) {
+        Err(Errno::XDEV) => {
+            let shown = path.strip_prefix(&policy.root).unwrap_or(&path);
+            return Err(Trouble::Denied(format!("something is mounted at {shown:?}")));
+        }
+        opened => opened?,
+    };
+    let mut ahead = Vec::new();
+    for entry in Dir::read_from(&folder)? {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            ahead.push(entry.file_name().to_owned());
+        }
+    }
+    Ok(Emptied { folder, path, name, ahead })
+}
+
+fn open_below(above: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::fs::ResolveFlags;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+        match rustix::fs::openat2(above, name, READABLE, Mode::empty(), resolve) {
+            // A kernel before 5.6 does not know the call, and some sandboxes forbid it.
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            opened => return opened,
+        }
+    }
+    let folder = rustix::fs::openat(above, name, READABLE, Mode::empty())?;
+    let device = |folder: &OwnedFd| rustix::fs::fstat(folder).map(|status| status.st_dev);
+    if device(&folder)? == device(above)? { Ok(folder) } else { Err(Errno::XDEV) }
+}

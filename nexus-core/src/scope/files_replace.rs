@@ -1,0 +1,123 @@
+//! How a whole new file takes the name of another, and what becomes of that one.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    os::fd::AsFd,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use rustix::{
+    fd::OwnedFd,
+    fs::{AtFlags, FileType, Mode, OFlags, Stat},
+    io::Errno,
+};
+
+use super::file_opener::{Over, Trouble};
+
+/// Opens what may have become something else: neither a link is followed nor a pipe waited for.
+const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// How many replacements of this process go on at once. Source: our own bound.
+const STRIPES: usize = 16;
+
+static REPLACING: [Mutex<()>; STRIPES] = [const { Mutex::new(()) }; STRIPES];
+
+/// Waits until no other replacement of this process is under way in the folder, whatever names lead there. So none sees the
+/// content that another takes back.
+pub(super) fn one_at_a_time(folder: impl AsFd) -> Result<MutexGuard<'static, ()>, Errno> {
+    let number = rustix::fs::fstat(folder)?.st_ino;
+    let stripe = usize::try_from(number % STRIPES as u64).unwrap_or_default();
+    Ok(REPLACING[stripe].lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Gives the file `part` the name `name` in the same folder, over what is said. `part` is left where that fails.
+pub(super) fn rename_over(
+    folder: &OwnedFd,
+    part: &OsStr,
+    name: &OsStr,
+    over: Over<'_>,
+) -> Result<(), Trouble> {
+    match over {
+        // Replaces the name: whatever it has become meanwhile, nothing is followed.
+        Over::Anything => Ok(rustix::fs::renameat(folder, part, folder, name)?),
+        Over::Nothing => rename_to_new(folder, part, name),
+        Over::Matching(is_expected) => rename_to_expected(folder, part, name, is_expected),
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn rename_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), Trouble> {
+    use rustix::fs::{RenameFlags, renameat_with};
+    match renameat_with(folder, part, folder, name, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => link_to_new(folder, part, name),
+        renamed => Ok(renamed?),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn rename_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), Trouble> {
+    link_to_new(folder, part, name)
+}
+
+/// For a file system that has no such renaming: a link never takes the place of anything.
+fn link_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), Trouble> {
+    rustix::fs::linkat(folder, part, folder, name, AtFlags::empty())?;
+    Ok(rustix::fs::unlinkat(folder, part, AtFlags::empty())?)
+}
+
+/// Exchanges the two names, then looks at what was displaced: so nothing that was put there after it was read is lost.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn rename_to_expected(
+    folder: &OwnedFd,
+    part: &OsStr,
+    name: &OsStr,
+    is_expected: &dyn Fn(File) -> std::io::Result<bool>,
+) -> Result<(), Trouble> {
+    use rustix::fs::{RenameFlags, renameat_with};
+    let exchange = || renameat_with(folder, part, folder, name, RenameFlags::EXCHANGE);
+    let ours = rustix::fs::statat(folder, part, AtFlags::SYMLINK_NOFOLLOW)?;
+    match exchange() {
+        Ok(()) => {}
+        // It was removed after it was read.
+        Err(Errno::NOENT) => return Err(Trouble::Stale),
+        // A file system without it.
+        Err(Errno::INVAL | Errno::NOSYS) => return Ok(rustix::fs::renameat(folder, part, folder, name)?),
+        Err(error) => return Err(error.into()),
+    }
+    if matches!(opened(folder, part).map(is_expected), Ok(Ok(true))) {
+        return Ok(rustix::fs::unlinkat(folder, part, AtFlags::empty())?);
+    }
+    match exchange() {
+        // Removed meanwhile: what was displaced gets its name back, if nobody else has it.
+        Err(Errno::NOENT) => renameat_with(folder, part, folder, name, RenameFlags::NOREPLACE)?,
+        exchanged => exchanged?,
+    }
+    let is_ours = |found: &Stat| (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino);
+    match rustix::fs::statat(folder, part, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(found) if is_ours(&found) => Err(Trouble::Stale),
+        // A third one took our place: it came last, so it keeps the name.
+        Ok(_) => {
+            exchange()?;
+            Err(Trouble::Stale)
+        }
+        Err(_) => Err(Trouble::Stale),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn rename_to_expected(
+    folder: &OwnedFd,
+    part: &OsStr,
+    name: &OsStr,
+    _is_expected: &dyn Fn(File) -> std::io::Result<bool>,
+) -> Result<(), Trouble> {
+    Ok(rustix::fs::renameat(folder, part, folder, name)?)
+}
+
+/// A file that is there to be looked at. What is no file is refused.
+fn opened(folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
+    let file = rustix::fs::openat(folder, name, OFlags::RDONLY | FILE, Mode::empty())?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+    if kind == FileType::RegularFile { Ok(File::from(file)) } else { Err(Errno::INVAL) }
+}

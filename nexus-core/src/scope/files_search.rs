@@ -1,0 +1,258 @@
+//! Looks for a pattern in the lines of files.
+
+use std::{io::Read as _, str::FromStr};
+
+use super::{
+    PathAccess,
+    file_opener::EntryKind,
+    files::{FileError, ScopedFiles},
+    files_walk::{Bound, PassedOver, WalkOptions, Walker},
+    line_pattern::LinePattern,
+    path_glob::PathGlob,
+    path_rule::InvalidRule,
+};
+
+/// Most files that were not searched of which it is said which. Source: our own bound.
+const MAX_NAMED: usize = 20;
+
+/// How far a search goes.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct SearchOptions {
+    /// Which entries are gone through, and how long all of it may take.
+    pub walk: WalkOptions,
+    /// Which files are searched; all by default.
+    pub names: Option<NameGlob>,
+    /// Most lines that are found. 1,000 by default.
+    pub matches: usize,
+    /// Most bytes that are read of all files together. 256 MiB by default.
+    pub bytes: u64,
+    /// Largest file that is searched, in bytes; larger ones are passed over. 16 MiB by default.
+    pub file_bytes: u64,
+    /// How much of a line is searched, in bytes. 64 KiB by default.
+    pub line_bytes: usize,
+    /// How much of a line is shown, in bytes. 500 by default.
+    pub shown_bytes: usize,
+}
+
+impl Default for SearchOptions {
+    fn default() -> Self {
+        Self {
+            walk: WalkOptions::default(),
+            names: None,
+            matches: 1000,
+            bytes: 256 << 20,
+            file_bytes: 16 << 20,
+            line_bytes: 64 << 10,
+            shown_bytes: 500,
+        }
+    }
+}
+
+/// A glob for files, in the syntax of [`PathRule`](super::PathRule): without a `/` it is one for the name of a file, else for its
+/// path from the scope's root. What it matches is the file itself, and no folder above it; upper and lower case differ.
+#[derive(Clone, Debug)]
+pub struct NameGlob(PathGlob);
+
+impl NameGlob {
+    /// Whether it matches the file at `path`, which is relative to the root.
+    pub fn is_match(&self, path: &str) -> bool {
+        if path.starts_with('/') {
+            self.0.is_exact_match(path)
+        } else {
+            self.0.is_exact_match(&format!("/{path}"))
+        }
+    }
+}
+
+impl FromStr for NameGlob {
+    type Err = InvalidRule;
+
+    fn from_str(text: &str) -> Result<Self, InvalidRule> {
+        let invalid = |problem| InvalidRule { text: text.chars().take(200).collect(), problem };
+        if text.is_empty() || text.len() > 1024 {
+            return Err(invalid("is empty, or longer than 1,024 bytes".to_owned()));
+        }
+        PathGlob::new(text, "").map(Self).map_err(invalid)
+    }
+}
+
+/// What was found.
+#[non_exhaustive]
+#[derive(Debug, Default)]
+pub struct Search {
+    /// The lines: by file in the order of [`ScopedFiles::walk`], then by number.
+    pub matches: Vec<LineMatch>,
+    /// How many files were searched.
+    pub files: usize,
+    /// What the walk passed over.
+    pub passed_over: PassedOver,
+    /// Files that could not be read, and why; the first 20.
+    pub unreadable: Vec<FileError>,
+    /// How many files could not be read.
+    pub unreadable_files: usize,
+    /// How many files have a NUL byte in them, and so are no text.
+    pub binary_files: usize,
+    /// Files that are larger than was asked for; the first 20.
+    pub large: Vec<String>,
+    /// How many files are larger than was asked for.
+    pub large_files: usize,
+    /// How many lines were searched up to a part alone: something in the rest of them would not be found.
+    pub long_lines: usize,
+    /// Why it ends before all was searched. What is there, is the beginning of all.
+    pub stopped: Option<Bound>,
+}
+
+/// A line in which the pattern is.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineMatch {
+    /// The file: relative to the scope's root if it is below it, else absolute.
+    pub path: String,
+    /// The line's number, from 1.
+    pub line: usize,
+    /// The line without its end, or, if it is long, the part that has the first match; `…` stands where something is left out,
+    /// `\u{fffd}` for what is not UTF-8.
+    pub text: String,
+}
+
+impl ScopedFiles {
+    /// The lines below a folder, or of a file, that have the pattern in them. What is walked is what [`ScopedFiles::walk`] would
+    /// name; of that only files are opened. Line ends are `\n` and `\r\n`. A file that grows is read as far as is asked for.
+    ///
+    /// # Errors
+    ///
+    /// As of [`ScopedFiles::walk`]. What cannot be read below `path` is passed over and told.
+    pub fn search(
+        &self,
+        path: &str,
+        pattern: &LinePattern,
+        options: &SearchOptions,
+    ) -> Result<Search, FileError> {
+        let mut walker = Walker::new(self, path, &options.walk)?;
+        let mut found = Search::default();
+        let (mut content, mut bytes_left) = (Vec::new(), options.bytes);
+        while let Some(entry) = walker.next() {
+            let is_asked_for = options.names.as_ref().is_none_or(|names| names.is_match(&entry.path));
+            if entry.kind != EntryKind::File || !is_asked_for {
+                continue;
+            }
+            // One byte more tells a file that is just as large from a larger one.
+            let most = options.file_bytes.min(bytes_left).saturating_add(1);
+            content.clear();
+            let read = self.open_file(&entry.path).and_then(|file| {
+                let read = file.take(most).read_to_end(&mut content);
+                read.map_err(|source| FileError::io(&entry.path, PathAccess::Read, source))
+            });
+            match read {
+                Ok(read) if read as u64 > options.file_bytes => found.pass_over_large(entry.path),
+                Ok(read) if read as u64 > bytes_left => {
+                    found.stopped = Some(Bound::Bytes);
+                    break;
+                }
+                Ok(read) => {
+                    bytes_left -= read as u64;
+                    found.search_file(&entry.path, &content, pattern, options, &walker);
+                }
+                Err(error) => {
+                    found.unreadable_files += 1;
+                    if found.unreadable.len() < MAX_NAMED {
+                        found.unreadable.push(error);
+                    }
+                }
+            }
+            if found.stopped.is_some() {
+                break;
+            }
+        }
+        found.stopped = found.stopped.or(walker.stopped);
+        found.passed_over = walker.passed_over;
+        Ok(found)
+    }
+}
+
+impl Search {
+    fn pass_over_large(&mut self, path: String) {
+        self.large_files += 1;
+        if self.large.len() < MAX_NAMED {
+            self.large.push(path);
+        }
+    }
+
+    fn search_file(
+        &mut self,
+        path: &str,
+        content: &[u8],
+        pattern: &LinePattern,
+        options: &SearchOptions,
+        walker: &Walker<'_>,
+    ) {
+        if memchr::memchr(0, content).is_some() {
+            self.binary_files += 1;
+            return;
+        }
+        self.files += 1;
+        for (index, line) in lines_of(content).enumerate() {
+            let part = part_of(line, options.line_bytes);
+            let place = pattern.place_in(part);
+            // Of a part, what reaches its end may be no match of the line.
+            let place = place.filter(|(_, end)| part.len() == line.len() || *end < part.len());
+            self.long_lines += usize::from(part.len() < line.len());
+            if let Some((start, _)) = place {
+                if self.matches.len() >= options.matches {
+                    self.stopped = Some(Bound::Matches);
+                    return;
+                }
+                let text = shown(line, start, options.shown_bytes);
+                self.matches.push(LineMatch { path: path.to_owned(), line: index + 1, text });
+            }
+            // A pattern may take its time for one line; for many short ones the clock would take more than they do.
+            if (line.len() > 1024 || index % 64 == 63) && walker.is_over() {
+                self.stopped = Some(Bound::Time);
+                return;
+            }
+        }
+    }
+}
+
+/// The lines of a text, without their ends. What comes after the last end is a line if there is something.
+pub(crate) fn lines_of(content: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = content;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (line, after) = match memchr::memchr(b'\n', rest) {
+            Some(end) => (rest.get(..end)?, rest.get(end + 1..)?),
+            None => (rest, &[][..]),
+        };
+        rest = after;
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    })
+}
+
+/// The beginning of a line, cut between two characters.
+fn part_of(line: &[u8], most: usize) -> &[u8] {
+    line.get(..floor_boundary(line, most)).unwrap_or(line)
+}
+
+/// The place at or before `place` that is not inside of a character.
+fn floor_boundary(line: &[u8], place: usize) -> usize {
+    if place >= line.len() {
+        return line.len();
+    }
+    let is_inside = |place: &usize| line.get(*place).is_some_and(|byte| (0x80..0xC0).contains(byte));
+    (place.saturating_sub(3)..=place).rev().find(|place| !is_inside(place)).unwrap_or(place)
+}
+
+/// At most `most` bytes of a line, with some of what is before `start`.
+fn shown(line: &[u8], start: usize, most: usize) -> String {
+    if line.len() <= most {
+        return String::from_utf8_lossy(line).into_owned();
+    }
+    let from = floor_boundary(line, start.saturating_sub(most / 4).min(line.len() - most));
+    let to = floor_boundary(line, from + most);
+    let part = String::from_utf8_lossy(line.get(from..to).unwrap_or_default()).into_owned();
+    let mark = |is_cut| if is_cut { "…" } else { "" };
+    format!("{}{part}{}", mark(from > 0), mark(to < line.len()))
+}

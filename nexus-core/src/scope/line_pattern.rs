@@ -1,0 +1,87 @@
+//! What is looked for in lines. The only file that knows the library of regular expressions.
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// Longest pattern, in bytes. Source: our own bound.
+const MAX_PATTERN_BYTES: usize = 4 << 10;
+
+/// Most memory that a compiled pattern, and what it remembers while it runs, may take, in bytes: it bounds the work for each byte
+/// of a line. Source: our own bound; `\w{3,40}` needs a tenth.
+const MAX_COMPILED_BYTES: usize = 1 << 20;
+
+/// What is looked for in lines: a regular expression that takes time linear in the line, whatever it is.
+///
+/// The syntax is that of the crate [`regex`](https://docs.rs/regex/latest/regex/#syntax): that of Perl without what needs
+/// backtracking, which are references back and looking around. It is held against one line at a time, without the line's
+/// end: `^` and `$` are those of the line.
+///
+/// ```
+/// use nexus_core::scope::{LinePattern, PatternStyle};
+///
+/// let functions = LinePattern::new(r"^\s*(pub )?fn \w+", PatternStyle::default())?;
+/// assert!(functions.is_in("    pub fn new() -> Self {"));
+/// let words = LinePattern::new("a.b", PatternStyle { literal: true, ignore_case: true })?;
+/// assert!(words.is_in("A.B") && !words.is_in("axb"));
+/// assert!(LinePattern::new("(", PatternStyle::default()).is_err());
+/// # Ok::<(), nexus_core::scope::InvalidLinePattern>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LinePattern(Regex);
+
+/// How a pattern is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatternStyle {
+    /// It is the text itself, and no regular expression.
+    pub literal: bool,
+    /// Upper and lower case are the same.
+    pub ignore_case: bool,
+}
+
+impl LinePattern {
+    /// The pattern that `text` says.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLinePattern`] with what is wrong with it: it is empty, too long, or too large once compiled, it has a line
+    /// break in it, or it is no regular expression.
+    pub fn new(text: &str, style: PatternStyle) -> Result<Self, InvalidLinePattern> {
+        if text.is_empty() {
+            return Err(InvalidLinePattern("it is empty; `^` is in every line".to_owned()));
+        }
+        if text.len() > MAX_PATTERN_BYTES {
+            return Err(InvalidLinePattern(format!("it is longer than {MAX_PATTERN_BYTES} bytes")));
+        }
+        if text.contains('\n') {
+            let problem =
+                "it has a line break in it, and lines are looked at one at a time; look for one of its lines";
+            return Err(InvalidLinePattern(problem.to_owned()));
+        }
+        let literal = style.literal.then(|| regex::escape(text));
+        let regex = RegexBuilder::new(literal.as_deref().unwrap_or(text))
+            .case_insensitive(style.ignore_case)
+            .size_limit(MAX_COMPILED_BYTES)
+            .dfa_size_limit(MAX_COMPILED_BYTES)
+            .build();
+        regex.map(Self).map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => {
+                InvalidLinePattern("it is too large once compiled; write smaller repetitions".to_owned())
+            }
+            error => InvalidLinePattern(error.to_string()),
+        })
+    }
+
+    /// Whether it is somewhere in a line.
+    pub fn is_in(&self, line: impl AsRef<[u8]>) -> bool {
+        self.0.is_match(line.as_ref())
+    }
+
+    /// Where it is in a line first: the bytes from, and up to.
+    pub(super) fn place_in(&self, line: &[u8]) -> Option<(usize, usize)> {
+        self.0.find(line).map(|found| (found.start(), found.end()))
+    }
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it cannot be looked for: {0}")]
+pub struct InvalidLinePattern(String);

@@ -1,0 +1,81 @@
+//! How many spans ended, and how many of them a collector took.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use opentelemetry_sdk::{
+    Resource,
+    error::OTelSdkResult,
+    trace::{SpanData, SpanExporter},
+};
+
+/// The spans of one exporter. The SDK drops what its queue has no room for and what a collector does not take, and says so to
+/// nobody.
+#[derive(Debug, Default)]
+pub(crate) struct SpanCount {
+    ended: AtomicU64,
+    taken: AtomicU64,
+    /// Of those in requests that were taken.
+    rejected: AtomicU64,
+}
+
+impl SpanCount {
+    pub(crate) fn ended(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn rejected(&self, spans: u64) {
+        self.rejected.fetch_add(spans, Ordering::Relaxed);
+    }
+
+    /// How many are not with the collector, of how many.
+    pub(crate) fn lost(&self) -> (u64, u64) {
+        let [ended, taken, rejected] =
+            [&self.ended, &self.taken, &self.rejected].map(|count| count.load(Ordering::Relaxed));
+        // A collector may claim to have rejected more than it was sent.
+        (ended.saturating_sub(taken.saturating_sub(rejected)), ended)
+    }
+}
+
+/// Counts what `next` sends.
+#[derive(Debug)]
+pub(crate) struct CountingExporter<E> {
+    next: E,
+    count: Arc<SpanCount>,
+}
+
+impl<E> CountingExporter<E> {
+    pub(crate) fn new(next: E, count: Arc<SpanCount>) -> Self {
+        Self { next, count }
+    }
+}
+
+impl<E: SpanExporter> SpanExporter for CountingExporter<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        self.next.export(batch).await?;
+        self.count.taken.fetch_add(spans, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.next.shutdown_with_timeout(timeout)
+    }
+
+    fn shutdown(&self) -> OTelSdkResult {
+        self.next.shutdown()
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.next.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.next.set_resource(resource);
+    }
+}

@@ -1,0 +1,430 @@
+//! Holds of the processes of a machine, in a file.
+//!
+//! `holds.json` is replaced as a whole, under the lock on `holds.lock`; it is read without one. A slot is the lock on a file in
+//! `slots/`, so that it is free when its process is dead, however it died.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Display,
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use async_trait::async_trait;
+use nexus_core::{BackendId, harness::run_blocking};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Hold,
+    file_lock::{FileLock, private, refuse_odd_types},
+    memory::ClaimedSlots,
+    store::{HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold},
+};
+
+/// How long a writer waits for others. A write takes some milliseconds, on a slow disk a tenth of a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest file that is read or written.
+const MAX_BYTES: u64 = 1 << 20;
+/// The longest reason that is written, in bytes.
+const MAX_REASON_BYTES: usize = 16 << 10;
+/// How many unreadable files are kept.
+const MAX_ASIDE: u32 = 10;
+/// How often a slot that is taken is tried: somebody may just be looking at it.
+const CLAIMS: u32 = 5;
+/// What is waited for in between.
+const CLAIM_PAUSE: Duration = Duration::from_millis(1);
+
+/// Holds in a folder, shared by all processes that use it. Clones share what one process knows.
+///
+/// A write is atomic: a process that is killed at any moment leaves the old holds or the new ones. A file that cannot be
+/// understood is moved aside (`holds.json.unreadable-1`) with a warning. Where the folder cannot be written, holds and slots are
+/// those of this process, with a warning, until it can be again. Nothing is made before there is something to keep. Only the
+/// owner may read what is made.
+#[derive(Clone, Debug)]
+pub struct FileHoldStore(Arc<HoldFolder>);
+
+#[derive(Debug)]
+struct HoldFolder {
+    folder: PathBuf,
+    /// Held while the file is read or replaced, so that nobody here remembers an older content over a newer one.
+    turn: Mutex<()>,
+    memory: Mutex<Memory>,
+    claims: ClaimedSlots,
+    /// Whether it was said that the folder cannot be used.
+    has_warned: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    /// What was seen last. A probe that is marked is another process's.
+    known: BTreeMap<BackendId, StoredHold>,
+    /// What could not be written.
+    unsaved: BTreeMap<BackendId, Unsaved>,
+}
+
+/// A change that could not be written. It counts as long as the file has what it was to replace.
+#[derive(Debug)]
+struct Unsaved {
+    over: Option<Revision>,
+    now: Option<StoredHold>,
+}
+
+/// What is in the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Content {
+    holds: Vec<StoredHold>,
+}
+
+/// Why the file gives no holds.
+enum Trouble {
+    /// Nobody can understand it.
+    Garbage(String),
+    /// This process cannot read it.
+    Io(io::Error),
+}
+
+type ByBackend = BTreeMap<BackendId, StoredHold>;
+
+impl FileHoldStore {
+    /// Holds in this folder, which is made when there is something to keep.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+        Self(Arc::new(HoldFolder {
+            folder: folder.into(),
+            turn: Mutex::default(),
+            memory: Mutex::default(),
+            claims: ClaimedSlots::default(),
+            has_warned: AtomicBool::new(false),
+        }))
+    }
+
+    async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&HoldFolder) -> T + Send + 'static,
+    ) -> Result<T, HoldStoreError> {
+        let folder = Arc::clone(&self.0);
+        let done: thread::Result<T> = run_blocking(move || work(&folder)).await;
+        done.map_err(|_| HoldStoreError::new("the work on its file was broken off"))
+    }
+}
+
+#[async_trait]
+impl HoldStore for FileHoldStore {
+    async fn list(&self) -> Result<Vec<StoredHold>, HoldStoreError> {
+        self.work(|folder| folder.look().into_values().collect()).await
+    }
+
+    async fn get(&self, backend: &BackendId) -> Result<Option<StoredHold>, HoldStoreError> {
+        let backend = backend.clone();
+        self.work(move |folder| folder.look().remove(&backend)).await
+    }
+
+    async fn swap(
+        &self,
+        backend: &BackendId,
+        expected: Option<Revision>,
+        hold: Option<Hold>,
+    ) -> Result<bool, HoldStoreError> {
+        let backend = backend.clone();
+        self.work(move |folder| folder.swap(&backend, expected, hold)).await
+    }
+
+    async fn claim(&self, slot: &Slot) -> Result<Option<SlotClaim>, HoldStoreError> {
+        // First here: that another turn of this process has it needs no look at a file.
+        let Some(here) = self.0.claims.claim(slot) else { return Ok(None) };
+        let slot = slot.clone();
+        self.work(move |folder| folder.claim(&slot, here)).await
+    }
+
+    fn known(&self) -> Vec<Hold> {
+        let known = self.0.memory().known.values().cloned().collect::<Vec<_>>();
+        let shown = |StoredHold { mut hold, .. }: StoredHold| {
+            hold.probing |= self.0.claims.contains(&Slot::Probe(hold.backend.clone()));
+            hold
+        };
+        known.into_iter().map(shown).collect()
+    }
+}
+
+impl HoldFolder {
+    /// Every hold as it is now, and whether a turn of any process is finding out.
+    fn look(&self) -> ByBackend {
+        let mut held = self.refresh();
+        for stored in held.values_mut() {
+            let probe = Slot::Probe(stored.hold.backend.clone());
+            let is_ours = self.claims.contains(&probe);
+            let is_others = !is_ours && FileLock::is_taken(&self.slot(&probe));
+            // Of our own it is known at any moment.
+            if let Some(known) = self.memory().known.get_mut(&stored.hold.backend) {
+                known.hold.probing = is_others;
+            }
+            stored.hold.probing = is_ours || is_others;
+        }
+        held
+    }
+
+    /// What the file has now, with what could not be written.
+    fn refresh(&self) -> ByBackend {
+        {
+            let _turn = self.turn();
+            match self.read() {
+                Ok(content) => return self.remember(content),
+                Err(Trouble::Io(error)) => {
+                    self.warn(&error);
+                    return self.memory().known.clone();
+                }
+                Err(Trouble::Garbage(_)) => {}
+            }
+        }
+        let lock = self.lock();
+        let _turn = self.turn();
+        match self.read_or_mend(lock.as_ref()) {
+            Some(content) => self.remember(content),
+            None => self.memory().known.clone(),
+        }
+    }
+
+    fn swap(&self, backend: &BackendId, expected: Option<Revision>, hold: Option<Hold>) -> bool {
+        // Taken first: a wait for another process keeps no turn of this one from reading.
+        let lock = self.lock();
+        let _turn = self.turn();
+        let content = self.read_or_mend(lock.as_ref());
+        // What could not be read is not written over.
+        let lock = lock.filter(|_| content.is_some());
+        let mut held = match content {
+            Some(content) => self.remember(content),
+            None => self.memory().known.clone(),
+        };
+        let found = held.get(backend).map(|stored| stored.revision);
+        if found != expected {
+            return false;
+        }
+        let revision = next_revision(&held);
+        let now = hold.map(|hold| StoredHold { hold, revision });
+        match now.clone() {
+            Some(stored) => held.insert(backend.clone(), stored),
+            None => held.remove(backend),
+        };
+        let is_saved = lock.is_some_and(|_lock| match self.write(&held) {
+            Ok(()) => true,
+            Err(error) => {
+                self.warn(&error);
+                false
+            }
+        });
+        let mut memory = self.memory();
+        if is_saved {
+            memory.unsaved.clear();
+            self.has_warned.store(false, Ordering::Relaxed);
+        } else {
+            // What the file has is what the first of several such changes found.
+            let over = memory.unsaved.get(backend).map_or(found, |unsaved| unsaved.over);
+            memory.unsaved.insert(backend.clone(), Unsaved { over, now });
+        }
+        memory.known = held;
+        true
+    }
+
+    /// Takes a slot that is this process's, for all processes.
+    fn claim(&self, slot: &Slot, here: SlotClaim) -> Option<SlotClaim> {
+        let path = self.slot(slot);
+        // Nobody looks at the slots of turns.
+        let tries = if matches!(slot, Slot::Probe(_)) { CLAIMS } else { 1 };
+        for attempt in 1..=tries {
+            match FileLock::try_take(&path) {
+                Ok(Some(lock)) => return Some(SlotClaim::new((lock, here))),
+                Ok(None) if attempt < tries => thread::sleep(CLAIM_PAUSE),
+                Ok(None) => {}
+                Err(error) => {
+                    self.warn(&error);
+                    return Some(here);
+                }
+            }
+        }
+        None
+    }
+
+    /// What the file has, if it can be told; one that cannot be understood is moved aside by a process that has the lock.
+    fn read_or_mend(&self, lock: Option<&FileLock>) -> Option<ByBackend> {
+        match self.read() {
+            Ok(content) => Some(content),
+            Err(Trouble::Io(error)) => {
+                self.warn(&error);
+                None
+            }
+            Err(Trouble::Garbage(reason)) => {
+                lock?;
+                self.move_aside(&reason).then(ByBackend::new)
+            }
+        }
+    }
+
+    fn read(&self) -> Result<ByBackend, Trouble> {
+        let path = self.path();
+        match refuse_odd_types(&path) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(Trouble::Garbage(error.to_string()));
+            }
+            looked => looked.map_err(Trouble::Io)?,
+        }
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ByBackend::new()),
+            opened => opened.map_err(Trouble::Io)?,
+        };
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(Trouble::Io)?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(Trouble::Garbage(format!("it has more than {MAX_BYTES} bytes")));
+        }
+        let content: Content =
+            serde_json::from_slice(&bytes).map_err(|error| Trouble::Garbage(error.to_string()))?;
+        Ok(content.holds.into_iter().map(|stored| (stored.hold.backend.clone(), stored)).collect())
+    }
+
+    /// Replaces the file as a whole.
+    fn write(&self, held: &ByBackend) -> io::Result<()> {
+        let mut holds = held.values().cloned().collect::<Vec<_>>();
+        for StoredHold { hold, .. } in &mut holds {
+            hold.probing = false;
+            hold.reason.truncate(hold.reason.floor_char_boundary(MAX_REASON_BYTES));
+        }
+        let bytes = serde_json::to_vec(&Content { holds })?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(io::Error::other("there are more holds than a file may have"));
+        }
+        // One writer at a time, by the lock: what is there was left by one that died.
+        let pending = self.folder.join("holds.json.new");
+        match fs::remove_file(&pending) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let written = private(OpenOptions::new().write(true).create_new(true))
+            .open(&pending)
+            .and_then(|mut file| {
+                file.write_all(&bytes)?;
+                // Else the name could outlive a loss of power without the content.
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&pending, self.path()));
+        if written.is_err() {
+            let _ = fs::remove_file(&pending);
+        }
+        written
+    }
+
+    /// Says whether it did.
+    fn move_aside(&self, reason: &str) -> bool {
+        let path = self.path();
+        let is_free = |to: &PathBuf| matches!(fs::symlink_metadata(to), Err(error) if error.kind() == io::ErrorKind::NotFound);
+        let names = (1..=MAX_ASIDE).map(|number| self.folder.join(format!("holds.json.unreadable-{number}")));
+        let Some(to) = names.into_iter().find(is_free) else {
+            self.warn(&"too many unreadable files are kept beside holds.json: delete them");
+            return false;
+        };
+        if let Err(error) = fs::rename(&path, &to) {
+            self.warn(&error);
+            return false;
+        }
+        tracing::warn!(
+            file = %path.display(),
+            moved_to = %to.display(),
+            reason,
+            "the file of holds cannot be understood, and is moved aside"
+        );
+        true
+    }
+
+    /// Remembers what the file has, with what could not be written.
+    fn remember(&self, mut held: ByBackend) -> ByBackend {
+        let mut memory = self.memory();
+        memory.unsaved.retain(|backend, unsaved| {
+            // Another process had the last word since.
+            if held.get(backend).map(|stored| stored.revision) != unsaved.over {
+                return false;
+            }
+            match unsaved.now.clone() {
+                Some(stored) => held.insert(backend.clone(), stored),
+                None => held.remove(backend),
+            };
+            true
+        });
+        memory.known.clone_from(&held);
+        held
+    }
+
+    fn lock(&self) -> Option<FileLock> {
+        match FileLock::take(&self.folder.join("holds.lock"), PATIENCE) {
+            Ok(lock) => Some(lock),
+            Err(error) => {
+                self.warn(&error);
+                None
+            }
+        }
+    }
+
+    /// Says once that the folder cannot be used.
+    fn warn(&self, reason: &dyn Display) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                folder = %self.folder.display(),
+                %reason,
+                "holds cannot be shared with other processes, and are kept in this one"
+            );
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join("holds.json")
+    }
+
+    fn slot(&self, slot: &Slot) -> PathBuf {
+        let name = match slot {
+            Slot::Probe(backend) => format!("{}.probe", file_name(backend.as_str())),
+            Slot::Next(backend) => format!("{}.next", file_name(backend.as_str())),
+            Slot::Turn(backend, index) => format!("{}.turn-{index}", file_name(backend.as_str())),
+        };
+        self.folder.join("slots").join(name)
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A revision that no hold has, nor had one that was removed: by the time, as a file that was deleted tells nothing.
+fn next_revision(held: &ByBackend) -> Revision {
+    let last = held.values().map(|stored| stored.revision.0).max().unwrap_or(0);
+    let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    Revision(u64::try_from(now).unwrap_or(0).max(last.saturating_add(1)))
+}
+
+/// A backend's name as one of a file, on every system: other letters are spelled out, and a long one ends with its hash.
+fn file_name(name: &str) -> String {
+    const MAX_BYTES: usize = 100;
+    let mut safe = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => safe.push(char::from(byte)),
+            _ => safe.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    if safe.len() > MAX_BYTES {
+        // FNV-1a, which stays the same in every build.
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        safe.truncate(MAX_BYTES);
+        safe.push_str(&format!("%{hash:016x}"));
+    }
+    safe
+}

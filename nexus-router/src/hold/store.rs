@@ -1,0 +1,110 @@
+//! What keeps holds, and says who of several gets what only one may have.
+
+use std::{error::Error, fmt};
+
+use async_trait::async_trait;
+use nexus_core::BackendId;
+use serde::{Deserialize, Serialize};
+
+use super::Hold;
+
+/// Keeps the holds of one or of many processes.
+///
+/// It decides nothing about holds: when one is armed, cleared or probed is the router's. It answers two questions, each in one
+/// step that no other process can come between: is a hold still the one that was read ([`swap`](Self::swap)), and is a slot
+/// free ([`claim`](Self::claim)).
+///
+/// [`MemoryHoldStore`](super::MemoryHoldStore) keeps them in this process, [`FileHoldStore`](super::FileHoldStore) for those
+/// of a machine.
+///
+/// An error is that of the store, and says nothing of a backend. The router warns and goes on by what it knew last; without a
+/// clear answer it does not take a slot for its own.
+#[async_trait]
+pub trait HoldStore: fmt::Debug + Send + Sync + 'static {
+    /// Every hold as it is now, by backend. [`Hold::probing`] says whether its [probe](Slot::Probe) is taken.
+    async fn list(&self) -> Result<Vec<StoredHold>, HoldStoreError>;
+
+    /// The hold on one backend as it is now, as in [`HoldStore::list`].
+    async fn get(&self, backend: &BackendId) -> Result<Option<StoredHold>, HoldStoreError>;
+
+    /// Replaces the hold on a backend, or removes it, if it is still the one of this revision: `None` if there was none. Says
+    /// whether it did. [`Hold::probing`] is not kept.
+    async fn swap(
+        &self,
+        backend: &BackendId,
+        expected: Option<Revision>,
+        hold: Option<Hold>,
+    ) -> Result<bool, HoldStoreError>;
+
+    /// Takes a slot, if it is free. It is free again when the claim is dropped, and when the process that has it dies.
+    async fn claim(&self, slot: &Slot) -> Result<Option<SlotClaim>, HoldStoreError>;
+
+    /// The holds as this process saw them last. It does not wait.
+    fn known(&self) -> Vec<Hold>;
+}
+
+/// Which version of a hold a store has. One that was removed and armed again has another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Revision(pub u64);
+
+/// A hold, as a store has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredHold {
+    /// The hold.
+    pub hold: Hold,
+    /// Its version.
+    pub revision: Revision,
+}
+
+/// Something that one turn at a time has.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Slot {
+    /// Finding out whether a backend's hold is over.
+    Probe(BackendId),
+    /// Being the turn that gets the next of a backend's turns at once. Without it, a process with many turns would take each
+    /// that it gives back for itself, and a turn of another one would wait for all of them.
+    Next(BackendId),
+    /// One of the turns that a backend runs at once, counted from zero up to its limit.
+    Turn(BackendId, usize),
+}
+
+/// A slot that was taken. It is given back by the drop, which must not block.
+pub struct SlotClaim(#[expect(dead_code, reason = "its drop is what it is for")] Box<dyn Send + Sync>);
+
+impl SlotClaim {
+    /// A claim whose slot is given back when `guard` is dropped.
+    pub fn new(guard: impl Send + Sync + 'static) -> Self {
+        Self(Box::new(guard))
+    }
+}
+
+impl fmt::Debug for SlotClaim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SlotClaim")
+    }
+}
+
+/// What keeps a store from answering.
+#[derive(Debug)]
+pub struct HoldStoreError(Box<dyn Error + Send + Sync>);
+
+impl HoldStoreError {
+    /// An error for this reason.
+    pub fn new(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl fmt::Display for HoldStoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the store of holds does not answer: {}", self.0)
+    }
+}
+
+impl Error for HoldStoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}

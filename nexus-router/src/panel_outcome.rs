@@ -1,0 +1,94 @@
+//! What became of a panel: who answered, and whether enough vendors did.
+
+use std::{collections::BTreeSet, fmt};
+
+use nexus_core::{TurnResult, VendorId};
+use serde::{Deserialize, Serialize};
+
+use crate::seat::{SeatOutcome, Vote};
+
+/// What became of a panel.
+#[non_exhaustive]
+#[derive(Debug)]
+pub struct PanelOutcome {
+    /// The panel's name.
+    pub panel: String,
+    /// How many vendors had to answer.
+    pub min_vendors: usize,
+    /// Every seat, in the order of the panel.
+    pub seats: Vec<SeatOutcome>,
+}
+
+impl PanelOutcome {
+    /// What became of these seats, of which so many vendors had to answer.
+    pub fn new(panel: impl Into<String>, min_vendors: usize, seats: Vec<SeatOutcome>) -> Self {
+        Self { panel: panel.into(), min_vendors, seats }
+    }
+
+    /// The seats that answered, and their answers.
+    pub fn answers(&self) -> impl Iterator<Item = (&SeatOutcome, &TurnResult)> {
+        self.seats.iter().filter_map(|seat| match seat.vote() {
+            Vote::Answer(result) => Some((seat, result)),
+            Vote::None(_) => None,
+        })
+    }
+
+    /// The vendors that really answered, each once.
+    pub fn spread(&self) -> BTreeSet<&VendorId> {
+        self.answers().filter_map(|(seat, _)| seat.vendor.as_ref()).collect()
+    }
+
+    /// Why the panel does not count: fewer vendors answered than it asks for. `None` if enough did.
+    pub fn shortfall(&self) -> Option<Shortfall> {
+        let vendors: Vec<_> = self.spread().into_iter().cloned().collect();
+        let silent = self.seats.iter().filter_map(|seat| match seat.vote() {
+            Vote::Answer(_) => None,
+            Vote::None(reason) => {
+                Some(SilentSeat { index: seat.seat.index, name: seat.seat.to_string(), reason })
+            }
+        });
+        let min_vendors = self.min_vendors;
+        (vendors.len() < min_vendors).then(|| Shortfall { min_vendors, vendors, silent: silent.collect() })
+    }
+}
+
+/// Fewer vendors than a panel asks for.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shortfall {
+    /// How many had to answer.
+    pub min_vendors: usize,
+    /// Those that did, each once.
+    pub vendors: Vec<VendorId>,
+    /// The seats that gave no vote, and why. None, if several seats were filled by one vendor.
+    pub silent: Vec<SilentSeat>,
+}
+
+/// A seat that gave no vote.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SilentSeat {
+    /// Its position.
+    pub index: usize,
+    /// Its group and lens.
+    pub name: String,
+    /// Why. It may name backends: it is for the caller, not for an agent.
+    pub reason: String,
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.vendors.as_slice() {
+            [] => f.write_str("no vendor answered")?,
+            vendors => {
+                let names: Vec<_> = vendors.iter().map(VendorId::as_str).collect();
+                write!(f, "only {} answered", names.join(", "))?;
+            }
+        }
+        write!(f, ", and the panel asks for {} vendors", self.min_vendors)?;
+        for SilentSeat { index, name, reason } in &self.silent {
+            write!(f, "; seat {index}, {name}: {reason}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! The wait for one of the turns that a backend runs at once: in this process, then among all that share its store of holds.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
+
+use nexus_core::{ErrorKind, Limit, turn::Queued};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{
+    attempt::TurnEvents,
+    config::Entry,
+    hold::{Slot, SlotClaim},
+    queue::{Entered, TurnPermit},
+    run::{Run, until},
+};
+
+/// How soon a turn looks again whether another process gave a place back, at first and at most: no system tells of a lock
+/// that is free.
+const SLOT_PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
+/// A shorter wait for other processes is not told: another one may just be taking its own.
+const TELL_AFTER: Duration = Duration::from_millis(10);
+
+/// The right to run one of the turns that a backend runs at once.
+pub(crate) struct Place {
+    /// That of all processes. Given back first: the turn that waits for the permit asks for it next.
+    _slot: Option<SlotClaim>,
+    _permit: TurnPermit,
+}
+
+impl Run<'_> {
+    /// A place for a turn on a backend that has a bound. Waits for it as long as the turn may live: in the queue of this
+    /// process first, then for those of the other processes that share the store of holds.
+    pub(crate) async fn place(
+        &self,
+        entry: &Entry,
+        events: &mut TurnEvents<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Place>, ErrorKind> {
+        let Some(queue) = self.queues.of(&entry.id) else {
+            return Ok(None);
+        };
+        let mut is_told = false;
+        let permit = match queue.enter() {
+            Entered::Now(permit) => permit,
+            Entered::Wait(waiting) => {
+                events.push(Queued::new(entry.id.clone(), queue.limit()));
+                is_told = true;
+                match self.wait_for(waiting, events, deadline).await? {
+                    Ok(permit) => permit,
+                    Err(_) => return Ok(None),
+                }
+            }
+        };
+        let asked = Instant::now();
+        let mut line = pin!(queue.line());
+        let _line = match self.wait_for(timeout(TELL_AFTER, line.as_mut()), events, deadline).await? {
+            Ok(line) => line,
+            Err(_) => {
+                if !is_told {
+                    events.push(Queued::new(entry.id.clone(), queue.limit()));
+                    is_told = true;
+                }
+                self.wait_for(line, events, deadline).await?
+            }
+        };
+        let (mut next, mut pause) = (None, SLOT_PAUSES[0]);
+        loop {
+            // A reload may change it meanwhile, or take it away.
+            let limit = queue.limit();
+            if limit == usize::MAX {
+                return Ok(Some(Place { _slot: None, _permit: permit }));
+            }
+            if next.is_none() {
+                next = self.holds.claim([Slot::Next(entry.id.clone())]).await;
+            }
+            let slots = (0..limit).map(|index| Slot::Turn(entry.id.clone(), index));
+            if next.is_some()
+                && let Some(slot) = self.holds.claim(slots).await
+            {
+                return Ok(Some(Place { _slot: Some(slot), _permit: permit }));
+            }
+            if !is_told && asked.elapsed() >= TELL_AFTER {
+                events.push(Queued::new(entry.id.clone(), limit));
+                is_told = true;
+            }
+            self.wait_for(sleep(pause), events, deadline).await?;
+            pause = (pause * 2).min(SLOT_PAUSES[1]);
+        }
+    }
+
+    /// What `future` comes to, unless the turn ends before.
+    async fn wait_for<F: Future>(
+        &self,
+        future: F,
+        events: &mut TurnEvents<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<F::Output, ErrorKind> {
+        let mut future = pin!(future);
+        let mut cancelled = pin!(self.host.cancel.cancelled());
+        let mut late = pin!(until(deadline));
+        poll_fn(|context| {
+            let _ = events.poll_flush(context);
+            if cancelled.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(ErrorKind::Cancelled));
+            }
+            if late.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(ErrorKind::LimitReached(Limit::Deadline)));
+            }
+            future.as_mut().poll(context).map(Ok)
+        })
+        .await
+    }
+}

@@ -1,0 +1,114 @@
+//! What a failed attempt changed is put back by the host, before another backend runs.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+};
+
+use nexus_core::{BackendId, ErrorKind, FailedAttempt, Limit, SessionMark, Skipped, TurnError};
+use tokio::time::Instant;
+
+use crate::{
+    attempt::TurnEvents,
+    config::FallbackRule,
+    fallback::Spent,
+    run::{Run, caught, until, words_of_panic},
+};
+
+/// Why the next backend does not run.
+enum Obstacle {
+    /// The turn is over.
+    Over(ErrorKind),
+    /// The host could not, for this reason.
+    Failed(String),
+}
+
+impl Run<'_> {
+    /// Refuses a turn that would have to be put back by a host that cannot.
+    pub(crate) fn check_restore(&self) -> Result<(), TurnError> {
+        if self.route.rule != FallbackRule::Restore || self.host.before_retry.is_some() {
+            return Ok(());
+        }
+        let message = "its fallback rule is `restore`, and this program does not say how to put back what a failed attempt \
+                       changed: use `before-writes`, or give the host a hook (TurnHost::with_before_retry)";
+        let name = BackendId::new(self.route.name);
+        Err(TurnError::new(ErrorKind::InvalidRequest, name).with_message(message))
+    }
+
+    /// Has everything put back that was changed so far, and the session's record set back to where the turn began, if the
+    /// rule is to. `told` are those that were passed over since the last backend ran.
+    ///
+    /// # Errors
+    ///
+    /// What the turn ends with: `next` must not run.
+    pub(crate) async fn restore(
+        &self,
+        spent: &mut Spent,
+        told: &mut [Skipped],
+        next: &BackendId,
+        mark: &SessionMark,
+        events: &mut TurnEvents<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<(), TurnError> {
+        if self.route.rule != FallbackRule::Restore {
+            return Ok(());
+        }
+        if let Some(failed) = spent.standing_attempt(next) {
+            match self.ask_host(&failed, events, deadline).await {
+                Ok(()) => spent.put_back(&failed, told),
+                Err(obstacle) => {
+                    let mut spent = std::mem::take(spent);
+                    spent.may_be_half_put_back();
+                    return Err(match obstacle {
+                        Obstacle::Over(kind) => {
+                            let message =
+                                format!("while what {} had changed was being put back", failed.backend);
+                            let error = TurnError::new(kind, next.clone()).with_message(message);
+                            spent.into_own_error(error)
+                        }
+                        Obstacle::Failed(reason) => {
+                            let why = format!("what it changed could not be put back: {reason}");
+                            spent.into_last_error(&failed, &why)
+                        }
+                    });
+                }
+            }
+        }
+        self.host.session().rewind(mark);
+        Ok(())
+    }
+
+    /// Has the host put back what an attempt changed, as long as the turn may live.
+    async fn ask_host(
+        &self,
+        failed: &FailedAttempt,
+        events: &mut TurnEvents<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<(), Obstacle> {
+        let Some(hook) = &self.host.before_retry else {
+            return Err(Obstacle::Failed("the host does not say how".to_owned()));
+        };
+        tracing::info!(backend = %failed.backend, to = %failed.next, "what it changed is put back");
+        let mut restored = pin!(caught(async { hook.call(failed.clone()).await }));
+        let mut cancelled = pin!(self.host.cancel.cancelled());
+        let mut late = pin!(until(deadline));
+        poll_fn(|context| {
+            let _ = events.poll_flush(context);
+            if cancelled.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(Obstacle::Over(ErrorKind::Cancelled)));
+            }
+            if late.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(Obstacle::Over(ErrorKind::LimitReached(Limit::Deadline))));
+            }
+            restored.as_mut().poll(context).map(|restored| match restored {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(Obstacle::Failed(error.to_string())),
+                Err(panic) => {
+                    Err(Obstacle::Failed(format!("the hook panicked: {}", words_of_panic(&*panic))))
+                }
+            })
+        })
+        .await
+    }
+}

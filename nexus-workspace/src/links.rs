@@ -1,0 +1,190 @@
+//! Links between the workspaces of one place: both sides name each other, or neither does.
+//!
+//! Two files cannot be replaced at once. So the side from which a link is made first says that it is about to
+//! (`pending_link_ids`), then the other side names it, and from then on the link holds: opening either of the two finishes
+//! what a dead writer began, or forgets it. Each step is taken under the locks of both, which are always taken in the
+//! order of the ids.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{
+    WorkspaceError, WorkspaceErrorKind, WorkspaceId, WorkspaceStatus, lock::Lock, settings::Settings,
+    state::AnyState, status_file, time,
+};
+
+/// The links of the workspaces in one place, whoever owns them.
+#[derive(Clone, Copy)]
+pub(super) struct Links<'a> {
+    root: &'a Path,
+    settings: &'a Settings,
+}
+
+impl<'a> Links<'a> {
+    pub(super) fn below(root: &'a Path, settings: &'a Settings) -> Self {
+        Self { root, settings }
+    }
+
+    /// What the status of a workspace says, whoever owns it.
+    pub(super) fn status(&self, id: &WorkspaceId) -> Result<WorkspaceStatus<AnyState>, WorkspaceError> {
+        status_file::read_of(id, &self.folder(id), None)
+    }
+
+    /// Makes two workspaces name each other.
+    pub(super) fn link(&self, id: &WorkspaceId, other: &WorkspaceId) -> Result<(), WorkspaceError> {
+        if other == id {
+            let reason = "cannot be linked to itself";
+            return Err(WorkspaceError::new(WorkspaceErrorKind::Unwritable, &self.folder(id), reason));
+        }
+        // A folder that is no workspace gets no lock file either.
+        self.status(id).and_then(|_| self.status(other))?;
+        let _locks = self.lock([id, other], self.settings.patience)?;
+        let (mut one, mut two) = (self.status(id)?, self.status(other)?);
+        let (one_before, two_before) = (one.clone(), two.clone());
+        if !one.names(other) {
+            one.pending_link_ids.insert(other.clone());
+            self.write(&mut one)?;
+        }
+        let ended = self.name(&mut two, id).and_then(|()| self.name(&mut one, other));
+        if ended.is_err() {
+            // Where that fails too, opening one of them settles it.
+            let _ = self.restore(two_before, &two).and_then(|()| self.restore(one_before, &one));
+        }
+        ended
+    }
+
+    /// Makes others name a workspace that is about to be put in place, puts it there, and takes it all back if that
+    /// fails. Whoever dies in between leaves links to what is not there, which go when the others are opened.
+    pub(super) fn introduce(
+        &self,
+        id: &WorkspaceId,
+        others: &BTreeSet<WorkspaceId>,
+        put_in_place: impl FnOnce() -> Result<(), WorkspaceError>,
+    ) -> Result<(), WorkspaceError> {
+        let _locks = self.lock(others, self.settings.patience)?;
+        let mut named = BTreeMap::new();
+        let name = |other| {
+            let mut status = self.status(other)?;
+            let before = status.clone();
+            let ended = self.name(&mut status, id);
+            named.insert(other, (before, status));
+            ended
+        };
+        let ended = others.iter().try_for_each(name).and_then(|()| put_in_place());
+        if ended.is_err() {
+            for (before, after) in named.into_values() {
+                // Where that fails too, the link goes when the other one is opened.
+                let _ = self.restore(before, &after);
+            }
+        }
+        ended
+    }
+
+    /// Settles what dead writers left of the links of a workspace, and takes away those to workspaces that are gone. Does
+    /// what can be done now: what somebody holds, or what cannot be written, is left for the next time.
+    pub(super) fn mend<S>(&self, id: &WorkspaceId, status: &WorkspaceStatus<S>) {
+        let named = status.linked_workspace_ids.union(&status.pending_link_ids);
+        if { named.clone() }.any(|other| self.is_gone(other)) {
+            let _ = self.forget_gone(id);
+        }
+        for other in named.chain(&status.parent).filter(|other| *other != id) {
+            // Read before it is locked: nearly always there is nothing to do.
+            let is_settled = match self.status(other) {
+                Ok(found) => {
+                    found.names(id) && status.names(other) && !status.pending_link_ids.contains(other)
+                }
+                Err(_) => true,
+            };
+            if !is_settled {
+                let _ = self.settle(id, other);
+            }
+        }
+    }
+
+    fn forget_gone(&self, id: &WorkspaceId) -> Result<(), WorkspaceError> {
+        let _lock = self.lock([id], Duration::ZERO)?;
+        let mut status = self.status(id)?;
+        let before = status.clone();
+        status.linked_workspace_ids.retain(|other| !self.is_gone(other));
+        status.pending_link_ids.retain(|other| !self.is_gone(other));
+        if status == before { Ok(()) } else { self.write(&mut status) }
+    }
+
+    fn settle(&self, id: &WorkspaceId, other: &WorkspaceId) -> Result<(), WorkspaceError> {
+        let _locks = self.lock([id, other], Duration::ZERO)?;
+        let (mut one, mut two) = (self.status(id)?, self.status(other)?);
+        // A link that one side names holds, and the other side is told. One that is only pending does not.
+        if one.names(other) {
+            self.name(&mut two, id)?;
+        }
+        if two.names(id) {
+            self.name(&mut one, other)?;
+        }
+        if one.pending_link_ids.remove(other) { self.write(&mut one) } else { Ok(()) }
+    }
+
+    /// Makes a workspace name another one, if it does not. The caller holds its lock.
+    fn name(
+        &self,
+        status: &mut WorkspaceStatus<AnyState>,
+        other: &WorkspaceId,
+    ) -> Result<(), WorkspaceError> {
+        if status.names(other) {
+            return Ok(());
+        }
+        status.linked_workspace_ids.insert(other.clone());
+        status.pending_link_ids.remove(other);
+        self.write(status)
+    }
+
+    /// Puts back the links that a workspace had, if they were changed.
+    fn restore(
+        &self,
+        mut before: WorkspaceStatus<AnyState>,
+        after: &WorkspaceStatus<AnyState>,
+    ) -> Result<(), WorkspaceError> {
+        if before == *after {
+            return Ok(());
+        }
+        // The generation never goes back.
+        before.generation = after.generation;
+        self.write(&mut before)
+    }
+
+    fn write(&self, status: &mut WorkspaceStatus<AnyState>) -> Result<(), WorkspaceError> {
+        status.generation = status.generation.saturating_add(1);
+        status.updated_at = time::now(&*self.settings.clock);
+        status_file::write(&self.folder(&status.id), status)
+    }
+
+    /// Takes the locks of several workspaces. Everybody takes them in the order of the ids, so that nobody has what
+    /// another waits for while waiting for what that one has.
+    fn lock<'b>(
+        &self,
+        ids: impl IntoIterator<Item = &'b WorkspaceId>,
+        patience: Duration,
+    ) -> Result<Vec<Lock>, WorkspaceError> {
+        let ids: BTreeSet<&WorkspaceId> = ids.into_iter().collect();
+        ids.into_iter().map(|id| Lock::take(&self.folder(id), patience)).collect()
+    }
+
+    /// Whether there is nothing at all of this name.
+    fn is_gone(&self, id: &WorkspaceId) -> bool {
+        matches!(fs::symlink_metadata(self.folder(id)), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    fn folder(&self, id: &WorkspaceId) -> PathBuf {
+        self.root.join(id.as_str())
+    }
+}
+
+impl<S> WorkspaceStatus<S> {
+    /// Whether a workspace names another one: as its parent, or as one that it is linked to.
+    fn names(&self, other: &WorkspaceId) -> bool {
+        self.parent.as_ref() == Some(other) || self.linked_workspace_ids.contains(other)
+    }
+}

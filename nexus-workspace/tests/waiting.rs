@@ -1,0 +1,267 @@
+//! Waiting for a change: none is missed, many wait at once, and what is removed ends the wait.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nexus_workspace::{NewWorkspace, WorkspaceErrorKind as Kind};
+use serde_json::json;
+
+mod work;
+
+use work::Work;
+
+type Workspace = nexus_workspace::Workspace<Work>;
+type Workspaces = nexus_workspace::Workspaces<Work>;
+
+/// The workspace that a started process changes, or waits for.
+const FOLDER: &str = "NEXUS_TEST_WORKSPACE";
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(120);
+const CHANGES: u64 = 300;
+const WAITERS: usize = 40;
+
+fn new_workspace() -> (tempfile::TempDir, Workspaces, Workspace) {
+    let folder = tempfile::tempdir().unwrap();
+    let workspaces = Workspaces::below(folder.path());
+    let workspace = workspaces.create(NewWorkspace::new(Work::Created).with_data(json!(0))).unwrap();
+    (folder, workspaces, workspace)
+}
+
+fn count(workspace: &Workspace) {
+    workspace.update(|status| status.data = json!(status.data.as_u64().unwrap() + 1)).unwrap();
+}
+
+/// Follows the changes until `CHANGES` were made. Returns how many were seen, and the longest wait for one.
+fn follow(workspace: &Workspace) -> (u64, Duration) {
+    let mut status = workspace.status().unwrap();
+    let (mut seen, mut longest) = (0, Duration::ZERO);
+    while status.data.as_u64().unwrap() < CHANGES {
+        let began = Instant::now();
+        let next = workspace.wait_for_change(&status, LONG).unwrap().expect("a change was missed");
+        assert!(next.generation() > status.generation(), "the truth went back");
+        longest = longest.max(began.elapsed());
+        (status, seen) = (next, seen + 1);
+    }
+    (seen, longest)
+}
+
+#[test]
+fn what_changed_before_is_not_waited_for() {
+    let (_folder, _, workspace) = new_workspace();
+    let before = workspace.status().unwrap();
+    count(&workspace);
+    let after = workspace.wait_for_change(&before, LONG).unwrap().unwrap();
+    assert_eq!((after.generation(), &after.data), (2, &json!(1)));
+    let found = workspace.wait_until(LONG, |status| status.data == 1).unwrap().unwrap();
+    assert_eq!(found, after);
+}
+
+#[test]
+fn a_wait_ends_with_its_time() {
+    let (_folder, _, workspace) = new_workspace();
+    let status = workspace.status().unwrap();
+    for timeout in [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(350)] {
+        let began = Instant::now();
+        // An event is no change of the status.
+        workspace.append("step", json!(1)).unwrap();
+        assert_eq!(workspace.wait_for_change(&status, timeout).unwrap(), None);
+        assert!(began.elapsed() >= timeout);
+        let mut asked = 0;
+        let never = workspace.wait_until(timeout, |_| {
+            asked += 1;
+            false
+        });
+        assert!(never.unwrap().is_none() && asked > 0);
+    }
+}
+
+#[test]
+fn every_change_wakes_every_waiter() {
+    let (_folder, _, workspace) = new_workspace();
+    thread::scope(|scope| {
+        let waiters: Vec<_> = (0..WAITERS).map(|_| scope.spawn(|| follow(&workspace))).collect();
+        for change in 0..CHANGES {
+            if change % 50 == 0 {
+                // All are waiting by then.
+                thread::sleep(Duration::from_millis(150));
+            }
+            count(&workspace);
+        }
+        for waiter in waiters {
+            let (seen, longest) = waiter.join().unwrap();
+            assert!((1..=CHANGES).contains(&seen));
+            assert!(longest < Duration::from_secs(5), "a wake was missed: {longest:?}");
+        }
+    });
+}
+
+#[test]
+fn what_another_process_writes_wakes() {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        let workspace = Workspace::open(folder).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        for _ in 0..CHANGES {
+            count(&workspace);
+        }
+        return;
+    }
+    let (_folder, _, workspace) = new_workspace();
+    let mut child = start("what_another_process_writes_wakes", workspace.path());
+    let (seen, longest) = follow(&workspace);
+    assert!(seen > 0 && longest < LONG, "{seen} {longest:?}");
+    assert!(child.wait().unwrap().success());
+}
+
+fn start(test: &str, folder: &Path) -> std::process::Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(FOLDER, folder)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_final_state_ends_the_wait() {
+    let (_folder, _, workspace) = new_workspace();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| workspace.wait_until(LONG, |status| status.is_final()));
+        for _ in 0..3 {
+            thread::sleep(Duration::from_millis(30));
+            count(&workspace);
+        }
+        workspace.update(|status| status.state = Work::Failed("at last".to_owned())).unwrap();
+        let status = waiter.join().unwrap().unwrap().unwrap();
+        assert_eq!((&status.state, &status.data), (&Work::Failed("at last".to_owned()), &json!(3)));
+    });
+}
+
+/// What the waiter is told when something is done to the workspace that it waits for.
+fn end_of_wait(does: impl FnOnce(&Workspaces, &Workspace)) -> Kind {
+    let (_folder, workspaces, workspace) = new_workspace();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| workspace.wait_until(LONG, |_| false));
+        thread::sleep(Duration::from_millis(150));
+        let began = Instant::now();
+        does(&workspaces, &workspace);
+        let error = waiter.join().unwrap().unwrap_err();
+        // Not by the look that is taken every five seconds.
+        assert!(began.elapsed() < Duration::from_secs(4), "{error} after {:?}", began.elapsed());
+        error.kind()
+    })
+}
+
+#[test]
+fn what_is_removed_ends_the_wait() {
+    let remove = |workspace: &Workspace| fs::remove_dir_all(workspace.path()).unwrap();
+    assert_eq!(end_of_wait(|_, workspace| remove(workspace)), Kind::NotFound);
+    let status = |workspace: &Workspace| workspace.path().join("status.json");
+    assert_eq!(end_of_wait(|_, workspace| fs::remove_file(status(workspace)).unwrap()), Kind::NotFound);
+    let moved = end_of_wait(|workspaces, workspace| {
+        fs::rename(workspace.path(), workspaces.path().join("elsewhere")).unwrap();
+    });
+    assert_eq!(moved, Kind::NotFound);
+    let again = end_of_wait(|workspaces, workspace| {
+        let aside = workspaces.path().join(".aside");
+        fs::rename(workspace.path(), &aside).unwrap();
+        workspaces.create(NewWorkspace::new(Work::Created).with_id(workspace.id().clone())).unwrap();
+    });
+    assert_eq!(again, Kind::NotFound, "another one of its name is another one");
+    let (_folder, _, workspace) = new_workspace();
+    let seen = workspace.status().unwrap();
+    remove(&workspace);
+    assert_eq!(workspace.wait_for_change(&seen, LONG).unwrap_err().kind(), Kind::NotFound);
+}
+
+#[test]
+fn what_is_spoilt_ends_the_wait() {
+    let kind = end_of_wait(|workspaces, workspace| {
+        let spoilt = workspaces.path().join("spoilt");
+        fs::write(&spoilt, "{").unwrap();
+        fs::rename(spoilt, workspace.path().join("status.json")).unwrap();
+    });
+    assert!(matches!(kind, Kind::Malformed { .. }), "{kind:?}");
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use rustix::fs::inotify;
+
+    use super::*;
+
+    /// Whether this process has a watch of the system's on a folder.
+    fn is_watched(folder: &Path) -> bool {
+        let inode = format!(" ino:{:x} ", fs::metadata(folder).unwrap().ino());
+        let descriptors = fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
+        let mut infos = descriptors.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+        infos.any(|info| info.lines().any(|line| line.starts_with("inotify ") && line.contains(&inode)))
+    }
+
+    #[test]
+    fn a_waiter_has_a_watch_and_gives_it_back() {
+        let (_folder, _, workspace) = new_workspace();
+        if inotify::init(inotify::CreateFlags::CLOEXEC).is_err() {
+            eprintln!("skipped: this user has no inotify instances left");
+            return;
+        }
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| workspace.wait_until(LONG, |status| status.is_final()));
+            let began = Instant::now();
+            while !is_watched(workspace.path()) {
+                assert!(began.elapsed() < LONG && !waiter.is_finished(), "it polls");
+                thread::sleep(Duration::from_millis(1));
+            }
+            workspace.update(|status| status.state = Work::Failed("at last".to_owned())).unwrap();
+            assert!(waiter.join().unwrap().unwrap().is_some());
+        });
+        assert!(!is_watched(workspace.path()));
+    }
+
+    #[test]
+    fn without_a_watch_of_the_systems_a_change_is_seen_all_the_same() {
+        let name = "linux::without_a_watch_of_the_systems_a_change_is_seen_all_the_same";
+        if let Some(folder) = std::env::var_os(FOLDER) {
+            inotify::init(inotify::CreateFlags::CLOEXEC).expect_err("there are watches");
+            let workspace = Workspace::open(folder).unwrap();
+            let (seen, longest) = follow(&workspace);
+            assert!(seen > 1 && longest < Duration::from_secs(5), "{seen} {longest:?}");
+            fs::write(workspace.path().join("seen"), "").unwrap();
+            let error = workspace.wait_until(LONG, |_| false).unwrap_err();
+            assert_eq!(error.kind(), Kind::NotFound);
+            return println!("all was seen");
+        }
+        let (_folder, _, workspace) = new_workspace();
+        // In a user namespace of its own the started process alone has no instances to have.
+        let script = "echo 0 > /proc/sys/user/max_inotify_instances || exit 77; exec \"$@\"";
+        let child = Command::new("unshare")
+            .args(["--user", "--map-root-user", "sh", "-c", script, "sh"])
+            .arg(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture", "--test-threads=1"])
+            .env(FOLDER, workspace.path())
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = child else { return eprintln!("skipped: there is no `unshare`") };
+        let began = Instant::now();
+        while !workspace.path().join("seen").exists() {
+            if workspace.status().unwrap().data.as_u64().unwrap() < CHANGES {
+                count(&workspace);
+            }
+            thread::sleep(Duration::from_millis(2));
+            match child.try_wait().unwrap() {
+                Some(status) if status.code() == Some(101) => panic!("the waiter failed"),
+                Some(status) => return eprintln!("skipped: no user namespace can be had ({status})"),
+                None => assert!(began.elapsed() < LONG),
+            }
+        }
+        fs::remove_dir_all(workspace.path()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).contains("all was seen"));
+    }
+}
