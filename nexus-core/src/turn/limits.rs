@@ -22,7 +22,8 @@ pub struct Limits {
     pub idle: IdleLimits,
     /// Tool calls started, terminal tools of the caller's excepted.
     pub tool_calls: Option<u32>,
-    /// Requests to the model.
+    /// Requests to the model. Where a vendor's program makes them, it may tell of one only when that and its tools are over:
+    /// then the call that passes the limit was made, and the next may be under way.
     pub model_calls: Option<u32>,
     /// Output tokens as the vendor counts them, reasoning included. Checked after each model call.
     pub output_tokens: Option<u64>,
