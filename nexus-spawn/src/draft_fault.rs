@@ -1,0 +1,88 @@
+//! Everything that is wrong with what an agent handed in.
+
+use std::fmt;
+
+/// One thing that is wrong with a draft: where it stands, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DraftFault {
+    /// The place in the draft, as a path: `plan[2].write_slice[0]`.
+    pub place: String,
+    /// What is wrong there, and the way out.
+    pub problem: String,
+}
+
+impl fmt::Display for DraftFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.problem)
+    }
+}
+
+/// A draft was refused: everything that is wrong with it, so that it can be mended in one go.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {what} is refused: {}", lines(faults))]
+pub struct DraftError {
+    /// What was handed in: `brief`, `handoff`, `verdict`, `amendment`.
+    pub what: &'static str,
+    /// At least one.
+    pub faults: Vec<DraftFault>,
+}
+
+fn lines(faults: &[DraftFault]) -> String {
+    let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    lines.join("; ")
+}
+
+/// Most faults that are told of one draft.
+const MOST_TOLD: usize = 20;
+
+/// Collects what is wrong with a draft.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    found: Vec<DraftFault>,
+    more: usize,
+}
+
+impl Faults {
+    pub(crate) fn add(&mut self, place: impl Into<String>, problem: impl Into<String>) {
+        match self.found.len() < MOST_TOLD {
+            true => self.found.push(DraftFault { place: place.into(), problem: problem.into() }),
+            false => self.more += 1,
+        }
+    }
+
+    /// Holds a text to `1..=most` bytes, without control characters but line ends and tabs.
+    pub(crate) fn text(&mut self, place: &str, text: &str, most: usize) {
+        let is_odd = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+        if text.trim().is_empty() {
+            self.add(place, "is empty");
+        } else if text.len() > most {
+            self.add(place, format!("has {} bytes, {most} are the most", text.len()));
+        } else if text.chars().any(is_odd) {
+            self.add(place, "has control characters; only line ends and tabs are allowed");
+        }
+    }
+
+    /// Holds a list to at most `most` entries.
+    pub(crate) fn count(&mut self, place: &str, count: usize, most: usize) {
+        if count > most {
+            self.add(place, format!("has {count} entries, {most} are the most"));
+        }
+    }
+
+    /// The error, if anything was found.
+    pub(crate) fn into_result(mut self, what: &'static str) -> Result<(), DraftError> {
+        if self.more > 0 {
+            let problem = format!("{} more faults are not listed; mend these first", self.more);
+            self.found.push(DraftFault { place: "the rest".to_owned(), problem });
+        }
+        match self.found.is_empty() {
+            true => Ok(()),
+            false => Err(DraftError { what, faults: self.found }),
+        }
+    }
+}
+
+/// `text` as it is shown in an error: at most 80 characters.
+pub(crate) fn shown(text: &str) -> String {
+    format!("{:?}", text.chars().take(80).collect::<String>())
+}

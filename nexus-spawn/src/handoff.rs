@@ -1,0 +1,207 @@
+//! What an execution agent hands in about its work.
+
+use std::path::{Component, Path};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    draft_fault::{DraftError, Faults, shown},
+    evidence::{EvidenceId, StepEvidence},
+};
+
+/// Bounds of a handoff. Source: our own, so that a reviewer reads it whole.
+const MAX_CLAIMS: usize = 32;
+const MAX_FILES: usize = 256;
+const MAX_TEXT_BYTES: usize = 2 << 10;
+
+/// A handoff as an agent writes it. [`Handoff::accept`] checks it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HandoffDraft {
+    /// What was done and found, each with what shows it: 1 to 32.
+    pub claims: Vec<Claim>,
+    /// The files that were changed, as paths relative to the project's root.
+    #[serde(default)]
+    pub files: Vec<String>,
+    /// How the work goes on.
+    pub action: HandoffAction,
+}
+
+/// One thing that an agent says of its work. It is a claim: a review decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// What is said. At most 2 KiB.
+    pub text: String,
+    /// Ids of tests, probes or diff lines of this step that show it.
+    #[serde(default)]
+    pub evidence: Vec<EvidenceId>,
+}
+
+/// How the work goes on after an agent's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum HandoffAction {
+    /// What this step was to reach is reached.
+    StepDone,
+    /// The whole problem is solved, also where the plan has more steps.
+    Complete,
+    /// It cannot be done as it stands; what was changed is put back.
+    Blocked {
+        /// Why, and what would help. At most 2 KiB.
+        reason: String,
+    },
+}
+
+/// What an agent handed in, checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Handoff(HandoffDraft);
+
+impl Handoff {
+    /// Checks a draft against what was run in the step.
+    ///
+    /// # Errors
+    ///
+    /// [`DraftError`] with everything that is wrong: a claim without text, an id of something that was not run, a path
+    /// that is none in a tree, a bound that is exceeded.
+    pub fn accept(draft: HandoffDraft, evidence: &StepEvidence) -> Result<Self, DraftError> {
+        let mut faults = Faults::default();
+        if draft.claims.is_empty() {
+            faults.add("claims", "is empty; say what was done, and what shows it");
+        }
+        faults.count("claims", draft.claims.len(), MAX_CLAIMS);
+        for (index, claim) in draft.claims.iter().enumerate() {
+            faults.text(&format!("claims[{index}].text"), &claim.text, MAX_TEXT_BYTES);
+            for id in claim.evidence.iter().filter(|id| !evidence.contains(id)) {
+                faults.add(format!("claims[{index}].evidence"), format!("{id} was not run in this step"));
+            }
+        }
+        faults.count("files", draft.files.len(), MAX_FILES);
+        let is_in_tree = |file: &str| {
+            let mut parts = Path::new(file).components().peekable();
+            parts.peek().is_some()
+                && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        };
+        for (index, file) in draft.files.iter().enumerate().filter(|(_, file)| !is_in_tree(file)) {
+            faults.add(
+                format!("files[{index}]"),
+                format!("{} is no path relative to the project's root", shown(file)),
+            );
+        }
+        if let HandoffAction::Blocked { reason } = &draft.action {
+            faults.text("action.blocked.reason", reason, MAX_TEXT_BYTES);
+        }
+        faults.into_result("handoff")?;
+        Ok(Self(draft))
+    }
+
+    /// What it says.
+    pub fn claims(&self) -> &[Claim] {
+        &self.0.claims
+    }
+
+    /// The files that it says were changed.
+    pub fn files(&self) -> &[String] {
+        &self.0.files
+    }
+
+    /// How the work goes on.
+    pub fn action(&self) -> &HandoffAction {
+        &self.0.action
+    }
+}
+
+/// How a step's work ended: that of one agent, or of all units of a band, the worst of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BandOutcome {
+    /// An agent did not get to hand anything in.
+    Failed {
+        /// Why, of every unit that failed.
+        errors: Vec<String>,
+    },
+    /// An agent could not do its part.
+    Blocked {
+        /// Why, of every unit that is blocked.
+        reasons: Vec<String>,
+    },
+    /// What the step was to reach is said to be reached.
+    StepDone,
+    /// All is said to be solved, by every unit.
+    Complete,
+}
+
+impl BandOutcome {
+    /// The worst of what `units` ended with: failed, blocked, `step_done`, `complete`. An error stands for an agent that did
+    /// not get to hand anything in. No unit at all is a failure.
+    pub fn worst<'h>(units: impl IntoIterator<Item = Result<&'h Handoff, String>>) -> Self {
+        let (mut errors, mut reasons) = (Vec::new(), Vec::new());
+        let (mut units_done, mut all_complete) = (0, true);
+        for unit in units {
+            match unit.map(Handoff::action) {
+                Err(error) => errors.push(error),
+                Ok(HandoffAction::Blocked { reason }) => reasons.push(reason.clone()),
+                Ok(HandoffAction::StepDone) => (units_done, all_complete) = (units_done + 1, false),
+                Ok(HandoffAction::Complete) => units_done += 1,
+            }
+        }
+        match (errors.is_empty(), reasons.is_empty()) {
+            (false, _) => Self::Failed { errors },
+            (true, false) => Self::Blocked { reasons },
+            (true, true) if units_done == 0 => Self::Failed { errors: vec!["nobody was asked".to_owned()] },
+            (true, true) if all_complete => Self::Complete,
+            (true, true) => Self::StepDone,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handoff(action: HandoffAction) -> Handoff {
+        let claims = vec![Claim { text: "It keeps the sign.".to_owned(), evidence: Vec::new() }];
+        Handoff::accept(HandoffDraft { claims, files: Vec::new(), action }, &StepEvidence::new()).unwrap()
+    }
+
+    #[test]
+    fn the_worst_unit_decides_on_a_band() {
+        let [done, complete] = [HandoffAction::StepDone, HandoffAction::Complete].map(handoff);
+        let blocked = handoff(HandoffAction::Blocked { reason: "no server".to_owned() });
+        let worst = |units: &[Result<&Handoff, &str>]| {
+            BandOutcome::worst(units.iter().map(|unit| unit.map_err(str::to_owned)))
+        };
+        assert_eq!(worst(&[Ok(&complete), Ok(&complete)]), BandOutcome::Complete);
+        assert_eq!(worst(&[Ok(&complete), Ok(&done)]), BandOutcome::StepDone);
+        let reasons = vec!["no server".to_owned()];
+        assert_eq!(worst(&[Ok(&done), Ok(&blocked), Ok(&complete)]), BandOutcome::Blocked { reasons });
+        let errors = vec!["it crashed".to_owned()];
+        assert_eq!(worst(&[Ok(&blocked), Err("it crashed")]), BandOutcome::Failed { errors });
+        assert!(matches!(worst(&[]), BandOutcome::Failed { .. }));
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told_at_once() {
+        let draft: HandoffDraft = serde_json::from_str(
+            r#"{
+                "claims": [{ "text": " ", "evidence": ["test-1"] }, { "text": "\u0007" }],
+                "files": ["src/sum.rs", "../other", "/etc/passwd", ""],
+                "action": { "blocked": { "reason": "" } }
+            }"#,
+        )
+        .unwrap();
+        let error = Handoff::accept(draft, &StepEvidence::new()).unwrap_err();
+        let places: Vec<&str> = error.faults.iter().map(|fault| &*fault.place).collect();
+        let told = [
+            "claims[0].text",
+            "claims[0].evidence",
+            "claims[1].text",
+            "files[1]",
+            "files[2]",
+            "files[3]",
+            "action.blocked.reason",
+        ];
+        assert_eq!(places, told);
+    }
+}

@@ -1,0 +1,38 @@
+//! What a task is made of: the brief that bounds it, the plan, what agents hand in, the verdict of a review, and the status.
+//!
+//! | type | is |
+//! | --- | --- |
+//! | [`ProblemBrief`] | bounds of a task that were checked: problem, success criteria, scope, plan |
+//! | [`Plan`], [`PlanStep`] | the plan's entries, and the steps that they make: work and its review |
+//! | [`Handoff`] | what an execution agent hands in about its work |
+//! | [`StepEvidence`] | the tests, probes and diff lines of a step: all that a verdict may cite |
+//! | [`ReviewVerdict`] | one reviewer's judgement of a step |
+//! | [`PanelReview`] | the judgement of a panel: its union, and whether enough vendors took part |
+//! | [`Reflection`], [`Amendment`] | what a reflector may answer to a verdict that does not advance |
+//! | [`TaskState`], [`TaskEvent`] | what a status file holds of a task, and every transition of it |
+//!
+//! What an agent writes arrives as a *draft*: plain data with a JSON schema, whose texts are data and nothing else. One
+//! function a type makes the checked value from it, or tells everything that is wrong at once. A checked value has private
+//! fields; what is read from a file goes through the same function. So no rule here depends on a prompt: an agent that
+//! ignores every instruction cannot make a verdict that advances with a concern, or a plan whose slices overlap.
+//!
+//! Nothing here runs a turn, opens a socket or writes a file.
+
+mod draft_fault;
+mod evidence;
+mod handoff;
+mod problem_brief;
+mod review;
+mod task_state;
+
+pub use draft_fault::{DraftError, DraftFault};
+pub use evidence::{EvidenceId, InvalidEvidenceId, StepEvidence};
+pub use handoff::{BandOutcome, Claim, Handoff, HandoffAction, HandoffDraft};
+pub use problem_brief::{
+    Amendment, BriefDraft, BriefLimits, Criterion, Plan, PlanEntry, PlanEntryDraft, PlanStep, ProblemBrief,
+};
+pub use review::{
+    Concern, CriterionJudgement, Judgement, PanelReview, Reflection, ReviewBasis, ReviewDecision,
+    ReviewVerdict, ReviewVote, VerdictDraft,
+};
+pub use task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus, WrongStatus};

@@ -1,0 +1,42 @@
+//! What a reflector may add to a brief.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{BriefDraft, BriefLimits, Criterion};
+use crate::draft_fault::{DraftError, Faults};
+
+/// What is added to a brief after a step that did not advance. It only adds: there is no field for scope, tiers or plan, and
+/// none that takes a criterion away or words it anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Amendment {
+    /// What was not clear, for whoever does the work next. At most 2 KiB each.
+    #[serde(default)]
+    pub clarifications: Vec<String>,
+    /// More that has to hold, under ids that the brief does not have.
+    #[serde(default)]
+    pub criteria: Vec<Criterion>,
+    /// More that is not part of the problem.
+    #[serde(default)]
+    pub out_of_scope: Vec<String>,
+}
+
+impl Amendment {
+    /// The draft with what is added.
+    pub(super) fn merged(&self, draft: &BriefDraft) -> Result<BriefDraft, DraftError> {
+        let mut faults = Faults::default();
+        if self.clarifications.is_empty() && self.criteria.is_empty() && self.out_of_scope.is_empty() {
+            faults.add("amendment", "adds nothing; say at least what was not clear");
+        }
+        for (index, text) in self.clarifications.iter().enumerate() {
+            faults.text(&format!("clarifications[{index}]"), text, BriefLimits::TEXT_BYTES);
+        }
+        faults.into_result("amendment")?;
+        let mut merged = draft.clone();
+        merged.clarifications.extend(self.clarifications.iter().cloned());
+        merged.criteria.extend(self.criteria.iter().cloned());
+        merged.out_of_scope.extend(self.out_of_scope.iter().cloned());
+        Ok(merged)
+    }
+}

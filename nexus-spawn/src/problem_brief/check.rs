@@ -1,0 +1,299 @@
+//! What must hold of a brief.
+
+use std::{
+    collections::BTreeSet,
+    path::{Component, Path},
+};
+
+use nexus_core::{Brief, ParticipantScope, PathAccess, ScopeError, WriteSlice};
+use nexus_workspace::AgentTypes;
+
+use super::{BriefDraft, BriefLimits, Criterion, OUTCOME, Plan, PlanEntry, PlanEntryDraft};
+use crate::draft_fault::{DraftError, Faults, shown};
+
+/// The built-in tiers, phases and type that the rules speak of. Source: the documentation of [`nexus_workspace::agent`].
+const EXECUTION: &str = "execution";
+const OPERATIONS: &str = "operations";
+const REVIEW: &str = "review";
+const REVIEWER: &str = "reviewer";
+/// Phases that no plan has: the server itself begins them.
+const NOT_PLANNED: [&str; 2] = ["orchestrate", "reflect"];
+
+/// The plan of `draft`, with a review where one is missing, if all of the draft holds on the tree at `root`.
+pub(super) fn check(draft: &BriefDraft, types: &AgentTypes, root: &Path) -> Result<Plan, DraftError> {
+    let mut faults = Faults::default();
+    texts(draft, &mut faults);
+    criteria(&draft.criteria, &mut faults);
+    let entries: Vec<Option<PlanEntry>> = draft
+        .plan
+        .iter()
+        .enumerate()
+        .map(|(index, entry)| plan_entry(index, entry, draft, types, &mut faults))
+        .collect();
+    order(&draft.plan, &entries, &mut faults);
+    let paths_are_plain = paths(draft, &mut faults);
+    if paths_are_plain {
+        scope(draft, root, &mut faults);
+    }
+    faults.into_result("brief")?;
+    let entries = entries.into_iter().flatten().collect();
+    Ok(Plan { entries: with_reviews(entries) })
+}
+
+fn texts(draft: &BriefDraft, faults: &mut Faults) {
+    faults.text("problem", &draft.problem, BriefLimits::PROBLEM_BYTES);
+    for (name, texts) in [("clarifications", &draft.clarifications), ("out_of_scope", &draft.out_of_scope)] {
+        faults.count(name, texts.len(), BriefLimits::LIST);
+        for (index, text) in texts.iter().enumerate() {
+            faults.text(&format!("{name}[{index}]"), text, BriefLimits::TEXT_BYTES);
+        }
+    }
+}
+
+fn criteria(criteria: &[Criterion], faults: &mut Faults) {
+    if criteria.is_empty() {
+        faults.add("criteria", "is empty; say at least one thing by which anybody can see that it is solved");
+    }
+    faults.count("criteria", criteria.len(), BriefLimits::LIST);
+    let mut seen = BTreeSet::new();
+    for (index, Criterion { id, text }) in criteria.iter().enumerate() {
+        let place = format!("criteria[{index}].id");
+        if !is_name(id) {
+            let rule = "is no id; write a letter, and up to 63 letters, digits, - and _";
+            faults.add(&*place, format!("{} {rule}", shown(id)));
+        } else if id == OUTCOME {
+            faults.add(&*place, format!("{OUTCOME:?} stands for what a step is to reach; take another"));
+        } else if !seen.insert(id) {
+            faults.add(&*place, format!("{id:?} is there twice"));
+        }
+        faults.text(&format!("criteria[{index}].text"), text, BriefLimits::TEXT_BYTES);
+    }
+}
+
+/// The entry, its tier, phase and type known. A review's tier and phase are set, whatever was written.
+fn plan_entry(
+    index: usize,
+    entry: &PlanEntryDraft,
+    draft: &BriefDraft,
+    types: &AgentTypes,
+    faults: &mut Faults,
+) -> Option<PlanEntry> {
+    let place = |field: &str| format!("plan[{index}].{field}");
+    faults.text(&place("outcome"), &entry.outcome, BriefLimits::TEXT_BYTES);
+    for id in &entry.criteria {
+        if !draft.criteria.iter().any(|criterion| criterion.id == *id) {
+            faults.add(place("criteria"), format!("{} is no criterion of the brief", shown(id)));
+        }
+    }
+    if let Some(group) = entry.parallel_group.as_ref().filter(|group| !is_name(group)) {
+        let rule = "is no name; write a letter, and up to 63 letters, digits, - and _";
+        faults.add(place("parallel_group"), format!("{} {rule}", shown(group)));
+    }
+    let found = match types.find(&entry.agent_type) {
+        Ok(found) => found,
+        Err(error) => {
+            faults.add(place("agent_type"), error.to_string());
+            return None;
+        }
+    };
+    let like = match types.built_in_tier(&found.tier) {
+        Ok(like) => like,
+        Err(error) => {
+            faults.add(place("tier"), error.to_string());
+            return None;
+        }
+    };
+    let is_execution = like == EXECUTION;
+    let is_review = found.phase == REVIEW && !is_execution;
+    if is_review {
+        let mut entry = entry.clone();
+        entry.tier.clone_from(&found.tier);
+        REVIEW.clone_into(&mut entry.phase);
+        return Some(PlanEntry { draft: entry, is_review, is_execution });
+    }
+    if NOT_PLANNED.contains(&found.phase.as_str()) {
+        let problem = format!("{:?} is of the phase {:?}, which no plan has", entry.agent_type, found.phase);
+        faults.add(place("agent_type"), problem);
+    }
+    for (field, written, is) in [("tier", &entry.tier, &found.tier), ("phase", &entry.phase, &found.phase)] {
+        if written != is {
+            faults.add(
+                place(field),
+                format!("{} is not that of {:?}, which is {is:?}", shown(written), found.name),
+            );
+        }
+    }
+    if !is_execution && (entry.write_slice.is_some() || entry.parallel_group.is_some()) {
+        faults.add(
+            place("agent_type"),
+            format!("{:?} only reads: it has neither slice nor parallel group", entry.agent_type),
+        );
+    }
+    Some(PlanEntry { draft: entry.clone(), is_review, is_execution })
+}
+
+/// What stands beside what.
+fn order(drafts: &[PlanEntryDraft], entries: &[Option<PlanEntry>], faults: &mut Faults) {
+    let is_review = |entry: &Option<PlanEntry>| entry.as_ref().is_some_and(|entry| entry.is_review);
+    let work = entries.iter().filter(|entry| !is_review(entry)).count();
+    if work == 0 {
+        faults.add("plan", "has nothing to do in it; add at least one entry that is not a review");
+    }
+    faults.count("plan", work, BriefLimits::ENTRIES);
+    let mut closed = BTreeSet::new();
+    for (index, draft) in drafts.iter().enumerate() {
+        let before = index.checked_sub(1);
+        if is_review(&entries[index]) {
+            let reviews_nothing = before.is_none_or(|before| is_review(&entries[before]));
+            if reviews_nothing {
+                faults.add(
+                    format!("plan[{index}]"),
+                    "is a review with nothing before it that was not reviewed",
+                );
+            }
+            if draft.parallel_group.is_some() {
+                faults
+                    .add(format!("plan[{index}].parallel_group"), "a review is in no group; it follows one");
+            }
+        }
+        let Some(group) = &draft.parallel_group else { continue };
+        let goes_on = before.is_some_and(|before| drafts[before].parallel_group.as_ref() == Some(group));
+        if !goes_on && !closed.insert(group) {
+            let problem = format!("the entries of {} do not follow one another", shown(group));
+            faults.add(format!("plan[{index}].parallel_group"), problem);
+        }
+        if draft.write_slice.as_ref().is_none_or(Vec::is_empty) {
+            faults.add(
+                format!("plan[{index}].write_slice"),
+                "an entry of a parallel group needs paths of its own",
+            );
+        }
+    }
+}
+
+/// Holds every path to its shape. Whether all of them have it.
+fn paths(draft: &BriefDraft, faults: &mut Faults) -> bool {
+    let slices = draft.plan.iter().enumerate().filter_map(|(index, entry)| {
+        Some((format!("plan[{index}].write_slice"), entry.write_slice.as_ref()?))
+    });
+    let lists = [("read".to_owned(), &draft.read), ("write".to_owned(), &draft.write)];
+    let mut are_plain = true;
+    for (name, list) in lists.into_iter().chain(slices) {
+        faults.count(&name, list.len(), BriefLimits::LIST);
+        for (index, path) in list.iter().enumerate() {
+            if let Some(problem) = unfit(path) {
+                are_plain = false;
+                faults.add(format!("{name}[{index}]"), format!("{} {problem}", shown(path)));
+            }
+        }
+    }
+    faults.count("do_not_touch", draft.do_not_touch.len(), BriefLimits::LIST);
+    are_plain
+}
+
+/// What keeps `path` from being one in a tree.
+fn unfit(path: &str) -> Option<&'static str> {
+    let is_plain = |component: Component<'_>| matches!(component, Component::Normal(_) | Component::CurDir);
+    if path.is_empty() {
+        Some("is empty; write . for the whole project")
+    } else if path.len() > 4_096 || path.chars().any(char::is_control) {
+        Some("is no path: it is longer than 4,096 bytes, or has control characters")
+    } else if !Path::new(path).components().all(is_plain) {
+        Some("leads out of the project; write a path relative to its root, without ..")
+    } else if Path::new(path).components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
+        Some("is git's own; nothing in a tree has this name")
+    } else {
+        None
+    }
+}
+
+/// What the engine's own rules say of the paths, on the tree.
+fn scope(draft: &BriefDraft, root: &Path, faults: &mut Faults) {
+    let brief = engine_brief(draft, root);
+    let mut reading = brief.clone();
+    reading.write.clear();
+    let assembled = ParticipantScope::assemble(&brief, None, None)
+        .and_then(|scope| Ok((scope, ParticipantScope::assemble(&reading, None, None)?)));
+    let (scope, reading) = match assembled {
+        Ok(scopes) => scopes,
+        Err(error) => return faults.add(place_of(&error), error.to_string()),
+    };
+    for (index, path) in draft.write.iter().enumerate() {
+        let place = || format!("write[{index}]");
+        if let Err(denial) = scope.check_path(path, PathAccess::Read) {
+            faults.add(place(), format!("{} may not be touched: {denial}", shown(path)));
+        } else if reading.check_path(path, PathAccess::Read).is_err() {
+            faults.add(place(), format!("{} may not be read; add it to read", shown(path)));
+        }
+    }
+    for slices in bands(&draft.plan) {
+        if let Err(error) = scope.check_slices(&slices) {
+            faults.add("plan", error.to_string());
+        }
+    }
+}
+
+/// The slices of each band, and of each entry that has one and is in none: what may not overlap, as it is written at once.
+pub(super) fn bands(plan: &[PlanEntryDraft]) -> Vec<Vec<WriteSlice>> {
+    let mut bands: Vec<(Option<&String>, Vec<WriteSlice>)> = Vec::new();
+    for (index, entry) in plan.iter().enumerate() {
+        let Some(paths) = &entry.write_slice else { continue };
+        let slice = WriteSlice::new(format!("plan[{index}]"), paths);
+        let group = entry.parallel_group.as_ref();
+        match bands.last_mut().filter(|(last, _)| group.is_some() && *last == group) {
+            Some((_, slices)) => slices.push(slice),
+            None => bands.push((group, vec![slice])),
+        }
+    }
+    bands.into_iter().map(|(_, slices)| slices).collect()
+}
+
+fn place_of(error: &ScopeError) -> &'static str {
+    match error {
+        ScopeError::Rule { .. } => "do_not_touch",
+        ScopeError::Root { .. } => "the project",
+        _ => "read and write",
+    }
+}
+
+/// The draft's paths and rules as the engine takes them.
+pub(super) fn engine_brief(draft: &BriefDraft, root: &Path) -> Brief {
+    let brief = draft.read.iter().fold(Brief::new(root), Brief::reading);
+    let brief = draft.write.iter().fold(brief, Brief::writing);
+    draft.do_not_touch.iter().cloned().fold(brief, Brief::do_not_touch)
+}
+
+/// The entries, with a review behind all work that changes files and has none.
+fn with_reviews(entries: Vec<PlanEntry>) -> Vec<PlanEntry> {
+    let mut reviewed: Vec<PlanEntry> = Vec::new();
+    let mut entries = entries.into_iter().peekable();
+    while let Some(entry) = entries.next() {
+        let band = entry.parallel_group().map(str::to_owned);
+        let is_execution = entry.is_execution;
+        reviewed.push(entry);
+        let goes_on =
+            entries.peek().is_some_and(|next| band.is_some() && next.parallel_group() == band.as_deref());
+        if is_execution && !goes_on && !entries.peek().is_some_and(|next| next.is_review) {
+            reviewed.push(review());
+        }
+    }
+    reviewed
+}
+
+fn review() -> PlanEntry {
+    let draft = PlanEntryDraft {
+        tier: OPERATIONS.to_owned(),
+        phase: REVIEW.to_owned(),
+        agent_type: REVIEWER.to_owned(),
+        outcome: "A verdict on the step before it.".to_owned(),
+        ..PlanEntryDraft::default()
+    };
+    PlanEntry { draft, is_review: true, is_execution: false }
+}
+
+/// A letter, and up to 63 letters, digits, `-` and `_`, all of them ASCII.
+fn is_name(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let begins_well = text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic());
+    begins_well && text.len() <= BriefLimits::ID_BYTES && text.bytes().all(fits)
+}

@@ -1,0 +1,148 @@
+//! A checked plan, and the steps that its entries make.
+
+use super::PlanEntryDraft;
+
+/// One entry of a checked plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanEntry {
+    pub(super) draft: PlanEntryDraft,
+    pub(super) is_review: bool,
+    pub(super) is_execution: bool,
+}
+
+impl PlanEntry {
+    /// The tier of the agent.
+    pub fn tier(&self) -> &str {
+        &self.draft.tier
+    }
+
+    /// The phase of the work.
+    pub fn phase(&self) -> &str {
+        &self.draft.phase
+    }
+
+    /// The type of the agent.
+    pub fn agent_type(&self) -> &str {
+        &self.draft.agent_type
+    }
+
+    /// What is to be true after it.
+    pub fn outcome(&self) -> &str {
+        &self.draft.outcome
+    }
+
+    /// Criteria that have to hold after it.
+    pub fn criteria(&self) -> &[String] {
+        &self.draft.criteria
+    }
+
+    /// The part of the write paths that is its own.
+    pub fn write_slice(&self) -> Option<&[String]> {
+        self.draft.write_slice.as_deref()
+    }
+
+    /// The band that it is a unit of.
+    pub fn parallel_group(&self) -> Option<&str> {
+        self.draft.parallel_group.as_deref()
+    }
+
+    /// Whether it reviews what is before it.
+    pub fn is_review(&self) -> bool {
+        self.is_review
+    }
+
+    /// Whether its agent changes files: its tier is `execution`, or like it.
+    pub fn is_execution(&self) -> bool {
+        self.is_execution
+    }
+
+    pub(super) fn to_draft(&self) -> PlanEntryDraft {
+        self.draft.clone()
+    }
+
+    /// Whether both are units of one band, where one follows the other.
+    fn goes_with(&self, next: &Self) -> bool {
+        self.draft.parallel_group.is_some() && self.draft.parallel_group == next.draft.parallel_group
+    }
+}
+
+/// A checked plan: entries in order, never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    pub(super) entries: Vec<PlanEntry>,
+}
+
+/// What is settled at once: work, and its review.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanStep<'p> {
+    first: usize,
+    work: &'p [PlanEntry],
+    review: Option<&'p PlanEntry>,
+}
+
+impl Plan {
+    /// Every entry, reviews included.
+    pub fn entries(&self) -> &[PlanEntry] {
+        &self.entries
+    }
+
+    /// The steps, in order.
+    pub fn steps(&self) -> impl Iterator<Item = PlanStep<'_>> {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let step = self.step_from(from)?;
+            from = step.end();
+            Some(step)
+        })
+    }
+
+    /// The step that `entry`, counted from 0, is of: the entry itself, another unit of its band, or its review.
+    pub fn step_of(&self, entry: usize) -> Option<PlanStep<'_>> {
+        self.steps().find(|step| (step.first()..step.end()).contains(&entry))
+    }
+
+    /// The step after `step`.
+    pub fn step_after(&self, step: &PlanStep<'_>) -> Option<PlanStep<'_>> {
+        self.step_from(step.end())
+    }
+
+    /// The last step whose work changes files. Where none does, the last one.
+    pub fn last_execution(&self) -> Option<PlanStep<'_>> {
+        let steps = || self.steps();
+        steps().filter(|step| step.work.iter().any(PlanEntry::is_execution)).last().or_else(|| steps().last())
+    }
+
+    fn step_from(&self, first: usize) -> Option<PlanStep<'_>> {
+        let rest = self.entries.get(first..).filter(|rest| !rest.is_empty())?;
+        let units = 1 + rest.windows(2).take_while(|pair| pair[0].goes_with(&pair[1])).count();
+        let (work, after) = rest.split_at(units);
+        Some(PlanStep { first, work, review: after.first().filter(|entry| entry.is_review) })
+    }
+}
+
+impl<'p> PlanStep<'p> {
+    /// The number of its first entry, counted from 0.
+    pub fn first(&self) -> usize {
+        self.first
+    }
+
+    /// The number of the first entry after it, its review included.
+    pub fn end(&self) -> usize {
+        self.first + self.work.len() + usize::from(self.review.is_some())
+    }
+
+    /// What is to be done: one entry, or the units of a band.
+    pub fn work(&self) -> &'p [PlanEntry] {
+        self.work
+    }
+
+    /// Whether its work is done at once.
+    pub fn is_band(&self) -> bool {
+        self.work.len() > 1
+    }
+
+    /// Who reviews it. `None` where the work only reads.
+    pub fn review(&self) -> Option<&'p PlanEntry> {
+        self.review
+    }
+}
