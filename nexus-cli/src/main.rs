@@ -26,6 +26,7 @@ mod manual;
 mod output;
 mod printer;
 mod run;
+mod show;
 #[cfg_attr(not(feature = "login"), allow(dead_code, reason = "logins need more of it"))]
 mod spoken_time;
 mod status;
@@ -125,6 +126,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
 async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode, CommandError> {
     match args.command {
         Command::Run(run) => run::run(&args.config, &run, trace_context).await,
+        Command::Show { file, json } => show::show(&file, json),
         Command::Explain { kind, json, watch } => {
             explain::explain(&args.config, kind.as_deref(), json, watch).await
         }

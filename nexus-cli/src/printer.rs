@@ -222,7 +222,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
     }
 }
 
-fn usage_parts(usage: &Usage) -> Vec<String> {
+pub(crate) fn usage_parts(usage: &Usage) -> Vec<String> {
     let cached = usage.cache_read_tokens.filter(|tokens| *tokens > 0);
     [
         usage.input_tokens.map(|tokens| format!("{tokens} tokens in")),

@@ -10,6 +10,7 @@
 //! | say what the turn is | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`] |
 //! | watch it | [`TurnEvent`], [`EventSink`] |
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
+//! | write down what turns were, and read it | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
 //! | bound what many turns use together | [`Budget`], [`TurnHost::with_budget`] |
 //! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
 //! | offer tools for files | `FileTools` (feature `files`), over [`ScopedFiles`] |
@@ -39,6 +40,7 @@ pub mod harness;
 pub mod id;
 mod json_schema;
 mod picture;
+pub mod record;
 pub mod redact;
 pub mod registry;
 pub mod scope;
@@ -71,6 +73,9 @@ pub use error::{
 pub use file_tools::FileTools;
 pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
+pub use record::{
+    RecordError, RecordFile, RecordLog, RecordedOutcome, RecordedRequest, TurnRecord, TurnRecording,
+};
 pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
 pub use scope::{
     Brief, Decision, DecisionOutcome, Denial, Overlay, ParticipantScope, PathAccess, PathArgument,

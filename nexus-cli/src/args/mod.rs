@@ -49,6 +49,14 @@ pub(crate) struct ConfigArgs {
 pub(crate) enum Command {
     /// Run one turn, and show it as it happens. The answer alone goes to standard output
     Run(Box<RunArgs>),
+    /// Print the record of turns that `nexus run --keep FILE` wrote: asked, done, answered, by whom, at what cost
+    Show {
+        /// The file
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Say which backends a work-kind would run on, and why, without starting anything
     Explain {
         /// A type of the configuration. Default: all
@@ -110,7 +118,7 @@ impl Command {
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,
-            Self::Explain { json, .. } | Self::Check { json, .. } => *json,
+            Self::Show { json, .. } | Self::Explain { json, .. } | Self::Check { json, .. } => *json,
             Self::Status(args) => args.json,
             #[cfg(feature = "login")]
             Self::Login(args) => args.json,

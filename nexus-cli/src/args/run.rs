@@ -37,10 +37,12 @@ pub(crate) struct RunArgs {
     /// A PNG, JPEG, GIF or WebP file to show to the model. May be given more than once
     #[arg(long = "image", value_name = "FILE")]
     pub(crate) images: Vec<PathBuf>,
-    /// Keep the conversation, and write the handle to go on with to this file
+    /// Keep the conversation, and append the record of the turn to this file: what was asked, what happened, how it ended, who
+    /// ran it, at what cost, and how to go on. `nexus show FILE` prints it. Of a panel every seat is recorded, and no
+    /// conversation is kept
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
-    /// Go on from the conversation whose handle is in this file
+    /// Go on from the last conversation that was kept in this file, and append to it, or to that of `--keep`
     #[arg(long, value_name = "FILE")]
     pub(crate) resume: Option<PathBuf>,
     /// Send traces and metrics to the OpenTelemetry collector at this base URL, by OTLP over HTTP, such as

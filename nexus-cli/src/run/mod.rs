@@ -1,6 +1,6 @@
 //! `nexus run`: one turn, or one panel.
 
-mod handle_file;
+mod kept;
 mod panel;
 mod request;
 mod seat_board;
@@ -14,12 +14,12 @@ use std::{
 };
 
 use nexus::{
-    CancelToken, ErrorKind, KindError, Router, TraceContext, TurnError, TurnHost, TurnRequest, TurnResult,
+    CancelToken, ErrorKind, KindError, RecordError, RecordFile, Router, TraceContext, TurnError, TurnHost,
+    TurnRequest, TurnResult,
 };
 use serde_json::Value;
 
 use self::{
-    handle_file::HandleFile,
     panel::run_panel,
     request::request,
     show::{JsonLines, Quiet, Show},
@@ -45,7 +45,7 @@ pub(crate) async fn run(
         Err(KindError::IsPanel { .. }) => true,
         Err(error) => return Err(error.into()),
     };
-    let request = request(args)?;
+    let request = request(args, is_panel)?;
     let interrupts = Interrupts::listen();
     let cancel = interrupts.cancel.clone();
     let host = TurnHost::new().with_cancel(cancel.clone()).with_trace_context(trace_context);
@@ -75,7 +75,10 @@ async fn run_turn(
     request: TurnRequest,
     host: TurnHost,
 ) -> Result<ExitCode, CommandError> {
-    let handle_file = place_for_handle(args)?.map(HandleFile::prepare).transpose()?;
+    let mut recording = match place_for_record(args)? {
+        Some(path) => Some(open(path)?.begin(&args.kind, &request, &host).map_err(unwritten)?),
+        None => None,
+    };
     let began = Instant::now();
     let mut shown: Box<dyn Show> = if args.json {
         Box::new(JsonLines)
@@ -84,35 +87,47 @@ async fn run_turn(
     } else {
         Box::new(TurnPrinter::new(io::stderr()).with_style(style()))
     };
-    let outcome = router.run_turn(args.kind.as_str(), request, host, shown.as_events()).await;
+    let outcome = match &mut recording {
+        Some(recording) => {
+            let mut events = recording.beside(shown.as_events());
+            router.run_turn(args.kind.as_str(), request, host, &mut events).await
+        }
+        None => router.run_turn(args.kind.as_str(), request, host, shown.as_events()).await,
+    };
     shown.outcome(&outcome, began);
-    let (resume, code) = match &outcome {
+    let code = match &outcome {
         Ok(result) => {
             print_answer(result, args, &*shown);
-            (result.resume.as_ref(), ExitCode::SUCCESS)
+            ExitCode::SUCCESS
         }
-        Err(error) => (error.partial().resume.as_ref(), code_of(error)),
+        Err(error) => code_of(error),
     };
-    // Without a new handle, what stood in the file before is still there.
-    if let (Some(file), Some(handle)) = (handle_file, resume) {
-        let path = file.path().display().to_string();
-        file.write(handle).map_err(|error| {
-            CommandError::failed(format_args!("{path}: the conversation's handle is not written: {error}"))
-        })?;
+    if let Some(recording) = recording {
+        recording.end(&outcome).map_err(unwritten)?;
     }
     Ok(code)
 }
 
-/// Where the handle to go on with is written: where the old one was read, unless another place is named.
-fn place_for_handle(args: &RunArgs) -> Result<Option<&Path>, String> {
+/// Where the turn is recorded: where the old one was read, unless another place is named.
+fn place_for_record(args: &RunArgs) -> Result<Option<&Path>, String> {
     match (&args.keep, &args.resume) {
         (None, Some(path)) if !path.is_file() => Err(format!(
-            "{}: the next handle of the conversation cannot be written back to what is no file; name one with \
-             `--keep` beside `--resume`",
+            "{}: the next turn of the conversation cannot be appended to what is no file; name one with `--keep` \
+             beside `--resume`",
             path.display()
         )),
         (keep, resume) => Ok(keep.as_deref().or(resume.as_deref())),
     }
+}
+
+fn open(path: &Path) -> Result<RecordFile, String> {
+    RecordFile::open(path).map_err(|error| error.to_string())
+}
+
+/// A record that could not be written: the turn itself is as it was shown.
+fn unwritten(error: RecordError) -> CommandError {
+    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    CommandError::failed(format_args!("{error}{cause}"))
 }
 
 /// Writes the answer to standard output, unless it has been shown on the same terminal already.

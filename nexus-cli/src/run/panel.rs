@@ -6,7 +6,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use nexus::{PanelSink, Router, Seat, SeatEvent, SeatOutcome, TurnHost, TurnRequest, Vote};
+use nexus::{
+    PanelSink, RecordError, RecordFile, Router, Seat, SeatEvent, SeatOutcome, TurnHost, TurnRecording,
+    TurnRequest, Vote,
+};
 use serde_json::{Value, json};
 
 use super::seat_board::SeatBoard;
@@ -29,7 +32,14 @@ pub(super) async fn run_panel(
     let panel = router.panel(args.kind.as_str())?;
     let shows_board = !args.json && !args.quiet;
     let board = shows_board.then(|| SeatBoard::new(io::stderr(), style, &panel.seats));
-    let mut shown = ShownPanel { as_json: args.json, board };
+    let file = args.keep.as_deref().map(super::open).transpose()?;
+    let record = |file: &RecordFile| {
+        let name = |seat: &Seat| format!("{}, seat {}: {seat}", args.kind, seat.index);
+        let begun = panel.seats.iter().map(|seat| Ok(Some(file.begin(name(seat), &request, host)?)));
+        begun.collect::<Result<Vec<_>, RecordError>>()
+    };
+    let recordings = file.as_ref().map_or_else(|| Ok(Vec::new()), record).map_err(super::unwritten)?;
+    let mut shown = ShownPanel { as_json: args.json, board, recordings, unwritten: None };
     let ask = |_: &Seat| (request.clone(), host.clone());
     let outcome = router.run_panel(&panel, ask, &mut shown).await;
     let shortfall = outcome.shortfall();
@@ -57,6 +67,9 @@ pub(super) async fn run_panel(
     if let Some(shortfall) = shortfall.as_ref().filter(|_| !args.json) {
         complain(format_args!("the panel does not count: {shortfall}"));
     }
+    if let Some(error) = shown.unwritten {
+        return Err(super::unwritten(error));
+    }
     Ok(if shortfall.is_some() { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
@@ -79,6 +92,10 @@ fn section(seat: &SeatOutcome) -> String {
 struct ShownPanel {
     as_json: bool,
     board: Option<SeatBoard<io::Stderr>>,
+    /// One for each seat that still runs, if the panel is recorded.
+    recordings: Vec<Option<TurnRecording>>,
+    /// The first that could not be written.
+    unwritten: Option<RecordError>,
 }
 
 impl PanelSink for ShownPanel {
@@ -87,6 +104,9 @@ impl PanelSink for ShownPanel {
     }
 
     fn accept(&mut self, event: SeatEvent) {
+        if let Some(Some(recording)) = self.recordings.get_mut(event.seat) {
+            recording.event(&event.event);
+        }
         if self.as_json {
             say_json(&event);
         }
@@ -96,6 +116,11 @@ impl PanelSink for ShownPanel {
     }
 
     fn ended(&mut self, outcome: &SeatOutcome) {
+        if let Some(recording) = self.recordings.get_mut(outcome.seat.index).and_then(Option::take)
+            && let Err(error) = recording.end(&outcome.outcome)
+        {
+            self.unwritten.get_or_insert(error);
+        }
         if let Some(board) = &mut self.board {
             board.ended(outcome);
         }

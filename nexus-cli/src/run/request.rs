@@ -9,11 +9,14 @@ use std::{
 use nexus::{ConversationMode, Limits, OutputSchema, PromptBlock, TurnRequest};
 use serde_json::Value;
 
-use super::handle_file;
+use super::kept;
 use crate::args::RunArgs;
 
 /// Reads the prompt and the files that the command line names.
-pub(super) fn request(args: &RunArgs) -> Result<TurnRequest, String> {
+pub(super) fn request(args: &RunArgs, is_panel: bool) -> Result<TurnRequest, String> {
+    if is_panel && args.resume.is_some() {
+        return Err(format!("{} is a panel, whose seats are asked anew: leave `--resume` out", args.kind));
+    }
     let prompt = match args.prompt.as_deref() {
         Some("-") | None => {
             let mut text = String::new();
@@ -41,8 +44,8 @@ pub(super) fn request(args: &RunArgs) -> Result<TurnRequest, String> {
         request = request.with_block(image(path)?);
     }
     if let Some(path) = &args.resume {
-        request = request.with_conversation(ConversationMode::resume(handle_file::read(path)?));
-    } else if args.keep.is_some() {
+        request = request.with_conversation(ConversationMode::resume(kept::handle_in(path)?));
+    } else if args.keep.is_some() && !is_panel {
         request = request.with_conversation(ConversationMode::Keep);
     }
     Ok(request)

@@ -1,0 +1,19 @@
+//! The conversation that a file of records was kept for.
+
+use std::path::Path;
+
+use nexus::{RecordLog, ResumeHandle};
+
+/// The handle of the last turn whose conversation was kept.
+pub(super) fn handle_in(path: &Path) -> Result<ResumeHandle, String> {
+    let place = path.display();
+    let log = RecordLog::read(path).map_err(|error| format!("{place}: {error}"))?;
+    if log.turns.is_empty() && !log.unread.is_empty() {
+        return Err(format!("{place}: not a record of turns, as `--keep` writes it"));
+    }
+    let last = log.turns.iter().rev().find_map(|turn| turn.resume());
+    last.cloned().ok_or_else(|| match log.turns.iter().any(|turn| turn.is_forgotten) {
+        true => format!("{place}: its conversation is forgotten, so there is none to go on with"),
+        false => format!("{place}: there is no conversation in it to go on with"),
+    })
+}

@@ -1,0 +1,316 @@
+//! Makes what is said of a turn fit for a file: secrets out, long texts cut, values that can be read back.
+
+use std::{
+    borrow::Cow,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::Value;
+
+use super::{Cut, MAX_HANDLE_BYTES, MAX_LINE_BYTES, MAX_TEXT_BYTES, RecordedBlock, RecordedRequest};
+use crate::{
+    error::{Partial, ProcessReport, Retry, Skipped, TurnErrorReport},
+    redact::Redactor,
+    tool::ToolContent,
+    turn::{
+        Cost, FinishReason, Message, Provenance, ResumeHandle, ToolCallRecord, TurnEvent, TurnResult, Usd,
+    },
+};
+
+/// Texts that are this short are kept, whatever else a line has: names, mostly.
+const SHORT_BYTES: usize = 256;
+/// Deepest nesting of a JSON value that stays one. A reader takes 128 levels, those of the line among them.
+const MAX_DEPTH: usize = 64;
+
+/// What is cut of one line, and how much it may still hold.
+#[derive(Debug)]
+pub(super) struct Bounded<'a> {
+    redactor: &'a Redactor,
+    part: Cow<'static, str>,
+    left: usize,
+    pub(super) cuts: Vec<Cut>,
+}
+
+impl<'a> Bounded<'a> {
+    /// For a line about `part` of a record.
+    pub(super) fn new(redactor: &'a Redactor, part: impl Into<Cow<'static, str>>) -> Self {
+        Self { redactor, part: part.into(), left: MAX_LINE_BYTES, cuts: Vec::new() }
+    }
+
+    fn cut(&mut self, field: &str, bytes: usize) {
+        let place = format!("{}: {field}", self.part);
+        self.cuts.push(Cut { place, bytes: bytes as u64 });
+    }
+
+    fn text(&mut self, field: &str, text: &mut String) {
+        if let Some(clean) = self.redactor.without_secrets(text) {
+            *text = clean;
+        }
+        let kept = text.floor_char_boundary(MAX_TEXT_BYTES.min(self.left.max(SHORT_BYTES)));
+        if kept < text.len() {
+            self.cut(field, text.len() - kept);
+            text.truncate(kept);
+        }
+        self.left = self.left.saturating_sub(text.len());
+    }
+
+    fn texts<'t>(&mut self, field: &str, texts: impl IntoIterator<Item = &'t mut String>) {
+        texts.into_iter().for_each(|text| self.text(field, text));
+    }
+
+    fn id<T: AsRef<str> + From<String>>(&mut self, field: &str, id: &mut T) {
+        let is_plain =
+            id.as_ref().len() <= SHORT_BYTES && self.redactor.without_secrets(id.as_ref()).is_none();
+        if !is_plain {
+            let mut text = id.as_ref().to_owned();
+            self.text(field, &mut text);
+            *id = text.into();
+        }
+    }
+
+    /// What is too large, or too deep to be read back, becomes the beginning of its text.
+    fn value(&mut self, field: &str, value: &mut Value) {
+        if let Some(clean) = self.redactor.value_without_secrets(value) {
+            *value = clean;
+        }
+        if let Value::String(text) = value {
+            return self.text(field, text);
+        }
+        let depth = depth(value);
+        let mut text = value.to_string();
+        if depth > MAX_DEPTH || text.len() > MAX_TEXT_BYTES.min(self.left.max(SHORT_BYTES)) {
+            if depth > MAX_DEPTH && text.len() <= MAX_TEXT_BYTES {
+                self.cut(&format!("{field}, nested {depth} levels and kept as text"), 0);
+            }
+            self.text(field, &mut text);
+            *value = Value::String(text);
+        } else {
+            self.left = self.left.saturating_sub(text.len());
+        }
+    }
+
+    fn contents(&mut self, field: &str, contents: &mut [ToolContent]) {
+        for content in contents {
+            match content {
+                ToolContent::Text { text } => self.text(field, text),
+                ToolContent::Json { value } => self.value(field, value),
+                ToolContent::Image { media_type, data } => {
+                    self.text(field, media_type);
+                    if !data.is_empty() {
+                        self.cut("picture", data.len());
+                        data.clear();
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn request(&mut self, request: &mut RecordedRequest) {
+        let RecordedRequest {
+            prompt,
+            system,
+            model,
+            effort: _,
+            working_directory: _,
+            extra_roots: _,
+            environment,
+            tool_access: _,
+            tools,
+            limits,
+            output_schema,
+            keeps_conversation: _,
+            resumes,
+            labels,
+        } = request;
+        for block in prompt {
+            match block {
+                RecordedBlock::Text { text } => self.text("prompt", text),
+                RecordedBlock::Image { media_type, .. } => self.text("prompt", media_type),
+                RecordedBlock::Unknown => {}
+            }
+        }
+        self.texts("system", system);
+        model.iter_mut().for_each(|model| self.id("model", model));
+        self.texts("environment", environment);
+        self.texts("tools", tools);
+        limits.cost = limits.cost.filter(is_number);
+        output_schema.iter_mut().for_each(|schema| self.value("output schema", schema));
+        resumes.iter_mut().for_each(|backend| self.id("resumes", backend));
+        self.texts("labels", labels.values_mut());
+    }
+
+    pub(super) fn event(&mut self, event: &mut TurnEvent) {
+        match event {
+            TurnEvent::Queued(queued) => self.id("backend", &mut queued.backend),
+            TurnEvent::Started(started) => {
+                self.id("backend", &mut started.backend);
+                started.model.iter_mut().for_each(|model| self.id("model", model));
+                self.texts("version", &mut started.version);
+            }
+            TurnEvent::TextDelta(delta) => self.text("text", &mut delta.text),
+            TurnEvent::ThinkingDelta(delta) => self.text("text", &mut delta.text),
+            TurnEvent::ToolCallStarted(started) => {
+                self.id("call", &mut started.call);
+                started.parent.iter_mut().for_each(|call| self.id("parent", call));
+                self.text("name", &mut started.name);
+            }
+            TurnEvent::ToolCallArguments(arguments) => {
+                self.id("call", &mut arguments.call);
+                self.value("arguments", &mut arguments.arguments);
+            }
+            TurnEvent::ToolCallFinished(finished) => {
+                self.id("call", &mut finished.call);
+                self.contents("output", &mut finished.output);
+            }
+            TurnEvent::MessageEnded(ended) => {
+                self.id("message", &mut ended.message);
+                ended.parent.iter_mut().for_each(|call| self.id("parent", call));
+                self.text("text", &mut ended.text);
+                ended.finish.iter_mut().for_each(|finish| self.finish(finish));
+            }
+            TurnEvent::MessageVoided(voided) => self.id("message", &mut voided.message),
+            TurnEvent::RateLimit(limit) => {
+                self.texts("window", &mut limit.window);
+                limit.used_percent = limit.used_percent.filter(|percent| percent.is_finite());
+                limit.resets_at.iter_mut().for_each(since_1970);
+            }
+            TurnEvent::Retrying(retrying) => self.text("reason", &mut retrying.reason),
+            TurnEvent::Fallback(fallback) => {
+                self.skipped(std::slice::from_mut(&mut fallback.skipped));
+                self.id("to", &mut fallback.to);
+            }
+            TurnEvent::Warning(warning) => self.text("text", &mut warning.text),
+            TurnEvent::Unrecognized(unknown) => {
+                self.texts("name", &mut unknown.name);
+                self.value("raw", &mut unknown.raw);
+            }
+        }
+    }
+
+    pub(super) fn result(&mut self, result: &mut TurnResult) {
+        let TurnResult {
+            text,
+            output,
+            messages,
+            tool_calls,
+            usage: _,
+            cost,
+            finish,
+            effects: _,
+            resume,
+            provenance,
+        } = result;
+        self.text("text", text);
+        output.iter_mut().for_each(|output| self.value("output", output));
+        self.provenance(provenance);
+        self.messages(messages);
+        self.tool_calls(tool_calls);
+        finite(cost);
+        self.finish(finish);
+        self.resume(resume);
+    }
+
+    pub(super) fn error(&mut self, error: &mut TurnErrorReport) {
+        let TurnErrorReport { kind: _, backend, retry, message, partial, process, skipped, causes } = error;
+        self.id("backend", backend);
+        if let Retry::At(time) = retry {
+            since_1970(time);
+        }
+        self.texts("message", message);
+        self.texts("causes", causes);
+        if let Some(ProcessReport { exit: _, stderr_tail, survivors }) = process {
+            self.text("standard error", stderr_tail);
+            self.texts("survivors", survivors.iter_mut().map(|survivor| &mut survivor.name));
+        }
+        self.skipped(skipped);
+        let Partial { text, messages, tool_calls, usage: _, cost, effects: _, resume, provenance } = partial;
+        self.text("text", text);
+        provenance.iter_mut().for_each(|provenance| self.provenance(provenance));
+        self.messages(messages);
+        self.tool_calls(tool_calls);
+        finite(cost);
+        self.resume(resume);
+    }
+
+    fn messages(&mut self, messages: &mut [Message]) {
+        for Message { id, parent, text, thinking, complete: _ } in messages {
+            self.id("message", id);
+            parent.iter_mut().for_each(|call| self.id("parent", call));
+            self.text("messages", text);
+            self.text("thinking", thinking);
+        }
+    }
+
+    fn tool_calls(&mut self, calls: &mut [ToolCallRecord]) {
+        for call in calls {
+            self.id("call", &mut call.call);
+            call.parent.iter_mut().for_each(|call| self.id("parent", call));
+            self.text("tool", &mut call.name);
+            call.arguments.iter_mut().for_each(|arguments| self.value("tool arguments", arguments));
+            self.contents("tool output", &mut call.output);
+        }
+    }
+
+    fn provenance(&mut self, provenance: &mut Provenance) {
+        self.id("backend", &mut provenance.backend);
+        provenance.model.iter_mut().for_each(|model| self.id("model", model));
+        self.texts("version", &mut provenance.version);
+        self.skipped(&mut provenance.skipped);
+    }
+
+    fn skipped(&mut self, skipped: &mut [Skipped]) {
+        for Skipped { backend, kind: _, reason, until, is_restored: _ } in skipped {
+            self.id("skipped", backend);
+            self.text("skipped", reason);
+            until.iter_mut().for_each(since_1970);
+        }
+    }
+
+    fn finish(&mut self, finish: &mut FinishReason) {
+        if let FinishReason::Other(word) = finish {
+            self.text("finish", word);
+        }
+    }
+
+    /// A handle is whole or not there: nobody can go on from a piece.
+    fn resume(&mut self, resume: &mut Option<ResumeHandle>) {
+        let Some(handle) = resume else { return };
+        let clean = self.redactor.value_without_secrets(handle.state());
+        let state = clean.as_ref().unwrap_or(handle.state());
+        let bytes = state.to_string().len();
+        if bytes > MAX_HANDLE_BYTES || depth(state) > MAX_DEPTH {
+            self.cut("resume", bytes);
+            *resume = None;
+        } else if let Some(state) = clean {
+            *resume = Some(ResumeHandle::new(handle.backend().clone(), state));
+        }
+    }
+}
+
+/// JSON has no number for the rest.
+fn finite(cost: &mut Option<Cost>) {
+    *cost = cost.filter(|cost| is_number(&cost.usd));
+}
+
+fn is_number(usd: &Usd) -> bool {
+    usd.0.is_finite()
+}
+
+/// Earlier times cannot be written.
+fn since_1970(time: &mut SystemTime) {
+    *time = (*time).max(UNIX_EPOCH);
+}
+
+/// How deep a value is nested, without recursion: it may come from anywhere.
+fn depth(value: &Value) -> usize {
+    let (mut deepest, mut open) = (0, vec![(value, 1)]);
+    while let Some((value, depth)) = open.pop() {
+        deepest = deepest.max(depth);
+        match value {
+            Value::Array(items) => open.extend(items.iter().map(|item| (item, depth + 1))),
+            Value::Object(fields) => open.extend(fields.values().map(|field| (field, depth + 1))),
+            _ => {}
+        }
+    }
+    deepest
+}

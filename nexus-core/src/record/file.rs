@@ -1,0 +1,365 @@
+//! Writes turns down as they run.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use serde::Serialize;
+
+use super::{
+    RecordedRequest,
+    bounded::Bounded,
+    line::{BEGAN, Began, Cut, ENDED, EVENT, Ended, FORGOTTEN, Line, VERSION},
+};
+use crate::{
+    backend::TurnHost,
+    error::TurnError,
+    redact::Redactor,
+    turn::{EventEnvelope, EventSink, TurnRequest, TurnResult},
+};
+
+/// How much of a file is looked at, to see whether it is one of records, in bytes.
+const LOOKED_AT_BYTES: u64 = 64 << 10;
+
+/// A file of records, open for more. Clones share it: turns that run at once may be written by one, and by several processes.
+///
+/// ```
+/// use nexus_core::{NullSink, RecordFile, RecordLog, TurnHost, TurnRequest};
+/// # use nexus_core::{ErrorKind, TurnError};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("turns.jsonl");
+/// let file = RecordFile::open(&path)?;
+/// let (request, host) = (TurnRequest::new("Name a moon of Saturn."), TurnHost::new());
+/// let mut recording = file.begin("executor", &request, &host)?;
+/// let mut events = NullSink;
+/// let mut sink = recording.beside(&mut events);
+/// // let outcome = backend.run_turn(request, host, &mut sink).await;
+/// # let _ = &mut sink;
+/// # let outcome = Err(TurnError::new(ErrorKind::Overloaded, "alpha".into()));
+/// recording.end(&outcome)?;
+///
+/// let log = RecordLog::read(&path)?;
+/// assert_eq!(log.turns[0].request.prompt_text(), "Name a moon of Saturn.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RecordFile(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+/// A record could not be written. What was written before is still there.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The file cannot be used.
+    #[error("{path}: {reason}", path = path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why, and the way out.
+        reason: String,
+    },
+    /// Lines could not be written.
+    #[error("{path}: {lines} {s} of the record cannot be written; those before are there", path = path.display(), s = if *lines == 1 { "line" } else { "lines" })]
+    Unwritten {
+        /// The file.
+        path: PathBuf,
+        /// How many.
+        lines: u64,
+        /// Why the first was not.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The handle to go on with is larger than a record takes. The rest of the turn is written.
+    #[error("{path}: the handle to go on with has {bytes} bytes, and is left out", path = path.display())]
+    HandleTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+}
+
+impl RecordFile {
+    /// Opens the file at `path` to append to, or makes it. It is then its owner's alone, mode 0600, whatever it was before.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::Unusable`]: the file system refuses, or there is something that is no record, which stays as it is.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
+        let path = path.into();
+        let unusable = |reason: String| RecordError::Unusable { path: path.clone(), reason };
+        // A pipe or a device would hold the call up, or lose what is written.
+        match std::fs::metadata(&path) {
+            Ok(found) if found.is_dir() => {
+                return Err(unusable("this is a folder; name a file for the record".into()));
+            }
+            Ok(found) if !found.is_file() => {
+                return Err(unusable("this is no file that a record can be kept in; name another file".into()));
+            }
+            _ => {}
+        }
+        let mut file = open_private(&path).map_err(|error| unusable(error.to_string()))?;
+        match is_record(&mut file) {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(unusable(
+                    "what is there is no record of turns, and stays; name another file".into(),
+                ));
+            }
+            Err(error) => return Err(unusable(error.to_string())),
+        }
+        make_private(&file)
+            .map_err(|error| unusable(format!("it cannot be made readable for its owner alone: {error}")))?;
+        Ok(Self(Arc::new(Shared { path, file: Mutex::new(file) })))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Begins the record of a turn, which goes by `name`. It is on the disk when the call returns: call it before anything is
+    /// spent. The file is written in the calling thread, here and later.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::Unwritten`].
+    pub fn begin(
+        &self,
+        name: impl Into<String>,
+        request: &TurnRequest,
+        host: &TurnHost,
+    ) -> Result<TurnRecording, RecordError> {
+        let recording = TurnRecording {
+            file: self.clone(),
+            turn: new_id(),
+            redactor: host.session().redactor().clone(),
+            began: Instant::now(),
+            lost_lines: 0,
+            first_error: None,
+        };
+        let mut bounded = Bounded::new(&recording.redactor, "request");
+        let mut request = RecordedRequest::new(request, host);
+        bounded.request(&mut request);
+        let time = SystemTime::now().max(UNIX_EPOCH);
+        let began = Began { version: VERSION, name: name.into(), time, request };
+        self.write(&recording.turn, BEGAN, &began, bounded.cuts)
+            .and_then(|()| self.sync())
+            .map_err(|error| self.unwritten(1, Arc::new(error)))?;
+        Ok(recording)
+    }
+
+    /// Writes down that the conversation of a turn was deleted: [`TurnRecord::resume`](super::TurnRecord::resume) then has no handle.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::Unwritten`].
+    pub fn forgotten(&self, turn: &str) -> Result<(), RecordError> {
+        self.write(turn, FORGOTTEN, &(), Vec::new())
+            .and_then(|()| self.sync())
+            .map_err(|error| self.unwritten(1, Arc::new(error)))
+    }
+
+    fn unwritten(&self, lines: u64, source: Arc<io::Error>) -> RecordError {
+        RecordError::Unwritten { path: self.0.path.clone(), lines, source }
+    }
+
+    /// Appends a line by one write. What a writer before left torn is ended first.
+    fn write(&self, turn: &str, kind: &str, data: &impl Serialize, cuts: Vec<Cut>) -> io::Result<()> {
+        let data = serde_json::to_value(data)?;
+        let line = Line { turn: turn.to_owned(), kind: kind.to_owned(), data, cuts };
+        let mut bytes = vec![b'\n'];
+        serde_json::to_writer(&mut bytes, &line)?;
+        bytes.push(b'\n');
+        let mut file = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = usize::from(ends_whole(&mut file)?);
+        file.write_all(&bytes[start..])
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.file.lock().unwrap_or_else(PoisonError::into_inner).sync_data()
+    }
+}
+
+/// Writes one turn down. It is an [`EventSink`] that is always ready.
+///
+/// A line that cannot be written is counted, and the turn goes on; [`TurnRecording::end`] says so. Dropped without an end, the
+/// turn is one that was interrupted.
+#[derive(Debug)]
+pub struct TurnRecording {
+    file: RecordFile,
+    turn: String,
+    redactor: Redactor,
+    began: Instant,
+    lost_lines: u64,
+    first_error: Option<Arc<io::Error>>,
+}
+
+impl TurnRecording {
+    /// The turn's name in the file.
+    pub fn id(&self) -> &str {
+        &self.turn
+    }
+
+    /// Writes an event down, unless it is for display alone.
+    pub fn event(&mut self, envelope: &EventEnvelope) {
+        if envelope.event.is_display_only() {
+            return;
+        }
+        let mut envelope = envelope.clone();
+        let mut bounded = Bounded::new(&self.redactor, format!("event {}", envelope.sequence));
+        bounded.event(&mut envelope.event);
+        let cuts = bounded.cuts;
+        self.write(EVENT, &envelope, cuts);
+    }
+
+    /// A sink that writes events down and hands them on to `sink`.
+    pub fn beside<'a>(&'a mut self, sink: &'a mut dyn EventSink) -> RecordedSink<'a> {
+        RecordedSink { recording: self, sink }
+    }
+
+    /// Writes down how the turn ended. It is on the disk when the call returns.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::Unwritten`], also if a line before could not be written; [`RecordError::HandleTooLarge`].
+    pub fn end(mut self, outcome: &Result<TurnResult, TurnError>) -> Result<(), RecordError> {
+        let (mut result, mut error) = match outcome {
+            Ok(result) => (Some(result.clone()), None),
+            Err(error) => (None, Some(error.report())),
+        };
+        let mut bounded = Bounded::new(&self.redactor, "outcome");
+        result.iter_mut().for_each(|result| bounded.result(result));
+        error.iter_mut().for_each(|error| bounded.error(error));
+        let cuts = bounded.cuts;
+        let no_handle = cuts.iter().find(|cut| cut.place == "outcome: resume").map(|cut| cut.bytes);
+        let ended = Ended { took: self.began.elapsed(), lost_lines: self.lost_lines, result, error };
+        self.write(ENDED, &ended, cuts);
+        if let Err(error) = self.file.sync() {
+            self.lost(error);
+        }
+        match (self.first_error, no_handle) {
+            (Some(error), _) => Err(self.file.unwritten(self.lost_lines, error)),
+            (None, Some(bytes)) => {
+                Err(RecordError::HandleTooLarge { path: self.file.path().to_owned(), bytes })
+            }
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn write(&mut self, kind: &str, data: &impl Serialize, cuts: Vec<Cut>) {
+        if let Err(error) = self.file.write(&self.turn, kind, data, cuts) {
+            self.lost(error);
+        }
+    }
+
+    fn lost(&mut self, error: io::Error) {
+        self.lost_lines += 1;
+        self.first_error.get_or_insert(Arc::new(error));
+    }
+}
+
+impl EventSink for TurnRecording {
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    fn accept(&mut self, event: EventEnvelope) {
+        self.event(&event);
+    }
+}
+
+/// Writes the events of a turn down, and hands them on: see [`TurnRecording::beside`].
+pub struct RecordedSink<'a> {
+    recording: &'a mut TurnRecording,
+    sink: &'a mut dyn EventSink,
+}
+
+impl EventSink for RecordedSink<'_> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.sink.poll_ready(context)
+    }
+
+    fn accept(&mut self, event: EventEnvelope) {
+        self.recording.event(&event);
+        self.sink.accept(event);
+    }
+}
+
+impl std::fmt::Debug for RecordedSink<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordedSink").field("recording", &self.recording).finish_non_exhaustive()
+    }
+}
+
+fn open_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+#[cfg(unix)]
+fn make_private(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mut permissions = file.metadata()?.permissions();
+    if permissions.mode() & 0o777 == 0o600 {
+        return Ok(());
+    }
+    permissions.set_mode(0o600);
+    file.set_permissions(permissions)
+}
+
+#[cfg(not(unix))]
+fn make_private(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether a file holds a record, or nothing yet. A first line that was torn is a record's, too.
+fn is_record(file: &mut File) -> io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(true);
+    }
+    file.seek(SeekFrom::Start(0))?;
+    let mut beginning = Vec::new();
+    file.take(LOOKED_AT_BYTES).read_to_end(&mut beginning)?;
+    if beginning.trim_ascii().is_empty() {
+        return Ok((beginning.len() as u64) < LOOKED_AT_BYTES);
+    }
+    Ok(beginning.trim_ascii_start().starts_with(b"{\"turn\":\""))
+}
+
+/// Whether the file ends with a whole line, or has none.
+fn ends_whole(file: &mut File) -> io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(true);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == [b'\n'])
+}
+
+/// A name for a turn: 64 random bits. It is no secret.
+fn new_id() -> String {
+    let mut bytes = [0; 8];
+    if getrandom::fill(&mut bytes).is_err() {
+        // Never seen; a name that is not random still differs from those of other times.
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        bytes = (since.as_nanos() as u64).to_be_bytes();
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

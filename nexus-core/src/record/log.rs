@@ -1,0 +1,241 @@
+//! Reads a file of records.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::Path,
+};
+
+use serde_json::Value;
+
+use super::{
+    MAX_HANDLE_BYTES, MAX_LINE_BYTES, RecordedOutcome, TurnRecord,
+    line::{BEGAN, Began, ENDED, EVENT, Ended, FORGOTTEN, Line},
+};
+use crate::turn::EventEnvelope;
+
+/// Longest line that is read, in bytes: a whole one has less, also with every letter of its texts escaped.
+const MAX_READ_BYTES: usize = MAX_HANDLE_BYTES + 8 * MAX_LINE_BYTES;
+
+/// What a file of records says.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordLog {
+    /// The turns, in the order in which they began.
+    pub turns: Vec<TurnRecord>,
+    /// Lines that say nothing here, or not all that they say. The rest of the file is read nevertheless.
+    pub unread: Vec<UnreadLine>,
+}
+
+/// A line that could not be read.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadLine {
+    /// Its number, from 1.
+    pub line: u64,
+    /// Why.
+    pub fault: LineFault,
+}
+
+/// Why a line could not be read.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineFault {
+    /// It breaks off: its writer was stopped in the middle.
+    #[error("it breaks off, as its writer was stopped in the middle")]
+    Torn,
+    /// It is not UTF-8.
+    #[error("it is not UTF-8")]
+    NotUtf8,
+    /// It is longer than any line of a record.
+    #[error("it has {bytes} bytes, more than any line of a record")]
+    TooLong {
+        /// Its length.
+        bytes: u64,
+    },
+    /// It is no line of a record.
+    #[error("it is no line of a record: {reason}")]
+    NoRecord {
+        /// What is wrong.
+        reason: String,
+    },
+    /// It is of a kind that this version does not know.
+    #[error("it is of the kind {name:?}, which this version does not know")]
+    UnknownKind {
+        /// The kind: that of the line, or `event NAME`.
+        name: String,
+    },
+    /// It belongs to a turn whose beginning could not be read.
+    #[error("it belongs to turn {turn:?}, whose beginning is not there")]
+    Orphan {
+        /// The turn.
+        turn: String,
+    },
+}
+
+impl RecordLog {
+    /// Reads the file at `path`. All of it is held in memory.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system refuses. What a line says is no error: see [`RecordLog::unread`].
+    pub fn read(path: impl AsRef<Path>) -> io::Result<Self> {
+        Self::read_from(BufReader::new(File::open(path)?))
+    }
+
+    /// Reads what `reader` gives, as the content of a file.
+    ///
+    /// # Errors
+    ///
+    /// Those of `reader`.
+    pub fn read_from(mut reader: impl BufRead) -> io::Result<Self> {
+        let mut reading = Reading::default();
+        while let Some(bytes) = next_line(&mut reader)? {
+            reading.line(bytes);
+        }
+        Ok(reading.log)
+    }
+}
+
+/// The bytes of a line.
+enum Bytes {
+    Whole(Vec<u8>),
+    /// The last of the file, without an end.
+    Open(Vec<u8>),
+    TooLong(u64),
+}
+
+/// The next line. What is too long is passed over without being held.
+fn next_line(reader: &mut impl BufRead) -> io::Result<Option<Bytes>> {
+    let (mut line, mut length, mut has_end) = (Vec::new(), 0_u64, false);
+    while !has_end {
+        let read = match reader.fill_buf() {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if read.is_empty() {
+            break;
+        }
+        let end = read.iter().position(|byte| *byte == b'\n');
+        let piece = &read[..end.unwrap_or(read.len())];
+        length += piece.len() as u64;
+        if length <= MAX_READ_BYTES as u64 {
+            line.extend_from_slice(piece);
+        } else {
+            line = Vec::new();
+        }
+        has_end = end.is_some();
+        let used = piece.len() + usize::from(has_end);
+        reader.consume(used);
+    }
+    Ok(match has_end {
+        _ if length > MAX_READ_BYTES as u64 => Some(Bytes::TooLong(length)),
+        true => Some(Bytes::Whole(line)),
+        false if line.is_empty() => None,
+        false => Some(Bytes::Open(line)),
+    })
+}
+
+#[derive(Default)]
+struct Reading {
+    log: RecordLog,
+    /// Where in the log each turn is.
+    places: BTreeMap<String, usize>,
+    number: u64,
+}
+
+impl Reading {
+    fn line(&mut self, bytes: Bytes) {
+        self.number += 1;
+        let read = match &bytes {
+            Bytes::TooLong(bytes) => Err(LineFault::TooLong { bytes: *bytes }),
+            Bytes::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => return,
+            Bytes::Whole(line) | Bytes::Open(line) => self.read(line),
+        };
+        let fault = match (read, bytes) {
+            (Ok(()), _) => return,
+            (Err(LineFault::NoRecord { .. } | LineFault::NotUtf8), Bytes::Open(_)) => LineFault::Torn,
+            (Err(fault), _) => fault,
+        };
+        self.log.unread.push(UnreadLine { line: self.number, fault });
+    }
+
+    fn read(&mut self, bytes: &[u8]) -> Result<(), LineFault> {
+        let text = std::str::from_utf8(bytes).map_err(|_| LineFault::NotUtf8)?;
+        let line: Line = serde_json::from_str(text).map_err(|error| match error.is_eof() {
+            true => LineFault::Torn,
+            false => no_record(&error),
+        })?;
+        if line.kind == BEGAN {
+            return self.began(line);
+        }
+        let place = self.places.get(&line.turn).and_then(|place| self.log.turns.get_mut(*place));
+        let Some(turn) = place else { return Err(LineFault::Orphan { turn: line.turn }) };
+        turn.cuts.extend(line.cuts);
+        match line.kind.as_str() {
+            EVENT => turn.events.push(event(line.data)?),
+            ENDED => {
+                let (outcome, fault) = ended(turn, line.data);
+                turn.outcome = Some(outcome);
+                return fault.map_or(Ok(()), Err);
+            }
+            FORGOTTEN => turn.is_forgotten = true,
+            _ => return Err(LineFault::UnknownKind { name: line.kind }),
+        }
+        Ok(())
+    }
+
+    fn began(&mut self, line: Line) -> Result<(), LineFault> {
+        let Began { version: _, name, time, request } =
+            serde_json::from_value(line.data).map_err(|error| no_record(&error))?;
+        if self.places.contains_key(&line.turn) {
+            return Err(LineFault::NoRecord { reason: format!("turn {:?} began before", line.turn) });
+        }
+        self.places.insert(line.turn.clone(), self.log.turns.len());
+        self.log.turns.push(TurnRecord {
+            id: line.turn,
+            name,
+            began: time,
+            request,
+            events: Vec::new(),
+            outcome: None,
+            took: None,
+            lost_lines: 0,
+            is_forgotten: false,
+            cuts: line.cuts,
+        });
+        Ok(())
+    }
+}
+
+fn event(data: Value) -> Result<EventEnvelope, LineFault> {
+    let name = data.pointer("/event/type").and_then(Value::as_str).map(str::to_owned);
+    serde_json::from_value(data).map_err(|error| match name {
+        // A kind of a later version, or one that has changed since.
+        Some(name) => LineFault::UnknownKind { name: format!("event {name}") },
+        None => no_record(&error),
+    })
+}
+
+fn ended(turn: &mut TurnRecord, data: Value) -> (RecordedOutcome, Option<LineFault>) {
+    match serde_json::from_value::<Ended>(data.clone()) {
+        Ok(Ended { took, lost_lines, result, error }) => {
+            (turn.took, turn.lost_lines) = (Some(took), lost_lines);
+            match (result, error) {
+                (Some(result), _) => (RecordedOutcome::Result(Box::new(result)), None),
+                (None, Some(error)) => (RecordedOutcome::Error(Box::new(error)), None),
+                (None, None) => {
+                    let fault = LineFault::UnknownKind { name: "an end without result and error".into() };
+                    (RecordedOutcome::Unknown(data), Some(fault))
+                }
+            }
+        }
+        Err(error) => (RecordedOutcome::Unknown(data), Some(no_record(&error))),
+    }
+}
+
+fn no_record(error: &serde_json::Error) -> LineFault {
+    LineFault::NoRecord { reason: error.to_string() }
+}

@@ -1,0 +1,151 @@
+//! What a turn was asked, as a record has it.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::{
+    backend::TurnHost,
+    id::{BackendId, ModelId},
+    turn::{ConversationMode, Effort, Limits, PromptBlock, ToolAccess, TurnRequest},
+};
+
+/// A [`TurnRequest`] as a record has it: what was asked, without what belongs in no file. It cannot be run again, as long texts are
+/// cut and pictures are left out.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecordedRequest {
+    /// What was asked, in order.
+    pub prompt: Vec<RecordedBlock>,
+    /// Instructions that stood above the prompt.
+    pub system: Option<String>,
+    /// The model that was asked for.
+    pub model: Option<ModelId>,
+    /// The effort that was asked for.
+    pub effort: Option<Effort>,
+    /// Where the turn worked; `None`: in a private folder.
+    pub working_directory: Option<PathBuf>,
+    /// Further folders of the sandbox.
+    pub extra_roots: Vec<PathBuf>,
+    /// Names of the environment variables that tools were shown. No record has their values.
+    pub environment: Vec<String>,
+    /// Which tools the turn could use.
+    pub tool_access: ToolAccess,
+    /// Names of the caller's tools in scope.
+    pub tools: Vec<String>,
+    /// What bounded it.
+    #[serde(deserialize_with = "known_limits")]
+    pub limits: Limits,
+    /// The JSON Schema that the answer had to fit.
+    pub output_schema: Option<Value>,
+    /// Whether the conversation was to be kept.
+    pub keeps_conversation: bool,
+    /// The backend whose conversation the turn went on from. The handle is with the earlier turn.
+    pub resumes: Option<BackendId>,
+    /// Labels of the caller's.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A piece of a recorded prompt.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum RecordedBlock {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture, which is left out.
+    Image {
+        /// Such as `image/png`.
+        media_type: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// A piece of a kind that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl RecordedRequest {
+    /// What `request` asks, with the tools of `host`.
+    pub fn new(request: &TurnRequest, host: &TurnHost) -> Self {
+        // Every field is named, so that a new one cannot be forgotten here.
+        let TurnRequest {
+            prompt,
+            system,
+            model,
+            effort,
+            working_directory,
+            extra_roots,
+            environment,
+            tool_access,
+            limits,
+            output,
+            conversation,
+            labels,
+        } = request;
+        Self {
+            prompt: prompt.iter().map(block).collect(),
+            system: system.clone(),
+            model: model.clone(),
+            effort: *effort,
+            working_directory: working_directory.clone(),
+            extra_roots: extra_roots.clone(),
+            // A name is what stands before the first `=`: nothing of a value is taken for one.
+            environment: environment.iter().map(|name| variable_name(name)).collect(),
+            tool_access: *tool_access,
+            tools: host.session().definitions().iter().map(|tool| tool.name.clone()).collect(),
+            limits: limits.clone(),
+            output_schema: output.as_ref().map(|output| output.schema().clone()),
+            keeps_conversation: !matches!(conversation, ConversationMode::Ephemeral),
+            resumes: conversation.handle().map(|handle| handle.backend().clone()),
+            labels: labels.clone(),
+        }
+    }
+
+    /// The texts of the prompt, joined by a blank line.
+    pub fn prompt_text(&self) -> String {
+        let texts = self.prompt.iter().filter_map(|block| match block {
+            RecordedBlock::Text { text } => Some(text.as_str()),
+            RecordedBlock::Image { .. } | RecordedBlock::Unknown => None,
+        });
+        texts.collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+fn block(block: &PromptBlock) -> RecordedBlock {
+    match block {
+        PromptBlock::Text { text } => RecordedBlock::Text { text: text.clone() },
+        PromptBlock::Image { media_type, data } => {
+            let bytes = STANDARD.decode(data).map_or(data.len(), |bytes| bytes.len());
+            RecordedBlock::Image { media_type: media_type.clone(), bytes: bytes as u64 }
+        }
+    }
+}
+
+fn variable_name(name: &str) -> String {
+    name.split('=').next().unwrap_or_default().to_owned()
+}
+
+/// Reads limits, of a later version too: a request takes no limit that it does not know, a record shows those that it knows.
+fn known_limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Limits, D::Error> {
+    let mut written = Value::deserialize(deserializer)?;
+    if let Ok(known) = serde_json::to_value(Limits::default()) {
+        retain_known(&mut written, &known);
+    }
+    Ok(serde_json::from_value(written).unwrap_or_default())
+}
+
+fn retain_known(written: &mut Value, known: &Value) {
+    if let (Value::Object(written), Value::Object(known)) = (written, known) {
+        written.retain(|key, _| known.contains_key(key));
+        for (key, value) in written {
+            retain_known(value, &known[key]);
+        }
+    }
+}
