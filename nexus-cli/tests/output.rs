@@ -7,7 +7,6 @@ mod support;
 use std::{
     fs::{self, File},
     io::{BufRead as _, BufReader},
-    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Output, Stdio},
     time::Duration,
@@ -222,79 +221,6 @@ fn no_configuration_and_an_unknown_kind_are_told_as_json_too() {
     let output = folder.nexus(&["check", "--json"]);
     let said: Value = serde_json::from_str(text(&output.stdout)).unwrap();
     assert_eq!(said["error"]["kind"], "configuration", "{said}");
-}
-
-#[test]
-fn a_kept_conversation_is_readable_by_its_owner_alone() {
-    let folder = Stage::new(Reply::text("Here."));
-    let path = folder.path().join("handle.json");
-    fs::write(&path, "").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    let output = folder.nexus(&["run", "talker", "hello", "--keep", "handle.json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    let first = fs::read_to_string(&path).unwrap();
-    folder.nexus(&["run", "talker", "hello", "--keep", "handle.json"]);
-    assert_ne!(fs::read_to_string(&path).unwrap(), first);
-    let output = folder.nexus(&["run", "talker", "again", "--resume", "handle.json", "--quiet"]);
-    assert_eq!(
-        (output.status.code(), text(&output.stdout)),
-        (Some(0), "Here.\n"),
-        "{}",
-        text(&output.stderr)
-    );
-}
-
-#[test]
-fn a_conversation_from_a_pipe_needs_a_file_for_what_comes_next() {
-    let folder = Stage::new(Reply::text("Here."));
-    folder.nexus(&["run", "talker", "hello", "--keep", "handle.json"]);
-    let handle = fs::read(folder.path().join("handle.json")).unwrap();
-    let pipe = folder.path().join("pipe");
-    let resumed = |more: &[&str]| {
-        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let (to, handle) = (pipe.clone(), handle.clone());
-        let writer = std::thread::spawn(move || fs::write(to, handle));
-        let output = folder.nexus(&[&["run", "talker", "again", "--resume", "pipe"], more].concat());
-        writer.join().unwrap().unwrap();
-        fs::remove_file(&pipe).unwrap();
-        (output.status.code(), text(&output.stderr).to_owned())
-    };
-    let (code, said) = resumed(&[]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("pipe: ") && said.contains("`--keep` beside `--resume`"), "{said}");
-    assert_eq!(folder.model.requests().len(), 1, "a turn was spent");
-    let (code, said) = resumed(&["--keep", "next.json"]);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(folder.path().join("next.json").exists());
-}
-
-#[test]
-fn a_handle_that_could_not_be_written_is_told_before_anything_is_spent() {
-    let folder = Stage::new(Reply::text("Here."));
-    for place in ["absent/handle.json", "."] {
-        let output = folder.nexus(&["run", "talker", "hello", "--keep", place]);
-        assert_eq!(output.status.code(), Some(2), "{place}");
-        assert!(text(&output.stderr).contains(place), "{}", text(&output.stderr));
-    }
-    assert!(folder.model.requests().is_empty(), "a turn was spent");
-}
-
-#[test]
-fn a_file_that_holds_something_else_is_not_replaced_by_a_handle() {
-    let folder = Stage::new(Reply::text("Here."));
-    let configuration = fs::read_to_string(folder.path().join("nexus.yaml")).unwrap();
-    fs::write(folder.path().join("data.json"), r#"{"backend":"main","state":1,"mine":2}"#).unwrap();
-    for place in ["nexus.yaml", "data.json", "/dev/null"] {
-        let output = folder.nexus(&["run", "talker", "hello", "--keep", place]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{place}: {said}");
-        assert!(said.contains(place) && said.contains("name another file"), "{said}");
-    }
-    assert_eq!(fs::read_to_string(folder.path().join("nexus.yaml")).unwrap(), configuration);
-    let output = folder.nexus(&["run", "talker", "hello", "--resume", "nexus.yaml"]);
-    assert!(text(&output.stderr).contains("not a conversation's handle"), "{}", text(&output.stderr));
-    assert!(folder.model.requests().is_empty(), "a turn was spent");
 }
 
 #[test]

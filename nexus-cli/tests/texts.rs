@@ -23,6 +23,7 @@ fn help() {
     for command in [
         "",
         "run",
+        "show",
         "explain",
         "check",
         "status",

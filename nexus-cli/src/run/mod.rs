@@ -76,7 +76,9 @@ async fn run_turn(
     host: TurnHost,
 ) -> Result<ExitCode, CommandError> {
     let mut recording = match place_for_record(args)? {
-        Some(path) => Some(open(path)?.begin(&args.kind, &request, &host).map_err(unwritten)?),
+        Some(path) => {
+            Some(open(path)?.begin(&args.kind, &request, &host).map_err(|error| unwritten(&error))?)
+        }
         None => None,
     };
     let began = Instant::now();
@@ -103,7 +105,7 @@ async fn run_turn(
         Err(error) => code_of(error),
     };
     if let Some(recording) = recording {
-        recording.end(&outcome).map_err(unwritten)?;
+        recording.end(&outcome).map_err(|error| unwritten(&error))?;
     }
     Ok(code)
 }
@@ -125,8 +127,8 @@ fn open(path: &Path) -> Result<RecordFile, String> {
 }
 
 /// A record that could not be written: the turn itself is as it was shown.
-fn unwritten(error: RecordError) -> CommandError {
-    let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+fn unwritten(error: &RecordError) -> CommandError {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     CommandError::failed(format_args!("{error}{cause}"))
 }
 

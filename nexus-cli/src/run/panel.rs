@@ -38,7 +38,8 @@ pub(super) async fn run_panel(
         let begun = panel.seats.iter().map(|seat| Ok(Some(file.begin(name(seat), &request, host)?)));
         begun.collect::<Result<Vec<_>, RecordError>>()
     };
-    let recordings = file.as_ref().map_or_else(|| Ok(Vec::new()), record).map_err(super::unwritten)?;
+    let recordings =
+        file.as_ref().map_or_else(|| Ok(Vec::new()), record).map_err(|error| super::unwritten(&error))?;
     let mut shown = ShownPanel { as_json: args.json, board, recordings, unwritten: None };
     let ask = |_: &Seat| (request.clone(), host.clone());
     let outcome = router.run_panel(&panel, ask, &mut shown).await;
@@ -68,7 +69,7 @@ pub(super) async fn run_panel(
         complain(format_args!("the panel does not count: {shortfall}"));
     }
     if let Some(error) = shown.unwritten {
-        return Err(super::unwritten(error));
+        return Err(super::unwritten(&error));
     }
     Ok(if shortfall.is_some() { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }

@@ -105,7 +105,9 @@ impl RecordFile {
                 return Err(unusable("this is a folder; name a file for the record".into()));
             }
             Ok(found) if !found.is_file() => {
-                return Err(unusable("this is no file that a record can be kept in; name another file".into()));
+                return Err(unusable(
+                    "this is no file that a record can be kept in; name another file".into(),
+                ));
             }
             _ => {}
         }
