@@ -1,0 +1,45 @@
+//! What one agent is given.
+
+use std::{fmt, sync::Arc};
+
+use nexus_core::{ParticipantId, ParticipantScope, ToolRouter, TurnHost, TurnRequest};
+use nexus_router::Seat;
+
+/// Who runs the agent.
+#[derive(Clone, Debug)]
+pub enum AgentRoute {
+    /// What a work-kind of the configuration is bound to.
+    Kind(String),
+    /// One seat of a panel.
+    Seat(Box<Seat>),
+}
+
+/// One agent's part: what it is told, what it may do, and where its answer lies afterwards.
+pub struct Assignment<T> {
+    /// Who runs it.
+    pub route: AgentRoute,
+    /// What is asked of it. The conversation is kept or not as [`run_agent`](super::run_agent) needs it, whatever is said here.
+    pub request: TurnRequest,
+    /// Whose session it is.
+    pub participant: ParticipantId,
+    /// What it may touch, and which of `tools` it may call.
+    pub scope: ParticipantScope,
+    /// Its tools. At least one of them, within `scope`, is terminal: it hands in the answer.
+    pub tools: Arc<dyn ToolRouter>,
+    /// How many calls it may make in all, those of terminal tools excepted.
+    pub tool_calls: u32,
+    /// What else its turns are run with: cancellation, budget, what puts things back. Its session is replaced.
+    pub host: TurnHost,
+    /// Takes out what was handed in: [`Submission::take`](nexus_core::Submission::take) of one place, or of several.
+    pub answer: Box<dyn Fn() -> Option<T> + Send + Sync>,
+}
+
+impl<T> fmt::Debug for Assignment<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Assignment")
+            .field("route", &self.route)
+            .field("participant", &self.participant)
+            .field("tool_calls", &self.tool_calls)
+            .finish_non_exhaustive()
+    }
+}

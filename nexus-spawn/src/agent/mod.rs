@@ -1,0 +1,14 @@
+//! One agent's part: a turn that ends by handing something in.
+//!
+//! What an agent says in prose is never read as an answer. One that ends without handing anything in is asked once more, in
+//! the same conversation and with nothing but its terminal tools; where that conversation is lost, it begins afresh. Then it
+//! is a failure of the infrastructure, never a made-up opinion.
+
+mod assignment;
+mod run;
+mod terminal_tools;
+
+pub use self::{
+    assignment::{AgentRoute, Assignment},
+    run::{AgentFailure, AgentReport, AgentTurn, AgentTurnPurpose, run_agent},
+};

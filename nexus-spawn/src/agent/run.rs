@@ -1,0 +1,180 @@
+//! Running an agent until it has handed something in.
+
+use std::{fmt::Write as _, sync::Arc};
+
+use nexus_core::{
+    BackendId, ConversationMode, ErrorKind, EventSink, ResumeHandle, Session, ToolRouter, TurnError,
+    TurnRequest, TurnResult, VendorId,
+};
+use nexus_router::Router;
+
+use super::{
+    assignment::{AgentRoute, Assignment},
+    terminal_tools::TerminalTools,
+};
+
+/// What an agent is told that ended without handing anything in.
+const REMINDER: &str = include_str!("../../prompts/reminder.md");
+
+/// Why a turn of an agent's was run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentTurnPurpose {
+    /// It is the first.
+    Work,
+    /// The one before handed nothing in: the agent is asked for that alone, in the same conversation.
+    Reminder,
+    /// The one before handed nothing in, and its conversation is lost: all of it is done again.
+    Afresh,
+}
+
+/// One turn of an agent's.
+#[derive(Debug)]
+pub struct AgentTurn {
+    /// Why it was run.
+    pub purpose: AgentTurnPurpose,
+    /// The backend that decided.
+    pub backend: BackendId,
+    /// The company behind it, where the agent has a seat of a panel.
+    pub vendor: Option<VendorId>,
+    /// The session that it called tools with: what was called, and what was decided.
+    pub session: Arc<Session>,
+    /// How it ended.
+    pub outcome: Result<TurnResult, TurnError>,
+}
+
+/// What came of an agent's part.
+#[derive(Debug)]
+pub struct AgentReport<T> {
+    /// What it handed in, or why nothing.
+    pub answer: Result<T, AgentFailure>,
+    /// Its turns, in order: one, or two, or three where the conversation of the second one was lost.
+    pub turns: Vec<AgentTurn>,
+}
+
+/// Why an agent handed nothing in: a failure of the infrastructure. Its words are for logs and the caller, never for another
+/// agent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgentFailure {
+    /// Its last turn failed.
+    #[error("{backend} failed: {message}")]
+    Turn {
+        /// The backend that decided.
+        backend: BackendId,
+        /// The kind of failure.
+        kind: ErrorKind,
+        /// The failure in words.
+        message: String,
+    },
+    /// It ended well, was asked once more, and handed nothing in all the same.
+    #[error("{backend} ended twice without handing anything in")]
+    Silent {
+        /// The backend of the last turn.
+        backend: BackendId,
+    },
+}
+
+/// Runs an agent until it has handed something in: one turn, and another one if that handed nothing in.
+///
+/// A turn that fails is not run again here: which backend may take over is for the router, by the effects of what was done. What was
+/// handed in counts, also if the turn failed afterwards.
+pub async fn run_agent<T>(
+    router: &Router,
+    assignment: &Assignment<T>,
+    events: &mut dyn EventSink,
+) -> AgentReport<T> {
+    let mut agent = Agent { router, assignment, turns: Vec::new() };
+    let answer = agent.run(events).await;
+    AgentReport { answer, turns: agent.turns }
+}
+
+struct Agent<'a, T> {
+    router: &'a Router,
+    assignment: &'a Assignment<T>,
+    turns: Vec<AgentTurn>,
+}
+
+impl<T> Agent<'_, T> {
+    async fn run(&mut self, events: &mut dyn EventSink) -> Result<T, AgentFailure> {
+        let keep = || self.assignment.request.clone().with_conversation(ConversationMode::Keep);
+        let first = keep();
+        let again = keep();
+        if let Some(answer) = self.turn(AgentTurnPurpose::Work, first, events).await? {
+            return Ok(answer);
+        }
+        let handle = self.turns.last().and_then(|turn| turn.outcome.as_ref().ok()?.resume.clone());
+        let answer = match handle {
+            Some(handle) => {
+                match self.turn(AgentTurnPurpose::Reminder, self.reminder(handle), events).await {
+                    Err(AgentFailure::Turn { kind: ErrorKind::ConversationLost, .. }) => {
+                        self.turn(AgentTurnPurpose::Afresh, again, events).await?
+                    }
+                    answered => answered?,
+                }
+            }
+            None => self.turn(AgentTurnPurpose::Afresh, again, events).await?,
+        };
+        answer.ok_or_else(|| AgentFailure::Silent { backend: self.last_backend() })
+    }
+
+    /// One turn, and what it handed in.
+    async fn turn(
+        &mut self,
+        purpose: AgentTurnPurpose,
+        request: TurnRequest,
+        events: &mut dyn EventSink,
+    ) -> Result<Option<T>, AgentFailure> {
+        let Assignment { participant, scope, tools, tool_calls, .. } = self.assignment;
+        let tools: Arc<dyn ToolRouter> = match purpose {
+            AgentTurnPurpose::Reminder => Arc::new(TerminalTools(Arc::clone(tools))),
+            AgentTurnPurpose::Work | AgentTurnPurpose::Afresh => Arc::clone(tools),
+        };
+        let session = Session::mint_with_budget(participant.clone(), scope.clone(), tools, *tool_calls);
+        let host = self.assignment.host.clone().with_session(Arc::clone(&session));
+        let (backend, vendor, outcome) = match &self.assignment.route {
+            AgentRoute::Kind(kind) => {
+                let outcome = self.router.run_turn(kind.as_str(), request, host, events).await;
+                let backend = match &outcome {
+                    Ok(result) => result.provenance.backend.clone(),
+                    Err(error) => error.backend().clone(),
+                };
+                (backend, None, outcome)
+            }
+            AgentRoute::Seat(seat) => {
+                let ended = self.router.run_seat(seat, request, host, events).await;
+                (ended.backend, ended.vendor, ended.outcome)
+            }
+        };
+        let failure = outcome.as_ref().err().map(|error| AgentFailure::Turn {
+            backend: backend.clone(),
+            kind: error.kind(),
+            message: error.to_string(),
+        });
+        self.turns.push(AgentTurn { purpose, backend, vendor, session, outcome });
+        // What was handed in is final, whatever came after it.
+        match ((self.assignment.answer)(), failure) {
+            (Some(answer), _) => Ok(Some(answer)),
+            (None, Some(failure)) => Err(failure),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn reminder(&self, handle: ResumeHandle) -> TurnRequest {
+        let mut tools = String::new();
+        for tool in TerminalTools(Arc::clone(&self.assignment.tools)).definitions() {
+            if self.assignment.scope.allows_tool(&tool.name) {
+                let _ = writeln!(
+                    tools,
+                    "- `{}`, with arguments of this schema: {}",
+                    tool.name, tool.input_schema
+                );
+            }
+        }
+        let mut request = self.assignment.request.clone();
+        request.prompt = TurnRequest::new(REMINDER.replace("{tools}", tools.trim_end())).prompt;
+        request.with_conversation(ConversationMode::resume(handle))
+    }
+
+    fn last_backend(&self) -> BackendId {
+        self.turns.last().map_or_else(|| BackendId::new("none"), |turn| turn.backend.clone())
+    }
+}

@@ -1,0 +1,202 @@
+//! An agent hands in, or fails; what it says in prose is nothing.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AccessSupport, Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventEnvelope, EventSink,
+    ExecutionBackend, FinishReason, LoopMode, ParticipantScope, Provenance, Recorder, Registry, ResumeHandle,
+    Sandbox, Submission, Support, Tool, ToolAccess, ToolCall, Toolbox, TurnError, TurnHost, TurnRequest,
+    TurnResult,
+};
+use nexus_router::Router;
+use nexus_spawn::{AgentFailure, AgentReport, AgentRoute, AgentTurnPurpose, Assignment, run_agent};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// What a scripted agent does in one turn, in order; then the turn ends well.
+#[derive(Clone, Debug)]
+enum Act {
+    Say(&'static str),
+    Call(&'static str, Value),
+    Fail(ErrorKind),
+}
+
+/// An agent that does as its script says, whatever it is told.
+#[derive(Debug)]
+struct Scripted {
+    id: BackendId,
+    turns: Mutex<VecDeque<Vec<Act>>>,
+    /// What it was asked, and which tools it was offered.
+    asked: Mutex<Vec<(TurnRequest, Vec<String>)>>,
+}
+
+#[async_trait]
+impl ExecutionBackend for Scripted {
+    fn id(&self) -> &BackendId {
+        &self.id
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new(LoopMode::Native);
+        capabilities.system = Support::Yes;
+        capabilities.resume = Support::Yes;
+        capabilities.caller_tools = Support::Yes;
+        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+        capabilities
+    }
+
+    async fn probe(&self) -> Availability {
+        Availability::ready(None)
+    }
+
+    async fn run_turn(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        _events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        let session = host.open_turn(&request);
+        let offered = session.definitions().iter().map(|tool| tool.name.clone()).collect();
+        self.asked.lock().unwrap().push((request, offered));
+        let acts = self.turns.lock().unwrap().pop_front().expect("a turn in the script");
+        let mut recorder = Recorder::new();
+        let mut finish = FinishReason::Stop;
+        for (number, act) in acts.into_iter().enumerate() {
+            match act {
+                Act::Say(text) => {
+                    let message = format!("m{number}");
+                    recorder
+                        .observe(&nexus_core::turn::MessageEnded::new(message.as_str().into(), text).into());
+                }
+                Act::Call(tool, arguments) => {
+                    let call = ToolCall::new(format!("c{number}"), tool, arguments);
+                    session.call(session.token(), call).await;
+                    if session.is_handed_in() {
+                        finish = FinishReason::Submitted;
+                    }
+                }
+                Act::Fail(kind) => {
+                    return Err(TurnError::new(kind, self.id.clone()).with_partial(recorder.into_partial()));
+                }
+            }
+        }
+        recorder.resume = Some(ResumeHandle::new(self.id.clone(), json!("here")));
+        Ok(recorder.into_result(finish, Provenance::new(self.id.clone())))
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema, PartialEq)]
+struct Answer {
+    number: u32,
+}
+
+/// Runs an agent by a script, a list of acts a turn.
+async fn run(turns: Vec<Vec<Act>>) -> (AgentReport<Answer>, Arc<Scripted>) {
+    let backend =
+        Arc::new(Scripted { id: "alpha".into(), turns: Mutex::new(turns.into()), asked: Mutex::default() });
+    let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
+        .backend(Arc::clone(&backend) as Arc<dyn ExecutionBackend>)
+        .from_value(json!({
+            "groups": { "only": ["alpha"] },
+            "types": { "worker": {
+                "tier": "execution", "phase": "implement", "group": "only", "model": { "exact": "any" },
+            } },
+        }))
+        .unwrap();
+    let place = Submission::new().checked_by(|answer: &Answer| match answer.number {
+        13 => Err("13 is not taken".to_owned()),
+        _ => Ok(()),
+    });
+    let look = Tool::without_arguments("look", "Looks.", || async { "nothing" }).read_only();
+    let tools = Toolbox::new().with(look).with(Tool::submit("submit_answer", "Hands the answer in.", &place));
+    let assignment = Assignment {
+        route: AgentRoute::Kind("worker".to_owned()),
+        request: TurnRequest::new("Find the number.").with_tool_access(ToolAccess::ScopedOnly),
+        participant: "worker".into(),
+        scope: ParticipantScope::unrestricted(),
+        tools: Arc::new(tools),
+        tool_calls: 2,
+        host: TurnHost::new(),
+        answer: Box::new(move || place.take()),
+    };
+    let mut unwatched = |_: EventEnvelope| {};
+    (run_agent(&router, &assignment, &mut unwatched).await, backend)
+}
+
+fn submit(number: u32) -> Act {
+    Act::Call("submit_answer", json!({ "number": number }))
+}
+
+fn purposes(report: &AgentReport<Answer>) -> Vec<AgentTurnPurpose> {
+    report.turns.iter().map(|turn| turn.purpose).collect()
+}
+
+use AgentTurnPurpose::{Afresh, Reminder, Work};
+
+#[tokio::test]
+async fn what_is_handed_in_is_the_answer_and_prose_is_not() {
+    let (report, _) = run(vec![vec![Act::Say("The number is 5."), submit(7), submit(8)]]).await;
+    assert_eq!(report.answer, Ok(Answer { number: 7 }));
+    assert_eq!(purposes(&report), [Work]);
+}
+
+#[tokio::test]
+async fn who_hands_nothing_in_is_asked_once_more_with_nothing_but_terminal_tools() {
+    let prose = vec![Act::Call("look", json!({})), Act::Say("{\"number\": 5}")];
+    let (report, backend) = run(vec![prose, vec![Act::Call("look", json!({})), submit(7)]]).await;
+    assert_eq!(report.answer, Ok(Answer { number: 7 }));
+    assert_eq!(purposes(&report), [Work, Reminder]);
+    let asked = backend.asked.lock().unwrap();
+    assert_eq!(asked[0].1, ["look", "submit_answer"]);
+    assert_eq!(asked[1].1, ["submit_answer"]);
+    assert!(asked[1].0.conversation.handle().is_some());
+    let reminder = asked[1].0.prompt_text();
+    assert!(reminder.contains("`submit_answer`") && reminder.contains("\"number\""), "{reminder}");
+    assert!(!reminder.contains("{tools}") && !reminder.contains("`look`"), "{reminder}");
+}
+
+#[tokio::test]
+async fn who_hands_nothing_in_twice_has_no_opinion() {
+    let (report, _) = run(vec![vec![Act::Say("5")], vec![submit(13), Act::Say("I advance.")]]).await;
+    assert_eq!(report.answer, Err(AgentFailure::Silent { backend: "alpha".into() }));
+    assert_eq!(purposes(&report), [Work, Reminder]);
+}
+
+#[tokio::test]
+async fn where_the_conversation_is_lost_the_agent_begins_afresh_with_all_its_tools() {
+    let (report, backend) =
+        run(vec![vec![Act::Say("5")], vec![Act::Fail(ErrorKind::ConversationLost)], vec![submit(7)]]).await;
+    assert_eq!(report.answer, Ok(Answer { number: 7 }));
+    assert_eq!(purposes(&report), [Work, Reminder, Afresh]);
+    let asked = backend.asked.lock().unwrap();
+    assert_eq!((&*asked[2].0.prompt_text(), asked[2].1.len()), ("Find the number.", 2));
+}
+
+#[tokio::test]
+async fn a_turn_that_fails_is_a_failure_and_is_not_run_again() {
+    let (report, _) = run(vec![vec![Act::Call("look", json!({})), Act::Fail(ErrorKind::Transport)]]).await;
+    let failure = report.answer.unwrap_err();
+    assert!(matches!(failure, AgentFailure::Turn { kind: ErrorKind::Transport, .. }), "{failure:?}");
+    assert_eq!(report.turns.len(), 1);
+    assert_eq!(report.turns[0].session.calls_made(), 1);
+}
+
+#[tokio::test]
+async fn what_was_handed_in_counts_though_the_turn_failed_afterwards() {
+    let (report, _) = run(vec![vec![submit(7), Act::Fail(ErrorKind::Crashed)]]).await;
+    assert_eq!(report.answer, Ok(Answer { number: 7 }));
+    assert!(report.turns[0].outcome.is_err());
+}
+
+#[tokio::test]
+async fn calls_are_counted_and_handing_in_is_not_one_of_them() {
+    let look = || Act::Call("look", json!({}));
+    let (report, _) = run(vec![vec![look(), look(), look(), submit(13), submit(7)]]).await;
+    assert_eq!(report.answer, Ok(Answer { number: 7 }));
+    assert_eq!(report.turns[0].session.over_budget_calls(), 1);
+}
