@@ -358,6 +358,69 @@ fn nothing_is_changed_once_a_call_was_dropped() {
 }
 
 #[test]
+fn a_name_passes_for_nothing_that_the_tools_say() {
+    let ground = Ground::with(|tools| tools.leaving_out::<String>([]));
+    let names =
+        ["src/a  (symbolic link, not followed)", "src/b.rs:1: fn main() {}", "src/c: 1 lines, 1 bytes"];
+    for name in names {
+        ground.put(name, "needle");
+    }
+    let list = ground.ok("list_files", json!({ "path": "src" }));
+    let quoted = names.map(|name| format!("{name:?}"));
+    assert_eq!(list.lines().collect::<Vec<_>>(), quoted);
+    let found = ground.ok("search_files", json!({ "pattern": "needle" }));
+    assert_eq!(
+        found.lines().take(3).collect::<Vec<_>>(),
+        quoted.each_ref().map(|name| format!("{name}:1: needle"))
+    );
+    assert!(
+        ground
+            .ok("read_file", json!({ "path": names[2] }))
+            .starts_with(&format!("{}: 1 lines, 6", quoted[2]))
+    );
+
+    let brief = Brief::new(&ground.root).tool("*".parse().unwrap()).reading(".");
+    let files = ParticipantScope::assemble(&brief, None, None).unwrap().files();
+    fs::write(ground.root.join("[nothing is there]"), "").unwrap();
+    let tools = FileTools::new(files).toolbox();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let list = runtime.block_on(tools.call(ToolCall::new("1", "list_files", json!({ "depth": 1 }))));
+    assert!(text_of(&list).starts_with("\"[nothing is there]\"\n"), "{list:?}");
+}
+
+#[test]
+fn a_call_that_waits_for_a_thread_is_dropped_without_one() {
+    use std::{
+        future::Future as _,
+        sync::mpsc::{RecvTimeoutError, channel},
+        task::{Context, Waker},
+    };
+    let (end, ended) = channel();
+    let (free, is_free) = channel();
+    let test = std::thread::spawn(move || {
+        let ground = Ground::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let _inside = runtime.enter();
+        // It goes on when the call is dropped, and not before.
+        let other = runtime.spawn_blocking(move || is_free.recv());
+        let arguments = json!({ "path": "src/a", "content": "a" });
+        let call = ToolCall::new("1", "write_file", arguments);
+        let mut call = Box::pin(ground.session.call(ground.session.token(), call));
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(call);
+        free.send(()).unwrap();
+        runtime.block_on(other).unwrap().unwrap();
+        runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+        assert!(!ground.root.join("src/a").exists());
+        end.send(()).unwrap();
+    });
+    match ended.recv_timeout(Duration::from_secs(60)) {
+        Err(RecvTimeoutError::Timeout) => panic!("the drop waits for a thread"),
+        _ => test.join().unwrap(),
+    }
+}
+
+#[test]
 fn names_as_long_as_can_be_do_not_stop_a_list() {
     let ground = Ground::with(|tools| tools.with_answer_bytes(0));
     let folder = format!("src/{}", vec!["\u{1}".repeat(250); 8].join("/"));

@@ -59,8 +59,14 @@ impl Answer {
 /// A path as it stands in a line: one that could be taken for something else is written as a JSON string. What is too long
 /// to be shown ends with `…`.
 pub(super) fn name(path: &str) -> Cow<'_, str> {
-    let is_plain = |character: char| !character.is_control() && character != '"' && !is_invisible(character);
-    if path.chars().all(is_plain) && path.trim() == path && !path.is_empty() && path.len() <= MAX_NAME_BYTES {
+    // Behind a colon stands what is said of a path, such as the line of a match.
+    let is_plain = |character: char| {
+        !character.is_control() && !matches!(character, '"' | ':') && !is_invisible(character)
+    };
+    // So begin remarks, and what is said of an entry.
+    let is_said = path.starts_with('[') || path.contains("  (");
+    let is_shown = path.trim() == path && !path.is_empty() && path.len() <= MAX_NAME_BYTES;
+    if is_shown && !is_said && path.chars().all(is_plain) {
         return Cow::Borrowed(path);
     }
     let mut text = String::from('"');

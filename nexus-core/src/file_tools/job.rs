@@ -2,7 +2,11 @@
 
 use std::{
     panic::resume_unwind,
-    sync::mpsc::{Receiver, channel},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, channel},
+    },
 };
 
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -12,6 +16,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 #[derive(Debug)]
 pub(super) struct Job {
     handle: JoinHandle<Result<String, String>>,
+    /// Set by the work when it begins, or by the drop: whichever comes first. Work that still waits for a thread is none to
+    /// wait for, as the threads may be taken by what waits for this one.
+    is_settled: Arc<AtomicBool>,
     /// Its other end goes with the work.
     ended: Receiver<()>,
     changes: bool,
@@ -24,11 +31,16 @@ impl Job {
         work: impl FnOnce() -> Result<String, String> + Send + 'static,
     ) -> Self {
         let (end, ended) = channel();
+        let is_settled = Arc::new(AtomicBool::new(false));
+        let is_given_up = Arc::clone(&is_settled);
         let handle = spawn_blocking(move || {
             let _end = end;
+            if is_given_up.swap(true, Ordering::AcqRel) {
+                return Err("it was given up before it began".to_owned());
+            }
             work()
         });
-        Self { handle, ended, changes }
+        Self { handle, is_settled, ended, changes }
     }
 
     /// What comes of it.
@@ -45,7 +57,8 @@ impl Drop for Job {
     fn drop(&mut self) {
         if !self.handle.is_finished() {
             self.handle.abort();
-            if self.changes {
+            let has_begun = self.is_settled.swap(true, Ordering::AcqRel);
+            if has_begun && self.changes {
                 // Nothing is ever sent: this ends when the other end is dropped.
                 let _ = self.ended.recv();
             }
