@@ -6,7 +6,7 @@ use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 
 use crate::{error::ErrorKind, id::BackendId, turn::Effects};
 
-/// A backend that had the turn and failed after it changed something, and the one that is about to take over.
+/// A backend that had the turn and failed after it changed something or handed in an answer, and the one that is about to take over.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedAttempt {
@@ -16,7 +16,8 @@ pub struct FailedAttempt {
     pub kind: ErrorKind,
     /// Why, in the vendor's own words where there are any.
     pub reason: String,
-    /// What it may have changed: [`Effects::Wrote`] or [`Effects::Unknown`].
+    /// What it may have changed: [`Effects::Wrote`] or [`Effects::Unknown`], or less if all that it did was to hand in an
+    /// answer.
     pub effects: Effects,
     /// The backend that takes over once everything is put back.
     pub next: BackendId,
@@ -38,7 +39,7 @@ impl FailedAttempt {
 /// Puts back what a failed attempt changed, before another backend is given the turn: the host's part of the fallback rule
 /// `restore`, set by [`TurnHost::with_before_retry`](crate::TurnHost::with_before_retry).
 ///
-/// It is called once for each attempt that changed something, and only when the next backend is about to run. The turn's
+/// It is called once for each attempt that changed something or handed in an answer, and only when the next backend is about to run. The turn's
 /// deadline and cancellation hold while it runs: its future is dropped then, and must bear that. An error or a panic of it
 /// ends the turn.
 #[derive(Clone)]

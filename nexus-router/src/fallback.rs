@@ -105,8 +105,8 @@
 use std::time::SystemTime;
 
 use nexus_core::{
-    BackendId, Cost, CostSource, Effects, ErrorKind, FailedAttempt, Limit, Retry, Skipped, ToolCallRecord,
-    TurnError, TurnResult, Usage, Usd,
+    BackendId, Cost, CostSource, Effects, ErrorKind, FailedAttempt, FinishReason, Limit, Retry, Skipped,
+    ToolCallRecord, TurnError, TurnResult, Usage, Usd,
 };
 
 use crate::{
@@ -133,9 +133,10 @@ fn may_answer_elsewhere(kind: ErrorKind) -> bool {
     }
 }
 
-/// Whether an answer says nothing.
+/// Whether an answer says nothing. One that was handed in by a tool says what it says there.
 pub(crate) fn is_silent(result: &TurnResult) -> bool {
-    result.output.is_none() && result.text.trim().is_empty()
+    let is_handed_in = result.finish == FinishReason::Submitted;
+    !is_handed_in && result.output.is_none() && result.text.trim().is_empty()
 }
 
 /// An answer that says nothing, as a failure to answer.
@@ -211,9 +212,10 @@ impl Spent {
         skipped
     }
 
-    /// The last attempt, if it may have changed something that still stands.
-    pub(crate) fn standing_attempt(&self, next: &BackendId) -> Option<FailedAttempt> {
-        let (backend, error) = self.last.as_ref().filter(|_| !self.effects.allow_another_try())?;
+    /// The last attempt, if it may have changed something that still stands; `is_handed_in` if an answer was handed in.
+    pub(crate) fn standing_attempt(&self, next: &BackendId, is_handed_in: bool) -> Option<FailedAttempt> {
+        let stands = is_handed_in || !self.effects.allow_another_try();
+        let (backend, error) = self.last.as_ref().filter(|_| stands)?;
         Some(FailedAttempt::new(backend.clone(), error.kind(), words_of(error), self.effects, next.clone()))
     }
 

@@ -54,7 +54,7 @@ impl Run<'_> {
         if self.route.rule != FallbackRule::Restore {
             return Ok(());
         }
-        if let Some(failed) = spent.standing_attempt(next) {
+        if let Some(failed) = spent.standing_attempt(next, self.host.session().is_handed_in()) {
             match self.ask_host(&failed, events, deadline).await {
                 Ok(()) => spent.put_back(&failed, told),
                 Err(obstacle) => {

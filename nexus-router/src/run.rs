@@ -13,6 +13,7 @@ use std::{
 use nexus_core::{
     BackendId, Effects, ErrorKind, EventSink, ExecutionBackend, Limit, Retry, Session, Skipped,
     ToolCallRecord, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
+    harness::is_submitted,
     turn::{Fallback, ToolOrigin},
 };
 use tokio::time::{Instant, sleep_until};
@@ -190,7 +191,9 @@ impl Run<'_> {
             let partial = error.partial_mut();
             partial.messages.iter_mut().for_each(|message| events.rename_message(message));
             partial.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
-            if is_alone || !may_go_on(&error, self.route.rule, asks_again && !is_last) {
+            // An answer that was handed in is not asked for again.
+            let is_over = is_alone || is_submitted(self.host.session(), &self.request);
+            if is_over || !may_go_on(&error, self.route.rule, asks_again && !is_last) {
                 return Err(spent.into_error(error));
             }
             asks_again &= error.kind().could_not_run();

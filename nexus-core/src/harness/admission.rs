@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{BackendId, Capabilities, ErrorKind, TurnHost, TurnRequest};
 
-use super::Failure;
+use super::{Failure, is_submitted};
 
 /// Refuses what the backend `id` with these capabilities cannot run. It looks at the file system, and spends nothing.
 ///
@@ -14,8 +14,9 @@ use super::Failure;
 ///
 /// - [`ErrorKind::Cancelled`]: the turn was cancelled before it began.
 /// - [`ErrorKind::Unsupported`]: the request, or the tools of the host, need what the capabilities do not offer.
-/// - [`ErrorKind::InvalidRequest`]: the prompt is empty, the conversation to resume belongs to another backend, or the
-///   working directory or an extra root is no folder.
+/// - [`ErrorKind::InvalidRequest`]: the prompt is empty, the conversation to resume belongs to another backend, the
+///   working directory or an extra root is no folder, or an answer was handed in before in the host's session and the request
+///   has no output schema: every call would be denied, and the turn could not end with an answer of its own.
 pub fn admit(
     id: &BackendId,
     capabilities: &Capabilities,
@@ -35,6 +36,11 @@ pub fn admit(
         && handle.backend() != id
     {
         let reason = format!("the conversation to resume belongs to {}", handle.backend());
+        return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+    }
+    if is_submitted(host.session(), request) {
+        let reason = "an answer was handed in before in the session of its tools, and that ended the session: \
+                      give each such turn a session of its own";
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
     if let Some(directory) = &request.working_directory {

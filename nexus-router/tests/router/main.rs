@@ -14,5 +14,6 @@ mod queue;
 mod reload;
 mod restore;
 mod routed;
+mod submissions;
 mod support;
 mod telemetry;

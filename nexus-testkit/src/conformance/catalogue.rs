@@ -126,6 +126,7 @@ catalogue! { $
         a_failure_after_a_submission_is_none [CallerTools, ScopedOnly]
         an_answer_in_shape_is_owed_beside_a_submission [CallerTools, ScopedOnly, Output]
         a_conversation_goes_on_after_a_submission [CallerTools, ScopedOnly, Resume]
+        a_session_whose_answer_was_handed_in_takes_no_other_turn [CallerTools, ScopedOnly]
         what_is_called_after_a_submission_is_not_asked [OwnLoop, CallerTools, ScopedOnly]
     }
     own_loop {

@@ -148,6 +148,11 @@ pub(crate) fn submission() -> Vec<Row> {
             "it can go on",
             outcome(|it, _| well(it, |result| result.resume = None)),
         ),
+        row(
+            "a_session_whose_answer_was_handed_in_takes_no_other_turn",
+            "the turn fails",
+            host(|it| Meddling::host(it, |_| {})),
+        ),
         row("what_is_called_after_a_submission_is_not_asked", "status", unmarked()),
     ]
 }

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use nexus_core::{
-    ConversationMode, FinishReason, ParticipantScope, Session, Submission, Tool, ToolCallStatus, Toolbox,
-    TurnHost, TurnRequest,
+    ConversationMode, ErrorKind, FinishReason, ParticipantScope, Session, Submission, Tool, ToolCallStatus,
+    Toolbox, TurnHost, TurnRequest,
 };
 
 use schemars::JsonSchema;
@@ -124,6 +124,22 @@ pub(crate) async fn a_conversation_goes_on_after_a_submission(trial: &Trial<'_>)
     let is_known =
         calls.first().is_some_and(|call| call.user_texts.iter().any(|text| text.contains("Look it up.")));
     ensure(is_known, "history", || short(&calls))
+}
+
+pub(crate) async fn a_session_whose_answer_was_handed_in_takes_no_other_turn(trial: &Trial<'_>) -> Verdict {
+    let place = Submission::new();
+    let tools = Toolbox::new().with(Tool::submit("submit", "Hands in the bird that you found.", &place));
+    let host = TurnHost::new().with_tools(Arc::new(tools));
+    let staged =
+        trial.stage(Scenario::new([Reply::call(submit(trial, "heron")), Reply::text(ANSWER)])).await?;
+    let first = staged.run_with(work(&staged), host.clone(), SinkPace::Ready).await?;
+    same("finish reason", &first.result()?.finish, &FinishReason::Submitted)?;
+    let staged =
+        trial.stage(Scenario::new([Reply::call(submit(trial, "stork")), Reply::text(ANSWER)])).await?;
+    let second = staged.run_with(work(&staged), host, SinkPace::Ready).await?;
+    trial.expect_kind(second.error()?, &[ErrorKind::InvalidRequest])?;
+    same("model calls", &staged.model_calls().len(), &0)?;
+    same("what was handed in", &place.take().map(|found: Bird| found.word), &Some("heron".to_owned()))
 }
 
 pub(crate) async fn what_is_called_after_a_submission_is_not_asked(trial: &Trial<'_>) -> Verdict {
