@@ -286,6 +286,19 @@ fn no_pattern_takes_more_than_its_time() {
 }
 
 #[test]
+fn names_of_any_usual_length_can_be_looked_for() {
+    for (text, line) in [
+        (r"\w{3,40}", "fn"),
+        (r"\b[A-Za-z_]\w{0,30}\(", "call me"),
+        (r"(?i)\w{1,30}_id\b", "USER_ID_OF"),
+        (r"\b\w{8}(-\w{4}){3}-\w{12}\b", "01234567-89ab-cdef-0123-456789"),
+    ] {
+        let found = format!("{line}: user_id(01234567-89ab-cdef-0123-456789abcdef)");
+        assert!(pattern(text).is_in(found) && !pattern(text).is_in(line), "{text}");
+    }
+}
+
+#[test]
 fn a_file_that_grows_is_read_to_an_end() {
     use std::{
         io::Write as _,

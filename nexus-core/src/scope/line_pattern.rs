@@ -5,9 +5,12 @@ use regex::bytes::{Regex, RegexBuilder};
 /// Longest pattern, in bytes. Source: our own bound.
 const MAX_PATTERN_BYTES: usize = 4 << 10;
 
-/// Most memory that a compiled pattern, and what it remembers while it runs, may take, in bytes: it bounds the work for each byte
-/// of a line. Source: our own bound; `\w{3,40}` needs a tenth.
-const MAX_COMPILED_BYTES: usize = 1 << 20;
+/// Most memory that a compiled pattern may take, in bytes: it bounds the work for each byte of a line. Source: our own bound;
+/// `\w{3,40}` needs three quarters of it, and the worst patterns of this size 10 s for 64 KiB.
+const MAX_COMPILED_BYTES: usize = 2 << 20;
+
+/// Most memory for what a pattern remembers while it runs, in bytes. Source: our own bound.
+const MAX_REMEMBERED_BYTES: usize = 1 << 20;
 
 /// What is looked for in lines: a regular expression that takes time linear in the line, whatever it is.
 ///
@@ -60,7 +63,7 @@ impl LinePattern {
         let regex = RegexBuilder::new(literal.as_deref().unwrap_or(text))
             .case_insensitive(style.ignore_case)
             .size_limit(MAX_COMPILED_BYTES)
-            .dfa_size_limit(MAX_COMPILED_BYTES)
+            .dfa_size_limit(MAX_REMEMBERED_BYTES)
             .build();
         regex.map(Self).map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => {
