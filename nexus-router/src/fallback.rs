@@ -303,13 +303,30 @@ fn joined<T>(mut before: Vec<T>, mut after: Vec<T>) -> Vec<T> {
     before
 }
 
-/// The sum of what is known. It is an estimate as soon as a part of it is.
+/// The sum of what is known. It is an estimate as soon as a part of it is. A sum below nothing, or that is no number, is not
+/// known: it would make room in a limit.
 fn sum(left: Option<Cost>, right: Option<Cost>) -> Option<Cost> {
-    match (left, right) {
+    let known = |cost: &Cost| cost.usd.0 >= 0.0;
+    match (left.filter(known), right.filter(known)) {
         (Some(left), Some(right)) => Some(Cost {
             usd: Usd(left.usd.0 + right.usd.0),
             source: if left.source == CostSource::Estimated { left.source } else { right.source },
         }),
         (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_sum_makes_room_in_a_limit() {
+        let cost = |usd| Some(Cost { usd: Usd(usd), source: CostSource::Reported });
+        for odd in [-3.0, f64::NAN, f64::NEG_INFINITY] {
+            assert_eq!(sum(cost(0.5), cost(odd)), cost(0.5));
+            assert_eq!(sum(cost(odd), None), None);
+        }
+        assert_eq!(sum(cost(0.5), cost(0.25)), cost(0.75));
     }
 }

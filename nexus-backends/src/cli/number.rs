@@ -13,14 +13,14 @@ pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     })
 }
 
-/// Reads an amount; `None` if it is none.
+/// Reads an amount; `None` if it is none, or less than nothing: it would make room in a budget.
 pub(crate) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     let amount = match Value::deserialize(deserializer)? {
         Value::Number(number) => number.as_f64(),
         Value::String(text) => text.trim().parse().ok(),
         _ => None,
     };
-    Ok(amount.filter(|amount: &f64| amount.is_finite()))
+    Ok(amount.filter(|amount: &f64| amount.is_finite() && *amount >= 0.0))
 }
 
 /// A float that is a count, without its point.
@@ -53,9 +53,7 @@ mod tests {
             assert_eq!(counted(value.clone()), None, "{value}");
         }
         let priced = |value| serde_json::from_value::<Priced>(value).unwrap().0;
-        assert_eq!(
-            (priced(json!("0.25")), priced(json!(1)), priced(json!("NaN"))),
-            (Some(0.25), Some(1.0), None)
-        );
+        assert_eq!((priced(json!("0.25")), priced(json!(1))), (Some(0.25), Some(1.0)));
+        assert_eq!([json!("NaN"), json!(-0.25), json!("-inf")].map(priced), [None; 3]);
     }
 }

@@ -39,7 +39,7 @@ impl ProcessStats {
             log.resume = Some(resume);
         }
         if let Some(calls) = step.model_calls.take() {
-            log.model_calls = self.model_calls + calls;
+            log.model_calls = self.model_calls.saturating_add(calls);
         }
         if let Some(conversation) = step.conversation.take() {
             log.name_conversation(&conversation);
