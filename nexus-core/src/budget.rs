@@ -20,7 +20,8 @@ use crate::{
 /// reserved, so that together they cannot use more than there is: a turn without a limit of its own reserves all of it, and
 /// whoever runs several at once gives each a limit (the seats of a panel get equal shares). What is over at most is what
 /// a turn is over its own limit: limits are checked after each model call. A turn that is dropped is booked with all that it
-/// had reserved, since nobody knows what it used; one that is cancelled, with what it used.
+/// had reserved, since nobody knows what it used, or with nothing if no backend was given it; one that is cancelled, with what it
+/// used.
 ///
 /// A backend that cannot keep such a limit is not given the turn, and what no vendor reports is not counted.
 ///

@@ -20,6 +20,7 @@
 
 mod attempt;
 mod binding;
+mod budgeted;
 mod config;
 mod explain;
 pub mod fallback;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, atomic::AtomicBool},
 };
 
 use nexus_core::{
@@ -221,7 +221,8 @@ impl Router {
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
         let span = telemetry::turn_span(route.name, route.binding);
-        let run = Run { route, holds: &self.shared.holds, queues: &self.shared.queues, request, host };
+        let (holds, queues) = (&self.shared.holds, &self.shared.queues);
+        let run = Run { route, holds, queues, request, host, has_begun: AtomicBool::new(false) };
         telemetry::observed(run.run(events), span).await
     }
 

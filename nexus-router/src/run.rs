@@ -5,7 +5,10 @@ use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Poll,
     time::Duration,
 };
@@ -47,37 +50,13 @@ pub(crate) struct Run<'a> {
     /// As the caller made it.
     pub(crate) request: TurnRequest,
     pub(crate) host: TurnHost,
+    /// Whether a backend was given the turn.
+    pub(crate) has_begun: AtomicBool,
 }
 
 impl Run<'_> {
-    /// Runs the turn within the budget of its host.
-    pub(crate) async fn run(mut self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
-        // A router among the backends must not count the same turn again.
-        let Some(budget) = self.host.budget.take() else {
-            return self.run_unbudgeted(sink).await;
-        };
-        let reserved = budget.reserve(&mut self.request.limits).map_err(|used_up| {
-            let kind = ErrorKind::LimitReached(Limit::Budget);
-            TurnError::new(kind, BackendId::new(self.route.name)).with_message(used_up.to_string())
-        })?;
-        match self.run_unbudgeted(sink).await {
-            Ok(result) => {
-                reserved.settle(&result.usage, result.cost);
-                Ok(result)
-            }
-            Err(mut error) => {
-                if let ErrorKind::LimitReached(limit) = error.kind()
-                    && reserved.sets(limit)
-                {
-                    error = error.with_kind(ErrorKind::LimitReached(Limit::Budget));
-                }
-                reserved.settle(&error.partial().usage, error.partial().cost);
-                Err(error)
-            }
-        }
-    }
-
-    async fn run_unbudgeted(self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
+    /// Runs the turn, whatever the budget.
+    pub(crate) async fn run_unbudgeted(&self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
         let started = Instant::now();
         let deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));
         let mut events = TurnEvents::new(sink, started);
@@ -163,6 +142,7 @@ impl Run<'_> {
                 events.push(Fallback::new(skipped, entry.id.clone()));
             }
             events.begin_attempt();
+            self.has_begun.store(true, Ordering::Relaxed);
             let before = self.host.session().effects();
             let turn = async { backend.run_turn(request, self.host.clone(), &mut *events).await };
             let outcome = match caught(turn).await {

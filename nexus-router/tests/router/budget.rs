@@ -13,7 +13,7 @@ use nexus_core::{
 };
 use nexus_router::{Binding, Panel, Router, Seat, SeatEvent};
 
-use crate::support::{builder, capabilities, chain, run_with};
+use crate::support::{Act, Fake, builder, capabilities, chain, router, run_with};
 
 /// Numbers that look random, and are the same in every run.
 #[derive(Debug)]
@@ -251,6 +251,20 @@ async fn a_cancelled_turn_is_booked_by_what_it_used_and_a_dropped_one_by_what_it
     let running = run_with(&router, request(Limits::new().with_output_tokens(1_000)), host);
     tokio::time::timeout(Duration::from_millis(100), running).await.unwrap_err();
     assert_eq!(budget.spent().output_tokens, Some(used + 1_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_dropped_before_a_backend_had_it_is_booked_with_nothing() {
+    let alpha = Fake::new("alpha", [Act::Hang]);
+    let text = chain("alpha") + "backends: { alpha: { max_turns_at_once: 1 } }\n";
+    let router = router(&text, &[&alpha]);
+    let budget = Budget::new().with_output_tokens(1_000);
+    let first = run_with(&router, request(Limits::new()), TurnHost::new());
+    let waits = run_with(&router, request(Limits::new()), TurnHost::new().with_budget(budget.clone()));
+    let wait = Duration::from_millis(100);
+    let both = async { futures::join!(first, tokio::time::timeout(wait, waits)).1 };
+    tokio::time::timeout(wait * 2, both).await.unwrap_err();
+    assert_eq!((alpha.turns(), budget.left().output_tokens), (1, Some(1_000)));
 }
 
 #[tokio::test(start_paused = true)]
