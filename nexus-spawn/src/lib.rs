@@ -10,6 +10,7 @@
 //! | [`PanelReview`] | the judgement of a panel: its union, and whether enough vendors took part |
 //! | [`Reflection`], [`Amendment`] | what a reflector may answer to a verdict that does not advance |
 //! | [`Assignment`], [`run_agent`] | one agent's part, and the turns in which it hands something in |
+//! | [`AgentPhase`], [`Prompts`], [`Quote`] | which tools an agent has, what it is told, and how it is shown what others wrote |
 //! | [`TaskState`], [`TaskEvent`] | what a status file holds of a task, and every transition of it |
 //!
 //! What an agent writes arrives as a *draft*: plain data with a JSON schema, whose texts are data and nothing else. One
@@ -17,7 +18,7 @@
 //! fields; what is read from a file goes through the same function. So no rule here depends on a prompt: an agent that
 //! ignores every instruction cannot make a verdict that advances with a concern, or a plan whose slices overlap.
 //!
-//! Nothing here opens a socket or writes a file.
+//! Nothing here opens a socket or writes a file yet.
 
 mod agent;
 mod draft_fault;
@@ -27,7 +28,10 @@ mod problem_brief;
 mod review;
 mod task_state;
 
-pub use agent::{AgentFailure, AgentReport, AgentRoute, AgentTurn, AgentTurnPurpose, Assignment, run_agent};
+pub use agent::{
+    AgentFailure, AgentPhase, AgentReport, AgentRoute, AgentTurn, AgentTurnPurpose, Assignment, PromptError,
+    Prompts, Quote, run_agent,
+};
 pub use draft_fault::{DraftError, DraftFault};
 pub use evidence::{EvidenceId, InvalidEvidenceId, StepEvidence};
 pub use handoff::{BandOutcome, Claim, Handoff, HandoffAction, HandoffDraft};

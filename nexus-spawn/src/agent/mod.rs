@@ -5,10 +5,16 @@
 //! is a failure of the infrastructure, never a made-up opinion.
 
 mod assignment;
+mod prompts;
+mod quote;
 mod run;
 mod terminal_tools;
+mod tool_names;
 
 pub use self::{
     assignment::{AgentRoute, Assignment},
+    prompts::{PromptError, Prompts},
+    quote::Quote,
     run::{AgentFailure, AgentReport, AgentTurn, AgentTurnPurpose, run_agent},
+    tool_names::AgentPhase,
 };

@@ -1,0 +1,115 @@
+//! Which tools the agents of a phase have.
+
+use nexus_workspace::{AgentTypeError, AgentTypes};
+
+/// What everybody has: the brief, what was handed in before, and the files that may be read.
+const READING: [&str; 5] = ["read_my_brief", "read_handoffs", "list_files", "read_file", "search_files"];
+const CHANGING: [&str; 3] = ["write_file", "edit_file", "delete_file"];
+const TRYING: [&str; 2] = ["run_tests", "run_probe"];
+const JUDGING: [&str; 2] = ["read_diff", "read_history"];
+
+/// The phases that have tools of their own. An agent of any other phase has those of its tier: `implement` where it changes
+/// files, else what reads and `submit_handoff`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentPhase {
+    /// Makes the brief.
+    Orchestrate,
+    /// Does the work.
+    Implement,
+    /// Reads, and hands in what it found.
+    Survey,
+    /// Judges a step.
+    Review,
+    /// Looks at a verdict that does not advance.
+    Reflect,
+    /// Draws the map of a project.
+    Cartographer,
+}
+
+impl AgentPhase {
+    /// The phase of an agent type, by its tier and the name of its phase.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentTypeError::Unknown`] if there is no such type.
+    pub fn of(agent_type: &str, types: &AgentTypes) -> Result<Self, AgentTypeError> {
+        let found = types.find(agent_type)?;
+        let is_execution = types.built_in_tier(&found.tier)? == "execution";
+        Ok(match found.phase.as_str() {
+            "orchestrate" if !is_execution => Self::Orchestrate,
+            "review" if !is_execution => Self::Review,
+            "reflect" if !is_execution => Self::Reflect,
+            _ if is_execution => Self::Implement,
+            _ => Self::Survey,
+        })
+    }
+
+    /// The tools of the phase, in the order in which they are offered.
+    pub fn tools(self) -> Vec<&'static str> {
+        let of_its_own: &[&[&str]] = match self {
+            Self::Orchestrate => &[&["read_context_map", "submit_brief", "request_clarification"]],
+            Self::Implement => &[&CHANGING, &TRYING, &["submit_handoff"]],
+            Self::Survey => &[&["submit_handoff"]],
+            Self::Review => &[&JUDGING, &TRYING, &["submit_verdict"]],
+            Self::Reflect => &[&JUDGING, &TRYING, &["submit_reflection"]],
+            Self::Cartographer => &[&["submit_context_map"]],
+        };
+        READING.iter().chain(of_its_own.iter().copied().flatten()).copied().collect()
+    }
+
+    /// How many calls an agent may make in all, `submit_*` excepted: 60 where it changes files, else 25.
+    pub fn tool_calls(self) -> u32 {
+        match self {
+            Self::Implement => 60,
+            Self::Orchestrate | Self::Survey | Self::Review | Self::Reflect | Self::Cartographer => 25,
+        }
+    }
+
+    /// The tools of an agent of this type: those of its phase that the surfaces of its tier and its own leave.
+    ///
+    /// A surface cannot take away what hands something in: without it the agent could only fail.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentTypeError::Unknown`] if there is no such type.
+    pub fn tools_of(agent_type: &str, types: &AgentTypes) -> Result<Vec<&'static str>, AgentTypeError> {
+        let all = Self::of(agent_type, types)?.tools();
+        let kept = types.tools_of(agent_type, all.iter().copied())?;
+        let hands_in = |tool: &str| tool.starts_with("submit_") || tool == "request_clarification";
+        Ok(all.iter().copied().filter(|tool| hands_in(tool) || kept.contains(tool)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_workspace::{AgentType, agent::Surface};
+
+    use super::*;
+
+    #[test]
+    fn who_only_reads_has_no_tool_that_changes_anything() {
+        use AgentPhase::{Cartographer, Implement, Orchestrate, Reflect, Review, Survey};
+        for phase in [Orchestrate, Implement, Survey, Review, Reflect, Cartographer] {
+            let tools = phase.tools();
+            let changes = CHANGING.iter().any(|tool| tools.contains(tool));
+            assert_eq!(changes, phase == Implement, "{phase:?}");
+            assert!(READING.iter().all(|tool| tools.contains(tool)), "{phase:?}");
+            let submits = tools.iter().filter(|tool| tool.starts_with("submit_")).count();
+            assert_eq!(submits, 1, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn a_surface_takes_tools_away_but_not_the_one_that_hands_in() {
+        let surface = Surface::only(["read_file".parse().unwrap(), "write_file".parse().unwrap()]);
+        let narrow = AgentType::new("narrow", "operations", "survey").with_surface(surface);
+        let types = AgentTypes::built_in().with_type(narrow).unwrap();
+        assert_eq!(AgentPhase::tools_of("narrow", &types).unwrap(), ["read_file", "submit_handoff"]);
+        assert_eq!(AgentPhase::tools_of("reviewer", &types).unwrap(), AgentPhase::Review.tools());
+        assert!(AgentPhase::tools_of("nobody", &types).is_err());
+        // A phase of the name of another tier's gives none of its tools.
+        let posing = AgentType::new("posing", "execution", "review");
+        let types = types.with_type(posing).unwrap();
+        assert_eq!(AgentPhase::of("posing", &types).unwrap(), AgentPhase::Implement);
+    }
+}
