@@ -57,7 +57,7 @@ impl Faults {
             self.add(place, "is empty");
         } else if text.len() > most {
             self.add(place, format!("has {} bytes, {most} are the most", text.len()));
-        } else if text.chars().any(is_odd) {
+        } else if text.replace("\r\n", "\n").chars().any(is_odd) {
             self.add(place, "has control characters; only line ends and tabs are allowed");
         }
     }

@@ -10,7 +10,7 @@
 //! | [`PanelReview`] | the judgement of a panel: its union, and whether enough vendors took part |
 //! | [`Reflection`], [`Amendment`] | what a reflector may answer to a verdict that does not advance |
 //! | [`Assignment`], [`run_agent`] | one agent's part, and the turns in which it hands something in |
-//! | [`AgentPhase`], [`Prompts`], [`Quote`] | which tools an agent has, what it is told, and how it is shown what others wrote |
+//! | [`AgentPhase`], [`Prompts`], [`briefing`], [`Quote`] | which tools an agent has, what it is told, and how it is shown what others wrote |
 //! | [`TaskState`], [`TaskEvent`] | what a status file holds of a task, and every transition of it |
 //!
 //! What an agent writes arrives as a *draft*: plain data with a JSON schema, whose texts are data and nothing else. One
@@ -30,7 +30,7 @@ mod task_state;
 
 pub use agent::{
     AgentFailure, AgentPhase, AgentReport, AgentRoute, AgentTurn, AgentTurnPurpose, Assignment, PromptError,
-    Prompts, Quote, run_agent,
+    Prompts, Quote, briefing, run_agent, shown_handoff, shown_verdict,
 };
 pub use draft_fault::{DraftError, DraftFault};
 pub use evidence::{EvidenceId, InvalidEvidenceId, StepEvidence};

@@ -5,6 +5,7 @@
 //! is a failure of the infrastructure, never a made-up opinion.
 
 mod assignment;
+mod briefing;
 mod prompts;
 mod quote;
 mod run;
@@ -13,6 +14,7 @@ mod tool_names;
 
 pub use self::{
     assignment::{AgentRoute, Assignment},
+    briefing::{briefing, shown_handoff, shown_verdict},
     prompts::{PromptError, Prompts},
     quote::Quote,
     run::{AgentFailure, AgentReport, AgentTurn, AgentTurnPurpose, run_agent},

@@ -132,6 +132,16 @@ impl ProblemBrief {
         }
     }
 
+    /// What may be read, as paths relative to the root.
+    pub fn readable(&self) -> &[String] {
+        &self.draft.read
+    }
+
+    /// What may be written, as paths relative to the root.
+    pub fn writable(&self) -> &[String] {
+        &self.draft.write
+    }
+
     /// What must not be touched.
     pub fn do_not_touch(&self) -> &[PathRule] {
         &self.draft.do_not_touch

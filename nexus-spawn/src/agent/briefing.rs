@@ -1,0 +1,105 @@
+//! What `read_my_brief` and `read_handoffs` answer.
+
+use std::fmt::Write as _;
+
+use nexus_core::PathRule;
+
+use super::Quote;
+use crate::{
+    evidence::EvidenceId,
+    handoff::{Handoff, HandoffAction},
+    problem_brief::{Criterion, PlanEntry, ProblemBrief},
+    review::{Judgement, ReviewDecision, ReviewVerdict},
+};
+
+/// What an agent reads as its brief: the problem, what the entry is to reach, the criteria to be judged, and its bounds.
+///
+/// `entry` is what is to be done, or reviewed. `criteria` are ids of [`ProblemBrief::criteria_of`]. `hints` are the caller's and the
+/// last verdict's words.
+pub fn briefing(brief: &ProblemBrief, work: &[PlanEntry], criteria: &[String], hints: &[&str]) -> String {
+    let mut text = String::new();
+    let (problem, clarifications) = brief.problem();
+    let part = |text: &mut String, origin: &str, quoted: &str| {
+        let _ = writeln!(text, "{}", Quote::new(origin, quoted));
+    };
+    part(&mut text, "the problem", problem);
+    for clarification in clarifications {
+        part(&mut text, "what was made clear since", clarification);
+    }
+    for hint in hints {
+        part(&mut text, "what to do otherwise this time", hint);
+    }
+    for entry in work {
+        part(&mut text, "what is to be true after this step (criterion outcome)", entry.outcome());
+        if let Some(slice) = entry.write_slice() {
+            part(&mut text, "what may be written in this step", &slice.join("\n"));
+        }
+    }
+    let is_judged = |criterion: &&Criterion| criteria.contains(&criterion.id);
+    for criterion in brief.criteria() {
+        let when =
+            if is_judged(&criterion) { "has to hold after this step" } else { "has to hold in the end" };
+        part(&mut text, &format!("criterion {}, which {when}", criterion.id), &criterion.text);
+    }
+    for beyond in brief.out_of_scope() {
+        part(&mut text, "not part of the problem", beyond);
+    }
+    part(&mut text, "what may be read", &brief.readable().join("\n"));
+    part(&mut text, "what may be written in the task", &brief.writable().join("\n"));
+    let rules: Vec<&str> = brief.do_not_touch().iter().map(PathRule::as_str).collect();
+    if !rules.is_empty() {
+        part(&mut text, "what must not be touched", &rules.join("\n"));
+    }
+    text
+}
+
+/// A handoff as another agent reads it. `origin` is a name of ours: "the handoff of step 1, unit 2".
+pub fn shown_handoff(origin: &str, handoff: &Handoff) -> String {
+    let mut text = String::new();
+    for claim in handoff.claims() {
+        let _ = writeln!(text, "claim ({}): {}", shown_ids(&claim.evidence), claim.text);
+    }
+    for file in handoff.files() {
+        let _ = writeln!(text, "changed: {file}");
+    }
+    match handoff.action() {
+        HandoffAction::StepDone => text.push_str("action: step_done"),
+        HandoffAction::Complete => text.push_str("action: complete"),
+        HandoffAction::Blocked { reason } => {
+            let _ = write!(text, "action: blocked: {reason}");
+        }
+    }
+    Quote::new(origin, &text).to_string()
+}
+
+/// A verdict as another agent reads it. `origin` is a name of ours: "the verdict on attempt 2".
+pub fn shown_verdict(origin: &str, verdict: &ReviewVerdict) -> String {
+    let mut text = String::new();
+    let decision = match verdict.decision() {
+        ReviewDecision::Advance => "advance",
+        ReviewDecision::Retry => "retry",
+        ReviewDecision::Escalate => "escalate",
+    };
+    let _ = writeln!(text, "decision: {decision}, alignment {}", verdict.alignment());
+    for judged in verdict.criteria() {
+        let word = match judged.judgement {
+            Judgement::Pass => "pass",
+            Judgement::Fail => "fail",
+        };
+        let _ = writeln!(text, "criterion {}: {word} ({})", judged.id, shown_ids(&judged.evidence));
+    }
+    for concern in verdict.blocking_concerns() {
+        let _ = writeln!(text, "concern ({}): {}", shown_ids(&concern.evidence), concern.text);
+    }
+    if let Some(hint) = verdict.retry_hint() {
+        let _ = writeln!(text, "hint: {hint}");
+    }
+    Quote::new(origin, text.trim_end()).to_string()
+}
+
+fn shown_ids(ids: &[EvidenceId]) -> String {
+    match ids {
+        [] => "without evidence".to_owned(),
+        ids => ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
