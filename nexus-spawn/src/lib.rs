@@ -10,6 +10,7 @@
 //! | [`PanelReview`] | the judgement of a panel: its union, and whether enough vendors took part |
 //! | [`Reflection`], [`Amendment`] | what a reflector may answer to a verdict that does not advance |
 //! | [`Assignment`], [`run_agent`] | one agent's part, and the turns in which it hands something in |
+//! | [`Framing`], [`Goal`] | from a goal to a brief: the orchestrator's part |
 //! | [`AgentPhase`], [`Prompts`], [`briefing`], [`Quote`] | which tools an agent has, what it is told, and how it is shown what others wrote |
 //! | [`TaskState`], [`TaskEvent`] | what a status file holds of a task, and every transition of it |
 //!
@@ -23,6 +24,7 @@
 mod agent;
 mod draft_fault;
 mod evidence;
+mod framing;
 mod handoff;
 mod problem_brief;
 mod review;
@@ -34,6 +36,7 @@ pub use agent::{
 };
 pub use draft_fault::{DraftError, DraftFault};
 pub use evidence::{EvidenceId, InvalidEvidenceId, StepEvidence};
+pub use framing::{Framed, Framing, FramingFailure, FramingReport, Goal};
 pub use handoff::{BandOutcome, Claim, Handoff, HandoffAction, HandoffDraft};
 pub use problem_brief::{
     Amendment, BriefDraft, BriefLimits, Criterion, Plan, PlanEntry, PlanEntryDraft, PlanStep, ProblemBrief,

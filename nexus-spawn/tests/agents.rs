@@ -1,94 +1,17 @@
 //! An agent hands in, or fails; what it says in prose is nothing.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex},
-};
+mod support;
 
-use async_trait::async_trait;
+use std::sync::Arc;
+
 use nexus_core::{
-    AccessSupport, Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventEnvelope, EventSink,
-    ExecutionBackend, FinishReason, LoopMode, ParticipantScope, Provenance, Recorder, Registry, ResumeHandle,
-    Sandbox, Submission, Support, Tool, ToolAccess, ToolCall, Toolbox, TurnError, TurnHost, TurnRequest,
-    TurnResult,
+    ErrorKind, EventEnvelope, ParticipantScope, Submission, Tool, ToolAccess, Toolbox, TurnHost, TurnRequest,
 };
-use nexus_router::Router;
 use nexus_spawn::{AgentFailure, AgentReport, AgentRoute, AgentTurnPurpose, Assignment, run_agent};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
-
-/// What a scripted agent does in one turn, in order; then the turn ends well.
-#[derive(Clone, Debug)]
-enum Act {
-    Say(&'static str),
-    Call(&'static str, Value),
-    Fail(ErrorKind),
-}
-
-/// An agent that does as its script says, whatever it is told.
-#[derive(Debug)]
-struct Scripted {
-    id: BackendId,
-    turns: Mutex<VecDeque<Vec<Act>>>,
-    /// What it was asked, and which tools it was offered.
-    asked: Mutex<Vec<(TurnRequest, Vec<String>)>>,
-}
-
-#[async_trait]
-impl ExecutionBackend for Scripted {
-    fn id(&self) -> &BackendId {
-        &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::new(LoopMode::Native);
-        capabilities.system = Support::Yes;
-        capabilities.resume = Support::Yes;
-        capabilities.caller_tools = Support::Yes;
-        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
-        capabilities
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        _events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        let session = host.open_turn(&request);
-        let offered = session.definitions().iter().map(|tool| tool.name.clone()).collect();
-        self.asked.lock().unwrap().push((request, offered));
-        let acts = self.turns.lock().unwrap().pop_front().expect("a turn in the script");
-        let mut recorder = Recorder::new();
-        let mut finish = FinishReason::Stop;
-        for (number, act) in acts.into_iter().enumerate() {
-            match act {
-                Act::Say(text) => {
-                    let message = format!("m{number}");
-                    recorder
-                        .observe(&nexus_core::turn::MessageEnded::new(message.as_str().into(), text).into());
-                }
-                Act::Call(tool, arguments) => {
-                    let call = ToolCall::new(format!("c{number}"), tool, arguments);
-                    session.call(session.token(), call).await;
-                    if session.is_handed_in() {
-                        finish = FinishReason::Submitted;
-                    }
-                }
-                Act::Fail(kind) => {
-                    return Err(TurnError::new(kind, self.id.clone()).with_partial(recorder.into_partial()));
-                }
-            }
-        }
-        recorder.resume = Some(ResumeHandle::new(self.id.clone(), json!("here")));
-        Ok(recorder.into_result(finish, Provenance::new(self.id.clone())))
-    }
-}
+use serde_json::json;
+use support::{Act, Scripted, scripted};
 
 #[derive(Debug, Deserialize, JsonSchema, PartialEq)]
 struct Answer {
@@ -97,17 +20,7 @@ struct Answer {
 
 /// Runs an agent by a script, a list of acts a turn.
 async fn run(turns: Vec<Vec<Act>>) -> (AgentReport<Answer>, Arc<Scripted>) {
-    let backend =
-        Arc::new(Scripted { id: "alpha".into(), turns: Mutex::new(turns.into()), asked: Mutex::default() });
-    let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
-        .backend(Arc::clone(&backend) as Arc<dyn ExecutionBackend>)
-        .from_value(json!({
-            "groups": { "only": ["alpha"] },
-            "types": { "worker": {
-                "tier": "execution", "phase": "implement", "group": "only", "model": { "exact": "any" },
-            } },
-        }))
-        .unwrap();
+    let (router, backend) = scripted(turns);
     let place = Submission::new().checked_by(|answer: &Answer| match answer.number {
         13 => Err("13 is not taken".to_owned()),
         _ => Ok(()),

@@ -1,0 +1,288 @@
+//! From a goal to a brief: the orchestrator's part.
+
+use std::{
+    fmt::Write as _,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use nexus_core::{
+    Brief, CancelToken, EventSink, FileTools, Limits, ParticipantScope, ScopeError, Submission, Tool,
+    ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest,
+};
+use nexus_router::Router;
+use nexus_workspace::{AgentTypeError, AgentTypes};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    agent::{
+        AgentFailure, AgentPhase, AgentReport, AgentRoute, AgentTurn, Assignment, Prompts, Quote, run_agent,
+    },
+    draft_fault::DraftError,
+    problem_brief::{BriefDraft, ProblemBrief},
+};
+
+/// How many briefs of one orchestrator's may be refused.
+const MAX_REFUSALS: usize = 2;
+/// Most questions of one request, and the longest, in bytes.
+const MAX_QUESTIONS: usize = 3;
+const MAX_QUESTION_BYTES: usize = 1 << 10;
+
+/// What a caller hands over: the goal, and what it gathered.
+#[derive(Clone, Debug, Default)]
+pub struct Goal {
+    /// What is to be reached.
+    pub goal: String,
+    /// What the caller knows about it: findings, decisions, places.
+    pub context: Option<String>,
+    /// Questions that were asked, each with the caller's answer.
+    pub answers: Vec<(String, String)>,
+    /// What holds of the tree, in words of ours: files that stay as they are, what was taken along.
+    pub remarks: Vec<String>,
+    /// The map of the project, if one was drawn.
+    pub context_map: Option<String>,
+}
+
+/// How a goal is framed: who does it, by what texts, on which tree.
+#[derive(Debug)]
+pub struct Framing<'a> {
+    /// Who runs the turn.
+    pub router: &'a Router,
+    /// The work-kind of the orchestrator.
+    pub route: AgentRoute,
+    /// Its type, of the phase `orchestrate`.
+    pub agent_type: &'a str,
+    /// The types that a plan may name.
+    pub types: &'a AgentTypes,
+    /// What agents are told.
+    pub prompts: &'a Prompts,
+    /// The folder of the tree in which the task begins.
+    pub root: &'a Path,
+    /// What else bounds the turn: a deadline, a cost.
+    pub limits: Limits,
+    /// Cancellation and budget.
+    pub host: TurnHost,
+}
+
+/// What an orchestrator came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Framed {
+    /// A brief that holds.
+    Brief(Box<ProblemBrief>),
+    /// One to three questions that only the caller can answer.
+    Questions(Vec<String>),
+}
+
+/// Why no brief came of a goal.
+#[derive(Debug, thiserror::Error)]
+pub enum FramingFailure {
+    /// The agent failed, or handed nothing in.
+    #[error(transparent)]
+    Agent(#[from] AgentFailure),
+    /// Three briefs were refused. This is what was wrong with the last one.
+    #[error("the orchestrator handed in {} briefs that break the rules; the last one: {last}", MAX_REFUSALS + 1)]
+    Refused {
+        /// What was wrong with it.
+        last: DraftError,
+    },
+    /// The tree is none that an agent can be let into.
+    #[error("the project's tree cannot be read by an agent")]
+    Tree(#[from] ScopeError),
+    /// The type of the orchestrator is not registered.
+    #[error(transparent)]
+    Type(#[from] AgentTypeError),
+}
+
+/// What came of framing a goal.
+#[derive(Debug)]
+pub struct FramingReport {
+    /// A brief, questions, or why neither.
+    pub outcome: Result<Framed, FramingFailure>,
+    /// What was wrong with each brief that was refused.
+    pub refused: Vec<DraftError>,
+    /// The agent's turns.
+    pub turns: Vec<AgentTurn>,
+}
+
+/// What was handed in, and refused, so far.
+#[derive(Debug, Default)]
+struct Drafts {
+    accepted: Option<ProblemBrief>,
+    refused: Vec<DraftError>,
+}
+
+/// Questions as the orchestrator asks them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Clarification {
+    /// One to three questions, each of at most 1 KiB.
+    questions: Vec<String>,
+}
+
+impl Framing<'_> {
+    /// Has the orchestrator frame a goal. It reads the tree, and hands in a brief or asks questions. A brief that breaks a rule is
+    /// answered with what is wrong; after the third one the turn is stopped.
+    pub async fn run(&self, goal: &Goal, events: &mut dyn EventSink) -> FramingReport {
+        let drafts = Arc::new(Mutex::new(Drafts::default()));
+        let (outcome, turns) = match self.assignment(goal, &drafts) {
+            Ok(assignment) => {
+                let AgentReport { answer, turns } = run_agent(self.router, &assignment, events).await;
+                (answer.map_err(FramingFailure::from), turns)
+            }
+            Err(failure) => (Err(failure), Vec::new()),
+        };
+        let refused = std::mem::take(&mut lock(&drafts).refused);
+        let outcome = match (outcome, refused.last()) {
+            (Err(_), Some(last)) if refused.len() > MAX_REFUSALS => {
+                Err(FramingFailure::Refused { last: last.clone() })
+            }
+            (outcome, _) => outcome,
+        };
+        FramingReport { outcome, refused, turns }
+    }
+
+    fn assignment(
+        &self,
+        goal: &Goal,
+        drafts: &Arc<Mutex<Drafts>>,
+    ) -> Result<Assignment<Framed>, FramingFailure> {
+        let phase = AgentPhase::of(self.agent_type, self.types)?;
+        let names = AgentPhase::tools_of(self.agent_type, self.types)?;
+        let patterns = names.iter().filter_map(|name| name.parse::<ToolPattern>().ok());
+        let brief = patterns.fold(Brief::new(self.root).reading("."), Brief::tool);
+        let scope = ParticipantScope::assemble(&brief, None, None)?;
+
+        let cancel = self.host.cancel.child();
+        let briefs = self.briefs(drafts, cancel.clone());
+        let questions = Submission::new().checked_by(check_questions);
+        let tools = self.tools(goal, &scope, &briefs, &questions);
+        let of_the_type = self.types.find(self.agent_type)?.prompt.as_deref();
+        let request = TurnRequest::new(opening(goal))
+            .with_system(self.prompts.system_with(phase, of_the_type))
+            .with_tool_access(ToolAccess::ScopedOnly)
+            .with_limits(self.limits.clone());
+        let drafts = Arc::clone(drafts);
+        let answer = move || match briefs.take() {
+            Some(_) => lock(&drafts).accepted.take().map(Box::new).map(Framed::Brief),
+            None => questions.take().map(|asked| Framed::Questions(asked.questions)),
+        };
+        Ok(Assignment {
+            route: self.route.clone(),
+            request,
+            participant: self.agent_type.into(),
+            scope,
+            tools: Arc::new(tools),
+            tool_calls: phase.tool_calls(),
+            host: self.host.clone().with_cancel(cancel),
+            answer: Box::new(answer),
+        })
+    }
+
+    /// Where briefs are handed in, each checked on the tree. The one that is refused too often stops the turn.
+    fn briefs(&self, drafts: &Arc<Mutex<Drafts>>, cancel: CancelToken) -> Submission<BriefDraft> {
+        let (drafts, types, root) = (Arc::clone(drafts), self.types.clone(), self.root.to_owned());
+        Submission::new().checked_by(move |draft: &BriefDraft| {
+            let checked = ProblemBrief::accept(draft.clone(), &types, &root);
+            let mut drafts = lock(&drafts);
+            let error = match checked {
+                Ok(brief) if drafts.refused.len() <= MAX_REFUSALS => {
+                    drafts.accepted = Some(brief);
+                    return Ok(());
+                }
+                Ok(_) => return Err("too many briefs were refused".to_owned()),
+                Err(error) => error,
+            };
+            let words = error.to_string();
+            drafts.refused.push(error);
+            if drafts.refused.len() > MAX_REFUSALS {
+                cancel.cancel();
+            }
+            Err(words)
+        })
+    }
+
+    fn tools(
+        &self,
+        goal: &Goal,
+        scope: &ParticipantScope,
+        briefs: &Submission<BriefDraft>,
+        questions: &Submission<Clarification>,
+    ) -> Toolbox {
+        let said = |name: &str, description: &str, text: String| {
+            Tool::without_arguments(name, description, move || {
+                let text = text.clone();
+                async move { text }
+            })
+            .read_only()
+        };
+        let map = match &goal.context_map {
+            Some(map) => Quote::new("the map of the project", map).to_string(),
+            None => "There is no map of this project yet.".to_owned(),
+        };
+        let types: String = self.types.types().fold(String::new(), |mut types, known| {
+            let _ = writeln!(
+                types,
+                "{} (tier {}, phase {}): {}",
+                known.name, known.tier, known.phase, known.description
+            );
+            types
+        });
+        let my_brief = format!("{}\n{}", opening(goal), Quote::new("the types of agents", types.trim_end()));
+        let files = FileTools::new(scope.files()).reading();
+        let toolbox = Toolbox::new()
+            .with(said(
+                "read_my_brief",
+                "The goal, what is known about it, and the types of agents that a plan may name.",
+                my_brief,
+            ))
+            .with(said(
+                "read_handoffs",
+                "What was handed in so far.",
+                "Nothing was handed in yet.".to_owned(),
+            ))
+            .with(said("read_context_map", "What lies where in the project, as earlier tasks found.", map));
+        files
+            .into_iter()
+            .fold(toolbox, Toolbox::with)
+            .with(Tool::submit("submit_brief", "Hands in the brief, and ends your work.", briefs))
+            .with(Tool::submit(
+                "request_clarification",
+                "Asks the caller up to three questions instead of handing in a brief, and ends your work.",
+                questions,
+            ))
+    }
+}
+
+/// The goal as the orchestrator reads it.
+fn opening(goal: &Goal) -> String {
+    let mut text = Quote::new("the goal", &goal.goal).to_string();
+    let mut part = |origin: &str, quoted: &str| {
+        let _ = write!(text, "\n{}", Quote::new(origin, quoted));
+    };
+    if let Some(context) = &goal.context {
+        part("what the caller knows", context);
+    }
+    for (question, answer) in &goal.answers {
+        part("a question that was asked", question);
+        part("the caller's answer to it", answer);
+    }
+    for remark in &goal.remarks {
+        part("about the project's files", remark);
+    }
+    text
+}
+
+fn check_questions(asked: &Clarification) -> Result<(), String> {
+    let fits = |question: &String| !question.trim().is_empty() && question.len() <= MAX_QUESTION_BYTES;
+    match (1..=MAX_QUESTIONS).contains(&asked.questions.len()) && asked.questions.iter().all(fits) {
+        true => Ok(()),
+        false => {
+            Err(format!("ask one to {MAX_QUESTIONS} questions, each of at most {MAX_QUESTION_BYTES} bytes"))
+        }
+    }
+}
+
+fn lock(drafts: &Mutex<Drafts>) -> std::sync::MutexGuard<'_, Drafts> {
+    drafts.lock().unwrap_or_else(PoisonError::into_inner)
+}
