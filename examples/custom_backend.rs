@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus::{
-    AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, FinishReason,
-    LoopMode, Sandbox, TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult,
+    AccessKeeper, AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend,
+    FinishReason, LoopMode, TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult,
     harness::RunningTurn,
     turn::{MessageEnded, TextDelta},
 };
@@ -38,7 +38,7 @@ impl ExecutionBackend for WordCounter {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new(LoopMode::Native);
         capabilities.text = TextGranularity::Deltas;
-        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
         capabilities
     }
 

@@ -8,9 +8,9 @@ use std::{
 
 use async_trait::async_trait;
 use nexus::{
-    AccessSupport, Availability, CallId, Capabilities, Effects, Enforcement, ErrorKind, FinishReason, Limit,
-    LoopMode, MessageId, OutputSupport, Phase, Retry, Sandbox, Support, TextGranularity, ToolAccess,
-    ToolCallStatus, ToolContent, Usage,
+    AccessKeeper, AccessSupport, Availability, CallId, Capabilities, Effects, Enforcement, ErrorKind,
+    FinishReason, Limit, LoopMode, MessageId, OutputSupport, Phase, Retry, Support, TextGranularity,
+    ToolAccess, ToolCallStatus, ToolContent, Usage,
     cli::{
         Attempt, Cli, Executable, Invocation, Prepared, ProcessEnd, Repair, StdinMode, Step, StopRequest,
         Translator, TurnPlan,
@@ -42,8 +42,8 @@ impl Cli for Smalltalk {
         capabilities.system = Support::Yes;
         capabilities.output = OutputSupport::Instructed;
         capabilities.harness_tools = Support::Yes;
-        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::Vendor);
-        capabilities.access.unrestricted = AccessSupport::Kept(Sandbox::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::Vendor);
+        capabilities.access.unrestricted = AccessSupport::Kept(AccessKeeper::None);
         // The driver keeps them from what the translator reports; the program runs ahead of it, and is told its model calls.
         // Of the cost it says nothing.
         capabilities.limits.tool_calls = Enforcement::Ours;

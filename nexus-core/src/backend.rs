@@ -59,7 +59,7 @@ use crate::{
 /// use async_trait::async_trait;
 /// use nexus_core::{
 ///     AccessSupport, Availability, BackendId, Capabilities, ErrorKind, EventSink, ExecutionBackend,
-///     ExecutionBackendExt as _, FinishReason, LoopMode, Sandbox, TurnError, TurnHost, TurnRequest, TurnResult,
+///     ExecutionBackendExt as _, FinishReason, LoopMode, AccessKeeper, TurnError, TurnHost, TurnRequest, TurnResult,
 ///     harness::RunningTurn, turn::MessageEnded,
 /// };
 ///
@@ -78,7 +78,7 @@ use crate::{
 ///     // What is not declared here is refused by `RunningTurn::begin`.
 ///     fn capabilities(&self) -> Capabilities {
 ///         let mut capabilities = Capabilities::new(LoopMode::Native);
-///         capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+///         capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
 ///         capabilities
 ///     }
 ///

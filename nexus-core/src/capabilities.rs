@@ -253,7 +253,7 @@ pub enum OutputSupport {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sandbox {
+pub enum AccessKeeper {
     /// The operating system.
     Os,
     /// The vendor's program, by its own rules.
@@ -267,8 +267,8 @@ pub enum Sandbox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessSupport {
-    /// It is kept by this sandbox.
-    Kept(Sandbox),
+    /// It is kept, by this keeper.
+    Kept(AccessKeeper),
     /// It cannot be kept; a request for it is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
     Unsupported,
 }
@@ -403,7 +403,7 @@ mod tests {
 
     fn pure_text() -> Capabilities {
         let mut some = Capabilities::new(LoopMode::Native);
-        some.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+        some.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
         some
     }
 

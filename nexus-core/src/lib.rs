@@ -59,8 +59,8 @@ pub use before_retry::{BeforeRetry, FailedAttempt};
 pub use budget::{Budget, BudgetAmount, BudgetReservation, BudgetUsedUp};
 pub use cancel::CancelToken;
 pub use capabilities::{
-    AccessSupport, AccessTable, Capabilities, Containment, CostReport, Enforcement, LimitSupport, LoopMode,
-    OutputSupport, Sandbox, Support, TextGranularity, Unmet,
+    AccessKeeper, AccessSupport, AccessTable, Capabilities, Containment, CostReport, Enforcement,
+    LimitSupport, LoopMode, OutputSupport, Support, TextGranularity, Unmet,
 };
 pub use clock::{Clock, SystemClock};
 pub use credential::Credential;

@@ -10,10 +10,10 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, CancelToken, Capabilities, ConversationMode, Effort, Enforcement, ErrorKind,
-    EventEnvelope, EventSink, ExecutionBackend, ExecutionBackendExt, FinishReason, IdleLimits, Limit,
-    LimitSupport, Limits, LoopMode, OnLost, OutputSchema, OutputSupport, Phase, ResumeHandle, Sandbox,
-    Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
+    AccessKeeper, AccessSupport, Availability, CancelToken, Capabilities, ConversationMode, Effort,
+    Enforcement, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, ExecutionBackendExt, FinishReason,
+    IdleLimits, Limit, LimitSupport, Limits, LoopMode, OnLost, OutputSchema, OutputSupport, Phase,
+    ResumeHandle, Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
     harness::Failure,
     turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
@@ -59,7 +59,7 @@ impl Cli for Script {
 
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new(LoopMode::Delegated);
-        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
         capabilities.output = OutputSupport::Instructed;
         capabilities.resume = Support::Yes;
         capabilities.caller_tools = Support::Yes;

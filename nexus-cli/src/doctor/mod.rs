@@ -6,8 +6,8 @@ mod machine;
 use std::{path::Path, process::ExitCode, time::SystemTime};
 
 use nexus::{
-    AccessSupport, Availability, BackendId, BuildContext, Containment, ExecutionBackend, Router, Sandbox,
-    ToolAccess,
+    AccessKeeper, AccessSupport, Availability, BackendId, BuildContext, Containment, ExecutionBackend,
+    Router, ToolAccess,
 };
 use serde_json::json;
 
@@ -125,9 +125,9 @@ fn sandboxes(id: &BackendId, backend: &dyn ExecutionBackend) -> Finding {
     ];
     let levels = levels.into_iter().map(|(name, level)| {
         let keeper = match capabilities.access.of(level) {
-            AccessSupport::Kept(Sandbox::Os) => "kept by the system",
-            AccessSupport::Kept(Sandbox::Vendor) => "kept by the vendor's program",
-            AccessSupport::Kept(Sandbox::None) => "kept by nobody",
+            AccessSupport::Kept(AccessKeeper::Os) => "kept by the system",
+            AccessSupport::Kept(AccessKeeper::Vendor) => "kept by the vendor's program",
+            AccessSupport::Kept(AccessKeeper::None) => "kept by nobody",
             _ => "not offered",
         };
         format!("{name} {keeper}")

@@ -36,7 +36,7 @@
 //! use async_trait::async_trait;
 //! use nexus_core::{
 //!     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ExecutionBackendExt as _,
-//!     Sandbox, FinishReason, LoopMode, OutputSupport, Phase, TurnError, TurnHost, TurnRequest, TurnResult,
+//!     AccessKeeper, FinishReason, LoopMode, OutputSupport, Phase, TurnError, TurnHost, TurnRequest, TurnResult,
 //!     harness::{Checked, Failure, RunningTurn},
 //!     turn::MessageEnded,
 //! };
@@ -80,7 +80,7 @@
 //!     fn capabilities(&self) -> Capabilities {
 //!         let mut capabilities = Capabilities::new(LoopMode::Native);
 //!         capabilities.output = OutputSupport::Instructed;
-//!         capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+//!         capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
 //!         capabilities
 //!     }
 //!

@@ -9,10 +9,10 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, BackendId, BackendKind, BuildContext, Capabilities, Clock, ConversationMode,
-    Effects, Effort, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, FinishReason, LoopMode, Outbox,
-    OutputSupport, Provenance, Recorder, Registry, ResumeHandle, Retry, Sandbox, SettingsError, Support,
-    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, VendorId,
+    AccessKeeper, AccessSupport, Availability, BackendId, BackendKind, BuildContext, Capabilities, Clock,
+    ConversationMode, Effects, Effort, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, FinishReason,
+    LoopMode, Outbox, OutputSupport, Provenance, Recorder, Registry, ResumeHandle, Retry, SettingsError,
+    Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, VendorId,
     turn::{MessageEnded, Started, TextDelta, ToolCallStarted, ToolOrigin},
 };
 use nexus_router::{Router, RouterBuilder};
@@ -111,8 +111,8 @@ pub(crate) fn capabilities() -> Capabilities {
     capabilities.caller_tools = Support::Yes;
     capabilities.output = OutputSupport::Instructed;
     capabilities.efforts = Effort::ALL.to_vec();
-    capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
-    capabilities.access.workspace_write = AccessSupport::Kept(Sandbox::Os);
+    capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
+    capabilities.access.workspace_write = AccessSupport::Kept(AccessKeeper::Os);
     let ours = nexus_core::Enforcement::Ours;
     capabilities.limits = nexus_core::LimitSupport::new()
         .with_tool_calls(ours)

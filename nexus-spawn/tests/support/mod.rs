@@ -9,8 +9,8 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventSink,
-    ExecutionBackend, FinishReason, LoopMode, Provenance, Recorder, Registry, ResumeHandle, Sandbox, Support,
+    AccessKeeper, AccessSupport, Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventSink,
+    ExecutionBackend, FinishReason, LoopMode, Provenance, Recorder, Registry, ResumeHandle, Support,
     ToolCall, ToolResult, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 use nexus_router::Router;
@@ -46,7 +46,7 @@ impl ExecutionBackend for Scripted {
         capabilities.system = Support::Yes;
         capabilities.resume = Support::Yes;
         capabilities.caller_tools = Support::Yes;
-        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
         capabilities
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, LoopMode, Sandbox,
+    AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, LoopMode, AccessKeeper,
     Support, TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult, harness::RunningTurn,
 };
 
@@ -35,7 +35,7 @@ impl ExecutionBackend for Parrot {
         capabilities.text = TextGranularity::Deltas;
         capabilities.thinking = Support::Yes;
         capabilities.caller_tools = Support::Yes;
-        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
         capabilities
     }
 

@@ -63,8 +63,8 @@ use std::{ffi::OsStr, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, AccessTable, Availability, BuildContext, Capabilities, CostReport, Enforcement, ErrorKind,
-    LimitSupport, LoopMode, OutputSupport, Sandbox, SettingsError, Support, TextGranularity,
+    AccessKeeper, AccessSupport, AccessTable, Availability, BuildContext, Capabilities, CostReport,
+    Enforcement, ErrorKind, LimitSupport, LoopMode, OutputSupport, SettingsError, Support, TextGranularity,
     harness::Failure,
 };
 
@@ -190,10 +190,10 @@ impl Cli for Claude {
         capabilities.extra_roots = Support::Yes;
         capabilities.efforts = args::EFFORTS.to_vec();
         capabilities.access = AccessTable {
-            scoped_only: AccessSupport::Kept(Sandbox::Vendor),
-            read_only: AccessSupport::Kept(Sandbox::Vendor),
-            workspace_write: AccessSupport::Kept(Sandbox::Vendor),
-            unrestricted: AccessSupport::Kept(Sandbox::None),
+            scoped_only: AccessSupport::Kept(AccessKeeper::Vendor),
+            read_only: AccessSupport::Kept(AccessKeeper::Vendor),
+            workspace_write: AccessSupport::Kept(AccessKeeper::Vendor),
+            unrestricted: AccessSupport::Kept(AccessKeeper::None),
         };
         capabilities.limits = LimitSupport::new()
             .with_tool_calls(Enforcement::Ours)

@@ -1,7 +1,7 @@
 //! What the program can do, and who keeps it inside.
 
 use nexus_core::{
-    AccessSupport, Capabilities, Effort, Enforcement, LimitSupport, LoopMode, OutputSupport, Sandbox,
+    AccessKeeper, AccessSupport, Capabilities, Effort, Enforcement, LimitSupport, LoopMode, OutputSupport,
     Support, TextGranularity,
 };
 
@@ -24,10 +24,10 @@ pub(super) fn capabilities() -> Capabilities {
     capabilities.extra_roots = Support::Yes;
     capabilities.efforts = EFFORTS.to_vec();
     // The program offers the model none of its own tools, and refuses the calls it makes all the same.
-    capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::Vendor);
-    capabilities.access.read_only = AccessSupport::Kept(Sandbox::Os);
-    capabilities.access.workspace_write = AccessSupport::Kept(Sandbox::Os);
-    capabilities.access.unrestricted = AccessSupport::Kept(Sandbox::None);
+    capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::Vendor);
+    capabilities.access.read_only = AccessSupport::Kept(AccessKeeper::Os);
+    capabilities.access.workspace_write = AccessSupport::Kept(AccessKeeper::Os);
+    capabilities.access.unrestricted = AccessSupport::Kept(AccessKeeper::None);
     // The program reports no cost, so nobody can keep a limit on it.
     let (ours, nobody) = (Enforcement::Ours, Enforcement::Unsupported);
     capabilities.limits = LimitSupport::new()

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, BackendId, Capabilities, CostReport, CredentialSource, Effort, Enforcement,
-    EventSink, ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Sandbox, Secret, Support,
+    AccessKeeper, AccessSupport, Availability, BackendId, Capabilities, CostReport, CredentialSource, Effort,
+    Enforcement, EventSink, ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Secret, Support,
     TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{Renewal, RunningTurn},
 };
@@ -64,11 +64,11 @@ impl ExecutionBackend for ReferenceBackend {
         capabilities.harness_tools = self.harness;
         capabilities.extra_roots = self.harness;
         capabilities.efforts = vec![Effort::Low, Effort::Medium, Effort::High];
-        capabilities.access.scoped_only = AccessSupport::Kept(Sandbox::Vendor);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::Vendor);
         if self.harness.is_yes() {
-            capabilities.access.read_only = AccessSupport::Kept(Sandbox::Vendor);
-            capabilities.access.workspace_write = AccessSupport::Kept(Sandbox::Vendor);
-            capabilities.access.unrestricted = AccessSupport::Kept(Sandbox::None);
+            capabilities.access.read_only = AccessSupport::Kept(AccessKeeper::Vendor);
+            capabilities.access.workspace_write = AccessSupport::Kept(AccessKeeper::Vendor);
+            capabilities.access.unrestricted = AccessSupport::Kept(AccessKeeper::None);
         }
         capabilities.limits = LimitSupport::new()
             .with_tool_calls(Enforcement::Ours)
