@@ -9,6 +9,7 @@
 //! | find every process that it started | [`process_tree`] |
 //! | hold them together, so that none is left | [`containment`] |
 //! | end what a killed host left behind | [`run_registry`] |
+//! | run a program that is not trusted, with an allow-list for its file system | [`sandbox`] |
 //! | tell a machine in want from one that cannot | [`scarcity`] |
 //!
 //! What the program says is not read here beyond cutting it into bounded [`lines`]. It knows no vendor and no turn.
@@ -22,6 +23,7 @@ pub mod private_home;
 pub mod process_tree;
 pub mod run_id;
 pub mod run_registry;
+pub mod sandbox;
 pub mod scarcity;
 pub mod spawn;
 pub mod version;

@@ -74,6 +74,12 @@ impl LineSplitter {
         self.buffer.get(self.searched..).unwrap_or_default()
     }
 
+    /// Throws away what was appended and not split.
+    pub(crate) fn forget(&mut self) {
+        self.buffer.clear();
+        self.searched = 0;
+    }
+
     /// Moves every line that is now complete to the end of `lines`.
     pub fn split(&mut self, lines: &mut Vec<Line>) {
         let mut start = 0;

@@ -34,13 +34,41 @@ impl OwnCgroup {
         let (mounts, own) =
             (fs::read_to_string("/proc/self/mountinfo")?, fs::read_to_string("/proc/self/cgroup")?);
         let Some(own) = Self::in_tables(&mounts, &own) else { return Ok(None) };
-        let cgroup = Cgroup::make(&own, &RunId::new())?;
-        let (program, arguments) = cgroup.command();
-        let tried =
-            std::process::Command::new(program).args(arguments).args(["/bin/sh", "-c", ":"]).output()?;
         // Kernels before 5.14 have no such file.
-        let can_kill = cgroup.path.join("cgroup.kill").exists();
-        Ok((can_kill && tried.status.success()).then_some(own))
+        Ok(own.works_with(&["cgroup.kill"])?.then_some(own))
+    }
+
+    /// A place for cgroups that the kernel limits: this program's own, or, since a cgroup that has processes hands no limits on,
+    /// the one above it, as a person's session on a machine with systemd has it.
+    ///
+    /// # Errors
+    ///
+    /// What kept it from being looked for.
+    pub(crate) fn find_limiting() -> io::Result<Option<Self>> {
+        let (mounts, own) =
+            (fs::read_to_string("/proc/self/mountinfo")?, fs::read_to_string("/proc/self/cgroup")?);
+        let Some(own) = Self::in_tables(&mounts, &own) else { return Ok(None) };
+        let above = own.0.parent().filter(|above| above.join("cgroup.procs").exists());
+        let above = above.map(|above| Self(above.to_owned()));
+        for place in [Some(own), above].into_iter().flatten() {
+            match place.works_with(&["cgroup.kill", "memory.max", "pids.max"]) {
+                Ok(true) => return Ok(Some(place)),
+                Err(error) if is_scarcity(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a cgroup below has these files, and a process gets into it.
+    fn works_with(&self, files: &[&str]) -> io::Result<bool> {
+        let cgroup = Cgroup::make(self, &RunId::new())?;
+        if !files.iter().all(|file| cgroup.path.join(file).exists()) {
+            return Ok(false);
+        }
+        let (program, arguments) = cgroup.command();
+        let mut command = std::process::Command::new(program);
+        Ok(command.args(arguments).args(["/bin/sh", "-c", ":"]).output()?.status.success())
     }
 
     fn in_tables(mounts: &str, own: &str) -> Option<Self> {

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use super::cgroup::Cgroup;
 use super::core_limit::forbid_core_dumps;
-use super::namespace::Namespace;
+use super::namespace::{Namespace, signal_in_code};
 use super::subreaper::Subreaper;
 use super::tag::Tag;
 use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, has_children, send};
@@ -124,7 +124,7 @@ impl Hold {
     /// How the program ended, where `status` is how the process ended that was started.
     pub(crate) fn status(&self, status: ExitStatus) -> ExitStatus {
         match self {
-            Self::Namespace(_) => Namespace::status(status),
+            Self::Namespace(_) => signal_in_code(status),
             _ => status,
         }
     }

@@ -89,6 +89,21 @@ pub(crate) fn choose(
     Ok(Err(not_contained()))
 }
 
+/// The place for cgroups that the kernel limits, if this machine has one for this program. It is there beside a namespace alone:
+/// a child that a cgroup holds must stay in that.
+///
+/// # Errors
+///
+/// In a want of descriptors, processes or memory.
+pub(crate) fn limiting_cgroup() -> io::Result<Option<OwnCgroup>> {
+    static LIMITING: Attempt<OwnCgroup> = Attempt::new();
+    let kind = strongest(ContainmentPolicy::Auto, false);
+    if kind.is_ok_and(|kind| kind == Containment::Cgroup) {
+        return Ok(None);
+    }
+    LIMITING.get_or_try(OwnCgroup::find_limiting)
+}
+
 fn is_fit(policy: ContainmentPolicy, keeps_privileges: bool, kind: Containment) -> bool {
     match policy {
         // Programs with a set-user-id bit gain nothing in a user namespace.

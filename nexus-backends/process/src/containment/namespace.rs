@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::parent_death::util_linux;
+use super::parent_death::program_of_the_system;
 use crate::process_tree::{LiveProcess, ProcessIdentity, Snapshot, children_of, identity_of, send, state_of};
 use crate::spawn::ExitStatus;
 
@@ -39,7 +39,7 @@ pub(crate) struct NamespaceLauncher {
 
 impl NamespaceLauncher {
     pub(crate) fn find(with_user_namespace: bool) -> Option<Self> {
-        let (setpriv, unshare) = (util_linux("setpriv")?, util_linux("unshare")?);
+        let (setpriv, unshare) = (program_of_the_system("setpriv")?, program_of_the_system("unshare")?);
         Some(Self { setpriv, unshare, with_user_namespace })
     }
 
@@ -123,17 +123,27 @@ impl Namespace {
         }
         send(outer, if children_of(self.outer).is_empty() { Signal::KILL } else { Signal::CONT });
     }
+}
 
-    /// What the shell's exit code says of the program. A program that ends by itself with such a code, as some do when they
-    /// are asked to end, keeps it: only signals that nobody answers so are told as signals.
-    pub(crate) fn status(status: ExitStatus) -> ExitStatus {
-        const CRASHES: [Signal; 7] =
-            [Signal::KILL, Signal::SEGV, Signal::ABORT, Signal::BUS, Signal::ILL, Signal::FPE, Signal::TRAP];
-        match status {
-            ExitStatus::Code(code) if CRASHES.iter().any(|signal| signal.as_raw() == code - SIGNAL_CODES) => {
-                ExitStatus::Signal(code - SIGNAL_CODES)
-            }
-            other => other,
+/// What the exit code of a launcher says of the program: a shell, or bubblewrap, which keeps to the same rule. A program that
+/// ends by itself with such a code, as some do when they are asked to end, keeps it: only signals that nobody answers so
+/// are told as signals.
+pub(crate) fn signal_in_code(status: ExitStatus) -> ExitStatus {
+    const CRASHES: [Signal; 9] = [
+        Signal::KILL,
+        Signal::SEGV,
+        Signal::ABORT,
+        Signal::BUS,
+        Signal::ILL,
+        Signal::FPE,
+        Signal::TRAP,
+        Signal::XCPU,
+        Signal::XFSZ,
+    ];
+    match status {
+        ExitStatus::Code(code) if CRASHES.iter().any(|signal| signal.as_raw() == code - SIGNAL_CODES) => {
+            ExitStatus::Signal(code - SIGNAL_CODES)
         }
+        other => other,
     }
 }

@@ -32,8 +32,8 @@ impl ParentDeath {
     pub(crate) fn find() -> io::Result<Option<Self>> {
         static FOUND: Attempt<ParentDeath> = Attempt::new();
         FOUND.get_or_try(|| {
-            let Some(setpriv) = util_linux("setpriv") else { return Ok(None) };
-            let prlimit = util_linux("prlimit");
+            let Some(setpriv) = program_of_the_system("setpriv") else { return Ok(None) };
+            let prlimit = program_of_the_system("prlimit");
             let with = |prlimit| Self { setpriv: setpriv.clone(), prlimit };
             if prlimit.is_some()
                 && let Some(found) = with(prlimit).tried()?
@@ -67,7 +67,7 @@ impl ParentDeath {
 }
 
 /// A program where systems have it, never on a `PATH` that somebody else may have written.
-pub(super) fn util_linux(name: &str) -> Option<PathBuf> {
+pub(crate) fn program_of_the_system(name: &str) -> Option<PathBuf> {
     let folders = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
     folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())
 }

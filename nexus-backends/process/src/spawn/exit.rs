@@ -46,6 +46,10 @@ pub enum EndedBy {
     Stop,
     /// The invocation's time limit.
     TimeLimit,
+    /// The bound on what a program in a [sandbox](crate::sandbox) may write.
+    OutputLimit,
+    /// What watches a program in a [sandbox](crate::sandbox): a limit on what it uses was reached.
+    Watch,
     /// The handle was dropped.
     Drop,
 }

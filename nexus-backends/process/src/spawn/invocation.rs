@@ -9,6 +9,7 @@ use super::bounds::Bounds;
 use super::error::SpawnError;
 use super::process::{Process, Start};
 use super::stdin::StdinMode;
+use super::watch::Watch;
 use crate::capture::Capture;
 use crate::containment::{
     Cgroup, Containment, ContainmentPolicy, Holding, Means, ParentDeath, Subreaper, Tag, choose,
@@ -42,6 +43,7 @@ pub struct Invocation {
     containment: ContainmentPolicy,
     keeps_privileges: bool,
     ends_with_host: bool,
+    watch: Option<Watch>,
 }
 
 /// Arguments whose `Debug` shows how many there are.
@@ -73,6 +75,7 @@ impl Invocation {
             containment: ContainmentPolicy::default(),
             keeps_privileges: false,
             ends_with_host: false,
+            watch: None,
         }
     }
 
@@ -185,6 +188,13 @@ impl Invocation {
         self
     }
 
+    /// Keeps the output as bytes, and looks at the process while it runs.
+    #[must_use]
+    pub(crate) fn watch(mut self, watch: Watch) -> Self {
+        self.watch = Some(watch);
+        self
+    }
+
     /// Starts the process. Must not be called where blocking for a millisecond is not allowed;
     /// needs no async runtime.
     ///
@@ -250,6 +260,7 @@ impl Invocation {
             display_only: self.display_only,
             redactor: self.redactor,
             capture,
+            watch: self.watch,
         })
     }
 

@@ -12,10 +12,12 @@ use tracing::Span;
 use super::bounds::Bounds;
 use super::error::{SpawnError, StdinError};
 use super::exit::Exit;
+use super::kept::KeptOutput;
 use super::pump::Pump;
 use super::shared::{Dropped, Queue, Shared, State, StdinState};
 use super::stdin::StdinMode;
 use super::stop::Stop;
+use super::watch::Watch;
 use crate::capture::Capture;
 use crate::containment::{Containment, Hold, Holding};
 use crate::executable::Executable;
@@ -67,6 +69,7 @@ pub(super) struct Start {
     pub(super) display_only: fn(&[u8]) -> bool,
     pub(super) redactor: Redactor,
     pub(super) capture: Option<Capture>,
+    pub(super) watch: Option<Watch>,
 }
 
 impl Process {
@@ -82,6 +85,7 @@ impl Process {
         let state = State {
             queue: Queue::new(bounds.queue_bytes, bounds.ceiling_bytes, start.display_only),
             stderr: Tail::new(bounds.stderr_tail_bytes),
+            kept: start.watch.as_ref().map(|watch| [(); 2].map(|()| KeptOutput::new(watch.kept_bytes))),
             stdin: StdinState::of(stdin),
             kill_now: false,
             stop: None,
@@ -102,7 +106,8 @@ impl Process {
             start.capture,
             span.clone(),
             at,
-        );
+        )
+        .watched(start.watch);
 
         let mut birth = Birth { unborn: Some((command, holding)), child: None, run: run.clone() };
         // Any child that need not be started by the serving thread is there sooner if it is started first.
@@ -208,6 +213,11 @@ impl Process {
     pub fn stderr_tail(&self) -> String {
         let tail = self.shared.lock().stderr.clone();
         tail.redacted(&self.redactor)
+    }
+
+    /// What is kept of standard output and standard error, of a process that is [watched](Invocation::watch).
+    pub(crate) fn take_kept(&self) -> [KeptOutput; 2] {
+        self.shared.lock().kept.take().unwrap_or_default()
     }
 
     /// The child's standard input.

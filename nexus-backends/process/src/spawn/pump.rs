@@ -19,9 +19,11 @@ use tracing::Span;
 use super::bounds::Bounds;
 use super::error::StdinError;
 use super::exit::{EndedBy, Exit, ExitStatus};
+use super::kept::KeptOutput;
 use super::serving::Serving;
 use super::shared::Shared;
 use super::stop::{Polite, Stop};
+use super::watch::Watch;
 use crate::capture::{Capture, Stream};
 use crate::containment::Hold;
 use crate::lines::{Line, LineSplitter};
@@ -49,6 +51,7 @@ pub(super) struct Pump {
     bounds: Bounds,
     entry: Option<RunEntry>,
     capture: Option<Capture>,
+    watch: Option<Watch>,
     span: Span,
     started: Instant,
     splitter: LineSplitter,
@@ -86,6 +89,7 @@ impl Pump {
             bounds,
             entry,
             capture,
+            watch: None,
             span,
             started,
             splitter,
@@ -93,6 +97,12 @@ impl Pump {
             stderr_buffer: Vec::new(),
             has_said: false,
         }
+    }
+
+    /// Has the process looked at while it runs.
+    pub(super) fn watched(mut self, watch: Option<Watch>) -> Self {
+        self.watch = watch;
+        self
     }
 
     /// Serves `child` until everyone in `hold` is gone.
@@ -120,6 +130,8 @@ impl Pump {
             elapsed_ms = u64::try_from(exit.elapsed.as_millis()).unwrap_or(u64::MAX),
             "process ended"
         );
+        // What watched it has its last look now.
+        drop(self.watch.take());
         // The pipes close before the end is announced: who sees it may count descriptors.
         drop(serving);
         last_word.say(exit);
@@ -129,6 +141,7 @@ impl Pump {
         let mut stopping: Option<Stopping> = None;
         let mut ended_by = EndedBy::Itself;
         let mut exited: Option<Instant> = None;
+        let mut next_look = self.started;
         loop {
             let now = Instant::now();
             let (kill_now, stop) = {
@@ -143,6 +156,11 @@ impl Pump {
             if exited.is_none() && self.bounds.time_limit.is_some_and(|limit| now >= self.started + limit) {
                 ended_by = EndedBy::TimeLimit;
                 return self.finish(serving, ended_by, KILL_PATIENCE);
+            }
+            if exited.is_none()
+                && let Some(ended) = self.watch(serving, now, &mut next_look)
+            {
+                return self.finish(serving, ended, KILL_PATIENCE);
             }
             if !serving.identified && (stop.is_some() || now >= self.started + IDENTIFY_AFTER) {
                 self.identify(serving);
@@ -180,6 +198,9 @@ impl Pump {
                 if let Some(limit) = self.bounds.time_limit {
                     until = until.min(self.started + limit);
                 }
+                if self.watch.is_some() {
+                    until = until.min(next_look);
+                }
             }
             match &stopping {
                 Some(Stopping::Polite { until: step, .. }) => until = until.min(*step),
@@ -196,6 +217,22 @@ impl Pump {
                 exited = Some(Instant::now());
             }
         }
+    }
+
+    /// Looks at what is watched. Returns what ends it, if anything does.
+    fn watch(&mut self, serving: &mut Serving, now: Instant, next: &mut Instant) -> Option<EndedBy> {
+        let watch = self.watch.as_mut()?;
+        let written = |kept: &[KeptOutput; 2]| kept.iter().map(KeptOutput::total_bytes).sum::<u64>();
+        if self.shared.lock().kept.as_ref().map_or(0, written) > watch.output_bytes {
+            return Some(EndedBy::OutputLimit);
+        }
+        if now < *next {
+            return None;
+        }
+        let is_over = (watch.look)(&mut serving.hold);
+        // From its end, so that a look that takes long leaves time for the pipes.
+        *next = Instant::now() + watch.every;
+        is_over.then_some(EndedBy::Watch)
     }
 
     fn identify(&self, serving: &mut Serving) {
@@ -345,7 +382,13 @@ impl Pump {
                     if let Some(capture) = &mut self.capture {
                         capture.write(Stream::Stdout, self.splitter.unsplit());
                     }
-                    self.splitter.split(&mut self.lines);
+                    match &mut self.shared.lock().kept {
+                        Some([kept, _]) => {
+                            kept.push(self.splitter.unsplit());
+                            self.splitter.forget();
+                        }
+                        None => self.splitter.split(&mut self.lines),
+                    }
                     total += count;
                     if count < room.min(64 << 10) {
                         break;
@@ -404,7 +447,11 @@ impl Pump {
                     if let Some(capture) = &mut self.capture {
                         capture.write(Stream::Stderr, said);
                     }
-                    self.shared.lock().stderr.push(said);
+                    let mut state = self.shared.lock();
+                    match &mut state.kept {
+                        Some([_, kept]) => kept.push(said),
+                        None => state.stderr.push(said),
+                    }
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,

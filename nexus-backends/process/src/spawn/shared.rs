@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::error::StdinError;
 use super::exit::Exit;
+use super::kept::KeptOutput;
 use super::stdin::StdinMode;
 use super::stop::Stop;
 use crate::lines::Line;
@@ -33,6 +34,8 @@ pub(super) struct Shared {
 pub(super) struct State {
     pub(super) queue: Queue,
     pub(super) stderr: Tail,
+    /// Standard output and standard error, where they are kept as bytes.
+    pub(super) kept: Option<[KeptOutput; 2]>,
     pub(super) stdin: StdinState,
     pub(super) kill_now: bool,
     pub(super) stop: Option<Stop>,

@@ -1,0 +1,87 @@
+//! The `/etc` of a sandbox: some files of the machine's that name no person, and a generated rest.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::layout::Layout;
+use crate::private_home::PrivateHome;
+
+/// The host name inside.
+pub(super) const HOST_NAME: &str = "sandbox";
+/// Whom files of unknown users seem to belong to. Source: Linux, `/proc/sys/kernel/overflowuid`.
+const NOBODY: u32 = 65534;
+/// What programs need of the machine's own `/etc`, where it is there. No private keys lie in them: of `/etc/ssl` the
+/// certificates alone.
+const SHARED: [&str; 17] = [
+    "alternatives",
+    "ca-certificates/extracted",
+    "crypto-policies",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "locale.alias",
+    "locale.conf",
+    "localtime",
+    "mime.types",
+    "os-release",
+    "pki/ca-trust/extracted",
+    "pki/tls/certs",
+    "protocols",
+    "services",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+];
+/// What the names begin with of folders that Debian's Java keeps its settings in.
+const JAVA: &str = "java-";
+
+/// Adds `/etc` to a layout; what is generated is written to `folder`.
+///
+/// # Errors
+///
+/// Whatever keeps the files from being written.
+pub(super) fn lay_out(mut layout: Layout, folder: &PrivateHome, home: &Path) -> io::Result<Layout> {
+    let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let name = |id: u32| match id {
+        0 => "root",
+        NOBODY => "nobody",
+        _ => HOST_NAME,
+    };
+    // A home in a table of lines: only as far as it can be told in one.
+    let home = home.to_str().filter(|home| !home.contains([':', '\n'])).unwrap_or("/");
+    let mut users = format!("{}:x:{user}:{group}::{home}:/bin/sh\n", name(user));
+    let mut groups = format!("{}:x:{group}:\n", name(group));
+    if user != NOBODY {
+        users.push_str(&format!("nobody:x:{NOBODY}:{NOBODY}::/:/bin/false\n"));
+    }
+    if group != NOBODY {
+        groups.push_str(&format!("nogroup:x:{NOBODY}:\n"));
+    }
+    let hosts = format!("127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost {HOST_NAME}\n");
+    let generated = [
+        ("passwd", &*users),
+        ("group", &*groups),
+        ("hosts", &*hosts),
+        ("hostname", "sandbox\n"),
+        (
+            "nsswitch.conf",
+            "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n",
+        ),
+        ("resolv.conf", ""),
+    ];
+    for (name, content) in generated {
+        let file = folder.write(Path::new("etc").join(name), content)?;
+        layout = layout.read_only(file, Path::new("/etc").join(name));
+    }
+    for (outside, name) in shared(Path::new("/etc")) {
+        layout = layout.read_only(outside, Path::new("/etc").join(name));
+    }
+    Ok(layout.link("/proc/self/mounts", "/etc/mtab"))
+}
+
+/// What is there of the shared files, where it really lies, and its name.
+fn shared(etc: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let java = std::fs::read_dir(etc).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let java = java.filter(|name| name.as_encoded_bytes().starts_with(JAVA.as_bytes())).map(PathBuf::from);
+    let all = SHARED.iter().map(PathBuf::from).chain(java);
+    all.filter_map(|name| Some((etc.join(&name).canonicalize().ok()?, name))).collect()
+}

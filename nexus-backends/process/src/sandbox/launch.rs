@@ -1,0 +1,217 @@
+//! What starts a sandbox: a shell that closes what it inherited and sets limits, and then becomes bubblewrap.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::command::SandboxCommand;
+use super::error::SandboxError;
+use super::layout::Layout;
+use super::limits::SandboxLimits;
+use super::root::{SYSTEM, Sandbox};
+use super::{etc, secrets, system_calls, usage};
+use crate::containment::{Cgroup, limiting_cgroup, program_of_the_system};
+use crate::executable::Executable;
+use crate::private_home::PrivateHome;
+use crate::run_id::RunId;
+
+/// Ends with an error whenever it cannot do all of it. Its arguments: the folder of the run, a cgroup or nothing, the
+/// largest file in blocks, processor time in seconds, and what follows.
+///
+/// A descriptor of the host's that is to survive `exec` would be there inside, where bubblewrap closes none. A hard
+/// limit that cannot be set is lower already. What is passed by file stands in no list of arguments that others read.
+const STAGE: &str = r#"
+fail() { echo "nexus-sandbox: $*" >&2; exit 125; }
+[ -e /proc/self/fd/0 ] || fail "/proc is not there"
+for fd in /proc/self/fd/*; do
+    fd=${fd##*/}
+    case $fd in 0|1|2) ;; *) eval "exec $fd>&-" || fail "descriptor $fd stays open" ;; esac
+done
+unset PWD OLDPWD SHLVL
+folder=$0 cgroup=$1 blocks=$2 seconds=$3
+shift 3
+ulimit -c 0
+{ ulimit -f "$blocks"; ulimit -S -t "$seconds"; ulimit -H -t "$((seconds + 1))"; } 2>/dev/null
+[ -z "$cgroup" ] || echo 0 >"$cgroup/cgroup.procs" || fail "the cgroup cannot be entered"
+exec 3<"$folder/arguments" 4>"$folder/status" 5<"$folder/filter" || fail "a file is missing"
+exec "$@"
+"#;
+/// What the words of the stage begin with.
+pub(super) const STAGE_SAYS: &str = "nexus-sandbox: ";
+/// The descriptors that the stage leaves to bubblewrap, which closes them.
+const DESCRIPTORS: [&str; 4] = ["--args", "3", "--json-status-fd", "4"];
+/// What a sandbox has of its own.
+const NAMESPACES: [&str; 13] = [
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-net",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--disable-userns",
+    "--cap-drop",
+    "ALL",
+    "--new-session",
+    "--die-with-parent",
+    "--hostname",
+    etc::HOST_NAME,
+];
+/// What of `/proc` root could write to without a capability, and so reach the machine with: the kernel compares owners.
+const KERNEL_SETTINGS: [&str; 9] =
+    ["acpi", "asound", "driver", "fs", "mtrr", "pressure", "scsi", "sys", "sysrq-trigger"];
+/// What of `/proc` tells of others, or of the kernel's memory.
+const KERNEL_SECRETS: [&str; 7] =
+    ["kcore", "key-users", "keys", "kpagecount", "latency_stats", "sched_debug", "timer_list"];
+/// Settings for everyone below the system's folders, such as a `npmrc` with a token.
+const SETTINGS: [&str; 2] = ["/usr/etc", "/usr/local/etc"];
+/// Where programs are looked for, unless the command says otherwise.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The room of `/run`.
+const RUN_BYTES: u64 = 1 << 20;
+/// The least that the largest file may be: bubblewrap writes some itself.
+const LEAST_FILE_BYTES: u64 = 64 << 10;
+
+/// Everything that one run needs, and its files, which are gone with it.
+#[derive(Debug)]
+pub(super) struct Launch {
+    pub(super) shell: Executable,
+    pub(super) bubblewrap: PathBuf,
+    pub(super) arguments: Vec<OsString>,
+    pub(super) folder: PrivateHome,
+    pub(super) run: RunId,
+    pub(super) cgroup: Option<Cgroup>,
+}
+
+impl Launch {
+    /// Writes the files of one run. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Every [`SandboxError`] that can be known before something is started.
+    pub(super) fn new(sandbox: &Sandbox, command: &SandboxCommand) -> Result<Self, SandboxError> {
+        if command.arguments.first().is_none_or(|program| program.is_empty()) {
+            return Err(SandboxError::NoCommand);
+        }
+        let bubblewrap = sandbox.bubblewrap.clone().or_else(|| program_of_the_system("bwrap"));
+        let bubblewrap =
+            bubblewrap.filter(|program| program.exists()).ok_or(SandboxError::BubblewrapMissing)?;
+        let shell = program_of_the_system("bash").unwrap_or_else(|| "/bin/sh".into());
+        let shell =
+            Executable::at(&shell).map_err(|error| SandboxError::ShellMissing { said: error.to_string() })?;
+
+        let run = command.entry.as_ref().map(|entry| entry.run().clone()).unwrap_or_default();
+        let folder = match &command.entry {
+            Some(entry) => entry.home(),
+            None => PrivateHome::below(&std::env::temp_dir(), &run),
+        };
+        let folder = folder.map_err(SandboxError::Prepare)?;
+        let layout = lay_out(sandbox, command, &folder)?;
+        let arguments: Vec<u8> =
+            layout.arguments().iter().flat_map(|one| one.as_bytes().iter().copied().chain([0])).collect();
+        let filter = system_calls::filter().unwrap_or_default();
+        for (name, content) in [("arguments", arguments), ("filter", filter)] {
+            folder.write(name, content).map_err(SandboxError::Prepare)?;
+        }
+        let cgroup = cgroup(&run, &sandbox.limits).map_err(SandboxError::Prepare)?;
+        if let (Some(entry), Some(cgroup)) = (&command.entry, &cgroup) {
+            entry.add_cgroup(cgroup.path());
+        }
+        let arguments = arguments_of_stage(&shell, &folder, cgroup.as_ref(), sandbox, &bubblewrap, command);
+        Ok(Self { shell, bubblewrap, arguments, folder, run, cgroup })
+    }
+
+    /// What bubblewrap wrote about itself.
+    pub(super) fn status(&self) -> String {
+        fs::read_to_string(self.folder.path().join("status")).unwrap_or_default()
+    }
+}
+
+/// A cgroup that keeps the limits, if one can be had.
+fn cgroup(run: &RunId, limits: &SandboxLimits) -> io::Result<Option<Cgroup>> {
+    let Some(place) = limiting_cgroup()? else { return Ok(None) };
+    let cgroup = Cgroup::make(&place, run)?;
+    usage::limit(cgroup.path(), limits)?;
+    Ok(Some(cgroup))
+}
+
+fn arguments_of_stage(
+    shell: &Executable,
+    folder: &PrivateHome,
+    cgroup: Option<&Cgroup>,
+    sandbox: &Sandbox,
+    bubblewrap: &Path,
+    command: &SandboxCommand,
+) -> Vec<OsString> {
+    // Source: `bash(1)`, `ulimit`: 1024 bytes, and 512 where it follows POSIX, as other shells do.
+    let block = if shell.file_name() == "bash" { 1024 } else { 512 };
+    let blocks = sandbox.limits.file_bytes.max(LEAST_FILE_BYTES) / block;
+    let seconds = sandbox.limits.cpu.as_secs() + 1;
+    let mut all: Vec<OsString> = vec!["-c".into(), STAGE.into(), folder.path().into()];
+    all.push(cgroup.map(|cgroup| cgroup.path().into()).unwrap_or_default());
+    all.extend([blocks.to_string().into(), seconds.to_string().into(), bubblewrap.into()]);
+    all.extend(DESCRIPTORS.map(Into::into));
+    all.push("--".into());
+    all.extend(command.arguments.iter().cloned());
+    all
+}
+
+/// Everything that bubblewrap is told.
+fn lay_out(
+    sandbox: &Sandbox,
+    command: &SandboxCommand,
+    folder: &PrivateHome,
+) -> Result<Layout, SandboxError> {
+    let scratch = Some(sandbox.limits.scratch_bytes);
+    let empty = folder.write("empty", "").map_err(SandboxError::Prepare)?;
+    let mut layout = Layout::empty().options(NAMESPACES);
+    if system_calls::filter().is_some() {
+        layout = layout.options(["--seccomp", "5"]);
+    }
+    for system in SYSTEM {
+        match fs::read_link(system) {
+            Ok(target) => layout = layout.link(target, system),
+            Err(_) if Path::new(system).is_dir() => layout = layout.read_only(system, system),
+            Err(_) => {}
+        }
+    }
+    for secret in
+        SETTINGS.iter().flat_map(|folder| secrets::in_folder(Path::new(folder))).filter(|path| path.is_file())
+    {
+        layout = layout.read_only(&empty, secret);
+    }
+    layout = layout.processes();
+    for name in KERNEL_SETTINGS {
+        layout = covered(layout, name, None);
+    }
+    for name in KERNEL_SECRETS {
+        layout = covered(layout, name, Some(&empty));
+    }
+    layout = layout.devices().scratch("/dev/shm", scratch).closed("/dev");
+    layout = layout.options(["--perms", "1777"]).scratch("/tmp", scratch).scratch("/run", Some(RUN_BYTES));
+    for folder in ["/etc", "/var"] {
+        layout = layout.options(["--perms", "0755", "--dir", folder]);
+    }
+    layout = layout.link("../tmp", "/var/tmp").link("../run", "/var/run");
+    layout = etc::lay_out(layout, folder, &sandbox.home).map_err(SandboxError::Prepare)?;
+    layout = sandbox.lay_out(layout, &empty)?.closed("/");
+
+    layout = layout.options(["--clearenv"]);
+    let defaults = [("HOME", sandbox.home.as_os_str()), ("PATH", PATH.as_ref())];
+    let added = defaults.into_iter().filter(|(name, _)| command.environment.value(name).is_none());
+    let given = command.environment.iter();
+    for (name, value) in given.chain(added.map(|(name, value)| (name.as_ref(), value))) {
+        layout = layout.with(["--setenv".into(), name.into(), value.into()]);
+    }
+    Ok(layout.with(["--chdir".into(), command.folder.clone().into()]))
+}
+
+/// A file or folder of `/proc`, if it is there: closed to writing, or covered by another.
+fn covered(layout: Layout, name: &str, by: Option<&PathBuf>) -> Layout {
+    let path = Path::new("/proc").join(name);
+    match path.exists() {
+        true => layout.read_only(by.unwrap_or(&path), &path),
+        false => layout,
+    }
+}

@@ -1,0 +1,84 @@
+//! The arguments of bubblewrap that say what a program sees.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What a program inside of bubblewrap sees, in the order in which it is laid out: what comes later covers what came before.
+#[derive(Clone, Debug, Default)]
+pub struct Layout(Vec<OsString>);
+
+impl Layout {
+    /// Nothing at all.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The whole machine, read-only, with its network; processes and devices of its own, and an empty `/tmp`. For a program
+    /// that is trusted with what it can read.
+    #[must_use]
+    pub fn whole_machine() -> Self {
+        Self::empty()
+            .read_only("/", "/")
+            .devices()
+            .options(["--unshare-pid"])
+            .processes()
+            .scratch("/tmp", None)
+    }
+
+    /// Shows the file or folder `outside` at the path `inside`.
+    #[must_use]
+    pub fn read_only(self, outside: impl AsRef<Path>, inside: impl AsRef<Path>) -> Self {
+        self.with(["--ro-bind".into(), outside.as_ref().into(), inside.as_ref().into()])
+    }
+
+    /// Shows it so that it can be written.
+    #[must_use]
+    pub fn writable(self, outside: impl AsRef<Path>, inside: impl AsRef<Path>) -> Self {
+        self.with(["--bind".into(), outside.as_ref().into(), inside.as_ref().into()])
+    }
+
+    /// An empty folder in memory, of `bytes` at most. Without that, of half of the machine's memory.
+    #[must_use]
+    pub fn scratch(mut self, inside: impl AsRef<Path>, bytes: Option<u64>) -> Self {
+        if let Some(bytes) = bytes {
+            self = self.options(["--size", &bytes.to_string()]);
+        }
+        self.with(["--tmpfs".into(), inside.as_ref().into()])
+    }
+
+    /// A symbolic link.
+    pub(super) fn link(self, target: impl AsRef<Path>, inside: impl AsRef<Path>) -> Self {
+        self.with(["--symlink".into(), target.as_ref().into(), inside.as_ref().into()])
+    }
+
+    /// The least of devices.
+    pub(super) fn devices(self) -> Self {
+        self.options(["--dev", "/dev"])
+    }
+
+    /// The processes of the namespace.
+    pub(super) fn processes(self) -> Self {
+        self.options(["--proc", "/proc"])
+    }
+
+    /// Lets nobody write to `inside` itself any more; what is laid over it stays as it is.
+    pub(super) fn closed(self, inside: impl AsRef<Path>) -> Self {
+        self.with(["--remount-ro".into(), inside.as_ref().into()])
+    }
+
+    pub(super) fn options<'a>(self, options: impl IntoIterator<Item = &'a str>) -> Self {
+        self.with(options.into_iter().map(OsString::from))
+    }
+
+    pub(super) fn with(mut self, arguments: impl IntoIterator<Item = OsString>) -> Self {
+        self.0.extend(arguments);
+        self
+    }
+
+    /// The arguments before `--`, the program and its own.
+    #[must_use]
+    pub fn arguments(self) -> Vec<OsString> {
+        self.0
+    }
+}

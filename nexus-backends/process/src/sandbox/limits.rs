@@ -1,0 +1,100 @@
+//! What a program in a sandbox may use.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What one program in a sandbox may use, with all that it starts.
+///
+/// Processes, memory and the processor time of all together are limited by the kernel where a
+/// [control group](LimitedBy::Cgroup) can be had, else by a [watchdog](LimitedBy::Watchdog).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SandboxLimits {
+    /// From its start to its end. Default 10 minutes.
+    pub wall: Duration,
+    /// Processor time of all processes together. Default 20 minutes.
+    pub cpu: Duration,
+    /// Processes at once. Default 512.
+    pub processes: usize,
+    /// Memory of all processes together, in bytes. Default 4 GiB.
+    ///
+    /// What lies in folders in memory is limited by `scratch_bytes`. The watchdog does not see memory that is mapped by nobody: a
+    /// `memfd`, or a segment of System V that nobody has attached; `file_bytes` limits each such file.
+    pub memory_bytes: u64,
+    /// Standard output and standard error together, in bytes. Default 256 MiB.
+    pub output_bytes: u64,
+    /// What is kept of each of the two, in bytes: half of it from the beginning, half from the end. Default 1 MiB.
+    pub kept_bytes: usize,
+    /// The largest file that can be written, in bytes; at least 64 KiB. Default 4 GiB.
+    ///
+    /// The writer gets SIGXFSZ; one that ignores it, as Python does, gets the error `EFBIG` and may go on.
+    pub file_bytes: u64,
+    /// How much each folder in memory may hold, in bytes: the home, `/tmp`, `/dev/shm`, each scratch folder. Default 1 GiB.
+    /// `/run` holds 1 MiB.
+    pub scratch_bytes: u64,
+}
+
+impl Default for SandboxLimits {
+    fn default() -> Self {
+        Self {
+            wall: Duration::from_secs(600),
+            cpu: Duration::from_secs(1200),
+            processes: 512,
+            memory_bytes: 4 << 30,
+            output_bytes: 256 << 20,
+            kept_bytes: 1 << 20,
+            file_bytes: 4 << 30,
+            scratch_bytes: 1 << 30,
+        }
+    }
+}
+
+/// A limit that a program reached, and was ended for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SandboxLimit {
+    /// [`SandboxLimits::wall`].
+    Wall,
+    /// [`SandboxLimits::cpu`].
+    Cpu,
+    /// [`SandboxLimits::processes`].
+    Processes,
+    /// [`SandboxLimits::memory_bytes`].
+    Memory,
+    /// [`SandboxLimits::output_bytes`].
+    Output,
+    /// [`SandboxLimits::file_bytes`].
+    FileSize,
+}
+
+impl fmt::Display for SandboxLimit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Wall => "time",
+            Self::Cpu => "processor time",
+            Self::Processes => "processes",
+            Self::Memory => "memory",
+            Self::Output => "output",
+            Self::FileSize => "file size",
+        })
+    }
+}
+
+/// What kept the limits on processes, memory and processor time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LimitedBy {
+    /// A control group: the kernel lets nothing beyond the limits come into being.
+    Cgroup,
+    /// A look at all processes every 20 ms: what is beyond the limits is ended, and may have been beyond them for that long.
+    Watchdog,
+}
+
+impl fmt::Display for LimitedBy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Cgroup => "cgroup",
+            Self::Watchdog => "watchdog",
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! How a program in a sandbox ended, and what it said.
+
+use std::time::Duration;
+
+use super::limits::{LimitedBy, SandboxLimit};
+use crate::containment::Containment;
+use crate::process_tree::LiveProcess;
+use crate::spawn::{ExitStatus, KeptOutput};
+
+/// How one program ended. By the time this is known everything that it started is gone, but for the
+/// [`survivors`](Self::survivors).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SandboxOutcome {
+    /// Why it ended.
+    pub end: SandboxEnd,
+    /// Its exit code or signal. A code of 128 and more may stand for a signal of something that a shell had started.
+    /// [`ExitStatus::Signal`] of 9 where it was ended.
+    pub status: ExitStatus,
+    /// Standard output: [`SandboxLimits::kept_bytes`](super::SandboxLimits::kept_bytes) of its beginning and its end.
+    pub stdout: KeptOutput,
+    /// Standard error, kept likewise.
+    pub stderr: KeptOutput,
+    /// From the start of the sandbox to the end of the last process in it.
+    pub elapsed: Duration,
+    /// What held its processes together around the sandbox's own namespace.
+    pub containment: Containment,
+    /// What kept the limits on processes, memory and processor time.
+    pub limited_by: LimitedBy,
+    /// Processes that outlived even SIGKILL. Empty unless the system is in trouble.
+    pub survivors: Vec<LiveProcess>,
+}
+
+impl SandboxOutcome {
+    /// Whether it ended by itself with exit code 0.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.end == SandboxEnd::Exited && self.status.is_success()
+    }
+}
+
+/// Why a program in a sandbox ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SandboxEnd {
+    /// By itself, or by a signal from inside.
+    Exited,
+    /// It reached a limit.
+    Limit(SandboxLimit),
+    /// Its token was cancelled.
+    Cancelled,
+}

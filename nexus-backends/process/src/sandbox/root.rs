@@ -1,0 +1,326 @@
+//! What a sandbox shows of this machine.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use super::error::SandboxError;
+use super::layout::Layout;
+use super::limits::SandboxLimits;
+use super::secrets;
+
+/// Folders of the system that are shown, or links to them; those that are there.
+pub(super) const SYSTEM: [&str; 10] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/libexec", "/nix/store", "/gnu/store"];
+/// Places that a sandbox makes itself, with all below them.
+const OWN: [&str; 3] = ["/proc", "/dev", "/sys"];
+/// Folders of which everything would be far too much for a tool chain.
+const WIDE: [&str; 16] = [
+    "/", "/boot", "/dev", "/etc", "/home", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv",
+    "/sys", "/tmp", "/var", "/var/lib",
+];
+/// The home inside, unless the caller chooses another.
+const HOME: &str = "/home/sandbox";
+
+/// A root for programs that are not trusted: described once, then used for any number of [runs](Self::run), each of which has
+/// the room of its own anew.
+///
+/// What the caller puts in lies where it says, in any order: what is deeper covers what is above it.
+#[derive(Clone, Debug)]
+pub struct Sandbox {
+    pub(super) bubblewrap: Option<PathBuf>,
+    pub(super) home: PathBuf,
+    pub(super) limits: SandboxLimits,
+    given: Vec<(PathBuf, Given)>,
+}
+
+/// What lies at one place inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Given {
+    /// A tool chain, without its credentials.
+    ToolChain,
+    /// A file or folder of this machine.
+    Outside { path: PathBuf, is_writable: bool },
+    /// An empty folder in memory.
+    Scratch,
+    /// Nothing, where the folder above has something.
+    Hidden,
+}
+
+/// What is mounted at one place inside.
+#[derive(Debug)]
+enum Mount {
+    Outside {
+        path: PathBuf,
+        is_writable: bool,
+    },
+    Scratch,
+    /// A folder that reads as empty.
+    EmptyFolder,
+    /// A file that reads as empty.
+    EmptyFile,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sandbox {
+    /// The system's folders, and nothing of this machine beside them.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { bubblewrap: None, home: HOME.into(), limits: SandboxLimits::default(), given: Vec::new() }
+    }
+
+    /// Uses this bubblewrap, and not the one of the system's folders for programs.
+    #[must_use]
+    pub fn bubblewrap(mut self, program: impl Into<PathBuf>) -> Self {
+        self.bubblewrap = Some(program.into());
+        self
+    }
+
+    /// Where the home lies, which is empty but for what is put into it. Default `/home/sandbox`.
+    #[must_use]
+    pub fn home(mut self, inside: impl Into<PathBuf>) -> Self {
+        self.home = inside.into();
+        self
+    }
+
+    /// What a program may use.
+    #[must_use]
+    pub fn limits(mut self, limits: SandboxLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Shows the folder of a tool chain, such as `~/.cargo`, `~/.rustup`, a pyenv or a `GOROOT`, at its own path and read-only.
+    /// Files that are known to hold credentials, such as `credentials.toml`, `.npmrc` and `.git/config`, are empty inside, down to
+    /// the third level; others are to be [hidden](Self::hidden). A link is followed; a home or a folder of the system's is refused.
+    #[must_use]
+    pub fn tool_chain(self, folder: impl Into<PathBuf>) -> Self {
+        self.with(folder.into(), Given::ToolChain)
+    }
+
+    /// Shows the file or folder `outside`, which is no link, at the path `inside`, so that it cannot be written.
+    #[must_use]
+    pub fn read_only(self, outside: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> Self {
+        self.with(inside.into(), Given::Outside { path: outside.into(), is_writable: false })
+    }
+
+    /// Shows it so that it can be written: what is written is outside too, and stays. Where something else is put below it and
+    /// the place for that is missing, the place is made, outside too.
+    #[must_use]
+    pub fn writable(self, outside: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> Self {
+        self.with(inside.into(), Given::Outside { path: outside.into(), is_writable: true })
+    }
+
+    /// An empty folder in memory that can be written and is gone after the run. It holds
+    /// [`SandboxLimits::scratch_bytes`].
+    #[must_use]
+    pub fn scratch(self, inside: impl Into<PathBuf>) -> Self {
+        self.with(inside.into(), Given::Scratch)
+    }
+
+    /// Makes a file or folder of what was put in read as empty. It need not be there.
+    #[must_use]
+    pub fn hidden(self, inside: impl Into<PathBuf>) -> Self {
+        self.with(inside.into(), Given::Hidden)
+    }
+
+    fn with(mut self, inside: PathBuf, given: Given) -> Self {
+        self.given.push((inside, given));
+        self
+    }
+
+    /// Adds what was given to a layout that has the system's folders; `empty` is an empty file.
+    ///
+    /// # Errors
+    ///
+    /// [`SandboxError::Path`], [`PathRefused`](SandboxError::PathRefused) and [`NoMountPoint`](SandboxError::NoMountPoint).
+    pub(super) fn lay_out(&self, mut layout: Layout, empty: &Path) -> Result<Layout, SandboxError> {
+        let mut closed = Vec::new();
+        for (inside, mount) in self.mounts()? {
+            layout = match mount {
+                Mount::Outside { path, is_writable: true } => layout.writable(path, inside),
+                Mount::Outside { path, is_writable: false } => layout.read_only(path, inside),
+                Mount::Scratch => layout.scratch(inside, Some(self.limits.scratch_bytes)),
+                Mount::EmptyFolder => {
+                    closed.push(inside.clone());
+                    layout.scratch(inside, Some(PAGE_BYTES))
+                }
+                Mount::EmptyFile => layout.read_only(empty, inside),
+            };
+        }
+        // Last, as something may lie below.
+        Ok(closed.into_iter().fold(layout, Layout::closed))
+    }
+
+    /// Everything that was given, by its path, so that what is above comes before what is below.
+    fn mounts(&self) -> Result<BTreeMap<PathBuf, Mount>, SandboxError> {
+        let home = inside(&self.home)?;
+        let mut mounts = BTreeMap::new();
+        let (hidden, shown): (Vec<_>, Vec<_>) =
+            self.given.iter().partition(|(_, given)| *given == Given::Hidden);
+        for (place, given) in shown {
+            let place = inside(place)?;
+            let mount = match given {
+                Given::ToolChain => Mount::Outside { path: tool_chain(&place)?, is_writable: false },
+                Given::Outside { path, is_writable } => {
+                    Mount::Outside { path: outside(path)?, is_writable: *is_writable }
+                }
+                Given::Scratch | Given::Hidden => Mount::Scratch,
+            };
+            if let (Given::ToolChain, Mount::Outside { path, .. }) = (given, &mount) {
+                for secret in secrets::in_folder(path) {
+                    cover(&mut mounts, path, &place, &secret)?;
+                }
+            }
+            if mounts.insert(place.clone(), mount).is_some() {
+                return Err(refused(&place, "two things would lie there"));
+            }
+        }
+        mounts.entry(home).or_insert(Mount::Scratch);
+        for (place, _) in hidden {
+            let place = inside(place)?;
+            if let Some((above, Mount::Outside { path, .. })) = nearest(&mounts, &place) {
+                let (path, above) = (path.clone(), above.to_owned());
+                let below = path.join(place.strip_prefix(&above).unwrap_or(Path::new("")));
+                if below.symlink_metadata().is_ok() {
+                    cover(&mut mounts, &path, &above, &below)?;
+                }
+            }
+        }
+        for place in mounts.keys() {
+            make_place(&mounts, place)?;
+        }
+        Ok(mounts)
+    }
+}
+
+/// The least that a folder in memory can hold.
+const PAGE_BYTES: u64 = 4096;
+
+/// Covers `secret`, which is in the folder `shown` that lies at `place` inside. A link is left alone if what it leads to is not
+/// shown; else that is covered.
+fn cover(
+    mounts: &mut BTreeMap<PathBuf, Mount>,
+    shown: &Path,
+    place: &Path,
+    secret: &Path,
+) -> Result<(), SandboxError> {
+    let real = match secret.canonicalize() {
+        Ok(real) => real,
+        // A link to nowhere.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(SandboxError::Path { path: secret.to_owned(), source }),
+    };
+    let root = shown.canonicalize().unwrap_or_else(|_| shown.to_owned());
+    if let Ok(relative) = real.strip_prefix(&root) {
+        let mount = if real.is_dir() { Mount::EmptyFolder } else { Mount::EmptyFile };
+        mounts
+            .insert(if relative.as_os_str().is_empty() { place.into() } else { place.join(relative) }, mount);
+    }
+    Ok(())
+}
+
+/// A path inside: absolute, without `..`, and not where the sandbox has its own.
+fn inside(path: &Path) -> Result<PathBuf, SandboxError> {
+    let plain: PathBuf = path.components().collect();
+    let is_plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
+    if !is_plain || plain.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(refused(path, "a path in a sandbox is absolute and has neither `..` nor NUL"));
+    }
+    if OWN.iter().any(|own| plain.starts_with(own)) {
+        return Err(refused(path, "`/proc`, `/dev` and `/sys` are the sandbox's own"));
+    }
+    if plain == Path::new("/")
+        || plain == Path::new("/etc")
+        || SYSTEM.iter().any(|system| plain == Path::new(system))
+    {
+        return Err(refused(path, "the system's folders lie there"));
+    }
+    Ok(plain)
+}
+
+/// A file or folder outside, which is what it seems to be.
+fn outside(path: &Path) -> Result<PathBuf, SandboxError> {
+    let unusable = |source| SandboxError::Path { path: path.to_owned(), source };
+    if !path.is_absolute() {
+        return Err(refused(path, "it is not absolute"));
+    }
+    let kind = fs::symlink_metadata(path).map_err(unusable)?.file_type();
+    if kind.is_symlink() {
+        return Err(refused(path, "it is a symbolic link; name what it leads to"));
+    }
+    if !kind.is_dir() && !kind.is_file() {
+        return Err(refused(path, "it is neither a folder nor a regular file"));
+    }
+    Ok(path.to_owned())
+}
+
+/// The folder of a tool chain, where it really lies.
+fn tool_chain(path: &Path) -> Result<PathBuf, SandboxError> {
+    let real = path.canonicalize().map_err(|source| SandboxError::Path { path: path.to_owned(), source })?;
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    let is_above = |home: &PathBuf| home.canonicalize().as_ref().unwrap_or(home).starts_with(&real);
+    if WIDE.iter().any(|wide| real == Path::new(wide)) || home.as_ref().is_some_and(is_above) {
+        return Err(refused(path, "far more than a tool chain lies there"));
+    }
+    if !real.is_dir() {
+        return Err(refused(path, "a tool chain is a folder"));
+    }
+    Ok(real)
+}
+
+/// What is shown right above a place.
+fn nearest<'a>(mounts: &'a BTreeMap<PathBuf, Mount>, place: &Path) -> Option<(&'a Path, &'a Mount)> {
+    let mut above = place.ancestors().skip(1);
+    above.find_map(|above| mounts.get_key_value(above)).map(|(path, mount)| (&**path, mount))
+}
+
+/// Sees to it that there is a place to mount on: below a folder of this machine it must be there, without a link on the way,
+/// which would lead elsewhere.
+fn make_place(mounts: &BTreeMap<PathBuf, Mount>, place: &Path) -> Result<(), SandboxError> {
+    let system = SYSTEM.iter().map(Path::new).find(|system| place.starts_with(system));
+    let (above, shown, is_writable) = match (nearest(mounts, place), system) {
+        (Some((above, Mount::Outside { path, is_writable })), _) => (above, &**path, *is_writable),
+        (None, Some(system)) => (system, system, false),
+        _ => return Ok(()),
+    };
+    let is_file = match mounts.get(place) {
+        Some(Mount::Outside { path, .. }) => path.is_file(),
+        Some(Mount::EmptyFile) => true,
+        _ => false,
+    };
+    let relative = place.strip_prefix(above).unwrap_or(Path::new(""));
+    let mut reached = shown.to_owned();
+    let parts: Vec<&OsStr> = relative.iter().collect();
+    for (number, part) in parts.iter().enumerate() {
+        reached.push(part);
+        let wants_file = is_file && number + 1 == parts.len();
+        match fs::symlink_metadata(&reached).map(|metadata| metadata.file_type()) {
+            Ok(kind) if kind.is_symlink() => {
+                return Err(refused(&reached, "a symbolic link lies on the way"));
+            }
+            Ok(kind) if kind.is_dir() != wants_file => {}
+            Ok(_) => return Err(refused(&reached, "a file and a folder cannot cover each other")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_writable => {
+                let made = if wants_file { fs::write(&reached, "") } else { fs::create_dir(&reached) };
+                made.map_err(|source| SandboxError::Path { path: reached.clone(), source })?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(SandboxError::NoMountPoint { path: place.to_owned(), below: shown.to_owned() });
+            }
+            Err(source) => return Err(SandboxError::Path { path: reached, source }),
+        }
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, reason: &'static str) -> SandboxError {
+    SandboxError::PathRefused { path: path.to_owned(), reason }
+}

@@ -1,0 +1,197 @@
+//! One run of a program in a sandbox.
+
+use std::time::Duration;
+
+use super::command::SandboxCommand;
+use super::error::SandboxError;
+use super::launch::{Launch, STAGE_SAYS};
+use super::limits::SandboxLimit;
+use super::outcome::{SandboxEnd, SandboxOutcome};
+use super::root::Sandbox;
+use super::usage::{EVERY, Meter, Reached};
+use crate::containment::signal_in_code;
+use crate::spawn::{Bounds, EndedBy, Exit, ExitStatus, Invocation, Process, StdinMode, Stop, Watch};
+use rustix::process::Signal;
+
+/// What `unshare` of util-linux says when what it started is killed, through no fault of the program's.
+const UNSHARE_SAYS: &[u8] = b"unshare: sigprocmask unblock failed: Invalid argument\n";
+/// Longest piece of what bubblewrap said that is told, in characters.
+const SAID_CHARACTERS: usize = 500;
+
+impl Sandbox {
+    /// Runs a program, and waits until it and all that it started are gone. Dropping the future ends all of it before the drop
+    /// returns, which takes some milliseconds.
+    ///
+    /// Must be called in a runtime of tokio's.
+    ///
+    /// # Errors
+    ///
+    /// A [`SandboxError`], in which case nothing of the program was executed. A program that ran and failed is an outcome.
+    pub async fn run(&self, command: SandboxCommand) -> Result<SandboxOutcome, SandboxError> {
+        let (sandbox, command) = (self.clone(), command);
+        let prepared = tokio::task::spawn_blocking(move || {
+            let launch = Launch::new(&sandbox, &command);
+            (sandbox, command, launch)
+        });
+        let (sandbox, command, launch) = match prepared.await {
+            Ok((sandbox, command, launch)) => (sandbox, command, launch?),
+            Err(error) => return Err(SandboxError::Prepare(std::io::Error::other(error))),
+        };
+        let mut running = Running::start(&sandbox, &command, launch)?;
+        let mut is_cancelled = false;
+        let exit = tokio::select! {
+            exit = running.process.wait() => exit,
+            () = command.cancel.cancelled() => {
+                is_cancelled = true;
+                running.process.stop(Stop::new().terminate_grace(Duration::ZERO)).await
+            }
+        };
+        running.outcome(&command, exit, is_cancelled)
+    }
+
+    /// Says whether this machine can run programs in this sandbox, by running one that does nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub async fn check(&self) -> Result<(), SandboxError> {
+        self.run(SandboxCommand::new(["/bin/sh", "-c", ":"])).await.map(drop)
+    }
+}
+
+/// A program that runs. The process is gone before its files are.
+#[derive(Debug)]
+struct Running {
+    process: Process,
+    reached: Reached,
+    limited_by: super::LimitedBy,
+    launch: Launch,
+}
+
+impl Running {
+    fn start(sandbox: &Sandbox, command: &SandboxCommand, mut launch: Launch) -> Result<Self, SandboxError> {
+        let limits = &sandbox.limits;
+        let mut meter = Meter::new(limits.clone(), launch.cgroup.take());
+        let (reached, limited_by) = (meter.reached(), meter.limited_by());
+        let watch =
+            Watch::new(EVERY, move |hold| meter.look(hold)).output(limits.output_bytes, limits.kept_bytes);
+        let bounds = Bounds { time_limit: Some(limits.wall), ..Bounds::default() };
+        let mut invocation = Invocation::new(launch.shell.clone(), "/")
+            .arguments(launch.arguments.drain(..))
+            .stdin(StdinMode::Bytes(command.stdin.clone()))
+            .bounds(bounds)
+            .run(launch.run.clone())
+            .end_with_host()
+            .watch(watch);
+        if let Some(entry) = &command.entry {
+            invocation = invocation.entry(entry);
+        }
+        let process = invocation.spawn()?;
+        Ok(Self { process, reached, limited_by, launch })
+    }
+
+    fn outcome(
+        &mut self,
+        command: &SandboxCommand,
+        exit: Exit,
+        is_cancelled: bool,
+    ) -> Result<SandboxOutcome, SandboxError> {
+        let [stdout, mut stderr] = self.process.take_kept();
+        stderr.remove_end(UNSHARE_SAYS);
+        let end = match (exit.ended_by, self.reached.limit()) {
+            (EndedBy::TimeLimit, _) => SandboxEnd::Limit(SandboxLimit::Wall),
+            (EndedBy::OutputLimit, _) => SandboxEnd::Limit(SandboxLimit::Output),
+            (EndedBy::Itself | EndedBy::Watch, Some(limit)) => SandboxEnd::Limit(limit),
+            _ if is_cancelled && exit.ended_by == EndedBy::Stop => SandboxEnd::Cancelled,
+            _ => SandboxEnd::Exited,
+        };
+        // Bubblewrap tells an exit code only of a program that was started.
+        if end == SandboxEnd::Exited && !self.launch.status().contains("\"exit-code\"") {
+            return Err(failure(command, &self.launch, &stderr.text()));
+        }
+        let status = match end {
+            SandboxEnd::Exited => signal_in_code(exit.status),
+            // What was started is a launcher, and says nothing of the program.
+            _ => ExitStatus::Signal(Signal::KILL.as_raw()),
+        };
+        let died_of = |signal: Signal| status == ExitStatus::Signal(signal.as_raw());
+        let end = match end {
+            SandboxEnd::Exited if died_of(Signal::XFSZ) => SandboxEnd::Limit(SandboxLimit::FileSize),
+            SandboxEnd::Exited if died_of(Signal::XCPU) => SandboxEnd::Limit(SandboxLimit::Cpu),
+            end => end,
+        };
+        Ok(SandboxOutcome {
+            end,
+            status,
+            stdout,
+            stderr,
+            elapsed: exit.elapsed,
+            containment: self.process.containment(),
+            limited_by: self.limited_by,
+            survivors: exit.survivors,
+        })
+    }
+}
+
+/// What the last words of the stage or of bubblewrap mean.
+fn failure(command: &SandboxCommand, launch: &Launch, said: &str) -> SandboxError {
+    // A stage of its own has an empty environment, so these are the words of the C locale.
+    const WANTS: [&str; 4] = [
+        "Resource temporarily unavailable",
+        "Cannot allocate memory",
+        "Too many open files",
+        "No more processes",
+    ];
+    const FORBIDDEN: [&str; 6] = [
+        "No permissions to create new namespace",
+        "Creating new namespace failed",
+        "setting up uid map",
+        "loopback: ",
+        "Can't mount proc",
+        "Failed to make / slave",
+    ];
+    let said = said.trim();
+    let line = said.lines().rev().find(|line| line.contains(": ")).unwrap_or(said);
+    let line: String = line.strip_prefix("bwrap: ").unwrap_or(line).chars().take(SAID_CHARACTERS).collect();
+    let has = |phrases: &[&str]| phrases.iter().any(|phrase| said.contains(phrase));
+    if has(&WANTS) {
+        return SandboxError::Unusable { said: line, is_scarcity: true };
+    }
+    if line.starts_with(STAGE_SAYS)
+        || said.lines().any(|line| line.contains("not found")) && !said.contains("bwrap: ")
+    {
+        return SandboxError::ShellMissing { said: line };
+    }
+    if line.starts_with("execvp ") {
+        let program = command.arguments.first().cloned().unwrap_or_default();
+        return SandboxError::DidNotStart { program, said: line };
+    }
+    if line.starts_with("Can't chdir to ") {
+        return SandboxError::FolderMissing { folder: command.folder.clone(), said: line };
+    }
+    if line.starts_with("Unknown option ") || line.contains("not permitted in setuid mode") {
+        return SandboxError::BubblewrapTooOld { program: launch.bubblewrap.clone(), said: line };
+    }
+    if has(&FORBIDDEN) {
+        return SandboxError::NamespacesForbidden { way_out: what_forbids(), said: line };
+    }
+    SandboxError::Unusable { said: line, is_scarcity: false }
+}
+
+/// What keeps this user from making namespaces, as far as the system says.
+fn what_forbids() -> &'static str {
+    let is = |setting: &str, value: &str| {
+        std::fs::read_to_string(format!("/proc/sys/{setting}")).is_ok_and(|found| found.trim() == value)
+    };
+    if is("user/max_user_namespaces", "0") {
+        "allow them with `sysctl user.max_user_namespaces=15000`"
+    } else if is("kernel/unprivileged_userns_clone", "0") {
+        "allow them with `sysctl kernel.unprivileged_userns_clone=1`"
+    } else if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
+        "AppArmor forbids them: give /usr/bin/bwrap a profile with `userns,`, or allow them with \
+         `sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
+    } else {
+        "a container's filter of system calls or a security module forbids them; with Docker, \
+         `--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined` allows them"
+    }
+}

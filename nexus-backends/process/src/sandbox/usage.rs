@@ -1,0 +1,190 @@
+//! What a program uses, seen from outside, and what of it is too much.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::limits::{LimitedBy, SandboxLimit, SandboxLimits};
+use crate::containment::{Cgroup, Hold};
+
+/// From one look to the next.
+pub(super) const EVERY: Duration = Duration::from_millis(20);
+/// The processes of bubblewrap: one outside, one as the first inside.
+const BUBBLEWRAP: usize = 2;
+/// Source: Linux, `USER_HZ`, in which `/proc` counts processor time.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// Looks at what a program uses, and remembers the limit that it reached.
+#[derive(Debug)]
+pub(super) struct Meter {
+    limits: SandboxLimits,
+    cgroup: Option<Cgroup>,
+    reached: Arc<Mutex<Option<SandboxLimit>>>,
+}
+
+/// What a [`Meter`] saw; outlives it.
+#[derive(Clone, Debug)]
+pub(super) struct Reached(Arc<Mutex<Option<SandboxLimit>>>);
+
+impl Reached {
+    pub(super) fn limit(&self) -> Option<SandboxLimit> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Meter {
+    /// By the cgroup, if there is one; else by `/proc`.
+    pub(super) fn new(limits: SandboxLimits, cgroup: Option<Cgroup>) -> Self {
+        Self { limits, cgroup, reached: Arc::default() }
+    }
+
+    pub(super) fn reached(&self) -> Reached {
+        Reached(Arc::clone(&self.reached))
+    }
+
+    pub(super) fn limited_by(&self) -> LimitedBy {
+        if self.cgroup.is_some() { LimitedBy::Cgroup } else { LimitedBy::Watchdog }
+    }
+
+    /// Whether a limit is reached.
+    pub(super) fn look(&mut self, hold: &mut Hold) -> bool {
+        let found = match &self.cgroup {
+            Some(cgroup) => in_cgroup(cgroup.path(), &self.limits),
+            None => in_processes(hold, &self.limits),
+        };
+        if found.is_some() {
+            *self.reached.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        }
+        found.is_some()
+    }
+}
+
+impl Drop for Meter {
+    /// The kernel may have ended everyone before there was another look.
+    fn drop(&mut self) {
+        if let Some(cgroup) = &self.cgroup {
+            let reached = &mut *self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+            *reached = reached.or_else(|| in_cgroup(cgroup.path(), &self.limits));
+        }
+    }
+}
+
+/// Makes a cgroup keep the limits.
+///
+/// # Errors
+///
+/// Whatever the kernel refuses.
+pub(super) fn limit(cgroup: &Path, limits: &SandboxLimits) -> std::io::Result<()> {
+    // The shell that becomes bubblewrap's outer process is one of its two.
+    let write = |name: &str, value: String| fs::write(cgroup.join(name), value);
+    write("pids.max", (limits.processes + BUBBLEWRAP).to_string())?;
+    write("memory.max", limits.memory_bytes.to_string())?;
+    // Kernels without swap accounting have no such file.
+    let _ = write("memory.swap.max", "0".to_owned());
+    let _ = write("memory.oom.group", "1".to_owned());
+    Ok(())
+}
+
+/// Source: `Documentation/admin-guide/cgroup-v2.rst`: `memory.events`, `pids.events`, `cpu.stat`.
+fn in_cgroup(path: &Path, limits: &SandboxLimits) -> Option<SandboxLimit> {
+    let count = |file: &str, name: &str| -> u64 {
+        let text = fs::read_to_string(path.join(file)).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
+    };
+    if count("memory.events", "oom_kill") > 0 {
+        return Some(SandboxLimit::Memory);
+    }
+    if count("pids.events", "max") > 0 {
+        return Some(SandboxLimit::Processes);
+    }
+    (u128::from(count("cpu.stat", "usage_usec")) > limits.cpu.as_micros()).then_some(SandboxLimit::Cpu)
+}
+
+fn in_processes(hold: &mut Hold, limits: &SandboxLimits) -> Option<SandboxLimit> {
+    let alive = hold.alive();
+    if alive.len() > limits.processes + BUBBLEWRAP {
+        return Some(SandboxLimit::Processes);
+    }
+    let pids = || alive.iter().map(|process| process.identity.pid);
+    let used: Vec<Used> = pids().filter_map(used).collect();
+    let cpu_ticks: u64 = used.iter().map(|used| used.cpu_ticks).sum();
+    if u128::from(cpu_ticks) * 1000 / u128::from(TICKS_PER_SECOND) > limits.cpu.as_millis() {
+        return Some(SandboxLimit::Cpu);
+    }
+    let page = rustix::param::page_size() as u64;
+    let is_beyond = |bytes: u64| bytes > limits.memory_bytes;
+    // The sum counts what processes share as often as they are. Only where that is too much is it worth asking the kernel for
+    // each one's share, which takes it a while.
+    let is_over = is_beyond(used.iter().map(|used| used.resident_pages * page).sum())
+        && is_beyond(pids().map(|pid| share_of(pid).unwrap_or_default()).sum());
+    is_over.then_some(SandboxLimit::Memory)
+}
+
+/// What one process uses.
+struct Used {
+    /// Its processor time and that of the children that it has waited for, so that nobody's is lost or counted twice.
+    cpu_ticks: u64,
+    resident_pages: u64,
+}
+
+/// Source: `proc_pid_stat(5)`: fields 14 to 17, and 24; the name may hold anything.
+fn used(pid: u32) -> Option<Used> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let close = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
+    let mut fields =
+        fields.split_ascii_whitespace().skip(11).map(|field| field.parse::<u64>().unwrap_or_default());
+    let cpu_ticks = fields.by_ref().take(4).sum();
+    Some(Used { cpu_ticks, resident_pages: fields.nth(6)? })
+}
+
+/// The memory of one process in bytes, where each page counts by how many share it. Source: `proc_pid_smaps(5)`, `Pss`. Where it
+/// cannot be read, what is resident.
+fn share_of(pid: u32) -> Option<u64> {
+    let Ok(text) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else {
+        return used(pid).map(|used| used.resident_pages * rustix::param::page_size() as u64);
+    };
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_tells_which_limit_was_reached() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = SandboxLimits { cpu: Duration::from_secs(2), ..SandboxLimits::default() };
+        let said = |file: &str, text: &str| fs::write(folder.path().join(file), text).unwrap();
+        assert_eq!(in_cgroup(folder.path(), &limits), None);
+        said("cpu.stat", "usage_usec 1999999\nuser_usec 5000000\n");
+        said("pids.events", "max 0\n");
+        said("memory.events", "low 0\nhigh 7\nmax 9\noom 0\noom_kill 0\noom_group_kill 0\n");
+        assert_eq!(in_cgroup(folder.path(), &limits), None);
+        said("cpu.stat", "usage_usec 2000001\n");
+        assert_eq!(in_cgroup(folder.path(), &limits), Some(SandboxLimit::Cpu));
+        said("pids.events", "max 1\n");
+        assert_eq!(in_cgroup(folder.path(), &limits), Some(SandboxLimit::Processes));
+        said("memory.events", "oom 1\noom_kill 3\n");
+        assert_eq!(in_cgroup(folder.path(), &limits), Some(SandboxLimit::Memory));
+    }
+
+    #[test]
+    fn a_cgroup_is_told_its_limits() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = SandboxLimits { processes: 7, memory_bytes: 1 << 20, ..SandboxLimits::default() };
+        limit(folder.path(), &limits).unwrap();
+        let said = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
+        assert_eq!((said("pids.max"), said("memory.max")), ("9".to_owned(), "1048576".to_owned()));
+    }
+
+    #[test]
+    fn this_program_uses_memory_and_time() {
+        let own = used(std::process::id()).unwrap();
+        assert!(own.resident_pages > 0);
+        assert!(share_of(std::process::id()).unwrap() > 0);
+    }
+}

@@ -1,0 +1,38 @@
+//! A look at a running process now and then, which may end it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::containment::Hold;
+
+/// Says whether the process is to be ended, given what holds it.
+type Look = Box<dyn FnMut(&mut Hold) -> bool + Send>;
+
+/// Looks at a process for as long as it runs.
+pub(crate) struct Watch {
+    /// From one look to the next.
+    pub(super) every: Duration,
+    pub(super) look: Look,
+    /// How much the program may write to both of its outputs, in bytes.
+    pub(super) output_bytes: u64,
+    /// How much of each output is kept as bytes, instead of lines and a tail.
+    pub(super) kept_bytes: usize,
+}
+
+impl Watch {
+    pub(crate) fn new(every: Duration, look: impl FnMut(&mut Hold) -> bool + Send + 'static) -> Self {
+        Self { every, look: Box::new(look), output_bytes: u64::MAX, kept_bytes: 0 }
+    }
+
+    /// Ends the process once it has written more than `most` bytes; `kept` of each output can be read at the end.
+    pub(crate) fn output(mut self, most: u64, kept: usize) -> Self {
+        (self.output_bytes, self.kept_bytes) = (most, kept);
+        self
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "a look every {:?}", self.every)
+    }
+}

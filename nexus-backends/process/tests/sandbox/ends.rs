@@ -1,0 +1,155 @@
+//! However a run ends, nothing is left of it.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nexus_core::CancelToken;
+use nexus_process::run_registry::RunEntry;
+use nexus_process::sandbox::{SandboxCommand, SandboxEnd};
+use nexus_process::spawn::ExitStatus;
+
+use crate::support::{again, alive_with, assert_gone, has_sandbox, is_again, ran, sandbox, shell};
+
+/// Starts what hides, then stays.
+fn hiding(word: &str) -> String {
+    format!(
+        "(setsid sleep {word} &) ; trap '' TERM INT HUP; setsid sh -c 'trap \"\" TERM; sleep {word}' & echo up; sleep {word}"
+    )
+}
+
+#[tokio::test]
+async fn status_and_output_are_those_of_the_program() {
+    if !has_sandbox().await {
+        return;
+    }
+    for (script, status) in [
+        ("exit 0", ExitStatus::Code(0)),
+        ("exit 1", ExitStatus::Code(1)),
+        ("exit 126", ExitStatus::Code(126)),
+        ("exit 127", ExitStatus::Code(127)),
+        ("kill -KILL $$", ExitStatus::Signal(9)),
+        ("kill -SEGV $$", ExitStatus::Signal(11)),
+        ("kill -TERM $$", ExitStatus::Code(128 + 15)),
+        ("kill -9 1; kill -9 -1 2>/dev/null; exit 3", ExitStatus::Code(3)),
+    ] {
+        let outcome = ran(&sandbox(), shell(&format!("echo out; echo err >&2; {script}"))).await;
+        assert_eq!((outcome.end, outcome.status), (SandboxEnd::Exited, status), "{script}");
+        assert_eq!(
+            (outcome.stdout.text(), outcome.stderr.text()),
+            ("out\n".to_owned(), "err\n".to_owned()),
+            "{script}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn input_is_given_whole_and_then_ends() {
+    if !has_sandbox().await {
+        return;
+    }
+    let megabytes = vec![b'x'; 3 << 20];
+    let outcome = ran(&sandbox(), shell("wc -c").stdin(megabytes.clone())).await;
+    assert_eq!(outcome.stdout.text().trim(), "3145728");
+    assert!(ran(&sandbox(), shell("cat")).await.stdout.text().is_empty());
+    // Who does not read it ends all the same.
+    assert!(ran(&sandbox(), shell("exec 0<&-; echo x").stdin(megabytes)).await.is_success());
+}
+
+#[tokio::test]
+async fn a_dropped_future_leaves_nobody() {
+    if !has_sandbox().await {
+        return;
+    }
+    let runs = |word: &str| {
+        let (sandbox, command) = (sandbox(), shell(&hiding(word)));
+        async move { sandbox.run(command).await }
+    };
+    // At any moment of the start, too.
+    for millis in [0, 1, 2, 3, 5, 8, 13, 21, 400] {
+        let run = tokio::time::timeout(Duration::from_millis(millis), runs("31.4161"));
+        assert!(run.await.is_err());
+        assert_eq!(alive_with("31.4161"), 0, "{millis} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_run_keeps_what_was_said() {
+    if !has_sandbox().await {
+        return;
+    }
+    let token = CancelToken::new();
+    let folder = tempfile::tempdir().unwrap();
+    let script = hiding("31.4162").replace("echo up", "echo up; touch /tree/up");
+    let (sandbox, command) =
+        (sandbox().writable(folder.path(), "/tree"), shell(&script).cancel(token.clone()));
+    let run = tokio::spawn(async move { sandbox.run(command).await.unwrap() });
+    while !folder.path().join("up").exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    token.cancel();
+    let outcome = run.await.unwrap();
+    assert_eq!((outcome.end, outcome.status), (SandboxEnd::Cancelled, ExitStatus::Signal(9)));
+    assert_eq!(outcome.stdout.text(), "up\n");
+    assert_eq!(alive_with("31.4162"), 0);
+}
+
+/// Who was left by its parent ends with the main process, and does not hold the answer back.
+#[tokio::test]
+async fn what_is_left_behind_ends_with_the_program() {
+    if !has_sandbox().await {
+        return;
+    }
+    let began = Instant::now();
+    let outcome = ran(&sandbox(), shell("(setsid sleep 31.4163 &) ; (sleep 31.4163 &) ; echo x")).await;
+    assert!(outcome.is_success() && began.elapsed() < Duration::from_secs(20), "{outcome:?}");
+    assert_gone("31.4163").await;
+}
+
+#[tokio::test]
+async fn orphans_are_reaped_inside() {
+    if !has_sandbox().await {
+        return;
+    }
+    let script = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); (true & ) ; done; sleep 0.3; \
+        for stat in /proc/[0-9]*/stat; do cut -d' ' -f3 $stat; done 2>/dev/null | grep -c Z; echo done";
+    assert_eq!(ran(&sandbox(), shell(script)).await.stdout.text(), "0\ndone\n");
+}
+
+const HOST: &str = "ends::a_killed_host_leaves_nobody";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_host_leaves_nobody() {
+    const WORD: &str = "31.4164";
+    if is_again(HOST) {
+        let _ = sandbox().run(shell(&hiding(WORD))).await;
+        return;
+    }
+    if !has_sandbox().await {
+        return;
+    }
+    // At any moment of the start, too. `timeout` kills the host alone, not its group.
+    for millis in [2, 5, 8, 12, 15, 18, 25, 40, 60, 500] {
+        let mut launcher = Command::new("timeout");
+        launcher.args(["--foreground", "--signal=KILL", &format!("0.{millis:03}")]);
+        let kind = sandbox().run(shell(":")).await.unwrap().containment;
+        again(launcher, HOST);
+        if kind >= nexus_process::containment::Containment::UserNamespace {
+            assert_gone(WORD).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_left_on_the_disk() {
+    if !has_sandbox().await {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let entry = RunEntry::begin(home.path()).unwrap();
+    let outcome = ran(&sandbox(), SandboxCommand::new(["true"]).entry(&entry)).await;
+    assert!(outcome.is_success());
+    assert_eq!(fs::read_dir(home.path().join("tmp")).unwrap().count(), 0);
+    drop(entry);
+    assert_eq!(fs::read_dir(home.path().join("runs")).unwrap().count(), 0);
+}

@@ -1,0 +1,152 @@
+//! Each limit of a sandbox is reached, and what is beyond it is ended.
+
+use std::time::Duration;
+
+use nexus_process::sandbox::{LimitedBy, SandboxEnd, SandboxLimit, SandboxLimits, SandboxOutcome};
+use nexus_process::spawn::ExitStatus;
+
+use crate::support::{alive_with, assert_gone, has_sandbox, limits, ran, sandbox, shell};
+
+/// Runs a script under limits that were changed, and says which was reached.
+async fn reached(change: impl FnOnce(&mut SandboxLimits), script: &str) -> (SandboxEnd, SandboxOutcome) {
+    let mut limits = limits();
+    change(&mut limits);
+    let outcome = ran(&sandbox().limits(limits), shell(script)).await;
+    assert!(outcome.elapsed < Duration::from_secs(60), "{outcome:?}");
+    assert!(outcome.survivors.is_empty(), "{outcome:?}");
+    (outcome.end, outcome)
+}
+
+#[tokio::test]
+async fn who_sleeps_too_long_is_ended_with_all_it_started() {
+    if !has_sandbox().await {
+        return;
+    }
+    let script = "setsid sleep 31.4151 & (setsid sleep 31.4151 &) ; nohup sleep 31.4151 >/dev/null 2>&1 & echo up; sleep 31.4151";
+    let (end, outcome) = reached(|limits| limits.wall = Duration::from_millis(800), script).await;
+    assert_eq!(end, SandboxEnd::Limit(SandboxLimit::Wall));
+    assert_eq!((outcome.status, outcome.stdout.text()), (ExitStatus::Signal(9), "up\n".to_owned()));
+    assert_eq!(outcome.stderr.text(), "", "it said nothing, and neither do those around it");
+    assert_eq!(alive_with("31.4151"), 0);
+}
+
+#[tokio::test]
+async fn processor_time_counts_for_all_together() {
+    if !has_sandbox().await {
+        return;
+    }
+    // Neither alone reaches it in this time, and those that have ended count too.
+    let spin = "while :; do :; done";
+    let script = format!("i=0; while :; do timeout 0.2 sh -c '{spin}'; done & {spin} & wait");
+    let (end, outcome) = reached(|limits| limits.cpu = Duration::from_secs(1), &script).await;
+    assert_eq!(end, SandboxEnd::Limit(SandboxLimit::Cpu));
+    assert!(outcome.elapsed >= Duration::from_millis(400), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_flood_of_output_is_counted_and_ended() {
+    if !has_sandbox().await {
+        return;
+    }
+    for script in ["yes 0123456789abcde", "yes 0123456789abcde >&2", "yes >&2 & yes"] {
+        let change = |limits: &mut SandboxLimits| (limits.output_bytes, limits.kept_bytes) = (4 << 20, 1000);
+        let (end, outcome) = reached(change, script).await;
+        assert_eq!(end, SandboxEnd::Limit(SandboxLimit::Output), "{script}");
+        let total = outcome.stdout.total_bytes() + outcome.stderr.total_bytes();
+        assert!((4 << 20..8 << 20).contains(&total), "{total}");
+        for kept in [&outcome.stdout, &outcome.stderr] {
+            assert!(kept.head().len() + kept.tail().len() <= 1000);
+        }
+    }
+    // As much as it may say is no flood.
+    let change = |limits: &mut SandboxLimits| (limits.output_bytes, limits.kept_bytes) = (1 << 20, 100);
+    let (end, outcome) = reached(change, "head -c 1048576 /dev/zero").await;
+    assert_eq!((end, outcome.stdout.omitted_bytes()), (SandboxEnd::Exited, (1 << 20) - 100));
+}
+
+#[tokio::test]
+async fn no_file_grows_beyond_its_limit() {
+    if !has_sandbox().await {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = sandbox().writable(folder.path(), "/tree");
+    for script in [
+        "exec dd if=/dev/zero of=/tree/file bs=1M count=1024",
+        "dd if=/dev/zero of=/tree/file bs=1M count=1024; exit $?",
+        "truncate -s 1G /tree/file",
+    ] {
+        let mut limits = limits();
+        limits.file_bytes = 8 << 20;
+        let outcome = ran(&sandbox.clone().limits(limits), shell(script)).await;
+        assert_eq!(
+            outcome.end,
+            SandboxEnd::Limit(SandboxLimit::FileSize),
+            "{script}: {outcome:?} {}",
+            outcome.stderr.text()
+        );
+        assert!(folder.path().join("file").metadata().map_or(0, |file| file.len()) <= 8 << 20);
+    }
+}
+
+#[tokio::test]
+async fn a_fork_storm_is_bounded() {
+    if !has_sandbox().await {
+        return;
+    }
+    // It ends by itself, should nobody end it.
+    let script = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); (setsid sleep 31.4152 &) ; done; wait; sleep 5";
+    let (end, outcome) = reached(|limits| limits.processes = 40, script).await;
+    assert_eq!(end, SandboxEnd::Limit(SandboxLimit::Processes), "{}", outcome.stderr.text());
+    assert_gone("31.4152").await;
+    // As many as may be are no storm.
+    let script = "i=0; while [ $i -lt 30 ]; do i=$((i+1)); sleep 0.5 & done; wait";
+    assert_eq!(reached(|limits| limits.processes = 40, script).await.0, SandboxEnd::Exited);
+}
+
+#[tokio::test]
+async fn memory_counts_for_all_together_and_once_where_it_is_shared() {
+    if !has_sandbox().await {
+        return;
+    }
+    let mib = |bytes: u64| move |limits: &mut SandboxLimits| limits.memory_bytes = bytes << 20;
+    // One line that `tail` keeps whole.
+    let (end, _) = reached(mib(64), "head -c 400M /dev/zero | tail -n 1 | wc -c").await;
+    assert_eq!(end, SandboxEnd::Limit(SandboxLimit::Memory));
+    // Four with a part each.
+    let part = "(head -c 40M /dev/zero; sleep 4) | tail -n 1 >/dev/null";
+    let (end, _) = reached(mib(64), &format!("{part} & {part} & {part} & {part} & wait")).await;
+    assert_eq!(end, SandboxEnd::Limit(SandboxLimit::Memory));
+    // The same pages in twelve processes.
+    let shared = "x=$(head -c 20M /dev/zero | tr '\\0' x); i=0; while [ $i -lt 12 ]; do i=$((i+1)); (sleep 1; :) & done; wait; echo ${#x}";
+    let (end, outcome) = reached(mib(150), shared).await;
+    assert_eq!(end, SandboxEnd::Exited, "{outcome:?}");
+    assert_eq!(outcome.stdout.text(), "20971520\n");
+}
+
+#[tokio::test]
+async fn a_full_scratch_folder_is_an_error_inside() {
+    if !has_sandbox().await {
+        return;
+    }
+    let mut limits = limits();
+    limits.scratch_bytes = 1 << 20;
+    let sandbox = sandbox().limits(limits).scratch("/home/sandbox/build");
+    for place in ["/tmp", "/run", "/dev/shm", "/home/sandbox", "/home/sandbox/build"] {
+        let outcome =
+            ran(&sandbox, shell(&format!("dd if=/dev/zero of={place}/file bs=64k count=100"))).await;
+        assert_eq!((outcome.end, outcome.status), (SandboxEnd::Exited, ExitStatus::Code(1)), "{place}");
+        assert!(outcome.stderr.text().contains("No space left"), "{}", outcome.stderr.text());
+    }
+}
+
+#[tokio::test]
+async fn the_answer_says_what_kept_the_limits() {
+    if !has_sandbox().await {
+        return;
+    }
+    let (end, outcome) = reached(|_| {}, "ulimit -c; ulimit -Hc").await;
+    assert_eq!((end, outcome.stdout.text()), (SandboxEnd::Exited, "0\n0\n".to_owned()));
+    assert!(matches!(outcome.limited_by, LimitedBy::Cgroup | LimitedBy::Watchdog));
+    println!("limited by {}, contained by {}", outcome.limited_by, outcome.containment);
+}

@@ -1,0 +1,212 @@
+//! What lies where in a sandbox, and what is refused.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use nexus_process::sandbox::{Sandbox, SandboxCommand, SandboxError};
+
+use crate::support::{has_sandbox, ran, refused, said, sandbox, shell};
+
+/// A folder with these files.
+fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, content) in files {
+        let file = folder.path().join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+    }
+    folder
+}
+
+/// Why a sandbox is refused, as far as a person is told.
+async fn reason(sandbox: Sandbox) -> String {
+    match refused(&sandbox, shell(":")).await {
+        SandboxError::PathRefused { reason, .. } => reason.to_owned(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_tree_lies_where_the_caller_says_and_is_written_only_if_it_may_be() {
+    if !has_sandbox().await {
+        return;
+    }
+    let tree = tree(&[("file", "what is meant"), ("below/run", "#!/bin/sh\necho ran; cat file")]);
+    let path = tree.path().join("below/run");
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for place in
+        ["/home/me/project", "/work", "/tmp/a/b", "/run/x", "/var/lib/y", "/home", "/opt", "/a b/c'd\"$e"]
+    {
+        let sandbox = sandbox().home("/home-of-its-own").read_only(tree.path(), place);
+        let command = SandboxCommand::new(["below/run"]).folder(place);
+        assert_eq!(ran(&sandbox, command).await.stdout.text(), "ran\nwhat is meant", "{place}");
+        let outcome = ran(&sandbox, shell("touch new || rm file || echo x >file").folder(place)).await;
+        assert!(!outcome.is_success(), "{place}");
+    }
+    let writable = sandbox().writable(tree.path(), "/work");
+    said(&writable, "cd /work; echo changed >file; mkdir new; rm -r below").await;
+    assert_eq!(fs::read_to_string(tree.path().join("file")).unwrap(), "changed\n");
+    assert!(tree.path().join("new").is_dir() && !tree.path().join("below").exists());
+}
+
+#[tokio::test]
+async fn any_name_that_a_file_system_takes_is_a_place() {
+    if !has_sandbox().await {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for name in
+        [&b"new\nline"[..], b"\xff\xfe no text", b"--bind", b"-", b"a\\b*?[x]", "\u{202e}x".as_bytes()]
+    {
+        let name = OsString::from_vec(name.to_vec());
+        let outside = folder.path().join(&name);
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("file"), "here").unwrap();
+        let place = Path::new("/work").join(&name);
+        let sandbox = sandbox().writable(&outside, &place);
+        let command = shell("cat file; echo there >new").folder(&place);
+        assert_eq!(ran(&sandbox, command).await.stdout.text(), "here", "{name:?}");
+        assert_eq!(fs::read_to_string(outside.join("new")).unwrap(), "there\n");
+    }
+}
+
+#[tokio::test]
+async fn what_is_deeper_covers_what_is_above_in_whatever_order_it_was_given() {
+    if !has_sandbox().await {
+        return;
+    }
+    let (above, kept) = (tree(&[("file", "above"), ("kept/file", "covered")]), tree(&[("file", "kept")]));
+    let script = "cat /work/file /work/kept/file; echo x >/work/new; echo x >/work/kept/new || echo no";
+    for sandbox in [
+        sandbox().writable(above.path(), "/work").read_only(kept.path(), "/work/kept"),
+        sandbox().read_only(kept.path(), "/work/kept").writable(above.path(), "/work"),
+    ] {
+        assert_eq!(said(&sandbox, script).await, "abovekeptno\n");
+    }
+    assert_eq!(fs::read_to_string(above.path().join("kept/file")).unwrap(), "covered");
+    assert!(!kept.path().join("new").exists());
+
+    // The place is made where it can be, also for a file, and scratch lies below a tree that cannot be written.
+    let single = kept.path().join("file");
+    let sandbox = sandbox()
+        .writable(above.path(), "/work")
+        .read_only(kept.path(), "/work/a/b")
+        .read_only(&single, "/work/one");
+    assert_eq!(said(&sandbox, "cat /work/a/b/file /work/one").await, "keptkept");
+    assert!(above.path().join("a/b").is_dir() && above.path().join("one").is_file());
+    let sandbox = crate::support::sandbox().read_only(above.path(), "/work").scratch("/work/kept");
+    assert_eq!(said(&sandbox, "ls -A /work/kept; echo x >/work/kept/x; cat /work/kept/x").await, "x\n");
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_made_is_named() {
+    if !has_sandbox().await {
+        return;
+    }
+    let (above, kept) = (tree(&[("file", "above")]), tree(&[]));
+    symlink("/etc", above.path().join("link")).unwrap();
+    let below = |place: &str| sandbox().read_only(above.path(), "/work").read_only(kept.path(), place);
+    let error = refused(&below("/work/node_modules"), shell(":")).await;
+    assert!(matches!(error, SandboxError::NoMountPoint { .. }), "{error:?}");
+    assert!(error.to_string().contains("/work/node_modules"), "{error}");
+    assert_eq!(reason(below("/work/file")).await, "a file and a folder cannot cover each other");
+    // A link in a tree, which a program may have put there, leads nobody out of it.
+    assert_eq!(reason(below("/work/link")).await, "a symbolic link lies on the way");
+    let writable = sandbox().writable(above.path(), "/work").writable(kept.path(), "/work/link/x");
+    assert_eq!(reason(writable).await, "a symbolic link lies on the way");
+    assert!(!Path::new("/etc/x").exists());
+    let system = refused(&sandbox().read_only(kept.path(), "/usr/nowhere"), shell(":")).await;
+    assert!(matches!(system, SandboxError::NoMountPoint { .. }), "{system:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_folder_or_file_of_its_own_is_refused() {
+    let folder = tree(&[("tree/file", "x")]);
+    let (link, socket) = (folder.path().join("link"), folder.path().join("socket"));
+    symlink(folder.path().join("tree"), &link).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let at = |outside: PathBuf, place: &str| sandbox().read_only(outside, place);
+    let tree = || folder.path().join("tree");
+    assert_eq!(reason(at(link, "/work")).await, "it is a symbolic link; name what it leads to");
+    assert_eq!(reason(at(socket, "/work")).await, "it is neither a folder nor a regular file");
+    assert_eq!(reason(at("tree".into(), "/work")).await, "it is not absolute");
+    for place in ["work", "", "/work/../etc", "/work\0"] {
+        let wanted = "a path in a sandbox is absolute and has neither `..` nor NUL";
+        assert_eq!(reason(at(tree(), place)).await, wanted, "{place:?}");
+    }
+    for place in ["/proc", "/proc/sys", "/dev/shm", "/sys/x"] {
+        assert_eq!(reason(at(tree(), place)).await, "`/proc`, `/dev` and `/sys` are the sandbox's own");
+    }
+    for place in ["/", "/usr", "/etc", "/lib", "//usr/."] {
+        assert_eq!(reason(at(tree(), place)).await, "the system's folders lie there", "{place}");
+    }
+    let twice = at(tree(), "/work").read_only(tree(), "/work/");
+    assert_eq!(reason(twice).await, "two things would lie there");
+    let missing = refused(&at(folder.path().join("nowhere"), "/work"), shell(":")).await;
+    assert!(matches!(&missing, SandboxError::Path { path, .. } if path.ends_with("nowhere")), "{missing:?}");
+}
+
+#[tokio::test]
+async fn a_tool_chain_is_a_folder_and_not_a_whole_home() {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    let wide = ["/", "/home", "/root", "/etc", "/var", "/tmp", "/run"].map(PathBuf::from);
+    for folder in wide.into_iter().chain(home).filter(|folder| folder.exists()) {
+        if let Err(error) = sandbox().tool_chain(&folder).run(shell(":")).await {
+            assert!(matches!(error, SandboxError::PathRefused { .. }), "{error:?}");
+        } else {
+            panic!("{folder:?}");
+        }
+    }
+    let file = tree(&[("file", "")]);
+    assert_eq!(reason(sandbox().tool_chain(file.path().join("file"))).await, "a tool chain is a folder");
+}
+
+#[tokio::test]
+async fn credentials_of_a_tool_chain_are_covered_also_behind_links() {
+    if !has_sandbox().await {
+        return;
+    }
+    let chain = tree(&[
+        ("credentials.toml", "secret"),
+        ("config/credentials", "secret"),
+        ("real/token-store", "secret"),
+        (".ssh/id_rsa", "secret"),
+        ("versions/one/.NPMRC", "secret"),
+        ("lib/module", "code"),
+        ("own-name", "secret"),
+        ("folder/below", "secret"),
+    ]);
+    symlink("real/token-store", chain.path().join("auth.json")).unwrap();
+    symlink("/etc/passwd", chain.path().join("netrc")).unwrap();
+    symlink("/nowhere", chain.path().join(".netrc")).unwrap();
+    let link = chain.path().with_extension("link");
+    symlink(chain.path(), &link).unwrap();
+    for place in [chain.path(), &link] {
+        let sandbox = sandbox()
+            .tool_chain(place)
+            .hidden(place.join("own-name"))
+            .hidden(place.join("folder"))
+            .hidden(place.join("not-there"));
+        let script = "find -L . -type f -exec cat {} + 2>/dev/null | tr -d '\\n' | sed 's/root:.*//;s/nobody:.*//'; echo; ls -A folder .ssh; \
+            touch .ssh/x folder/x 2>/dev/null && echo wrote; cat lib/module";
+        let command = shell(script).folder(place);
+        let seen = ran(&sandbox, command).await.stdout.text();
+        assert!(!seen.contains("secret") && seen.contains("code") && !seen.contains("wrote"), "{seen}");
+    }
+    fs::remove_file(link).unwrap();
+}
+
+#[tokio::test]
+async fn a_tree_in_memory_is_a_tree() {
+    if !has_sandbox().await {
+        return;
+    }
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
+    fs::write(folder.path().join("file"), "here").unwrap();
+    let sandbox = sandbox().writable(folder.path(), "/work");
+    assert_eq!(said(&sandbox, "cat /work/file; echo there >/work/new").await, "here");
+    assert_eq!(fs::read_to_string(folder.path().join("new")).unwrap(), "there\n");
+}

@@ -1,0 +1,108 @@
+//! What the tests of the sandbox share.
+
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use nexus_process::environment::Environment;
+use nexus_process::sandbox::{Sandbox, SandboxCommand, SandboxError, SandboxLimits, SandboxOutcome};
+
+/// Set where a machine without a sandbox is a failure.
+const REQUIRED: &str = "NEXUS_TEST_SANDBOX";
+/// Set in a test program that was started again for one test.
+const RERUN: &str = "NEXUS_TEST_RERUN";
+
+/// Whether this machine has a sandbox. One that has none passes, and says why.
+pub(crate) async fn has_sandbox() -> bool {
+    match Sandbox::new().check().await {
+        Ok(()) => true,
+        Err(error) => {
+            assert!(std::env::var_os(REQUIRED).is_none(), "there must be a sandbox here: {error}");
+            eprintln!("SKIPPED, not shown here: {error}");
+            false
+        }
+    }
+}
+
+/// Limits that no test means to reach.
+pub(crate) fn limits() -> SandboxLimits {
+    let mut limits = SandboxLimits::default();
+    limits.wall = Duration::from_secs(120);
+    limits.scratch_bytes = 64 << 20;
+    limits
+}
+
+pub(crate) fn sandbox() -> Sandbox {
+    Sandbox::new().limits(limits())
+}
+
+pub(crate) fn shell(script: &str) -> SandboxCommand {
+    SandboxCommand::new(["/bin/sh", "-c", script])
+}
+
+/// Runs a script, which must end well, and gives what it wrote.
+pub(crate) async fn said(sandbox: &Sandbox, script: &str) -> String {
+    let outcome = ran(sandbox, shell(script)).await;
+    assert!(outcome.is_success(), "{outcome:?}\n{}\n{}", outcome.stdout.text(), outcome.stderr.text());
+    outcome.stdout.text()
+}
+
+pub(crate) async fn ran(sandbox: &Sandbox, command: SandboxCommand) -> SandboxOutcome {
+    sandbox.run(command).await.unwrap_or_else(|error| panic!("{error}\n{error:?}"))
+}
+
+pub(crate) async fn refused(sandbox: &Sandbox, command: SandboxCommand) -> SandboxError {
+    match sandbox.run(command).await {
+        Ok(outcome) => panic!("it ran: {outcome:?}\n{}", outcome.stdout.text()),
+        Err(error) => error,
+    }
+}
+
+pub(crate) fn variables(all: &[(&str, &str)]) -> Environment {
+    let mut environment = Environment::empty();
+    for (name, value) in all {
+        environment.set(*name, *value).unwrap();
+    }
+    environment
+}
+
+/// How many processes of the machine have `word` in their arguments.
+pub(crate) fn alive_with(word: &str) -> usize {
+    let has = |entry: std::fs::DirEntry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        line.windows(word.len()).any(|part| part == word.as_bytes())
+    };
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.path() != Path::new("/proc/self"))
+        .map(has)
+        .filter(|has| *has)
+        .count()
+}
+
+/// Fails unless nobody has `word` in its arguments any more, within a second.
+pub(crate) async fn assert_gone(word: &str) {
+    for _ in 0..100 {
+        if alive_with(word) == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{} processes with {word:?} are left", alive_with(word));
+}
+
+/// Whether this is the test `name` in a program of its own.
+pub(crate) fn is_again(name: &str) -> bool {
+    std::env::var_os(RERUN).is_some_and(|rerun| rerun == name)
+}
+
+/// Starts this test program again for the test `name` alone, by `launcher`, whose last arguments become it.
+pub(crate) fn again(mut launcher: Command, name: &str) -> ExitStatus {
+    launcher
+        .arg(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(RERUN, name)
+        .status()
+        .unwrap()
+}
