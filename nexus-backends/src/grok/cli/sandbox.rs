@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_process::executable::Executable;
+use nexus_process::{executable::Executable, sandbox::Layout};
 
 /// The folder that a turn gets empty.
 const TEMPORARY: &str = "/tmp";
@@ -35,23 +35,19 @@ pub(super) fn find(search_path: Option<&std::ffi::OsStr>) -> Option<Executable> 
 
 /// The arguments of bubblewrap that run `program` with `arguments` inside `sandbox`.
 pub(super) fn wrap(paths: &SandboxPaths<'_>, program: &Path, arguments: Vec<OsString>) -> Vec<OsString> {
-    let mut all: Vec<OsString> = ["--ro-bind", "/", "/", "--dev", "/dev", "--unshare-pid", "--proc", "/proc"]
-        .map(OsString::from)
-        .to_vec();
-    all.extend(["--tmpfs".into(), TEMPORARY.into()]);
-    let mut bind = |how: &str, path: &Path| all.extend([how.into(), path.into(), path.into()]);
+    let mut layout = Layout::whole_machine();
     let hidden = paths.readable.iter().map(PathBuf::as_path).chain([program]);
     for path in hidden.filter(|path| path.starts_with(TEMPORARY) && *path != Path::new(TEMPORARY)) {
-        bind("--ro-bind", path);
+        layout = layout.read_only(path, path);
     }
-    for root in &paths.roots {
-        bind("--bind", root);
+    for path in paths.roots.iter().copied().chain([paths.home]) {
+        layout = layout.writable(path, path);
     }
-    bind("--bind", paths.home);
     // Last, so that no root opens them again.
     for folder in &paths.closed {
-        all.extend(["--tmpfs".into(), folder.into()]);
+        layout = layout.scratch(folder, None);
     }
+    let mut all = layout.arguments();
     all.extend(["--".into(), program.into()]);
     all.extend(arguments);
     all
