@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use nexus_process::containment::{Containment, ContainmentPolicy, available};
 use nexus_process::environment::Environment;
 use nexus_process::executable::Executable;
+use nexus_process::sandbox::{Sandbox, SandboxCommand};
 use nexus_process::spawn::{Invocation, Process};
 use serde::Deserialize;
 
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
     bench.at_once();
     bench.containment();
     bench.ends_with_host();
+    bench.sandbox();
     bench.lines();
     let ballast = vec![1_u8; 512 << 20];
     let large = bench.first_line("spawn to first line, host of 512 MiB", false);
@@ -185,6 +187,38 @@ impl Bench {
                 let beyond = format!("{:+.0} us", (with.as_secs_f64() - without.as_secs_f64()) * 1e6);
                 println!("{name:<44} {:>12} {:>12} {beyond:>12}", micros(without), micros(with));
             }
+        }
+    }
+
+    /// What a whole run of a program that does nothing costs in a sandbox: bare, and with a tree and a tool chain.
+    fn sandbox(&mut self) {
+        if let Err(error) = self.runtime.block_on(Sandbox::new().check()) {
+            return println!("no sandbox on this machine: {error}");
+        }
+        let rounds = if self.quick { 100 } else { 1000 };
+        let (tree, chain) = (self.folder.join("tree"), self.folder.join("chain"));
+        for index in 0..100 {
+            fs::create_dir_all(chain.join(format!("versions/{index}/lib"))).expect("room for a tool chain");
+        }
+        fs::create_dir_all(&tree).expect("room for a tree");
+        let furnished = Sandbox::new().writable(&tree, "/home/me/project").tool_chain(&chain);
+        for (name, sandbox) in [
+            ("a run in a sandbox", Sandbox::new()),
+            ("  with a tree and a tool chain of 200 folders", furnished),
+        ] {
+            let [mut plain, mut ours] = [Vec::new(), Vec::new()];
+            for _ in 0..rounds {
+                let started = Instant::now();
+                let status = plain_child(Path::new("/bin/true"), &[]).wait().expect("an end");
+                plain.push(started.elapsed());
+                assert!(status.success());
+                let started = Instant::now();
+                let outcome = self.runtime.block_on(sandbox.run(SandboxCommand::new(["/bin/true"])));
+                ours.push(started.elapsed());
+                assert!(outcome.expect("it runs").is_success());
+            }
+            let (plain, ours) = (median(&mut plain), median(&mut ours));
+            println!("{name:<44} {:>12} {:>12}", micros(plain), micros(ours));
         }
     }
 

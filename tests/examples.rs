@@ -173,3 +173,28 @@ fn an_unknown_option_is_told() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("unknown option --rael"));
 }
+
+#[test]
+fn sandbox_shows_the_tree_alone_and_reaches_two_limits() {
+    let output = run("sandbox", &[]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    if !output.status.success() {
+        // A machine without bubblewrap is told how to get it.
+        assert!(shown.starts_with("There is no sandbox on this machine: "), "{shown}");
+        assert!(std::env::var_os("NEXUS_TEST_SANDBOX").is_none(), "there must be a sandbox here: {shown}");
+        return;
+    }
+    assert_shows(
+        &shown,
+        &[
+            "out: the answer of the tree",
+            "../secret: No such file",
+            "Read-only file system",
+            "Limit(Processes)",
+            "Limit(Wall)",
+        ],
+    );
+    assert!(!shown.contains("a login") && !shown.contains("eth0"), "{shown}");
+    let shown = String::from_utf8(run("sandbox", &["echo", "mine"]).stdout).unwrap();
+    assert_shows(&shown, &["out: mine", "Exited, Code(0)"]);
+}
