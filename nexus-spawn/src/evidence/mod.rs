@@ -1,5 +1,7 @@
 //! What a verdict may cite: tests and probes that were run in the step, and lines of its diff.
 
+mod patch_lines;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -151,6 +153,14 @@ impl StepEvidence {
     pub fn add_lines(&mut self, path: impl Into<String>, lines: RangeInclusive<u32>) {
         let first = (*lines.start()).max(1);
         self.diff.entry(path.into()).or_default().push(first..=(*lines.end()).max(first));
+    }
+
+    /// Takes down all that a patch of git's changes: one without renames, with `a/` and `b/` before its paths, as
+    /// `git diff-tree --patch --text --no-renames` writes it.
+    pub fn add_patch(&mut self, patch: &[u8]) {
+        for (path, lines) in patch_lines::changed_lines(patch) {
+            self.add_lines(path, lines);
+        }
     }
 
     /// Whether `id` names something of this step. Lines are, if one of them was changed.
