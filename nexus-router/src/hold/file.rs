@@ -32,8 +32,8 @@ use super::{
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest file that is read or written.
 const MAX_BYTES: u64 = 1 << 20;
-/// The longest reason that is written, in bytes.
-const MAX_REASON_BYTES: usize = 16 << 10;
+/// The longest reason that is written, in bytes: at first, and where there are so many holds that the file would become too long.
+const MAX_REASON_BYTES: [usize; 2] = [16 << 10, 256];
 /// How many unreadable files are kept.
 const MAX_ASIDE: u32 = 10;
 /// How often a slot that is taken is tried: somebody may just be looking at it.
@@ -289,12 +289,18 @@ impl HoldFolder {
 
     /// Replaces the file as a whole.
     fn write(&self, held: &ByBackend) -> io::Result<()> {
-        let mut holds = held.values().cloned().collect::<Vec<_>>();
-        for StoredHold { hold, .. } in &mut holds {
-            hold.probing = false;
-            hold.reason.truncate(hold.reason.floor_char_boundary(MAX_REASON_BYTES));
+        let mut content = Content { holds: held.values().cloned().collect() };
+        let mut bytes = Vec::new();
+        for most in MAX_REASON_BYTES {
+            for StoredHold { hold, .. } in &mut content.holds {
+                hold.probing = false;
+                hold.reason.truncate(hold.reason.floor_char_boundary(most));
+            }
+            bytes = serde_json::to_vec(&content)?;
+            if bytes.len() as u64 <= MAX_BYTES {
+                break;
+            }
         }
-        let bytes = serde_json::to_vec(&Content { holds })?;
         if bytes.len() as u64 > MAX_BYTES {
             return Err(io::Error::other("there are more holds than a file may have"));
         }

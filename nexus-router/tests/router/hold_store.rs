@@ -263,6 +263,22 @@ async fn what_cannot_be_understood_is_moved_aside_and_kept() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "the last");
 }
 
+#[tokio::test]
+async fn long_reasons_keep_no_hold_from_other_processes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileHoldStore::in_folder(folder.path());
+    // Each of these characters takes six bytes in the file.
+    let reason = "\u{1}".repeat(20_000);
+    for number in 0..16 {
+        let backend = format!("backend-{number}");
+        let hold = over_because(&backend, &reason);
+        assert!(store.swap(&backend.as_str().into(), None, Some(hold)).await.unwrap());
+    }
+    let seen = FileHoldStore::in_folder(folder.path()).list().await.unwrap();
+    assert_eq!(seen.len(), 16);
+    assert!(seen.iter().all(|stored| reason.starts_with(&stored.hold.reason)));
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_link_or_a_pipe_is_not_followed_and_blocks_nobody() {
