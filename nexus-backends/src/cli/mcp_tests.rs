@@ -10,8 +10,8 @@ use std::{
 };
 
 use nexus_core::{
-    Effects, ErrorKind, EventEnvelope, ExecutionBackend, IdleLimits, Limit, Limits, ParticipantScope, Phase,
-    Session, Tool, Toolbox, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    Effects, ErrorKind, EventEnvelope, ExecutionBackend, FinishReason, IdleLimits, Limit, Limits,
+    ParticipantScope, Phase, Session, Tool, Toolbox, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -305,6 +305,44 @@ async fn a_model_that_is_over_its_budget_may_still_submit() {
     let scene = Scene::new(Script::new(TALK_UNTIL_TOLD)).with_terminal_tool();
     let (result, _) = scene.run_with_calls(limited(1), &[count(), count(), count(), count()]).await;
     assert_eq!(result.unwrap_err().kind(), ErrorKind::LimitReached(Limit::ToolCalls));
+}
+
+#[tokio::test]
+async fn what_was_handed_in_stays_so_whatever_becomes_of_the_program() {
+    let says = |word: &str| format!(r#"echo '{{"{word}":"it broke"}}'; sleep 1"#);
+    for end in ["kill -9 $$", "exit 1", &says("fail"), &says("no_tools")] {
+        let script = ANSWER_WHEN_TOLD.replace(r#"echo '{"done":"ok"}'"#, end);
+        let scene = Scene::new(Script::new(&script)).with_terminal_tool();
+        let (result, answers) = scene.run_with_calls(request(), &[("submit", json!({}))]).await;
+        assert_eq!(result.unwrap().finish, FinishReason::Submitted, "{end}");
+        assert_eq!((answers.len(), scene.spawned()), (1, 1), "{end}");
+    }
+}
+
+#[tokio::test]
+async fn a_submission_that_is_sent_again_is_handed_in_once() {
+    let scene = Scene::new(Script::new("sleep 60")).with_terminal_tool();
+    let program = async {
+        let tools = scene.tools().await;
+        let client = Client::connect(&tools).await;
+        let wait = json!({ "seconds": 1 });
+        let waits = client.call(1, "wait", &wait);
+        let submit = async {
+            scene.until_running(1).await;
+            // It waits for the call before it, and its connection is lost.
+            let lost = client.call(2, "submit", &Value::Null);
+            assert!(tokio::time::timeout(Duration::from_millis(200), lost).await.is_err());
+            futures::join!(client.call(2, "submit", &Value::Null), client.call(3, "submit", &Value::Null))
+        };
+        let (waited, (first, second)) = futures::join!(waits, submit);
+        let is_error = |answer: Option<Value>| answer.map(|answer| answer["isError"] == true);
+        (is_error(waited), [first, second].map(is_error))
+    };
+    let mut events = Vec::new();
+    let (result, (waited, submitted)) = futures::join!(scene.run(request(), &mut events), program);
+    assert_eq!(result.unwrap().finish, FinishReason::Submitted);
+    assert_eq!(waited, Some(false));
+    assert_eq!(submitted.iter().filter(|is_error| **is_error == Some(false)).count(), 1, "{submitted:?}");
 }
 
 #[tokio::test]
