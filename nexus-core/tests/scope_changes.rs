@@ -179,3 +179,43 @@ fn a_file_becomes_a_program_for_those_who_may_read_it() {
     assert_eq!(io_kind(files.set_executable("open/gone", true)), io::ErrorKind::NotFound);
     assert!(files.set_executable("open", true).is_err());
 }
+
+/// A process that is killed in between leaves no part of a file.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_stands_beside_a_file_is_whole() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let ground = Ground::new();
+    let files = ground.files(&[]);
+    let open = ground.root.join("open");
+    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::TMPFILE;
+    let has_nameless = rustix::fs::open(&open, flags, rustix::fs::Mode::RUSR).is_ok();
+    if !has_nameless || fs::metadata("/proc/self/fd").is_err() {
+        println!("this system has no files without a name");
+        return;
+    }
+    let length = 4 << 20;
+    let (is_over, looks) = (AtomicBool::new(false), std::sync::atomic::AtomicU32::new(0));
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                looks.fetch_add(1, Ordering::Relaxed);
+                for entry in fs::read_dir(&open).unwrap() {
+                    // What is gone by now is of no interest.
+                    let Ok(found) = entry.unwrap().metadata() else { continue };
+                    assert_eq!(found.len(), length);
+                }
+            }
+        });
+        for number in 0..8_u8 {
+            let old = vec![number; length as usize];
+            let new = vec![number + 1; length as usize];
+            files.write_new(&format!("open/{number}"), &old).unwrap();
+            files.replace(&format!("open/{number}"), &ContentHash::of(&old), &new).unwrap();
+            files.write("open/0", &new).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(looks.load(Ordering::Relaxed) > 8);
+    assert_eq!(ground.names("open").len(), 8);
+}

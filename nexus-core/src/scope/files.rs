@@ -45,7 +45,8 @@ const MAX_TRIES: usize = 16;
 /// before what was opened has been checked. `replace` exchanges the two files under their names, then looks at the old one: if that
 /// is not what was read, they are exchanged back, and for that moment others see the new content. Replacements of this process
 /// wait for one another. A kill in between leaves the old file or the new one under the name, and the other beside it, under a
-/// name such as `.0123456789abcdef.part`. What is written whole replaces a name, follows nothing and changes no
+/// name such as `.0123456789abcdef.part`; a kill before leaves such a file where the system has no files without a name, as
+/// Linux does on most file systems. What is written whole replaces a name, follows nothing and changes no
 /// other file; only a file put under that name in the last moment would be lost, as by any renaming. No test has run on
 /// macOS, the BSDs and Windows: what is said of them is unproven.
 ///

@@ -20,20 +20,15 @@ use super::{
     file_opener::{EntryKind, FolderEntry, Listed, Opener, Over, Trouble, WriteMode},
     files_by_name::{executable_mode, part_name},
     files_folder::{folder_of, make_folder, open_folder, parts_of, place_of},
+    files_part::{NEW_FILE, Whole},
     files_remove::remove_all,
-    files_replace::{one_at_a_time, rename_over},
+    files_replace::one_at_a_time,
     path_policy::PathPolicy,
     path_walk::Kind,
 };
 
 /// A file that may have become something else: neither a link is followed nor a pipe waited for.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
-
-/// Permissions of what is made, before the process's mask. Source: what `std::fs` uses.
-const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
-
-/// Permissions of what is to replace a file, until it is whole and has that file's own.
-const PART_FILE: Mode = Mode::from_raw_mode(0o600);
 
 /// Opens from handles.
 #[derive(Clone, Copy, Debug)]
@@ -95,27 +90,11 @@ impl Opener for ByHandle<'_> {
             Over::Matching(is_expected) if !is_expected(self.open(real)?)? => return Err(Trouble::Stale),
             _ => {}
         }
-        let part = part_name();
-        if !self.0.may_make(&real.with_file_name(&part)) {
+        let beside = part_name();
+        if !self.0.may_make(&real.with_file_name(&beside)) {
             return self.rewrite(real, content, over);
         }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | FILE;
-        let at_first = if permissions.is_some() { PART_FILE } else { NEW_FILE };
-        let mut file = File::from(rustix::fs::openat(&folder, &*part, flags, at_first)?);
-        let mut write = || -> Result<(), Trouble> {
-            file.write_all(content)?;
-            if let Some(permissions) = permissions {
-                rustix::fs::fchmod(&file, permissions)?;
-            }
-            file.sync_data()?;
-            rename_over(&folder, OsStr::new(&part), name, over)
-        };
-        let written = write();
-        if written.is_err() {
-            // Whatever is left of it is of no use.
-            let _ = rustix::fs::unlinkat(&folder, &*part, AtFlags::empty());
-        }
-        written
+        Whole { content, permissions }.put(&folder, OsStr::new(&beside), name, over)
     }
 
     fn list(&self, real: &Path, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Trouble> {

@@ -27,6 +27,8 @@ mod files_by_name;
 #[cfg(unix)]
 mod files_folder;
 #[cfg(unix)]
+mod files_part;
+#[cfg(unix)]
 mod files_remove;
 #[cfg(unix)]
 mod files_replace;
