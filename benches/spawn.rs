@@ -1,6 +1,6 @@
 //! What the spawn atom costs beside `std::process` with a plain reader, in one run.
 //!
-//! `cargo bench --bench spawn`, or with `-- --quick` for a first look. Ratios and differences count;
+//! `cargo bench --bench spawn`, or with `-- --quick` for a first look, with `-- --sandbox` for the sandbox alone. Ratios and differences count;
 //! absolute times move with the machine. Each pair is measured in turns, so that a busy moment hits
 //! both. With `--strict` the program ends with 1 if something that must hold does not.
 
@@ -58,6 +58,10 @@ fn main() -> ExitCode {
         runtime: runtime.expect("a runtime"),
         missed: 0,
     };
+    if arguments.iter().any(|argument| argument == "--sandbox") {
+        bench.sandbox();
+        return ExitCode::SUCCESS;
+    }
     println!("{:<44} {:>12} {:>12} {:>12}   must", "", "std", "nexus", "");
     bench.memory();
     let small = bench.first_line("spawn to first line, small host", true);

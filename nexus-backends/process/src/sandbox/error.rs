@@ -105,8 +105,13 @@ pub enum SandboxError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// The files that describe the sandbox could not be written.
-    #[error("the sandbox could not be prepared{}", hint(.0))]
-    Prepare(#[source] io::Error),
+    #[error("the sandbox could not be prepared in {}{}", .folder.display(), hint(.source))]
+    Prepare {
+        /// Where.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 impl SandboxError {
@@ -114,7 +119,7 @@ impl SandboxError {
     #[must_use]
     pub fn is_scarcity(&self) -> bool {
         match self {
-            Self::Path { source, .. } | Self::Prepare(source) => is_scarcity(source),
+            Self::Path { source, .. } | Self::Prepare { source, .. } => is_scarcity(source),
             Self::Unusable { is_scarcity, .. } => *is_scarcity,
             Self::Spawn(error) => error.is_scarcity(),
             _ => false,

@@ -70,8 +70,6 @@ const SETTINGS: [&str; 2] = ["/usr/etc", "/usr/local/etc"];
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The room of `/run`.
 const RUN_BYTES: u64 = 1 << 20;
-/// The least that the largest file may be: bubblewrap writes some itself.
-const LEAST_FILE_BYTES: u64 = 64 << 10;
 
 /// Everything that one run needs, and its files, which are gone with it.
 #[derive(Debug)]
@@ -94,6 +92,11 @@ impl Launch {
         if command.arguments.first().is_none_or(|program| program.is_empty()) {
             return Err(SandboxError::NoCommand);
         }
+        // What bubblewrap is told is a list with NULs between.
+        if !command.folder.is_absolute() || command.folder.as_os_str().as_bytes().contains(&0) {
+            let folder = command.folder.clone();
+            return Err(SandboxError::FolderMissing { folder, said: "it is no absolute path".to_owned() });
+        }
         let bubblewrap = sandbox.bubblewrap.clone().or_else(|| program_of_the_system("bwrap"));
         let bubblewrap =
             bubblewrap.filter(|program| program.exists()).ok_or(SandboxError::BubblewrapMissing)?;
@@ -102,19 +105,21 @@ impl Launch {
             Executable::at(&shell).map_err(|error| SandboxError::ShellMissing { said: error.to_string() })?;
 
         let run = command.entry.as_ref().map(|entry| entry.run().clone()).unwrap_or_default();
+        let place = std::env::temp_dir();
         let folder = match &command.entry {
             Some(entry) => entry.home(),
-            None => PrivateHome::below(&std::env::temp_dir(), &run),
+            None => PrivateHome::below(&place, &run),
         };
-        let folder = folder.map_err(SandboxError::Prepare)?;
+        let folder = folder.map_err(|source| SandboxError::Prepare { folder: place, source })?;
+        let unwritten = |source| SandboxError::Prepare { folder: folder.path().to_owned(), source };
         let layout = lay_out(sandbox, command, &folder)?;
         let arguments: Vec<u8> =
             layout.arguments().iter().flat_map(|one| one.as_bytes().iter().copied().chain([0])).collect();
         let filter = system_calls::filter().unwrap_or_default();
         for (name, content) in [("arguments", arguments), ("filter", filter)] {
-            folder.write(name, content).map_err(SandboxError::Prepare)?;
+            folder.write(name, content).map_err(unwritten)?;
         }
-        let cgroup = cgroup(&run, &sandbox.limits).map_err(SandboxError::Prepare)?;
+        let cgroup = cgroup(&run, &sandbox.limits).map_err(unwritten)?;
         if let (Some(entry), Some(cgroup)) = (&command.entry, &cgroup) {
             entry.add_cgroup(cgroup.path());
         }
@@ -146,8 +151,8 @@ fn arguments_of_stage(
 ) -> Vec<OsString> {
     // Source: `bash(1)`, `ulimit`: 1024 bytes, and 512 where it follows POSIX, as other shells do.
     let block = if shell.file_name() == "bash" { 1024 } else { 512 };
-    let blocks = sandbox.limits.file_bytes.max(LEAST_FILE_BYTES) / block;
-    let seconds = sandbox.limits.cpu.as_secs() + 1;
+    let blocks = sandbox.limits.file() / block;
+    let seconds = sandbox.limits.cpu_seconds();
     let mut all: Vec<OsString> = vec!["-c".into(), STAGE.into(), folder.path().into()];
     all.push(cgroup.map(|cgroup| cgroup.path().into()).unwrap_or_default());
     all.extend([blocks.to_string().into(), seconds.to_string().into(), bubblewrap.into()]);
@@ -163,8 +168,9 @@ fn lay_out(
     command: &SandboxCommand,
     folder: &PrivateHome,
 ) -> Result<Layout, SandboxError> {
-    let scratch = Some(sandbox.limits.scratch_bytes);
-    let empty = folder.write("empty", "").map_err(SandboxError::Prepare)?;
+    let scratch = Some(sandbox.limits.scratch());
+    let unwritten = |source| SandboxError::Prepare { folder: folder.path().to_owned(), source };
+    let empty = folder.write("empty", "").map_err(unwritten)?;
     let mut layout = Layout::empty().options(NAMESPACES);
     if system_calls::filter().is_some() {
         layout = layout.options(["--seccomp", "5"]);
@@ -194,7 +200,7 @@ fn lay_out(
         layout = layout.options(["--perms", "0755", "--dir", folder]);
     }
     layout = layout.link("../tmp", "/var/tmp").link("../run", "/var/run");
-    layout = etc::lay_out(layout, folder, &sandbox.home).map_err(SandboxError::Prepare)?;
+    layout = etc::lay_out(layout, folder, &sandbox.home).map_err(unwritten)?;
     layout = sandbox.lay_out(layout, &empty)?.closed("/");
 
     layout = layout.options(["--clearenv"]);

@@ -49,6 +49,31 @@ impl Default for SandboxLimits {
     }
 }
 
+impl SandboxLimits {
+    /// What a folder in memory is given: bubblewrap takes no less than something, and no more than the kernel can count.
+    pub(super) fn scratch(&self) -> u64 {
+        self.scratch_bytes.clamp(4 << 10, 1 << 60)
+    }
+
+    /// The time, as far as a clock can be asked to wait.
+    pub(super) fn wall(&self) -> Duration {
+        self.wall.min(LONGEST)
+    }
+
+    /// The processor time of one process in whole seconds, which the kernel keeps by itself.
+    pub(super) fn cpu_seconds(&self) -> u64 {
+        self.cpu.min(LONGEST).as_secs() + 1
+    }
+
+    /// The largest file. Bubblewrap writes some itself.
+    pub(super) fn file(&self) -> u64 {
+        self.file_bytes.clamp(64 << 10, 1 << 60)
+    }
+}
+
+/// Ten years.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86400);
+
 /// A limit that a program reached, and was ended for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -147,7 +147,7 @@ impl Sandbox {
             layout = match mount {
                 Mount::Outside { path, is_writable: true } => layout.writable(path, inside),
                 Mount::Outside { path, is_writable: false } => layout.read_only(path, inside),
-                Mount::Scratch => layout.scratch(inside, Some(self.limits.scratch_bytes)),
+                Mount::Scratch => layout.scratch(inside, Some(self.limits.scratch())),
                 Mount::EmptyFolder => {
                     closed.push(inside.clone());
                     layout.scratch(inside, Some(PAGE_BYTES))
@@ -186,8 +186,11 @@ impl Sandbox {
         mounts.entry(home).or_insert(Mount::Scratch);
         for (place, _) in hidden {
             let place = inside(place)?;
-            if let Some((above, Mount::Outside { path, .. })) = nearest(&mounts, &place) {
-                let (path, above) = (path.clone(), above.to_owned());
+            if mounts.contains_key(&place) {
+                return Err(refused(&place, "it was put in as a whole, and cannot be hidden"));
+            }
+            if let Some((above, path, _)) = shown_above(&mounts, &place) {
+                let (path, above) = (path.to_owned(), above.to_owned());
                 let below = path.join(place.strip_prefix(&above).unwrap_or(Path::new("")));
                 if below.symlink_metadata().is_ok() {
                     cover(&mut mounts, &path, &above, &below)?;
@@ -214,8 +217,10 @@ fn cover(
 ) -> Result<(), SandboxError> {
     let real = match secret.canonicalize() {
         Ok(real) => real,
-        // A link to nowhere.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        // A link to nowhere, or what this user cannot reach, inside or outside.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            return Ok(());
+        }
         Err(source) => return Err(SandboxError::Path { path: secret.to_owned(), source }),
     };
     let root = shown.canonicalize().unwrap_or_else(|_| shown.to_owned());
@@ -276,21 +281,23 @@ fn tool_chain(path: &Path) -> Result<PathBuf, SandboxError> {
     Ok(real)
 }
 
-/// What is shown right above a place.
-fn nearest<'a>(mounts: &'a BTreeMap<PathBuf, Mount>, place: &Path) -> Option<(&'a Path, &'a Mount)> {
+/// What of this machine is shown right above a place: where that lies inside and outside, and whether it can be written.
+fn shown_above<'a>(mounts: &'a BTreeMap<PathBuf, Mount>, place: &Path) -> Option<(&'a Path, &'a Path, bool)> {
     let mut above = place.ancestors().skip(1);
-    above.find_map(|above| mounts.get_key_value(above)).map(|(path, mount)| (&**path, mount))
+    match above.find_map(|above| mounts.get_key_value(above)) {
+        Some((above, Mount::Outside { path, is_writable })) => Some((above, path, *is_writable)),
+        Some(_) => None,
+        None => {
+            let system = SYSTEM.iter().map(Path::new).find(|system| place.starts_with(system))?;
+            Some((system, system, false))
+        }
+    }
 }
 
 /// Sees to it that there is a place to mount on: below a folder of this machine it must be there, without a link on the way,
 /// which would lead elsewhere.
 fn make_place(mounts: &BTreeMap<PathBuf, Mount>, place: &Path) -> Result<(), SandboxError> {
-    let system = SYSTEM.iter().map(Path::new).find(|system| place.starts_with(system));
-    let (above, shown, is_writable) = match (nearest(mounts, place), system) {
-        (Some((above, Mount::Outside { path, is_writable })), _) => (above, &**path, *is_writable),
-        (None, Some(system)) => (system, system, false),
-        _ => return Ok(()),
-    };
+    let Some((above, shown, is_writable)) = shown_above(mounts, place) else { return Ok(()) };
     let is_file = match mounts.get(place) {
         Some(Mount::Outside { path, .. }) => path.is_file(),
         Some(Mount::EmptyFile) => true,

@@ -35,7 +35,10 @@ impl Sandbox {
         });
         let (sandbox, command, launch) = match prepared.await {
             Ok((sandbox, command, launch)) => (sandbox, command, launch?),
-            Err(error) => return Err(SandboxError::Prepare(std::io::Error::other(error))),
+            Err(error) => {
+                let source = std::io::Error::other(error);
+                return Err(SandboxError::Prepare { folder: std::env::temp_dir(), source });
+            }
         };
         let mut running = Running::start(&sandbox, &command, launch)?;
         let mut is_cancelled = false;
@@ -75,7 +78,7 @@ impl Running {
         let (reached, limited_by) = (meter.reached(), meter.limited_by());
         let watch =
             Watch::new(EVERY, move |hold| meter.look(hold)).output(limits.output_bytes, limits.kept_bytes);
-        let bounds = Bounds { time_limit: Some(limits.wall), ..Bounds::default() };
+        let bounds = Bounds { time_limit: Some(limits.wall()), ..Bounds::default() };
         let mut invocation = Invocation::new(launch.shell.clone(), "/")
             .arguments(launch.arguments.drain(..))
             .stdin(StdinMode::Bytes(command.stdin.clone()))

@@ -62,8 +62,13 @@ pub(super) fn in_folder(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn look(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    // What cannot be listed by us cannot be listed inside.
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    let Ok(entries) = fs::read_dir(folder) else {
+        // What cannot be listed may be read by its name all the same.
+        let by_name =
+            NAMES.iter().map(|name| folder.join(name)).filter(|path| path.symlink_metadata().is_ok());
+        return found.extend(by_name);
+    };
+    for entry in entries.flatten() {
         let (name, path) = (entry.file_name(), entry.path());
         let parent = folder.file_name().unwrap_or_default();
         let is_secret = NAMES.iter().any(|secret| name.eq_ignore_ascii_case(secret))

@@ -78,7 +78,7 @@ impl Drop for Meter {
 pub(super) fn limit(cgroup: &Path, limits: &SandboxLimits) -> std::io::Result<()> {
     // The shell that becomes bubblewrap's outer process is one of its two.
     let write = |name: &str, value: String| fs::write(cgroup.join(name), value);
-    write("pids.max", (limits.processes + BUBBLEWRAP).to_string())?;
+    write("pids.max", limits.processes.saturating_add(BUBBLEWRAP).to_string())?;
     write("memory.max", limits.memory_bytes.to_string())?;
     // Kernels without swap accounting have no such file.
     let _ = write("memory.swap.max", "0".to_owned());
@@ -104,7 +104,7 @@ fn in_cgroup(path: &Path, limits: &SandboxLimits) -> Option<SandboxLimit> {
 
 fn in_processes(hold: &mut Hold, limits: &SandboxLimits) -> Option<SandboxLimit> {
     let alive = hold.alive();
-    if alive.len() > limits.processes + BUBBLEWRAP {
+    if alive.len() > limits.processes.saturating_add(BUBBLEWRAP) {
         return Some(SandboxLimit::Processes);
     }
     let pids = || alive.iter().map(|process| process.identity.pid);

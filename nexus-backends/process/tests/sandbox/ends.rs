@@ -153,3 +153,21 @@ async fn nothing_is_left_on_the_disk() {
     drop(entry);
     assert_eq!(fs::read_dir(home.path().join("runs")).unwrap().count(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_at_once_keep_apart() {
+    if !has_sandbox().await {
+        return;
+    }
+    let runs: Vec<_> = (0..24)
+        .map(|number| {
+            let script = format!(
+                "echo {number} >/tmp/x; echo {number} >\"$HOME/x\"; sleep 0.2; cat /tmp/x \"$HOME/x\""
+            );
+            tokio::spawn(async move { ran(&sandbox(), shell(&script)).await.stdout.text() })
+        })
+        .collect();
+    for (number, run) in runs.into_iter().enumerate() {
+        assert_eq!(run.await.unwrap(), format!("{number}\n{number}\n"));
+    }
+}

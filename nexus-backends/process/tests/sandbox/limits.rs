@@ -23,7 +23,7 @@ async fn who_sleeps_too_long_is_ended_with_all_it_started() {
         return;
     }
     let script = "setsid sleep 31.4151 & (setsid sleep 31.4151 &) ; nohup sleep 31.4151 >/dev/null 2>&1 & echo up; sleep 31.4151";
-    let (end, outcome) = reached(|limits| limits.wall = Duration::from_millis(800), script).await;
+    let (end, outcome) = reached(|limits| limits.wall = Duration::from_secs(2), script).await;
     assert_eq!(end, SandboxEnd::Limit(SandboxLimit::Wall));
     assert_eq!((outcome.status, outcome.stdout.text()), (ExitStatus::Signal(9), "up\n".to_owned()));
     assert_eq!(outcome.stderr.text(), "", "it said nothing, and neither do those around it");
@@ -149,4 +149,37 @@ async fn the_answer_says_what_kept_the_limits() {
     assert_eq!((end, outcome.stdout.text()), (SandboxEnd::Exited, "0\n0\n".to_owned()));
     assert!(matches!(outcome.limited_by, LimitedBy::Cgroup | LimitedBy::Watchdog));
     println!("limited by {}, contained by {}", outcome.limited_by, outcome.containment);
+}
+
+#[tokio::test]
+async fn the_least_and_the_most_are_limits_too() {
+    if !has_sandbox().await {
+        return;
+    }
+    let most = |limits: &mut SandboxLimits| {
+        (limits.wall, limits.cpu) = (Duration::MAX, Duration::MAX);
+        (limits.processes, limits.kept_bytes) = (usize::MAX, usize::MAX);
+        (limits.memory_bytes, limits.output_bytes) = (u64::MAX, u64::MAX);
+        (limits.file_bytes, limits.scratch_bytes) = (u64::MAX, u64::MAX);
+    };
+    let (end, outcome) = reached(most, "echo here; echo x >/tmp/x").await;
+    assert_eq!(
+        (end, outcome.stdout.text(), outcome.is_success()),
+        (SandboxEnd::Exited, "here\n".to_owned(), true)
+    );
+    let least = |limits: &mut SandboxLimits| {
+        limits.kept_bytes = 0;
+        (limits.file_bytes, limits.scratch_bytes) = (0, 0);
+    };
+    let (end, outcome) = reached(least, "echo here; echo x >/tmp/x").await;
+    assert_eq!((end, outcome.stdout.omitted_bytes(), outcome.is_success()), (SandboxEnd::Exited, 5, true));
+    for (change, limit) in [
+        ((|limits| limits.wall = Duration::ZERO) as fn(&mut SandboxLimits), SandboxLimit::Wall),
+        (|limits| limits.processes = 0, SandboxLimit::Processes),
+        (|limits| limits.memory_bytes = 0, SandboxLimit::Memory),
+        (|limits| limits.output_bytes = 0, SandboxLimit::Output),
+    ] {
+        let (end, _) = reached(change, "echo here; sleep 20").await;
+        assert_eq!(end, SandboxEnd::Limit(limit));
+    }
 }

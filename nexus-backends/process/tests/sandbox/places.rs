@@ -21,6 +21,47 @@ fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
+#[tokio::test]
+async fn what_is_hidden_is_hidden_wherever_it_lies() {
+    if !has_sandbox().await {
+        return;
+    }
+    let tree = tree(&[("file", "secret"), ("folder/below", "secret"), ("open", "open")]);
+    let socket = tree.path().join("socket");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let shown = ["file", "folder", "socket"];
+    for sandbox in [sandbox().read_only(tree.path(), "/work"), sandbox().writable(tree.path(), "/work")] {
+        let sandbox =
+            shown.iter().fold(sandbox, |sandbox, name| sandbox.hidden(Path::new("/work").join(name)));
+        let script = "cat /work/file; ls -A /work/folder; cat /work/open; test -S /work/socket && echo a socket; rm -f /work/file; :";
+        assert_eq!(said(&sandbox, script).await, "open");
+    }
+    assert_eq!(fs::read_to_string(tree.path().join("file")).unwrap(), "secret");
+    let usual = sandbox().hidden("/usr/bin/env").hidden("/usr/share").hidden("/tmp/nowhere");
+    assert_eq!(said(&usual, "test -s /usr/bin/env || echo empty; ls -A /usr/share").await, "empty\n");
+    let whole = sandbox().read_only(tree.path(), "/work").hidden("/work");
+    assert_eq!(reason(whole).await, "it was put in as a whole, and cannot be hidden");
+}
+
+#[tokio::test]
+async fn a_folder_that_only_its_names_open_is_looked_through_by_name() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !has_sandbox().await {
+        return;
+    }
+    let chain = tree(&[("blind/credentials.toml", "secret"), ("blind/module", "code")]);
+    let blind = chain.path().join("blind");
+    fs::set_permissions(&blind, fs::Permissions::from_mode(0o311)).unwrap();
+    let seen = ran(
+        &sandbox().tool_chain(chain.path()),
+        shell("cat blind/credentials.toml blind/module").folder(chain.path()),
+    )
+    .await;
+    fs::set_permissions(&blind, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(seen.stdout.text(), "code");
+}
+
 /// Why a sandbox is refused, as far as a person is told.
 async fn reason(sandbox: Sandbox) -> String {
     match refused(&sandbox, shell(":")).await {
