@@ -44,7 +44,7 @@ impl Project {
     fn outside(&self, program: &str, arguments: &[&str]) -> String {
         let mut command = Command::new(program);
         let output = command.args(arguments).current_dir(self.checkout()).output().unwrap();
-        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{program}: {output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
@@ -176,7 +176,7 @@ async fn a_module_of_go_is_that_of_the_tree() {
         return eprintln!("SKIPPED, not shown here: there is no go");
     }
     let project = Project::new(&[
-        ("go.mod", "module all\n\ngo 1.18\n\nrequire meant v1.0.0\n\nreplace meant => CHECKOUT/meant\n"),
+        ("go.mod", "module whole\n\ngo 1.18\n\nrequire meant v1.0.0\n\nreplace meant => CHECKOUT/meant\n"),
         ("main.go", "package main\n\nimport \"meant\"\n\nfunc main() { println(meant.Value()) }\n"),
         ("meant/go.mod", "module meant\n\ngo 1.18\n"),
         ("meant/meant.go", "package meant\n\nfunc Value() string { return \"VALUE\" }\n"),
