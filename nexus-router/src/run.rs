@@ -91,6 +91,7 @@ impl Run<'_> {
             spent.skip(skipped);
         }
         let mark = self.host.session().mark();
+        let was_handed_in = self.host.session().is_handed_in();
         let mut asks_again = self.route.asks_again;
         // With nobody to fall back to, the backend's own error says more than that the chain ran out.
         let is_alone = chain.len() == 1;
@@ -172,8 +173,8 @@ impl Run<'_> {
             partial.messages.iter_mut().for_each(|message| events.rename_message(message));
             partial.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
             // An answer that was handed in is not asked for again.
-            let is_over = is_alone || is_submitted(self.host.session(), &self.request);
-            if is_over || !may_go_on(&error, self.route.rule, asks_again && !is_last) {
+            let is_handed_in = !was_handed_in && is_submitted(self.host.session(), &self.request);
+            if is_alone || is_handed_in || !may_go_on(&error, self.route.rule, asks_again && !is_last) {
                 return Err(spent.into_error(error));
             }
             asks_again &= error.kind().could_not_run();
