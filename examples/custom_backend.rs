@@ -10,7 +10,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nexus::{
     AccessKeeper, AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend,
-    FinishReason, LoopMode, TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult,
+    FinishReason, ForgetError, Forgotten, LoopMode, ResumeHandle, TextGranularity, TurnError, TurnHost,
+    TurnRequest, TurnResult,
     harness::RunningTurn,
     turn::{MessageEnded, TextDelta},
 };
@@ -58,6 +59,11 @@ impl ExecutionBackend for WordCounter {
         turn.event(TextDelta::new("m1".into(), &*text));
         turn.event(MessageEnded::new("m1".into(), text));
         turn.end(Ok((FinishReason::Stop, None))).await
+    }
+
+    // What keeps no conversation has none to forget.
+    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        Err(ForgetError::Unsupported { backend: self.id.clone() })
     }
 }
 

@@ -24,6 +24,7 @@
 //! | read the answer | [`TurnResult`], [`Usage`], [`Cost`], [`Provenance`] |
 //! | get a typed answer | [`OutputSchema`], [`TurnResult::output_as`] |
 //! | go on with a conversation | [`ResumeHandle`], [`ConversationMode`] |
+//! | delete a conversation that was kept | [`Router::forget`], [`ExecutionBackend::forget`] |
 //! | write down what turns were, and read it | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
 //! | act on a failure | [`mod@error`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
 //! | know when another backend takes over, and who is held | [`fallback`], [`hold`], [`Router::holds`] |
@@ -77,17 +78,18 @@ pub use nexus_core::{
     CancelToken, Capabilities, Clock, Containment, ConversationMode, Cost, CostReport, CostSource,
     Credential, CredentialError, CredentialSource, Decision, Denial, Effects, Effort, Enforcement, ErrorKind,
     EventEnvelope, EventSink, EventSinkExt, ExecutionBackend, ExecutionBackendExt, FailedAttempt,
-    FinishReason, IdleLimits, IntoToolResult, Json, Limit, LimitSupport, Limits, LoopMode, Message,
-    MessageId, ModelId, NoTools, NullSink, OnLost, Outbox, OutputProblem, OutputSchema, OutputSupport,
-    Overlay, Partial, ParticipantId, ParticipantScope, PathAccess, PathArgument, PathDenial, PathRule,
-    Permit, Phase, Picture, ProcessExit, ProcessReport, PromptBlock, Provenance, QuarantineReason,
-    Quarantined, RecordError, RecordFile, RecordLog, RecordedOutcome, RecordedRequest, Recorder, Registry,
-    ResumeHandle, Retry, ScopeError, ScopedFiles, Secret, Session, SessionMark, SessionToken, SettingsError,
-    Skipped, Standing, StreamItem, Submission, Support, Survivor, SystemClock, TextGranularity, Tool,
-    ToolAccess, ToolCall, ToolCallRecord, ToolCallStatus, ToolContent, ToolDefinition, ToolFault,
-    ToolPattern, ToolResult, ToolRouter, Toolbox, TraceContext, TurnError, TurnErrorReport, TurnEvent,
-    TurnHost, TurnOverride, TurnRecord, TurnRecording, TurnRequest, TurnResult, TurnSession, TurnStream,
-    Unmet, Usage, Usd, VendorId, WriteSlice, error, harness, record, redact, schemars, scope, tool, turn,
+    FinishReason, ForgetError, ForgetSupport, Forgotten, IdleLimits, IntoToolResult, Json, Limit,
+    LimitSupport, Limits, LoopMode, Message, MessageId, ModelId, NoTools, NullSink, OnLost, Outbox,
+    OutputProblem, OutputSchema, OutputSupport, Overlay, Partial, ParticipantId, ParticipantScope,
+    PathAccess, PathArgument, PathDenial, PathRule, Permit, Phase, Picture, ProcessExit, ProcessReport,
+    PromptBlock, Provenance, QuarantineReason, Quarantined, RecordError, RecordFile, RecordLog,
+    RecordedOutcome, RecordedRequest, Recorder, Registry, ResumeHandle, Retry, ScopeError, ScopedFiles,
+    Secret, Session, SessionMark, SessionToken, SettingsError, Skipped, Standing, StreamItem, Submission,
+    Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord,
+    ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox,
+    TraceContext, TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRecord, TurnRecording,
+    TurnRequest, TurnResult, TurnSession, TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, error,
+    harness, record, redact, schemars, scope, tool, turn,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,

@@ -12,11 +12,12 @@ use crate::{
     cancel::CancelToken,
     capabilities::Capabilities,
     error::TurnError,
+    forget::{ForgetError, Forgotten},
     id::BackendId,
     scope::{ParticipantScope, Session, TurnSession},
     tool::{NoTools, ToolRouter},
     trace_context::TraceContext,
-    turn::{EventSink, TurnRequest, TurnResult},
+    turn::{EventSink, ResumeHandle, TurnRequest, TurnResult},
 };
 
 /// Runs turns on one kind of agent.
@@ -45,6 +46,13 @@ use crate::{
 /// the exit code alone. An answer that breaks off, an error where the answer belongs, or no answer at all is
 /// an error. What was produced before a failure is inside the error.
 ///
+/// **Forgetting.** [`forget`](Self::forget) deletes what the backend stores of a conversation. All handles of one conversation, those
+/// of earlier turns and of later ones, name the same: by whichever it is forgotten, resumed by any of them it is
+/// [`ErrorKind::ConversationLost`](crate::ErrorKind::ConversationLost) afterwards. A handle may come from anywhere: one that was not made here deletes nothing, whatever it
+/// holds. A conversation that a turn works in stays. Where the handle itself holds the conversation
+/// ([`ForgetSupport::InHandle`](crate::ForgetSupport::InHandle)), nothing is stored, and copies of the handle stay good. What a vendor's server keeps is
+/// the vendor's.
+///
 /// **Secrets.** None appears in an event, a result, an error, a log or an argument list.
 ///
 /// The trait has no default methods: a default is what a wrapper forgets to forward. Conveniences are in
@@ -59,7 +67,8 @@ use crate::{
 /// use async_trait::async_trait;
 /// use nexus_core::{
 ///     AccessSupport, Availability, BackendId, Capabilities, ErrorKind, EventSink, ExecutionBackend,
-///     ExecutionBackendExt as _, FinishReason, LoopMode, AccessKeeper, TurnError, TurnHost, TurnRequest, TurnResult,
+///     ExecutionBackendExt as _, FinishReason, ForgetError, Forgotten, LoopMode, ResumeHandle, AccessKeeper, TurnError,
+///     TurnHost, TurnRequest, TurnResult,
 ///     harness::RunningTurn, turn::MessageEnded,
 /// };
 ///
@@ -97,6 +106,11 @@ use crate::{
 ///         turn.event(MessageEnded::new("answer".into(), format!("{words} words")));
 ///         turn.end(Ok((FinishReason::Stop, None))).await
 ///     }
+///
+///     // It keeps no conversation.
+///     async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+///         Err(ForgetError::Unsupported { backend: self.id.clone() })
+///     }
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -133,6 +147,15 @@ pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError>;
+
+    /// Deletes what this backend stores of a conversation that it kept. No model call, and no credential is needed. Asked
+    /// again, it finds nothing: [`Forgotten::WasGone`].
+    ///
+    /// # Errors
+    ///
+    /// [`ForgetError::InvalidHandle`], [`InUse`](ForgetError::InUse), [`Unsupported`](ForgetError::Unsupported): nothing was
+    /// deleted. [`Failed`](ForgetError::Failed): a part may be.
+    async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError>;
 }
 
 /// A pointer to a backend is a backend.
@@ -166,6 +189,10 @@ macro_rules! backend_behind {
                 Self: 't,
             {
                 (**self).run_turn(request, host, events)
+            }
+
+            async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+                (**self).forget(handle).await
             }
         }
     )*};

@@ -81,6 +81,9 @@ pub enum StreamItem {
 /// #     async fn probe(&self) -> Availability {
 /// #         Availability::ready(None)
 /// #     }
+/// #     async fn forget(&self, _handle: &nexus_core::ResumeHandle) -> Result<nexus_core::Forgotten, nexus_core::ForgetError> {
+/// #         Err(nexus_core::ForgetError::Unsupported { backend: self.0.clone() })
+/// #     }
 /// #     async fn run_turn(
 /// #         &self, request: TurnRequest, host: TurnHost, events: &mut dyn EventSink,
 /// #     ) -> Result<TurnResult, TurnError> {

@@ -35,6 +35,8 @@ pub struct Capabilities {
     pub output: OutputSupport,
     /// Whether a conversation can be kept and taken up again.
     pub resume: Support,
+    /// Whether a conversation that was kept can be deleted by its handle.
+    pub forget: ForgetSupport,
     /// Whether the caller's own tools reach the agent.
     pub caller_tools: Support,
     /// Whether the harness brings tools of its own, such as a shell.
@@ -91,6 +93,7 @@ impl Capabilities {
             system: Support::No,
             output: OutputSupport::Unsupported,
             resume: Support::No,
+            forget: ForgetSupport::Unsupported,
             caller_tools: Support::No,
             harness_tools: Support::No,
             extra_roots: Support::No,
@@ -223,6 +226,19 @@ impl Support {
     pub fn is_yes(self) -> bool {
         self == Self::Yes
     }
+}
+
+/// Whether a conversation that was kept can be deleted by its handle.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForgetSupport {
+    /// What is stored of it is deleted, and no handle of it can be resumed any more.
+    Deletes,
+    /// Nothing is stored: the handle holds the conversation, and whoever drops it has forgotten it.
+    InHandle,
+    /// It cannot be deleted; [`ForgetError::Unsupported`](crate::ForgetError::Unsupported).
+    Unsupported,
 }
 
 /// How finely text arrives.

@@ -10,6 +10,7 @@
 //! | say what the turn is | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`] |
 //! | watch it | [`TurnEvent`], [`EventSink`] |
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
+//! | delete a conversation that was kept | [`ExecutionBackend::forget`], [`Forgotten`] |
 //! | write down what turns were, and read it | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
 //! | bound what many turns use together | [`Budget`], [`TurnHost::with_budget`] |
 //! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
@@ -36,6 +37,7 @@ pub mod credential_source;
 pub mod error;
 #[cfg(feature = "files")]
 mod file_tools;
+mod forget;
 pub mod harness;
 pub mod id;
 mod json_schema;
@@ -60,7 +62,7 @@ pub use budget::{Budget, BudgetAmount, BudgetReservation, BudgetUsedUp};
 pub use cancel::CancelToken;
 pub use capabilities::{
     AccessKeeper, AccessSupport, AccessTable, Capabilities, Containment, CostReport, Enforcement,
-    LimitSupport, LoopMode, OutputSupport, Support, TextGranularity, Unmet,
+    ForgetSupport, LimitSupport, LoopMode, OutputSupport, Support, TextGranularity, Unmet,
 };
 pub use clock::{Clock, SystemClock};
 pub use credential::Credential;
@@ -71,6 +73,7 @@ pub use error::{
 };
 #[cfg(feature = "files")]
 pub use file_tools::FileTools;
+pub use forget::{ForgetError, Forgotten};
 pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use record::{

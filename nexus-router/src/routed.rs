@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, Capabilities, ConversationMode, EventSink, ExecutionBackend, LoopMode,
-    ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
+    Availability, BackendId, Capabilities, ConversationMode, EventSink, ExecutionBackend, ForgetError,
+    Forgotten, LoopMode, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 
 use crate::{
@@ -114,6 +114,14 @@ impl ExecutionBackend for RoutedBackend {
             reasons.push(format!("{}: {reason}", entry.id));
         }
         Availability::Unusable { reason: reasons.join("; ") }
+    }
+
+    async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        ForgetError::unless_of(&self.id, handle)?;
+        match serde_json::from_value(handle.state().clone()) {
+            Ok(inner) => self.router.forget(&inner).await,
+            Err(_) => Err(ForgetError::InvalidHandle { backend: self.id.clone() }),
+        }
     }
 
     async fn run_turn(

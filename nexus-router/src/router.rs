@@ -9,8 +9,8 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, BuildContext, Clock, EventEnvelope, EventSink, ExecutionBackend, Registry, SystemClock,
-    TurnError, TurnHost, TurnRequest, TurnResult, VendorId,
+    BackendId, BuildContext, Clock, EventEnvelope, EventSink, ExecutionBackend, ForgetError, Forgotten,
+    Registry, ResumeHandle, SystemClock, TurnError, TurnHost, TurnRequest, TurnResult, VendorId,
 };
 
 use serde_json::Value;
@@ -210,6 +210,22 @@ impl Router {
             asks_again: false,
         };
         self.run_route(route, request, host, events).await
+    }
+
+    /// Deletes a conversation that a turn of this router kept, by the handle in its result: on the backend that made the handle, also
+    /// while it is parked or held. See [`ExecutionBackend::forget`].
+    ///
+    /// # Errors
+    ///
+    /// [`ForgetError::NoBackend`], if the configuration does not have that backend or this build cannot; else those of the backend.
+    pub async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        let configuration = self.configuration();
+        let reason = match configuration.backends.get(handle.backend()).map(|entry| &entry.state) {
+            Some(EntryState::Built(backend)) => return backend.forget(handle).await,
+            Some(EntryState::Absent(reason)) => reason.clone(),
+            None => "the configuration does not have it".to_owned(),
+        };
+        Err(ForgetError::NoBackend { backend: handle.backend().clone(), reason })
     }
 
     /// Runs one turn down a chain.

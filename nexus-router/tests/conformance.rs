@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use nexus_core::{
     Availability, BackendId, BeforeRetry, BuildContext, Capabilities, Effects, ErrorKind, EventSink,
-    ExecutionBackend, ModelId, Outbox, Recorder, Registry, TurnError, TurnHost, TurnRequest, TurnResult,
+    ExecutionBackend, ForgetError, Forgotten, ModelId, Outbox, Recorder, Registry, ResumeHandle, TurnError,
+    TurnHost, TurnRequest, TurnResult,
     turn::{Started, TextDelta},
 };
 use nexus_router::{RoutedBackend, Router};
@@ -140,6 +141,10 @@ impl ExecutionBackend for PuttingBack {
         self.0.probe().await
     }
 
+    async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        self.0.forget(handle).await
+    }
+
     async fn run_turn(
         &self,
         request: TurnRequest,
@@ -174,6 +179,10 @@ impl ExecutionBackend for Broken {
 
     async fn probe(&self) -> Availability {
         Availability::ready(None)
+    }
+
+    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        Err(ForgetError::Unsupported { backend: self.id.clone() })
     }
 
     async fn run_turn(

@@ -1,12 +1,12 @@
 //! [`ExecutionBackend`] over any [`Cli`].
 
-use std::{path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, BuildContext, Capabilities, EventSink, ExecutionBackend, SettingsError,
-    TurnError, TurnHost, TurnRequest, TurnResult,
-    harness::{TurnSpan, admit},
+    Availability, BackendId, BuildContext, Capabilities, EventSink, ExecutionBackend, ForgetError,
+    ForgetSupport, Forgotten, ResumeHandle, SettingsError, TurnError, TurnHost, TurnRequest, TurnResult,
+    harness::{TurnSpan, admit, run_blocking},
 };
 use serde_json::{Map, Value};
 
@@ -125,5 +125,23 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
             Turn::new(&self.id, &self.cli, &self.driver, Arc::new(request), host, &span).run(events).await
         };
         span.run(turn).await
+    }
+
+    async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        let backend = self.id.clone();
+        if self.cli.capabilities().forget == ForgetSupport::Unsupported {
+            return Err(ForgetError::Unsupported { backend });
+        }
+        ForgetError::unless_of(&backend, handle)?;
+        let nexus_home = self.driver.nexus_home.clone();
+        let Some(kept) = self.cli.kept(&nexus_home, handle) else {
+            return Err(ForgetError::InvalidHandle { backend });
+        };
+        let failed = ForgetError::Failed {
+            backend: backend.clone(),
+            place: nexus_home.clone(),
+            source: Arc::new(io::Error::other("the work did not come to its end")),
+        };
+        run_blocking(move || kept.forget(&nexus_home, &backend)).await.unwrap_or(Err(failed))
     }
 }

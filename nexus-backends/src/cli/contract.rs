@@ -1,6 +1,12 @@
 //! What a vendor's CLI supplies to the driver: what it can do, and how one process of it is prepared.
 
-use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -13,6 +19,7 @@ use nexus_process::run_registry::RunEntry;
 use nexus_process::spawn::Invocation;
 
 use super::caller_tools::CallerTools;
+use super::kept::KeptConversation;
 use super::refusal::unwritable;
 use super::startup::StartupWait;
 use super::translator::Translator;
@@ -43,6 +50,16 @@ pub trait Cli: std::fmt::Debug + Send + Sync + 'static {
     /// [`NotInstalled`](nexus_core::ErrorKind::NotInstalled).
     async fn prepare(&self, plan: &TurnPlan, attempt: Attempt)
     -> Result<Prepared<Self::Translator>, Failure>;
+
+    /// What is kept of the conversation that a handle of this backend names: what
+    /// [`forget`](nexus_core::ExecutionBackend::forget) deletes, and turns that resume it work in. It need not be there. `None`: the
+    /// handle names no conversation of this CLI. It may come from anywhere, so whatever becomes part of a path is checked.
+    ///
+    /// Default: no conversation is kept.
+    fn kept(&self, nexus_home: &Path, handle: &ResumeHandle) -> Option<KeptConversation> {
+        let _ = (nexus_home, handle);
+        None
+    }
 }
 
 /// A turn as the driver hands it to a CLI.

@@ -36,6 +36,8 @@
 //! - **Phases** choose the limit on silence: start with [`Phase::Start`](nexus_core::Phase::Start); once the model is asked,
 //!   [`FirstByte`](nexus_core::Phase::FirstByte); while it writes, [`Model`](nexus_core::Phase::Model); while a tool runs,
 //!   [`Tool`](nexus_core::Phase::Tool).
+//! - **A conversation** that outlives its turn is kept below `$NEXUS_HOME/sessions`; [`Cli::kept`] says where, by its handle, and the driver
+//!   deletes it and keeps turns and that apart.
 //! - **A line that you do not understand** is an [`Unrecognized`](nexus_core::turn::Unrecognized) event, never dropped.
 
 pub(crate) mod backend;
@@ -44,6 +46,7 @@ mod contract;
 mod drive;
 #[cfg(test)]
 mod driver_tests;
+pub(crate) mod kept;
 #[cfg(test)]
 mod mcp_tests;
 pub(crate) mod number;
@@ -62,6 +65,7 @@ pub(crate) mod versions;
 pub use backend::CliBackend;
 pub use caller_tools::CallerTools;
 pub use contract::{Attempt, Cli, Prepared, TurnPlan};
+pub use kept::KeptConversation;
 pub use startup::StartupWait;
 pub use translator::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 

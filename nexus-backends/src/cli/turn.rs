@@ -162,6 +162,11 @@ impl<'a, C: Cli> Turn<'a, C> {
             self.state.log.event(TurnEvent::warning(text));
         }
 
+        let kept = self.request.conversation.handle().and_then(|handle| self.cli.kept(nexus_home, handle));
+        let _in_use = match &kept {
+            Some(kept) => kept.begin_use(nexus_home).await,
+            None => None,
+        };
         let mut attempt = Attempt::First;
         let mut restarts = 0;
         loop {

@@ -5,12 +5,13 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use nexus_core::{
-    Availability, BackendId, Capabilities, EventSink, ExecutionBackend, TurnError, TurnHost, TurnRequest,
-    TurnResult,
+    Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ForgetError, Forgotten, ResumeHandle,
+    TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit},
 };
 
 use super::model_server::ModelServer;
+use super::request::holds_conversation;
 use super::turn_loop::TurnLoop;
 
 /// How long a probe waits for a server's answer.
@@ -48,6 +49,15 @@ impl ExecutionBackend for NativeBackend {
             Err(error) => {
                 Availability::Unusable { reason: format!("{:?}: {error}", self.0.transport.place()) }
             }
+        }
+    }
+
+    // Nothing is stored, here or at the server (`store: false`).
+    async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        ForgetError::unless_of(&self.0.id, handle)?;
+        match holds_conversation(handle) {
+            true => Ok(Forgotten::InHandle),
+            false => Err(ForgetError::InvalidHandle { backend: self.0.id.clone() }),
         }
     }
 

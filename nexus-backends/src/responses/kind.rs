@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use nexus_core::{
     AccessKeeper, AccessSupport, BackendId, BuildContext, Capabilities, CostReport, CredentialSource, Effort,
-    Enforcement, ErrorKind, ExecutionBackend, LimitSupport, LoopMode, OutputSupport, SettingsError, Support,
-    TextGranularity, harness::Failure,
+    Enforcement, ErrorKind, ExecutionBackend, ForgetSupport, LimitSupport, LoopMode, OutputSupport,
+    SettingsError, Support, TextGranularity, harness::Failure,
 };
 
 use super::backend::NativeBackend;
@@ -25,6 +25,7 @@ pub(crate) fn capabilities(provider: &str, efforts: &[Effort], cost: CostReport)
     capabilities.system = Support::Yes;
     capabilities.output = OutputSupport::Native;
     capabilities.resume = Support::Yes;
+    capabilities.forget = ForgetSupport::InHandle;
     capabilities.caller_tools = Support::Yes;
     capabilities.efforts = efforts.to_vec();
     // There is no tool but the caller's, and so nothing to keep in; the other levels open tools of a harness.

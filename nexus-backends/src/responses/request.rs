@@ -135,10 +135,7 @@ impl Conversation {
 
     /// The conversation that a handle holds. `None` if it holds none.
     pub(crate) fn resume(opening: &Opening<'_>, handle: &ResumeHandle) -> Option<Self> {
-        let kept = KeptConversation::deserialize(handle.state())
-            .ok()
-            .filter(|kept| kept.version == HANDLE_VERSION)?;
-        uuid::Uuid::parse_str(&kept.conversation).ok()?;
+        let kept = kept_in(handle)?;
         let items: Vec<&RawValue> = serde_json::from_str(&kept.items).ok()?;
         // Whether they are what a server takes is for the server to say; nothing but objects ever was.
         if !items.iter().all(|item| item.get().starts_with('{')) {
@@ -355,6 +352,16 @@ impl Conversation {
         write(&mut self.items);
         self.has_reasoning |= is_reasoning;
     }
+}
+
+fn kept_in(handle: &ResumeHandle) -> Option<KeptConversation<'_>> {
+    let kept = KeptConversation::deserialize(handle.state()).ok()?;
+    (kept.version == HANDLE_VERSION && uuid::Uuid::parse_str(&kept.conversation).is_ok()).then_some(kept)
+}
+
+/// Whether a handle holds a conversation of this loop.
+pub(super) fn holds_conversation(handle: &ResumeHandle) -> bool {
+    kept_in(handle).is_some_and(|kept| serde_json::from_str::<Vec<&RawValue>>(&kept.items).is_ok())
 }
 
 /// Whether an item of this kind goes back to the model: traces of hosted tools and compactions do, what nobody

@@ -36,7 +36,8 @@
 //! use async_trait::async_trait;
 //! use nexus_core::{
 //!     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ExecutionBackendExt as _,
-//!     AccessKeeper, FinishReason, LoopMode, OutputSupport, Phase, TurnError, TurnHost, TurnRequest, TurnResult,
+//!     AccessKeeper, FinishReason, ForgetError, Forgotten, LoopMode, OutputSupport, Phase, ResumeHandle, TurnError, TurnHost,
+//!     TurnRequest, TurnResult,
 //!     harness::{Checked, Failure, RunningTurn},
 //!     turn::MessageEnded,
 //! };
@@ -97,6 +98,10 @@
 //!         let mut turn = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
 //!         let outcome = self.answer(&mut turn).await;
 //!         turn.end(outcome).await
+//!     }
+//!
+//!     async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+//!         Err(ForgetError::Unsupported { backend: self.id.clone() })
 //!     }
 //! }
 //!

@@ -277,6 +277,13 @@ impl ExecutionBackend for Caller {
         self.fake.probe().await
     }
 
+    async fn forget(
+        &self,
+        handle: &nexus_core::ResumeHandle,
+    ) -> Result<nexus_core::Forgotten, nexus_core::ForgetError> {
+        self.fake.forget(handle).await
+    }
+
     async fn run_turn(
         &self,
         request: TurnRequest,

@@ -62,6 +62,13 @@ impl ExecutionBackend for Submitter {
         Availability::ready(None)
     }
 
+    async fn forget(
+        &self,
+        _handle: &nexus_core::ResumeHandle,
+    ) -> Result<nexus_core::Forgotten, nexus_core::ForgetError> {
+        Err(nexus_core::ForgetError::Unsupported { backend: self.id().clone() })
+    }
+
     async fn run_turn(
         &self,
         request: TurnRequest,

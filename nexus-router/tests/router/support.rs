@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use nexus_core::{
     AccessKeeper, AccessSupport, Availability, BackendId, BackendKind, BuildContext, Capabilities, Clock,
     ConversationMode, Effects, Effort, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, FinishReason,
-    LoopMode, Outbox, OutputSupport, Provenance, Recorder, Registry, ResumeHandle, Retry, SettingsError,
-    Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, VendorId,
+    ForgetError, Forgotten, LoopMode, Outbox, OutputSupport, Provenance, Recorder, Registry, ResumeHandle,
+    Retry, SettingsError, Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, VendorId,
     turn::{MessageEnded, Started, TextDelta, ToolCallStarted, ToolOrigin},
 };
 use nexus_router::{Router, RouterBuilder};
@@ -142,6 +142,10 @@ impl ExecutionBackend for Fake {
 
     async fn probe(&self) -> Availability {
         Availability::ready(Some("1.0".into()))
+    }
+
+    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        Err(ForgetError::Unsupported { backend: self.id.clone() })
     }
 
     async fn run_turn(
@@ -420,6 +424,10 @@ impl ExecutionBackend for Where {
 
     async fn probe(&self) -> Availability {
         Availability::ready(None)
+    }
+
+    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        Err(ForgetError::Unsupported { backend: self.1.clone() })
     }
 
     async fn run_turn(

@@ -10,8 +10,8 @@ use std::{
 use async_trait::async_trait;
 use nexus_core::{
     AccessKeeper, AccessSupport, Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventSink,
-    ExecutionBackend, FinishReason, LoopMode, Provenance, Recorder, Registry, ResumeHandle, Support,
-    ToolCall, ToolResult, TurnError, TurnHost, TurnRequest, TurnResult,
+    ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, Provenance, Recorder, Registry,
+    ResumeHandle, Support, ToolCall, ToolResult, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 use nexus_router::Router;
 use serde_json::{Value, json};
@@ -52,6 +52,10 @@ impl ExecutionBackend for Scripted {
 
     async fn probe(&self) -> Availability {
         Availability::ready(None)
+    }
+
+    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        Err(ForgetError::Unsupported { backend: self.id.clone() })
     }
 
     async fn run_turn(

@@ -146,6 +146,15 @@ catalogue! { $
         a_turn_that_is_not_kept_has_no_handle []
         a_kept_conversation_holds_no_credential [Credential, Resume]
     }
+    forget {
+        a_forgotten_conversation_is_lost [Resume, Deletes]
+        forgetting_twice_finds_nothing [Resume, Deletes]
+        every_handle_of_a_conversation_is_forgotten_with_it [Resume, Deletes]
+        a_conversation_in_use_is_not_forgotten [Resume, Deletes]
+        a_handle_from_elsewhere_deletes_nothing [Resume]
+        a_conversation_in_its_handle_is_stored_nowhere [Resume, InHandle]
+        a_handle_of_another_backend_is_not_forgotten []
+    }
     usage {
         usage_is_what_the_vendor_counted []
         usage_adds_up_over_the_calls_of_a_turn [AnyShell]

@@ -5,9 +5,9 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Capabilities, ConversationMode, CostReport, Enforcement, Limits, LoopMode, OutputSchema,
-    OutputSupport, PromptBlock, TextGranularity, ToolAccess, ToolCall, ToolDefinition, ToolResult,
-    ToolRouter, TurnHost, TurnRequest, Usd,
+    AccessSupport, Capabilities, ConversationMode, CostReport, Enforcement, ForgetSupport, Limits, LoopMode,
+    OutputSchema, OutputSupport, PromptBlock, TextGranularity, ToolAccess, ToolCall, ToolDefinition,
+    ToolResult, ToolRouter, TurnHost, TurnRequest, Usd,
 };
 use serde_json::json;
 
@@ -29,6 +29,10 @@ pub enum Feature {
     Output,
     /// A conversation can be kept and taken up again.
     Resume,
+    /// A kept conversation can be deleted by its handle.
+    Deletes,
+    /// A kept conversation is in its handle alone.
+    InHandle,
     /// The caller's own tools reach the agent.
     CallerTools,
     /// The harness brings tools of its own.
@@ -78,6 +82,8 @@ impl Feature {
         Self::System,
         Self::Output,
         Self::Resume,
+        Self::Deletes,
+        Self::InHandle,
         Self::CallerTools,
         Self::HarnessTools,
         Self::ExtraRoots,
@@ -117,6 +123,8 @@ impl Feature {
             Self::System => capabilities.system.is_yes(),
             Self::Output => capabilities.output != OutputSupport::Unsupported,
             Self::Resume => capabilities.resume.is_yes(),
+            Self::Deletes => capabilities.forget == ForgetSupport::Deletes,
+            Self::InHandle => capabilities.forget == ForgetSupport::InHandle,
             Self::CallerTools => capabilities.caller_tools.is_yes(),
             Self::HarnessTools => capabilities.harness_tools.is_yes(),
             Self::ExtraRoots => capabilities.extra_roots.is_yes(),
@@ -181,6 +189,8 @@ impl Feature {
             | Self::Cost
             | Self::Process
             | Self::OwnLoop
+            | Self::Deletes
+            | Self::InHandle
             | Self::AnyShell
             | Self::AnyWriter
             | Self::Credential => return None,

@@ -8,9 +8,9 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, CancelToken, ConversationMode, CostReport, Effects, ErrorKind, FinishReason, Limits, LoopMode,
-    NoTools, OnLost, PromptBlock, Retry, Support, ToolAccess, TurnError, TurnEvent, TurnRequest, TurnResult,
-    turn::Unrecognized,
+    BackendId, CancelToken, ConversationMode, CostReport, Effects, ErrorKind, FinishReason, ForgetSupport,
+    Limits, LoopMode, NoTools, OnLost, PromptBlock, Retry, Support, ToolAccess, TurnError, TurnEvent,
+    TurnRequest, TurnResult, turn::Unrecognized,
 };
 use nexus_testkit::{
     conformance::{MARK_VARIABLE, Setting, TOKEN_VARIABLE},
@@ -19,7 +19,7 @@ use nexus_testkit::{
 
 use crate::{
     tool_rows,
-    wrong::{Life, Outcome, Wrong},
+    wrong::{Forgetting, Life, Outcome, Wrong},
 };
 
 /// A backend that breaks a promise.
@@ -68,6 +68,7 @@ pub(crate) fn promises() -> Vec<Row> {
         tool_rows::submission(),
         tool_rows::own_loop(),
         session(),
+        forgetting(),
         usage(),
         limits(),
         failure(),
@@ -309,6 +310,33 @@ fn session() -> Vec<Row> {
             "a_turn_that_is_not_kept_has_no_handle",
             "handle",
             request(|it| it.conversation = ConversationMode::Keep),
+        ),
+    ]
+}
+
+fn forgetting() -> Vec<Row> {
+    let forgets = |forgetting| Wrong { forgetting, ..Wrong::default() };
+    let stores =
+        Wrong { capabilities: Some(|it, _| it.forget = ForgetSupport::InHandle), ..Wrong::default() };
+    vec![
+        row("a_forgotten_conversation_is_lost", "files that are kept", forgets(Forgetting::SaidOnly)),
+        row("forgetting_twice_finds_nothing", "forgotten again", forgets(Forgetting::AlwaysDeleted)),
+        row(
+            "every_handle_of_a_conversation_is_forgotten_with_it",
+            "the turn fails",
+            forgets(Forgetting::SaidOnly),
+        ),
+        row("a_conversation_in_use_is_not_forgotten", "in use", forgets(Forgetting::Everything)),
+        row(
+            "a_handle_from_elsewhere_deletes_nothing",
+            "nothing else is deleted",
+            forgets(Forgetting::AnyPath),
+        ),
+        row("a_conversation_in_its_handle_is_stored_nowhere", "files that are kept", stores),
+        row(
+            "a_handle_of_another_backend_is_not_forgotten",
+            "a strange handle",
+            forgets(Forgetting::SaidOnly),
         ),
     ]
 }

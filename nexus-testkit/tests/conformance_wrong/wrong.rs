@@ -11,8 +11,8 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, Capabilities, EventEnvelope, EventSink, ExecutionBackend, ModelId, TurnError,
-    TurnEvent, TurnHost, TurnRequest, TurnResult,
+    Availability, BackendId, Capabilities, EventEnvelope, EventSink, ExecutionBackend, ForgetError,
+    Forgotten, ModelId, ResumeHandle, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
 };
 use nexus_testkit::conformance::{
     Setting, Stage, StageError, Subject, Timing, Witness, reference::ReferenceSubject,
@@ -34,6 +34,23 @@ pub(crate) struct Wrong {
     pub(crate) beside: Option<fn(&TurnRequest, &Setting) -> Option<std::process::Child>>,
     pub(crate) life: Life,
     pub(crate) denies_credential: bool,
+    pub(crate) forgetting: Forgetting,
+}
+
+/// How a conversation is forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Forgetting {
+    /// As it should.
+    #[default]
+    Right,
+    /// It is said to be deleted, and stays.
+    SaidOnly,
+    /// It is said to be deleted, whether it was there or not.
+    AlwaysDeleted,
+    /// All conversations are deleted, whatever works in them.
+    Everything,
+    /// What the handle says is taken for a path.
+    AnyPath,
 }
 
 /// How the turn lives.
@@ -118,6 +135,25 @@ impl ExecutionBackend for WrongBackend {
                 self.inner.run_turn(TurnRequest::new("Are you there?"), TurnHost::new(), &mut nobody).await;
         }
         self.inner.probe().await
+    }
+
+    async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        let sessions = self.setting.home.join("sessions");
+        let deleted = Ok(Forgotten::Deleted { files: 1, bytes: 1 });
+        match self.wrong.forgetting {
+            Forgetting::Right => self.inner.forget(handle).await,
+            Forgetting::SaidOnly => deleted,
+            Forgetting::AlwaysDeleted => self.inner.forget(handle).await.and(deleted),
+            Forgetting::Everything => {
+                let _ = std::fs::remove_dir_all(sessions);
+                deleted
+            }
+            Forgetting::AnyPath => {
+                let name = handle.state().get("session").and_then(|name| name.as_str()).unwrap_or("none");
+                let _ = std::fs::remove_file(sessions.join(name));
+                Ok(Forgotten::WasGone)
+            }
+        }
     }
 
     async fn run_turn(

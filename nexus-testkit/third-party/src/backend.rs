@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, LoopMode, AccessKeeper,
-    Support, TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult, harness::RunningTurn,
+    AccessKeeper, AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend,
+    ForgetError, Forgotten, LoopMode, ResumeHandle, Support, TextGranularity, TurnError, TurnHost,
+    TurnRequest, TurnResult, harness::RunningTurn,
 };
 
 use crate::{turn::speak, voice::Voice};
@@ -52,5 +53,10 @@ impl ExecutionBackend for Parrot {
         let mut turn = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
         let outcome = speak(&*self.voice, &mut turn).await;
         turn.end(outcome).await
+    }
+
+    /// A parrot keeps no conversation.
+    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        Err(ForgetError::Unsupported { backend: self.id.clone() })
     }
 }

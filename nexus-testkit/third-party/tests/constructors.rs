@@ -7,8 +7,8 @@ use nexus_core::{
     EventEnvelope, FinishReason, Message, MessageId, Partial, ProcessExit, ProcessReport, Provenance,
     Recorder, Retry, Skipped, Survivor, ToolCallStatus, ToolContent, TurnError, TurnEvent, Usage, Usd,
     turn::{
-        Fallback, MessageEnded, MessageVoided, Queued, RateLimitNotification, RateLimitStatus, Retrying, Started,
-        TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin,
+        Fallback, MessageEnded, MessageVoided, Queued, RateLimitNotification, RateLimitStatus, Retrying,
+        Started, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin,
         Unrecognized, VoidCause, Warning,
     },
 };

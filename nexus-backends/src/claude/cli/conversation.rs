@@ -1,12 +1,23 @@
 //! Where a conversation is kept, what its handle says, and what was counted before this turn.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
 
 use nexus_core::{BackendId, ResumeHandle, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::wire::{ModelUsage, ResultLine};
+use crate::cli::KeptConversation;
+
+/// Where kept conversations are, below `$NEXUS_HOME`: a folder each.
+const SESSIONS: &str = "sessions/claude-cli";
+/// The note in such a folder.
+const NOTE: &str = "kept.json";
 
 /// What a [`ResumeHandle`] of this backend says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,10 +26,9 @@ pub(super) struct Kept {
     pub(super) session: String,
     /// Where the turn worked. Claude 2.1.197 finds a conversation only from there.
     pub(super) directory: PathBuf,
-    /// The folder of the conversation below `$NEXUS_HOME/sessions/claude-cli`. Without one, the CLI keeps it
-    /// with the user's own.
-    #[serde(default)]
-    pub(super) folder: Option<String>,
+    /// The folder of the conversation, below that of all. With the user's own login, the CLI keeps what was said with the user's own
+    /// conversations, and in the folder there is a note of it.
+    pub(super) folder: String,
     /// What the CLI had counted when the turn ended.
     #[serde(default)]
     usage: Usage,
@@ -35,8 +45,105 @@ impl Kept {
             (1..=64).contains(&name.len())
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         };
-        let fits = is_plain(&kept.session) && kept.folder.as_deref().is_none_or(is_plain);
+        let fits = is_plain(&kept.session) && is_plain(&kept.folder);
         (fits && kept.directory.is_absolute()).then_some(kept)
+    }
+
+    /// What is kept of it, for [`Cli::kept`](crate::cli::Cli::kept). The CLI goes on under one name, so all handles of a conversation
+    /// name the same. `None` if the folder is that of another conversation.
+    pub(super) fn place(&self, nexus_home: &Path) -> Option<KeptConversation> {
+        let folder = KeptFolder::of(nexus_home, &self.folder);
+        let kept = KeptConversation::new(&format!("claude-{}", self.folder));
+        let kept = match folder.note() {
+            // No turn in it came to its end; the CLI's own folder is not looked through for it.
+            None => kept,
+            Some(note) if note.session != self.session || note.directory != self.directory => return None,
+            Some(note) => note.with_users(kept),
+        };
+        // Last, as the note is in it: what is interrupted can be done again.
+        Some(kept.with_folder(nexus_home.join(SESSIONS), folder.path))
+    }
+}
+
+/// The folder of a kept conversation: `config` and `work` of the CLI, as far as they are ours, and the note.
+#[derive(Debug)]
+pub(super) struct KeptFolder {
+    name: String,
+    path: PathBuf,
+}
+
+impl KeptFolder {
+    /// The folder of this name, which may not be there.
+    pub(super) fn of(nexus_home: &Path, name: &str) -> Self {
+        Self { name: name.to_owned(), path: nexus_home.join(SESSIONS).join(name) }
+    }
+
+    /// Makes it.
+    pub(super) fn make(&self) -> io::Result<()> {
+        private_folder(&self.config())
+    }
+
+    /// `CLAUDE_CONFIG_DIR`, where it is ours.
+    pub(super) fn config(&self) -> PathBuf {
+        self.path.join("config")
+    }
+
+    /// Where turns work that name no folder.
+    pub(super) fn work(&self) -> PathBuf {
+        self.path.join("work")
+    }
+
+    /// Makes [`KeptFolder::work`].
+    pub(super) fn make_work(&self) -> io::Result<PathBuf> {
+        private_folder(&self.work())?;
+        Ok(self.work())
+    }
+
+    fn note(&self) -> Option<Note> {
+        serde_json::from_slice(&fs::read(self.path.join(NOTE)).ok()?).ok()
+    }
+
+    fn write_note(&self, note: &Note) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.write(true).create(true).truncate(true).mode(0o600).open(self.path.join(NOTE))?;
+        file.write_all(&serde_json::to_vec(note)?)
+    }
+}
+
+fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Which conversation a folder is for. Handles may be forged: of the user's own conversations, only the one that was made by a turn
+/// of ours is deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    session: String,
+    directory: PathBuf,
+    /// The user's own folder of the CLI, if what was said is there.
+    users: Option<PathBuf>,
+}
+
+impl Note {
+    /// Adds what the CLI keeps of the conversation in the user's own folder. `.claude.json` goes on naming it as the last one of its
+    /// working directory, without what was said.
+    ///
+    /// Source: observed with claude 2.1.197 and 2.1.329, but for `file-history`, which no headless run left.
+    fn with_users(&self, mut kept: KeptConversation) -> KeptConversation {
+        let Some(users) = &self.users else { return kept };
+        let projects = users.join("projects");
+        // Each working directory has a folder, by a name of the CLI's making.
+        for project in fs::read_dir(&projects).into_iter().flatten().flatten() {
+            let file = project.path().join(format!("{}.jsonl", self.session));
+            let folder = project.path().join(&self.session);
+            kept = kept.with_file(&projects, file).with_folder(&projects, folder);
+        }
+        ["session-env", "file-history"].into_iter().fold(kept, |kept, name| {
+            let folder = users.join(name);
+            let path = folder.join(&self.session);
+            kept.with_folder(folder, path)
+        })
     }
 }
 
@@ -54,7 +161,9 @@ pub(super) struct ConversationState {
 #[derive(Debug)]
 struct ConversationFolder {
     directory: PathBuf,
-    folder: Option<String>,
+    folder: KeptFolder,
+    /// The user's own folder of the CLI, if that is where the conversation is.
+    users: Option<PathBuf>,
 }
 
 impl ConversationState {
@@ -67,10 +176,11 @@ impl ConversationState {
     pub(super) fn kept(
         backend: BackendId,
         directory: &Path,
-        folder: Option<String>,
+        folder: KeptFolder,
+        users: Option<PathBuf>,
         before: Option<Kept>,
     ) -> Self {
-        let place = Some(ConversationFolder { directory: directory.to_owned(), folder });
+        let place = Some(ConversationFolder { directory: directory.to_owned(), folder, users });
         Self { place, before, ..Self::forgotten(backend) }
     }
 
@@ -95,11 +205,19 @@ impl ConversationState {
         let kept = Kept {
             session: self.id.clone()?,
             directory: place.directory.clone(),
-            folder: place.folder.clone(),
+            folder: place.folder.name.clone(),
             usage: self.usage,
             cost: self.cost,
         };
         Some(ResumeHandle::new(self.backend.clone(), serde_json::to_value(kept).ok()?))
+    }
+
+    /// Writes down which conversation it was, in the folder of its own: by that it is found when it is forgotten.
+    pub(super) fn write_note(&self) -> io::Result<()> {
+        let (Some(place), Some(session)) = (&self.place, &self.id) else { return Ok(()) };
+        let (directory, users) = (place.directory.clone(), place.users.clone());
+        let note = Note { session: session.clone(), directory, users };
+        if place.folder.note().as_ref() == Some(&note) { Ok(()) } else { place.folder.write_note(&note) }
     }
 
     /// What this turn used and cost in dollars, by its `result` line; `None` if the line does not say.
@@ -172,13 +290,18 @@ mod tests {
         usage
     }
 
+    fn kept(before: Option<Kept>) -> ConversationState {
+        let folder = KeptFolder::of(Path::new("/nexus"), "run");
+        ConversationState::kept("claude-cli".into(), Path::new("/work"), folder, None, before)
+    }
+
     /// The second turn of a conversation whose first used 25 and 17 tokens.
     fn second() -> ConversationState {
-        let mut first = ConversationState::kept("claude-cli".into(), Path::new("/work"), None, None);
+        let mut first = kept(None);
         first.is_at("a-b".into());
         first.account(&result(25, 17, 0.5), &own(25, 17)).unwrap();
         let before = Kept::read(first.handle().unwrap().state()).unwrap();
-        ConversationState::kept("claude-cli".into(), Path::new("/work"), None, Some(before))
+        kept(Some(before))
     }
 
     #[test]

@@ -3,30 +3,26 @@
 //! With a credential in the configuration, the CLI's own folder (`CLAUDE_CONFIG_DIR`) is private: below
 //! `$NEXUS_HOME/sessions` if the conversation is kept, else in the run's home, gone with it. Without one the
 //! CLI runs with the user's login and hence in the user's own folder; there it rewrites `.claude.json`, adds
-//! to `.claude/backups` and `.claude/plugins/store`, and a conversation that is kept to `.claude/projects`.
+//! to `.claude/backups` and `.claude/plugins/store`, and a conversation that is kept to `.claude/projects`; a note of
+//! it is below `$NEXUS_HOME/sessions` then.
 //! At the levels with a shell its cache is the user's: there a turn with tools of the caller's leaves a log of their
 //! connection (`claude-cli-nodejs/…/mcp-logs-nexus`), without the token; the CLI clears it away after some weeks.
 //! No code here opens a credential of the CLI's.
 
 use std::{
-    fs::DirBuilder,
     io,
-    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
 
 use nexus_core::{BuildContext, ConversationMode, ErrorKind, OnLost, Secret, ToolAccess, harness::Failure};
 
-use super::conversation::{ConversationState, Kept};
+use super::conversation::{ConversationState, Kept, KeptFolder};
 use crate::cli::caller_tools;
 use crate::cli::refusal;
 use crate::cli::settings::{Billing, Settings};
 use crate::cli::{Attempt, TurnPlan};
 use nexus_process::environment::{Environment, NetworkSettings};
 use nexus_process::private_home::PrivateHome;
-
-/// Where kept conversations are, below `$NEXUS_HOME`.
-const SESSIONS: &str = "sessions/claude-cli";
 
 /// Repeats of a failed model call, within the CLI. Its own number is 10, which takes three minutes.
 const MAX_RETRIES: &str = "3";
@@ -82,19 +78,20 @@ pub(super) fn settle(
     credential: Option<&Secret>,
 ) -> Result<PreparedHome, Failure> {
     let home = plan.home()?;
-    let location = locate(plan, attempt, credential.is_some())?;
+    let location = locate(plan, attempt)?;
     let config = match (credential, &location.folder) {
         (None, _) => None,
-        (Some(_), Some(folder)) => Some(sessions(plan).join(folder).join("config")),
+        (Some(_), Some(folder)) => Some(folder.config()),
         (Some(_), None) => Some(home.folder("config").map_err(unwritable)?),
     };
     let environment = environment(plan, settings, context, &home, config.as_deref(), credential)?;
-    let Location { working_directory, folder, before, is_kept } = location;
+    let Location { working_directory, folder, before } = location;
     let backend = plan.backend.clone();
     let resume = before.as_ref().map(|kept| kept.session.clone());
-    let session = match is_kept {
-        true => ConversationState::kept(backend, &working_directory, folder, before),
-        false => ConversationState::forgotten(backend),
+    let users = config.is_none().then(|| users_folder(context)).flatten();
+    let session = match folder {
+        Some(folder) => ConversationState::kept(backend, &working_directory, folder, users, before),
+        None => ConversationState::forgotten(backend),
     };
     Ok(PreparedHome { home, environment, working_directory, session, resume })
 }
@@ -102,54 +99,46 @@ pub(super) fn settle(
 /// Where the process works and where its conversation is.
 struct Location {
     working_directory: PathBuf,
-    /// The folder of the kept conversation, by name.
-    folder: Option<String>,
+    /// The folder of the conversation, if it is kept.
+    folder: Option<KeptFolder>,
     before: Option<Kept>,
-    is_kept: bool,
 }
 
-fn locate(plan: &TurnPlan, attempt: &Attempt, has_credential: bool) -> Result<Location, Failure> {
-    let unkept = Location {
-        working_directory: plan.working_directory.clone(),
-        folder: None,
-        before: None,
-        is_kept: false,
-    };
+/// The CLI's own folder where it runs with the user's login.
+fn users_folder(context: &BuildContext) -> Option<PathBuf> {
+    let variable = |name: &str| context.environment.get(name).filter(|value| !value.is_empty());
+    let named = variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
+    named.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".claude")))
+}
+
+fn locate(plan: &TurnPlan, attempt: &Attempt) -> Result<Location, Failure> {
+    let unkept = Location { working_directory: plan.working_directory.clone(), folder: None, before: None };
     match (&plan.request.conversation, attempt) {
         (ConversationMode::Ephemeral, _) => Ok(unkept),
-        (ConversationMode::Resume { handle, .. }, Attempt::First) => {
-            resume(plan, handle.state(), has_credential)
-        }
-        (ConversationMode::Keep | ConversationMode::Resume { on_lost: OnLost::Fresh, .. }, _) => {
-            keep(plan, has_credential)
-        }
+        (ConversationMode::Resume { handle, .. }, Attempt::First) => resume(plan, handle.state()),
+        (ConversationMode::Keep | ConversationMode::Resume { on_lost: OnLost::Fresh, .. }, _) => keep(plan),
         _ => Err(Failure::new(ErrorKind::Unsupported, "this way of keeping a conversation is not known")),
     }
 }
 
 /// A new conversation that outlives the turn.
-fn keep(plan: &TurnPlan, has_credential: bool) -> Result<Location, Failure> {
-    let needs_folder = has_credential || plan.is_private_directory;
-    let folder = needs_folder.then(|| plan.run.run().as_str().to_owned());
-    let mut working_directory = plan.working_directory.clone();
-    if let Some(folder) = &folder {
-        let path = sessions(plan).join(folder);
-        private_folder(&path.join("config")).map_err(unwritable)?;
-        if plan.is_private_directory {
-            working_directory = path.join("work");
-            private_folder(&working_directory).map_err(unwritable)?;
-        }
-    }
-    Ok(Location { working_directory, folder, before: None, is_kept: true })
+fn keep(plan: &TurnPlan) -> Result<Location, Failure> {
+    let folder = KeptFolder::of(&plan.nexus_home, plan.run.run().as_str());
+    folder.make().map_err(unwritable)?;
+    let working_directory = match plan.is_private_directory {
+        true => folder.make_work().map_err(unwritable)?,
+        false => plan.working_directory.clone(),
+    };
+    Ok(Location { working_directory, folder: Some(folder), before: None })
 }
 
 /// A conversation that an earlier turn kept.
-fn resume(plan: &TurnPlan, state: &serde_json::Value, has_credential: bool) -> Result<Location, Failure> {
+fn resume(plan: &TurnPlan, state: &serde_json::Value) -> Result<Location, Failure> {
     let kept = Kept::read(state).ok_or_else(|| {
         Failure::new(ErrorKind::InvalidRequest, "the handle to resume is not one of this backend")
     })?;
-    let own_work = kept.folder.as_ref().map(|folder| sessions(plan).join(folder).join("work"));
-    let is_private = own_work.as_ref() == Some(&kept.directory);
+    let folder = KeptFolder::of(&plan.nexus_home, &kept.folder);
+    let is_private = folder.work() == kept.directory;
     if plan.is_private_directory != is_private || (!is_private && plan.working_directory != kept.directory) {
         let reason = match is_private {
             true => "the conversation was kept without a working directory: resume it without one".to_owned(),
@@ -157,17 +146,11 @@ fn resume(plan: &TurnPlan, state: &serde_json::Value, has_credential: bool) -> R
         };
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
-    let config = kept.folder.as_ref().map(|folder| sessions(plan).join(folder).join("config"));
-    let is_there = kept.directory.is_dir() && config.as_ref().is_none_or(|config| config.is_dir());
-    if !is_there || (has_credential && config.is_none()) {
+    // Without a credential the CLI has it with the user's own, and says itself when it is gone from there.
+    if !kept.directory.is_dir() || !folder.config().is_dir() {
         return Err(Failure::new(ErrorKind::ConversationLost, "what was kept of the conversation is gone"));
     }
-    Ok(Location {
-        working_directory: kept.directory.clone(),
-        folder: kept.folder.clone(),
-        before: Some(kept),
-        is_kept: true,
-    })
+    Ok(Location { working_directory: kept.directory.clone(), folder: Some(folder), before: Some(kept) })
 }
 
 /// Builds the environment: a few variables of the host's, what the request names, and what the CLI needs.
@@ -230,14 +213,6 @@ fn steers_the_cli(name: &str) -> bool {
     ["ANTHROPIC_", "CLAUDE", "NODE_", "BUN_", "MCP_"].iter().any(|prefix| name.starts_with(prefix))
         || ["HOME", "PATH"].contains(&name)
         || SWITCHES.iter().any(|(switch, _)| *switch == name)
-}
-
-fn sessions(plan: &TurnPlan) -> PathBuf {
-    plan.nexus_home.join(SESSIONS)
-}
-
-fn private_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 fn unwritable(error: io::Error) -> Failure {
@@ -434,6 +409,59 @@ mod tests {
         assert_eq!(failure.kind, ErrorKind::InvalidRequest);
         std::fs::remove_dir_all(&place.working_directory).unwrap();
         let failure = bench.settle(resume(handle), &settings, Some("canary")).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::ConversationLost);
+    }
+
+    #[test]
+    fn of_the_users_own_conversations_only_the_one_that_was_made_here_is_deleted() {
+        let bench = Bench::new();
+        let users = bench.folder.path().join("user");
+        let mut environment = bench.context.environment.clone();
+        environment.insert("HOME".to_owned(), users.to_string_lossy().into_owned());
+        let context = bench.context.clone().with_environment(environment);
+        let keep = TurnRequest::new("x").with_conversation(ConversationMode::Keep);
+        let keep = keep.in_directory(bench.folder.path());
+        let mut place =
+            settle(&bench.plan(keep), &Attempt::First, &Settings::default(), &context, None).unwrap();
+        place.session.is_at("a-1".to_owned());
+        place.session.write_note().unwrap();
+        let handle = place.session.handle().unwrap();
+
+        let project = users.join(".claude/projects/-work");
+        for file in ["a-1.jsonl", "a-1/tool-results/x.txt", "b-2.jsonl", "b-2/tool-results/x.txt"] {
+            let path = project.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "said").unwrap();
+        }
+        std::fs::create_dir_all(users.join(".claude/session-env/a-1")).unwrap();
+        let forget = |state: &serde_json::Value| {
+            let kept = Kept::read(state)?.place(bench.folder.path())?;
+            Some(kept.forget(bench.folder.path(), &"claude-cli".into()))
+        };
+        // Nobody's conversation but that of the note, by whatever else a handle says.
+        let mut forged = handle.state().clone();
+        forged["session"] = json!("b-2");
+        assert!(forget(&forged).is_none());
+        let mut elsewhere = handle.state().clone();
+        elsewhere["directory"] = json!("/");
+        assert!(forget(&elsewhere).is_none());
+        let mut unknown = forged;
+        unknown["folder"] = json!("no-such-run");
+        assert!(matches!(forget(&unknown), Some(Ok(nexus_core::Forgotten::WasGone))));
+        assert!(project.join("b-2.jsonl").exists() && project.join("a-1.jsonl").exists());
+
+        let deleted = forget(handle.state());
+        assert!(
+            matches!(deleted, Some(Ok(nexus_core::Forgotten::Deleted { files: 3, .. }))),
+            "the two and the note: {deleted:?}"
+        );
+        assert!(!project.join("a-1.jsonl").exists() && !project.join("a-1").exists());
+        assert!(!users.join(".claude/session-env/a-1").exists());
+        assert!(project.join("b-2.jsonl").exists() && project.join("b-2/tool-results/x.txt").exists());
+        assert!(matches!(forget(handle.state()), Some(Ok(nexus_core::Forgotten::WasGone))));
+        let resume = TurnRequest::new("x").in_directory(bench.folder.path());
+        let resume = resume.with_conversation(ConversationMode::resume(handle));
+        let failure = bench.settle(resume, &Settings::default(), None).unwrap_err();
         assert_eq!(failure.kind, ErrorKind::ConversationLost);
     }
 }

@@ -59,15 +59,20 @@ mod translate;
 mod version;
 mod wire;
 
-use std::{ffi::OsStr, path::PathBuf, sync::Arc};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use nexus_core::{
     AccessKeeper, AccessSupport, AccessTable, Availability, BuildContext, Capabilities, CostReport,
-    Enforcement, ErrorKind, LimitSupport, LoopMode, OutputSupport, SettingsError, Support, TextGranularity,
-    harness::Failure,
+    Enforcement, ErrorKind, ForgetSupport, LimitSupport, LoopMode, OutputSupport, ResumeHandle,
+    SettingsError, Support, TextGranularity, harness::Failure,
 };
 
+use self::conversation::Kept;
 use self::startup_throttle::FirstTurn;
 use self::translate::{ClaudeTranslator, Opening};
 use self::version::VERSIONS;
@@ -77,7 +82,7 @@ use crate::cli::StartupWait;
 use crate::cli::refusal;
 use crate::cli::settings::Settings;
 use crate::cli::versions::Admitted;
-use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
+use crate::cli::{Attempt, Cli, KeptConversation, Prepared, TurnPlan};
 use crate::settings_schema;
 use crate::vendor::backend_kind;
 use nexus_process::environment::Environment;
@@ -185,6 +190,7 @@ impl Cli for Claude {
         capabilities.system = Support::Yes;
         capabilities.output = OutputSupport::Native;
         capabilities.resume = Support::Yes;
+        capabilities.forget = ForgetSupport::Deletes;
         capabilities.harness_tools = Support::Yes;
         capabilities.caller_tools = Support::Yes;
         capabilities.extra_roots = Support::Yes;
@@ -292,5 +298,9 @@ impl Cli for Claude {
             version: Some(version.to_string()),
             warnings,
         })
+    }
+
+    fn kept(&self, nexus_home: &Path, handle: &ResumeHandle) -> Option<KeptConversation> {
+        Kept::read(handle.state())?.place(nexus_home)
     }
 }

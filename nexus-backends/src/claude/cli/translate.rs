@@ -569,6 +569,11 @@ impl Translator for ClaudeTranslator {
     }
 
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
+        if let Err(error) = self.opening.session.write_note() {
+            let text =
+                format!("which conversation was kept could not be noted, so it cannot be forgotten: {error}");
+            step.event(TurnEvent::warning(text));
+        }
         if end.was_stopped {
             return;
         }

@@ -1,8 +1,8 @@
 //! What the program can do, and who keeps it inside.
 
 use nexus_core::{
-    AccessKeeper, AccessSupport, Capabilities, Effort, Enforcement, LimitSupport, LoopMode, OutputSupport,
-    Support, TextGranularity,
+    AccessKeeper, AccessSupport, Capabilities, Effort, Enforcement, ForgetSupport, LimitSupport, LoopMode,
+    OutputSupport, Support, TextGranularity,
 };
 
 /// The steps of effort that some listed model takes. Source: `codex debug models --bundled` of 0.169.0; its
@@ -19,6 +19,7 @@ pub(super) fn capabilities() -> Capabilities {
     capabilities.system = Support::Yes;
     capabilities.output = OutputSupport::Native;
     capabilities.resume = Support::Yes;
+    capabilities.forget = ForgetSupport::Deletes;
     capabilities.caller_tools = Support::Yes;
     capabilities.harness_tools = Support::Yes;
     capabilities.extra_roots = Support::Yes;

@@ -9,8 +9,12 @@ use std::{
 use nexus_core::{BackendId, ResumeHandle};
 use serde::{Deserialize, Serialize};
 
+use crate::cli::KeptConversation;
+
 /// Folder of the program's records, in its home and in ours.
 const SESSIONS: &str = "sessions";
+/// Longest path of a record below it, in bytes. Source: codex 0.169.0 writes `2026/11/21/rollout-TIME-UUID.jsonl`.
+const MAX_PATH_BYTES: usize = 200;
 
 /// Where a conversation is: what a [`ResumeHandle`] of this backend holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,13 +43,22 @@ impl KeptSession {
             (1..=64).contains(&thread.len())
                 && thread.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
         };
-        let is_inside = session.rollout.components().all(|part| matches!(part, Component::Normal(_)));
+        let is_plain = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
+        let is_path = |path: &str| path.len() <= MAX_PATH_BYTES && path.bytes().all(is_plain);
+        let is_inside = session.rollout.to_str().is_some_and(is_path)
+            && session.rollout.components().all(|part| matches!(part, Component::Normal(_)));
         (is_name(&session.thread) && is_inside && session.rollout.file_name().is_some()).then_some(session)
     }
 
     /// As a handle.
     pub(super) fn into_handle(self, backend: BackendId) -> ResumeHandle {
         ResumeHandle::new(backend, serde_json::json!({ "thread": self.thread, "rollout": self.rollout }))
+    }
+
+    /// What is kept of it. Handles of one conversation name the same file.
+    pub(super) fn kept(&self, store: &ConversationStore) -> KeptConversation {
+        let name = format!("codex-{}", self.rollout.display());
+        KeptConversation::new(&name).with_file(&store.folder, store.folder.join(&self.rollout))
     }
 
     /// Puts the kept record into a home.

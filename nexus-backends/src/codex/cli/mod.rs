@@ -72,8 +72,8 @@ use std::{collections::BTreeMap, path::Path};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AppliedEffort, Availability, BuildContext, Capabilities, ConversationMode, ErrorKind, Secret,
-    SettingsError, ToolAccess, harness::Failure,
+    AppliedEffort, Availability, BuildContext, Capabilities, ConversationMode, ErrorKind, ResumeHandle,
+    Secret, SettingsError, ToolAccess, harness::Failure,
 };
 
 use schemars::JsonSchema;
@@ -93,7 +93,7 @@ use crate::cli::provider::CredentialProvider;
 use crate::cli::refusal;
 use crate::cli::settings::{Billing, Settings};
 use crate::cli::versions::Admitted;
-use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
+use crate::cli::{Attempt, Cli, KeptConversation, Prepared, TurnPlan};
 use crate::codex::{chatgpt, login};
 use crate::own_login::OwnLogin;
 use crate::settings::part;
@@ -340,11 +340,15 @@ impl Cli for Codex {
             version: Some(version),
         })
     }
+
+    fn kept(&self, nexus_home: &Path, handle: &ResumeHandle) -> Option<KeptConversation> {
+        Some(KeptSession::from_handle(handle)?.kept(&ConversationStore::new(nexus_home)))
+    }
 }
 
 /// Puts the conversation to resume into the home, if there is one to resume.
 fn restore(
-    handle: Option<&nexus_core::ResumeHandle>,
+    handle: Option<&ResumeHandle>,
     store: &ConversationStore,
     home: &Path,
 ) -> Result<Option<KeptSession>, Failure> {

@@ -1,8 +1,8 @@
 //! What `grok-cli` can do.
 
 use nexus_core::{
-    AccessKeeper, AccessSupport, Capabilities, CostReport, Effort, Enforcement, LimitSupport, LoopMode,
-    ModelId, OutputSupport, Support, TextGranularity,
+    AccessKeeper, AccessSupport, Capabilities, CostReport, Effort, Enforcement, ForgetSupport, LimitSupport,
+    LoopMode, ModelId, OutputSupport, Support, TextGranularity,
 };
 
 /// The effort steps of the vendor's range. Source: observed with grok 1.0.41.
@@ -21,6 +21,7 @@ pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     all.system = Support::Yes;
     all.output = OutputSupport::Instructed;
     all.resume = Support::Yes;
+    all.forget = ForgetSupport::Deletes;
     all.harness_tools = Support::Yes;
     all.caller_tools = Support::Yes;
     all.efforts = EFFORTS.to_vec();

@@ -18,8 +18,11 @@ use std::{
 
 use serde_json::Value;
 
+use crate::cli::KeptConversation;
 use nexus_process::private_home::PrivateHome;
 
+/// What the folder of a conversation is called while it is replaced.
+const ASIDE: &str = "old";
 /// Longest name of a folder, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
@@ -53,7 +56,7 @@ impl StoredConversation {
         if let Some(parent) = kept_at.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
         }
-        let aside = kept_at.with_extension("old");
+        let aside = kept_at.with_extension(ASIDE);
         let had_one = match fs::rename(kept_at, &aside) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
@@ -69,8 +72,21 @@ impl StoredConversation {
     }
 }
 
+/// What is kept of the session `id`, for [`Cli::kept`](crate::cli::Cli::kept). Handles of one conversation name one session.
+pub(super) fn kept(nexus_home: &Path, id: &str) -> KeptConversation {
+    let folder = kept_folder(nexus_home, id);
+    let root = store(nexus_home);
+    // Aside lies what a turn was replacing when its host was killed.
+    let aside = folder.with_extension(ASIDE);
+    KeptConversation::new(&format!("grok-{id}")).with_folder(&root, folder).with_folder(root, aside)
+}
+
 fn kept_folder(nexus_home: &Path, id: &str) -> PathBuf {
-    nexus_home.join("sessions").join("grok").join(id)
+    store(nexus_home).join(id)
+}
+
+fn store(nexus_home: &Path) -> PathBuf {
+    nexus_home.join("sessions").join("grok")
 }
 
 /// A new session's id, in the form of a random UUID. It is not a secret.

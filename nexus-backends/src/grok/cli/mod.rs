@@ -49,19 +49,19 @@ mod wire;
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::AtomicU64,
 };
 
 use async_trait::async_trait;
-use nexus_core::{Availability, BuildContext, Capabilities, SettingsError, harness::Failure};
+use nexus_core::{Availability, BuildContext, Capabilities, ResumeHandle, SettingsError, harness::Failure};
 
 use self::translate::GrokTranslator;
 use crate::cli::CliBackend;
 use crate::cli::provider::CredentialProvider;
 use crate::cli::settings::{Billing, Settings, VersionsSetting};
 use crate::cli::versions::Admitted;
-use crate::cli::{Attempt, Cli, Prepared, TurnPlan};
+use crate::cli::{Attempt, Cli, KeptConversation, Prepared, TurnPlan};
 use crate::grok::login::LOGIN;
 use crate::settings_schema;
 use crate::vendor::backend_kind;
@@ -171,5 +171,9 @@ impl Cli for Grok {
         attempt: Attempt,
     ) -> Result<Prepared<Self::Translator>, Failure> {
         self.prepare_process(plan, attempt).await
+    }
+
+    fn kept(&self, nexus_home: &Path, handle: &ResumeHandle) -> Option<KeptConversation> {
+        Some(conversation::kept(nexus_home, &conversation::id_in(handle.state())?))
     }
 }

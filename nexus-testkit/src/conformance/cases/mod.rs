@@ -7,6 +7,7 @@ pub(super) mod cancel;
 pub(super) mod credential;
 pub(super) mod crowd;
 pub(super) mod failure;
+pub(super) mod forget;
 pub(super) mod limits;
 pub(super) mod output;
 pub(super) mod own_loop;

@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use nexus_core::{
     AccessKeeper, AccessSupport, Availability, BackendId, Capabilities, CostReport, CredentialSource, Effort,
-    Enforcement, EventSink, ExecutionBackend, LimitSupport, LoopMode, OutputSupport, Secret, Support,
-    TextGranularity, TurnError, TurnHost, TurnRequest, TurnResult,
+    Enforcement, EventSink, ExecutionBackend, ForgetError, ForgetSupport, Forgotten, LimitSupport, LoopMode,
+    OutputSupport, ResumeHandle, Secret, Support, TextGranularity, TurnError, TurnHost, TurnRequest,
+    TurnResult,
     harness::{Renewal, RunningTurn},
 };
 
-use super::turn::Turn;
+use super::{session, turn::Turn};
 use crate::conformance::{ScriptedModel, TOKEN_VARIABLE};
 
 /// A backend that keeps every promise of the seam.
@@ -60,6 +61,7 @@ impl ExecutionBackend for ReferenceBackend {
         capabilities.system = Support::Yes;
         capabilities.output = OutputSupport::Instructed;
         capabilities.resume = Support::Yes;
+        capabilities.forget = ForgetSupport::Deletes;
         capabilities.caller_tools = Support::Yes;
         capabilities.harness_tools = self.harness;
         capabilities.extra_roots = self.harness;
@@ -96,5 +98,10 @@ impl ExecutionBackend for ReferenceBackend {
         }
         let outcome = turn.work().await;
         turn.running.end(outcome).await
+    }
+
+    async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        ForgetError::unless_of(&self.id, handle)?;
+        session::forget(&self.home, handle)
     }
 }

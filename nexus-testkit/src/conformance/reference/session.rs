@@ -1,12 +1,22 @@
 //! What was said so far, and conversations that outlive a turn.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    path::Path,
+    sync::Arc,
+};
 
-use nexus_core::{BackendId, ResumeHandle, ToolContent};
+use nexus_core::{BackendId, ForgetError, Forgotten, ResumeHandle, ToolContent};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::conformance::subject::ModelCall;
+
+/// The folder of the conversations, and what the names of their files begin and end with.
+const SESSIONS: &str = "sessions";
+const PREFIX: &str = "session-";
+const SUFFIX: &str = ".json";
 
 /// What was said so far in one conversation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -42,21 +52,73 @@ impl History {
     }
 }
 
-/// Keeps `history` in `home` for a later turn.
-pub(super) fn keep(home: &Path, backend: &BackendId, history: &History) -> std::io::Result<ResumeHandle> {
-    let folder = home.join("sessions");
-    std::fs::create_dir_all(&folder)?;
-    let file = tempfile::Builder::new().prefix("session-").suffix(".json").tempfile_in(&folder)?;
-    serde_json::to_writer(&file, history)?;
-    let (_, path) = file.keep().map_err(|error| error.error)?;
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+/// A conversation that outlives its turns: a file, locked as long as a turn works in it.
+#[derive(Debug)]
+pub(super) struct Session {
+    name: String,
+    _in_use: File,
+}
+
+/// Keeps `history` in `home` for a later turn: in the file of `session`, which it goes on from, or in one of its own.
+pub(super) fn keep(
+    home: &Path,
+    backend: &BackendId,
+    history: &History,
+    session: Option<&Session>,
+) -> io::Result<ResumeHandle> {
+    let folder = home.join(SESSIONS);
+    fs::create_dir_all(&folder)?;
+    let name = match session {
+        Some(session) => {
+            serde_json::to_writer(File::create(folder.join(&session.name))?, history)?;
+            session.name.clone()
+        }
+        None => {
+            let file = tempfile::Builder::new().prefix(PREFIX).suffix(SUFFIX).tempfile_in(&folder)?;
+            serde_json::to_writer(&file, history)?;
+            let (_, path) = file.keep().map_err(|error| error.error)?;
+            path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        }
+    };
     Ok(ResumeHandle::new(backend.clone(), json!({ "session": name })))
 }
 
 /// What was said in the conversation of `handle`, if it is still there.
-pub(super) fn take_up(home: &Path, handle: &ResumeHandle) -> Option<History> {
+pub(super) fn take_up(home: &Path, handle: &ResumeHandle) -> Option<(History, Session)> {
+    let name = name_in(handle)?;
+    let file = File::open(home.join(SESSIONS).join(name)).ok()?;
+    file.lock_shared().ok()?;
+    let history = serde_json::from_reader(&file).ok()?;
+    Some((history, Session { name: name.to_owned(), _in_use: file }))
+}
+
+/// Deletes the conversation of `handle`, which this backend made, unless a turn works in it.
+pub(super) fn forget(home: &Path, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+    let backend = || handle.backend().clone();
+    let name = name_in(handle).ok_or_else(|| ForgetError::InvalidHandle { backend: backend() })?;
+    let path = home.join(SESSIONS).join(name);
+    let failed =
+        |error| ForgetError::Failed { backend: backend(), place: path.clone(), source: Arc::new(error) };
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Forgotten::WasGone),
+        Err(error) => return Err(failed(error)),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(ForgetError::InUse { backend: backend() }),
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    let bytes = file.metadata().map_err(failed)?.len();
+    fs::remove_file(&path).map_err(failed)?;
+    Ok(Forgotten::Deleted { files: 1, bytes })
+}
+
+/// The file's name in a handle, if it is one of ours: it may come from anywhere.
+fn name_in(handle: &ResumeHandle) -> Option<&str> {
     let name = handle.state().get("session")?.as_str()?;
-    let name = PathBuf::from(name);
-    let path = home.join("sessions").join(name.file_name()?);
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    let random = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    let is_plain =
+        (1..=32).contains(&random.len()) && random.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_plain.then_some(name)
 }

@@ -17,7 +17,7 @@ use super::{
     access::Sandbox,
     backend::ReferenceBackend,
     fault::{bad_end, refusal},
-    session::{self, History},
+    session::{self, History, Session},
 };
 use crate::sim::{Fault, Odd, Part, Reply, long_text};
 use calls::Called;
@@ -52,7 +52,7 @@ impl Turn<'_, '_> {
     pub(super) async fn work(&mut self) -> Result<(FinishReason, Option<Value>), Failure> {
         let private =
             tempfile::tempdir().map_err(|error| Failure::new(ErrorKind::Crashed, error.to_string()))?;
-        let mut history = self.history()?;
+        let (mut history, session) = self.history()?;
         let request = &self.running.request;
         let sandbox = Sandbox {
             access: request.tool_access,
@@ -66,7 +66,8 @@ impl Turn<'_, '_> {
 
         let (finish, output) = self.converse(&mut history, &sandbox).await?;
         if keeps {
-            let handle = session::keep(&self.backend.home, &self.backend.id, &history)
+            let session = session.as_ref();
+            let handle = session::keep(&self.backend.home, &self.backend.id, &history, session)
                 .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
             self.running.log.resume = Some(handle);
         }
@@ -74,16 +75,16 @@ impl Turn<'_, '_> {
     }
 
     /// What was said before this turn.
-    fn history(&mut self) -> Result<History, Failure> {
+    fn history(&mut self) -> Result<(History, Option<Session>), Failure> {
         let ConversationMode::Resume { handle, on_lost } = &self.running.request.conversation else {
-            return Ok(History::default());
+            return Ok((History::default(), None));
         };
         match (session::take_up(&self.backend.home, handle), on_lost) {
-            (Some(history), _) => Ok(history),
+            (Some((history, session)), _) => Ok((history, Some(session))),
             (None, OnLost::Fresh) => {
                 let text = "the conversation to resume is gone; a new one begins";
                 self.running.event(TurnEvent::warning(text));
-                Ok(History::default())
+                Ok((History::default(), None))
             }
             (None, _) => Err(Failure::new(ErrorKind::ConversationLost, "it is not there any more")),
         }

@@ -1,0 +1,314 @@
+//! Conversations that outlive their turn: turns that work in one, and deleting it.
+//!
+//! A turn that takes a conversation up holds a lock on a file that the conversation names, shared with other turns in the same
+//! conversation; whoever forgets it takes the lock alone. So nothing is deleted below a program that runs, and no turn that ends
+//! puts back what was deleted meanwhile. The kernel frees the lock of a process that dies.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nexus_core::{BackendId, ForgetError, Forgotten, harness::run_blocking};
+
+/// The folder of the locks, below `$NEXUS_HOME`. The kept conversations are beside it.
+const LOCKS: &str = "sessions/locks";
+/// What a folder is called while it is deleted: no handle names it so.
+const GONE: &str = "gone";
+/// Longest name of a lock, in bytes. Names that are the same up to there share a lock, which does no harm.
+const MAX_NAME_BYTES: usize = 200;
+
+/// What a CLI keeps of one conversation, by its handle: [`Cli::kept`](super::Cli::kept).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptConversation {
+    name: String,
+    places: Vec<Place>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    root: PathBuf,
+    path: PathBuf,
+    is_folder: bool,
+}
+
+/// A turn works in a conversation, as long as this lives.
+#[derive(Debug)]
+pub(super) struct ConversationInUse(#[expect(dead_code, reason = "held for its lock")] File);
+
+impl KeptConversation {
+    /// A conversation that goes by `name`, the same for all its handles and for no other conversation of Nexus's, such as
+    /// `VENDOR-UUID`.
+    pub fn new(name: &str) -> Self {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+        let letters = name.chars().map(|letter| if is_plain(letter) { letter } else { '_' });
+        Self { name: letters.take(MAX_NAME_BYTES).collect(), places: Vec::new() }
+    }
+
+    /// It has a file, which must lie below `root`, links resolved.
+    #[must_use]
+    pub fn with_file(mut self, root: impl Into<PathBuf>, path: impl Into<PathBuf>) -> Self {
+        self.places.push(Place { root: root.into(), path: path.into(), is_folder: false });
+        self
+    }
+
+    /// It has a folder, with all that is in it, which must lie below `root`, links resolved.
+    #[must_use]
+    pub fn with_folder(mut self, root: impl Into<PathBuf>, path: impl Into<PathBuf>) -> Self {
+        self.places.push(Place { root: root.into(), path: path.into(), is_folder: true });
+        self
+    }
+
+    /// Says that a turn works in it, once nobody deletes it. Without a lock the turn goes on: it is forgetting that refuses then.
+    pub(super) async fn begin_use(&self, nexus_home: &Path) -> Option<ConversationInUse> {
+        let path = self.lock_path(nexus_home);
+        let lock = run_blocking(move || {
+            let file = open_lock(&path)?;
+            file.lock_shared()?;
+            io::Result::Ok(file)
+        });
+        match lock.await {
+            Ok(Ok(file)) => Some(ConversationInUse(file)),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "that the conversation is in use cannot be noted");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Deletes it, unless a turn works in it.
+    pub(crate) fn forget(&self, nexus_home: &Path, backend: &BackendId) -> Result<Forgotten, ForgetError> {
+        let failed = |place: &Path, error: io::Error| ForgetError::Failed {
+            backend: backend.clone(),
+            place: place.to_owned(),
+            source: Arc::new(error),
+        };
+        let lock_path = self.lock_path(nexus_home);
+        let lock = open_lock(&lock_path).map_err(|error| failed(&lock_path, error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ForgetError::InUse { backend: backend.clone() }),
+            Err(TryLockError::Error(error)) => return Err(failed(&lock_path, error)),
+        }
+        let mut found = Found::default();
+        for place in &self.places {
+            place.delete(&mut found).map_err(|error| failed(&place.path, error))?;
+        }
+        // A turn that waits for it finds that nothing is kept.
+        let _ = fs::remove_file(&lock_path);
+        Ok(match found.is_any {
+            true => Forgotten::Deleted { files: found.files, bytes: found.bytes },
+            false => Forgotten::WasGone,
+        })
+    }
+
+    fn lock_path(&self, nexus_home: &Path) -> PathBuf {
+        nexus_home.join(LOCKS).join(&self.name)
+    }
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// What was there.
+#[derive(Debug, Default)]
+struct Found {
+    is_any: bool,
+    files: u64,
+    bytes: u64,
+}
+
+impl Place {
+    fn delete(&self, found: &mut Found) -> io::Result<()> {
+        let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else { return Ok(()) };
+        let (Some(root), Some(folder)) = (real(&self.root)?, real(folder)?) else { return Ok(()) };
+        if !folder.starts_with(&root) {
+            return Err(io::Error::other(format!("it does not lie in {}", root.display())));
+        }
+        let path = folder.join(name);
+        if self.is_folder {
+            // What a deletion left that was interrupted.
+            let gone = path.with_added_extension(GONE);
+            if kind(&path)?.is_some_and(|kind| kind.is_dir()) {
+                delete_folder(&gone, found)?;
+                // From here on it is nobody's conversation, whatever becomes of the files.
+                fs::rename(&path, &gone)?;
+            }
+            return delete_folder(&gone, found);
+        }
+        match kind(&path)? {
+            // Of a link the link goes, and not what it leads to.
+            Some(kind) if !kind.is_dir() => {
+                found.count(&path)?;
+                fs::remove_file(&path)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn delete_folder(folder: &Path, found: &mut Found) -> io::Result<()> {
+    if kind(folder)?.is_none() {
+        return Ok(());
+    }
+    found.is_any = true;
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            match kind(&path)? {
+                Some(kind) if kind.is_dir() => open.push(path),
+                _ => found.count(&path)?,
+            }
+        }
+    }
+    fs::remove_dir_all(folder)
+}
+
+impl Found {
+    fn count(&mut self, path: &Path) -> io::Result<()> {
+        self.is_any = true;
+        self.files += 1;
+        self.bytes += fs::symlink_metadata(path)?.len();
+        Ok(())
+    }
+}
+
+fn kind(path: &Path) -> io::Result<Option<fs::FileType>> {
+    there(fs::symlink_metadata(path).map(|metadata| metadata.file_type()))
+}
+
+fn real(path: &Path) -> io::Result<Option<PathBuf>> {
+    there(fs::canonicalize(path))
+}
+
+/// What is not there is no error.
+fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    struct Bench(tempfile::TempDir);
+
+    impl Bench {
+        fn new() -> Self {
+            let bench = Self(tempfile::tempdir().unwrap());
+            fs::create_dir_all(bench.path("sessions/x/one/deep")).unwrap();
+            fs::write(bench.path("sessions/x/one/deep/a"), "12345").unwrap();
+            fs::write(bench.path("sessions/x/one/b"), "123").unwrap();
+            fs::write(bench.path("outside"), "mine").unwrap();
+            bench
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn folder(&self, name: &str) -> KeptConversation {
+            KeptConversation::new("x-one").with_folder(self.path("sessions/x"), self.path(name))
+        }
+
+        fn forget(&self, kept: &KeptConversation) -> Result<Forgotten, ForgetError> {
+            kept.forget(self.0.path(), &"x".into())
+        }
+    }
+
+    #[test]
+    fn a_folder_goes_with_all_that_is_in_it_and_is_counted() {
+        let bench = Bench::new();
+        symlink(bench.path("outside"), bench.path("sessions/x/one/link")).unwrap();
+        symlink(bench.0.path(), bench.path("sessions/x/one/up")).unwrap();
+        let kept = bench.folder("sessions/x/one");
+        let Ok(Forgotten::Deleted { files: 4, bytes }) = bench.forget(&kept) else { panic!() };
+        assert!(bytes > 8);
+        assert!(!bench.path("sessions/x/one").exists());
+        assert_eq!(fs::read(bench.path("outside")).unwrap(), b"mine");
+        assert_eq!(bench.forget(&kept).unwrap(), Forgotten::WasGone);
+        assert_eq!(fs::read_dir(bench.path(LOCKS)).unwrap().count(), 0, "no lock is left");
+    }
+
+    #[test]
+    fn a_deletion_that_was_interrupted_is_finished() {
+        let bench = Bench::new();
+        fs::rename(bench.path("sessions/x/one"), bench.path("sessions/x/one.gone")).unwrap();
+        let kept = bench.folder("sessions/x/one");
+        assert_eq!(bench.forget(&kept).unwrap(), Forgotten::Deleted { files: 2, bytes: 8 });
+        assert_eq!(fs::read_dir(bench.path("sessions/x")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn nothing_outside_of_the_root_is_deleted() {
+        let bench = Bench::new();
+        symlink(bench.0.path(), bench.path("sessions/x/up")).unwrap();
+        for (root, path) in [
+            ("sessions/x", "outside"),
+            ("sessions/x", "sessions/x/../../outside"),
+            ("sessions/x", "sessions/x/up/outside"),
+            ("sessions/x/one", "sessions/x/one"),
+        ] {
+            let (root, path) = (bench.path(root), bench.path(path));
+            let kept = KeptConversation::new("x").with_file(&root, &path).with_folder(&root, &path);
+            assert!(matches!(bench.forget(&kept), Err(ForgetError::Failed { .. })), "{path:?}");
+        }
+        assert!(bench.path("outside").exists() && bench.path("sessions/x/one/b").exists());
+        // A link where the conversation should be.
+        let kept =
+            KeptConversation::new("x").with_file(bench.path("sessions/x"), bench.path("sessions/x/up"));
+        assert!(matches!(bench.forget(&kept), Ok(Forgotten::Deleted { files: 1, .. })));
+        assert!(bench.path("outside").exists() && !bench.path("sessions/x/up").exists());
+    }
+
+    #[test]
+    fn a_file_is_no_folder_and_a_folder_is_no_file() {
+        let bench = Bench::new();
+        let root = bench.path("sessions/x");
+        let as_file = KeptConversation::new("x").with_file(&root, bench.path("sessions/x/one"));
+        assert_eq!(bench.forget(&as_file).unwrap(), Forgotten::WasGone);
+        let as_folder = KeptConversation::new("x").with_folder(&root, bench.path("sessions/x/one/b"));
+        assert_eq!(bench.forget(&as_folder).unwrap(), Forgotten::WasGone);
+        assert!(bench.path("sessions/x/one/b").exists());
+    }
+
+    #[tokio::test]
+    async fn what_turns_work_in_stays_until_the_last_has_ended() {
+        let bench = Bench::new();
+        let kept = bench.folder("sessions/x/one");
+        let first = kept.begin_use(bench.0.path()).await.unwrap();
+        let second = kept.begin_use(bench.0.path()).await.unwrap();
+        for turn in [first, second] {
+            assert!(matches!(bench.forget(&kept), Err(ForgetError::InUse { .. })));
+            assert!(bench.path("sessions/x/one/b").exists());
+            drop(turn);
+        }
+        assert!(matches!(bench.forget(&kept), Ok(Forgotten::Deleted { .. })));
+    }
+
+    #[test]
+    fn whatever_a_conversation_is_called_its_lock_is_a_file_in_the_folder_of_locks() {
+        let bench = Bench::new();
+        for name in ["../../outside", "/etc/passwd", "a\0b", "", &"n".repeat(5_000)] {
+            let path = KeptConversation::new(name).lock_path(bench.0.path());
+            let folder = bench.path(LOCKS);
+            assert!(path == folder || path.parent() == Some(&folder), "{path:?}");
+        }
+    }
+}
