@@ -13,6 +13,7 @@ mod doctor;
 mod explain;
 #[cfg(feature = "login")]
 mod finish;
+mod forget;
 mod interrupt;
 #[cfg(feature = "keyring")]
 mod key;
@@ -127,6 +128,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
     match args.command {
         Command::Run(run) => run::run(&args.config, &run, trace_context).await,
         Command::Show { file, json } => show::show(&file, json),
+        Command::Forget { file, json } => forget::forget(&args.config, &file, json).await,
         Command::Explain { kind, json, watch } => {
             explain::explain(&args.config, kind.as_deref(), json, watch).await
         }

@@ -225,3 +225,38 @@ fn what_a_record_says_is_shown() {
     }
     insta::assert_snapshot!("shown_record", shown);
 }
+
+#[test]
+fn a_conversation_of_a_record_is_forgotten() {
+    let stage = Stage::new("Here.");
+    for (prompt, way) in [("Remember heron.", "--keep"), ("What did I say?", "--resume")] {
+        let output = stage.nexus(&["run", "talker", prompt, way, "turns.jsonl", "--quiet"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    }
+    let output = stage.nexus(&["forget", "turns.jsonl"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let line = "talker · local: in this file alone; delete the file to be rid of it\n";
+    assert_eq!(text(&output.stdout), line.repeat(2));
+    let output = stage.nexus(&["run", "talker", "And now?", "--resume", "turns.jsonl"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("its conversation is forgotten"), "{}", text(&output.stderr));
+    assert!(stage.shown(&[]).contains("no: its conversation is forgotten"));
+    let output = stage.nexus(&["forget", "turns.jsonl"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("no conversation in it to forget"), "{}", text(&output.stderr));
+
+    // One whose backend the configuration does not have any more.
+    stage.nexus(&["run", "talker", "Hello.", "--keep", "turns.jsonl"]);
+    let path = stage.path().join("nexus.yaml");
+    let config = fs::read_to_string(&path).unwrap();
+    fs::write(&path, config.replace("local", "nearby")).unwrap();
+    let output = stage.nexus(&["forget", "turns.jsonl", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said: Value = serde_json::from_str(text(&output.stdout)).unwrap();
+    assert!(said["error"].as_str().unwrap().contains("the configuration does not have it"), "{said}");
+    fs::write(&path, config).unwrap();
+    assert_eq!(stage.nexus(&["forget", "turns.jsonl"]).status.code(), Some(0));
+    let output = stage.nexus(&["forget", "absent.jsonl"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!stage.path().join("absent.jsonl").exists());
+}

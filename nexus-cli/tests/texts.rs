@@ -24,6 +24,7 @@ fn help() {
         "",
         "run",
         "show",
+        "forget",
         "explain",
         "check",
         "status",

@@ -57,6 +57,14 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Delete the conversations that `nexus run --keep FILE` kept, where the backends store them. The record in the file stays
+    Forget {
+        /// The file
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Say which backends a work-kind would run on, and why, without starting anything
     Explain {
         /// A type of the configuration. Default: all
@@ -118,7 +126,10 @@ impl Command {
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,
-            Self::Show { json, .. } | Self::Explain { json, .. } | Self::Check { json, .. } => *json,
+            Self::Show { json, .. }
+            | Self::Forget { json, .. }
+            | Self::Explain { json, .. }
+            | Self::Check { json, .. } => *json,
             Self::Status(args) => args.json,
             #[cfg(feature = "login")]
             Self::Login(args) => args.json,
