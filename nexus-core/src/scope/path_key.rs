@@ -30,7 +30,7 @@ pub(super) fn joined<N: AsRef<str>>(names: &[N]) -> String {
 
 /// A name without what some file system does not tell apart: case, Unicode forms, characters that do not show, and
 /// dots and spaces at its end.
-pub(super) fn folded_name(name: &str) -> String {
+pub fn folded_name(name: &str) -> String {
     let folded = folded(name);
     match folded.trim_end_matches(['.', ' ']) {
         "" => folded,
