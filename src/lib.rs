@@ -41,6 +41,7 @@
 //! | add a CLI that speaks lines | `cli` (feature `cli`) |
 //! | hold a backend against the contract | `nexus-turn-testkit`: its `conformance` |
 //! | keep work in folders that survive a crash; tiers and types of agents | [`workspace`], [`agent`] |
+//! | let agents work on a project in folders of their own, see every change, land it | `tree` (on Linux) |
 //! | serve a session's tools to another program | `McpServer` (feature `mcp-server`) |
 //!
 //! # The crates behind it
@@ -98,6 +99,8 @@ pub use nexus_router::{
     WorkKind, fallback, hold, json_schema, panel,
 };
 pub use nexus_workspace as workspace;
+#[cfg(target_os = "linux")]
+pub use nexus_workspace::tree;
 pub use nexus_workspace::{
     AgentType, AgentTypeError, AgentTypes, EventLog, NewWorkspace, Workspace, WorkspaceError,
     WorkspaceErrorKind, WorkspaceEvent, WorkspaceId, WorkspaceState, WorkspaceStatus, Workspaces, agent,

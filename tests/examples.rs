@@ -198,3 +198,24 @@ fn sandbox_shows_the_tree_alone_and_reaches_two_limits() {
     let shown = String::from_utf8(run("sandbox", &["echo", "mine"]).stdout).unwrap();
     assert_shows(&shown, &["out: mine", "Exited, Code(0)"]);
 }
+
+#[test]
+fn tree_shows_what_was_hidden_and_lands_what_was_done_again() {
+    let has_git = Command::new("git").arg("--version").output().is_ok();
+    if !has_git && std::env::var_os("NEXUS_TEST_GIT").is_none() {
+        eprintln!("NOT TESTED: there is no git");
+        return;
+    }
+    let shown = shown("tree");
+    assert_shows(
+        &shown,
+        &[
+            "changed: .gitattributes\nchanged: .gitignore\nchanged: price.py\n",
+            "refused: ",
+            "\".git\" can be taken for a `.git`",
+            "+    return 450 * pieces\n",
+            "the same again: true\nlanded in refs/heads/main\nthe person's log:\nMend the price (Nexus)\nA shop (Person)\n\
+             the hook ran: false",
+        ],
+    );
+}

@@ -89,6 +89,8 @@ mod state;
 mod status;
 mod status_file;
 mod time;
+#[cfg(target_os = "linux")]
+pub mod tree;
 mod wait;
 mod watch;
 mod workspace;

@@ -1,0 +1,90 @@
+//! A task on a repository, without a model: the project is laid out in a folder of its own, an agent (played by this program)
+//! works there and tries to hide a change, the diff shows it all the same, and what was done well lands in the branch.
+//!
+//!     cargo run --example tree
+//!
+//! It needs git 2.32 or newer, no login and no network.
+
+use std::error::Error;
+
+#[cfg(target_os = "linux")]
+fn main() -> Result<(), Box<dyn Error>> {
+    use std::{
+        fs,
+        path::Path,
+        process::Command,
+        time::{Duration, UNIX_EPOCH},
+    };
+
+    use nexus::tree::{CommitIntent, Git, Landing, Project, Tree, TreeOptions};
+
+    println!("No login needed, and no network.\n");
+    let place = tempfile::tempdir()?;
+    let (project, workspace) = (place.path().join("shop"), place.path().join("workspace"));
+    fs::create_dir(&project)?;
+    fs::create_dir(&workspace)?;
+
+    // A person's repository, with a hook that must not run for us.
+    let person = |args: &[&str]| -> Result<String, Box<dyn Error>> {
+        let identity = ["-c", "user.name=Person", "-c", "user.email=person@localhost"];
+        let output = Command::new("git").current_dir(&project).args(identity).args(args).output()?;
+        Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
+    };
+    let git = Git::find()?;
+    person(&["init", "--quiet", "--initial-branch=main"])?;
+    fs::write(project.join("price.py"), "def price(pieces):\n    return 450 + pieces\n")?;
+    fs::write(project.join(".gitignore"), "*.log\n")?;
+    person(&["add", "--all"])?;
+    person(&["commit", "--quiet", "--message=A shop"])?;
+    let hook = project.join(".git/hooks/post-checkout");
+    fs::create_dir_all(project.join(".git/hooks"))?;
+    fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", place.path().join("hook-ran").display()))?;
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+
+    // The tree, and its base in a folder.
+    let tree = Tree::create(&git, &workspace, &Project::find(&project)?, &TreeOptions::new())?;
+    let base = &tree.base().commit;
+    let folder = workspace.join("now");
+    tree.check_out(base, &folder)?;
+
+    // The first attempt hides what it did, and plants a repository.
+    fs::write(folder.join(".gitignore"), "*\n")?;
+    fs::write(folder.join(".gitattributes"), "*.py -diff\n")?;
+    fs::write(folder.join("price.py"), "def price(pieces):\n    return 0\n")?;
+    let snapshot = tree.snapshot(&folder)?;
+    for change in tree.changes(base, &snapshot)? {
+        println!("changed: {}", change.path.display());
+    }
+    fs::create_dir(folder.join(".git"))?;
+    if let Err(error) = tree.snapshot(&folder) {
+        println!("refused: {error}");
+    }
+
+    // It is put back, and done again.
+    tree.restore(base, &folder, &[])?;
+    fs::write(folder.join("price.py"), "def price(pieces):\n    return 450 * pieces\n")?;
+    let snapshot = tree.snapshot(&folder)?;
+    println!("\n{}", tree.patch(base, &snapshot)?.text());
+
+    // Whoever writes the intent down first can repeat the commit after a crash.
+    let time = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+    let intent = CommitIntent::new(snapshot, base.clone(), time, "Mend the price").with_trailer("Task", "12");
+    let commit = tree.commit(&intent)?;
+    println!("the same again: {}", tree.commit(&intent)? == commit);
+    tree.move_ref("head", None, &commit)?;
+
+    match tree.land(&commit)? {
+        Landing::FastForwarded { branch, .. } => println!("landed in {branch}"),
+        Landing::Patch { obstacle, .. } => println!("not landed: {obstacle}"),
+        _ => {}
+    }
+    println!("the person's log:\n{}", person(&["log", "--format=%s (%an)"])?);
+    println!("the hook ran: {}", Path::exists(&place.path().join("hook-ran")));
+    tree.delete()?;
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> Result<(), Box<dyn Error>> {
+    Err("trees are there on Linux only".into())
+}

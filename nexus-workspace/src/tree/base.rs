@@ -1,0 +1,114 @@
+//! What a tree begins with, and the file that says so.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{CommitId, Project, TreeError, TreeErrorKind, text::PathText};
+use crate::file;
+
+const NAME: &str = "tree.json";
+const VERSION: u64 = 1;
+/// The largest such file, in bytes. It names every file under a filter.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// What a tree begins with.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// The commit. It is the person's own, unless it holds what was not committed, or there was none.
+    pub commit: CommitId,
+    /// The person's commit that was checked out; `None` in a plain folder or a repository without commits.
+    pub head: Option<CommitId>,
+    /// The person's branch, as `refs/heads/main`; `None` for a detached head or a plain folder.
+    pub branch: Option<String>,
+    /// What was not committed, in order. Whether it is in the base says [`Base::includes_uncommitted`].
+    pub uncommitted: Vec<PathBuf>,
+    /// Whether what was not committed is in the base.
+    pub includes_uncommitted: bool,
+    /// What is not committed and was not taken along all the same: changed files under a filter, and repositories in the
+    /// checkout.
+    pub left_out: Vec<PathBuf>,
+    /// Files that the project keeps under a filter, such as LFS: they are pointers here, and cannot be changed.
+    pub filtered: Vec<PathBuf>,
+    /// Submodules: empty folders here, out of scope.
+    pub submodules: Vec<PathBuf>,
+}
+
+/// What is written down of a tree.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    version: u64,
+    pub(super) project: Option<Project>,
+    /// The ref in the person's repository that keeps its commit.
+    pub(super) pin: Option<String>,
+    pub(super) object_format: String,
+    commit: CommitId,
+    head: Option<CommitId>,
+    branch: Option<String>,
+    includes_uncommitted: bool,
+    uncommitted: Vec<PathText>,
+    left_out: Vec<PathText>,
+    filtered: Vec<PathText>,
+    submodules: Vec<PathText>,
+}
+
+impl Record {
+    pub(super) fn new(
+        project: Option<Project>,
+        pin: Option<String>,
+        object_format: String,
+        base: &Base,
+    ) -> Self {
+        let texts = |paths: &[PathBuf]| paths.iter().cloned().map(PathText::from).collect();
+        Self {
+            version: VERSION,
+            project,
+            pin,
+            object_format,
+            commit: base.commit.clone(),
+            head: base.head.clone(),
+            branch: base.branch.clone(),
+            includes_uncommitted: base.includes_uncommitted,
+            uncommitted: texts(&base.uncommitted),
+            left_out: texts(&base.left_out),
+            filtered: texts(&base.filtered),
+            submodules: texts(&base.submodules),
+        }
+    }
+
+    pub(super) fn base(&self) -> Base {
+        let paths = |texts: &[PathText]| texts.iter().map(|path| path.to_path_buf()).collect();
+        Base {
+            commit: self.commit.clone(),
+            head: self.head.clone(),
+            branch: self.branch.clone(),
+            uncommitted: paths(&self.uncommitted),
+            includes_uncommitted: self.includes_uncommitted,
+            left_out: paths(&self.left_out),
+            filtered: paths(&self.filtered),
+            submodules: paths(&self.submodules),
+        }
+    }
+
+    pub(super) fn read(folder: &Path) -> Result<Self, TreeError> {
+        let path = folder.join(NAME);
+        let bytes = file::read(&path, MAX_BYTES)?;
+        let record: Self = serde_json::from_slice(&bytes).map_err(|error| {
+            let message = format!("{path:?} is not what was written there: {error}; create the tree anew");
+            TreeError::new(TreeErrorKind::Malformed, message)
+        })?;
+        if record.version == VERSION {
+            return Ok(record);
+        }
+        let message =
+            format!("{path:?} is of version {}, which this Nexus does not know: update it", record.version);
+        Err(TreeError::new(TreeErrorKind::Malformed, message))
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> Result<(), TreeError> {
+        let bytes = serde_json::to_vec_pretty(self)
+            .map_err(|error| TreeError::new(TreeErrorKind::Malformed, error.to_string()))?;
+        Ok(file::replace(folder, NAME, &bytes)?)
+    }
+}

@@ -1,0 +1,110 @@
+//! Contents on their way into the repository, by `git fast-import`: one process for all files, and every byte goes
+//! through a handle of ours.
+
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Read as _, Write as _},
+    path::Path,
+    process::ChildStdin,
+};
+
+use super::{
+    TreeError, TreeErrorKind,
+    process::Running,
+    refusal::to_path,
+    repo::{Repo, Scratch},
+    text::unexpected,
+};
+
+/// Takes contents into the repository.
+#[derive(Debug)]
+pub(super) struct BlobWriter {
+    running: Running,
+    input: BufWriter<ChildStdin>,
+    scratch: Scratch,
+    count: usize,
+}
+
+impl BlobWriter {
+    pub(super) fn start(repo: &Repo) -> Result<Self, TreeError> {
+        let scratch = repo.scratch()?;
+        let command = repo.command("fast-import").args(["--quiet", "--done"]);
+        let mut running = command.path_option("--export-marks=", &scratch.join("marks")).start()?;
+        let input = running.input().ok_or_else(|| unexpected("nothing: it has no pipes"))?;
+        Ok(Self { running, input: BufWriter::with_capacity(64 << 10, input), scratch, count: 0 })
+    }
+
+    /// Takes bytes. Their id is at this position of what [`finish`](Self::finish) gives.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<usize, TreeError> {
+        let at = self.header(bytes.len() as u64)?;
+        self.input.write_all(bytes).and_then(|()| self.input.write_all(b"\n")).map_err(failed)?;
+        Ok(at)
+    }
+
+    /// Takes the content of a file, of which nothing may change meanwhile. `path` is for messages.
+    pub(super) fn file(&mut self, path: &[u8], file: &File) -> Result<usize, TreeError> {
+        let unreadable = |error| TreeError::from_io(&to_path(path), "cannot be read", error);
+        let before = file.metadata().map_err(unreadable)?;
+        let at = self.header(before.len())?;
+        let mut chunk = [0; 64 << 10];
+        let mut left = before.len();
+        let mut source = file;
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.len());
+            let read = source.read(&mut chunk[..most]).map_err(unreadable)?;
+            if read == 0 {
+                return Err(changed(path));
+            }
+            self.input.write_all(&chunk[..read]).map_err(failed)?;
+            left -= read as u64;
+        }
+        self.input.write_all(b"\n").map_err(failed)?;
+        let after = file.metadata().map_err(unreadable)?;
+        let times = |found: &fs::Metadata| {
+            use std::os::unix::fs::MetadataExt as _;
+            (found.len(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec())
+        };
+        if times(&before) == times(&after) { Ok(at) } else { Err(changed(path)) }
+    }
+
+    /// The ids of all that was taken, in order.
+    pub(super) fn finish(mut self) -> Result<Vec<String>, TreeError> {
+        let written = self.input.write_all(b"done\n").and_then(|()| self.input.flush());
+        drop(self.input);
+        self.running.finish()?.success()?;
+        written.map_err(failed)?;
+        let path = self.scratch.join("marks");
+        let marks =
+            fs::read_to_string(&path).map_err(|error| TreeError::from_io(&path, "cannot be read", error))?;
+        let mut ids = vec![String::new(); self.count];
+        for line in marks.lines() {
+            let mark = line.strip_prefix(':').and_then(|line| line.split_once(' '));
+            let slot = mark.and_then(|(mark, id)| Some((mark.parse::<usize>().ok()?, id)));
+            let slot = slot.and_then(|(mark, id)| Some((ids.get_mut(mark.checked_sub(1)?)?, id)));
+            let (slot, id) = slot.ok_or_else(|| unexpected("an odd list of marks"))?;
+            id.clone_into(slot);
+        }
+        if ids.iter().any(String::is_empty) {
+            return Err(unexpected("too few marks"));
+        }
+        Ok(ids)
+    }
+
+    fn header(&mut self, length: u64) -> Result<usize, TreeError> {
+        self.count += 1;
+        write!(self.input, "blob\nmark :{}\ndata {length}\n", self.count).map_err(failed)?;
+        Ok(self.count - 1)
+    }
+}
+
+fn failed(error: std::io::Error) -> TreeError {
+    TreeError::from_io(Path::new("git fast-import"), "cannot be written to", error)
+}
+
+fn changed(path: &[u8]) -> TreeError {
+    let message = format!(
+        "{:?} changed while it was read: end what is running in the folder, and try again",
+        to_path(path)
+    );
+    TreeError::new(TreeErrorKind::Changed, message)
+}

@@ -1,0 +1,201 @@
+//! A base and its changes on their way to another machine, as bundles.
+//!
+//! A bundle is a few lines of text and a pack; git's own `bundle` reads that of a change. Objects are packed and unpacked by
+//! plumbing, without a transport. Source: gitformat-bundle.
+
+use std::{
+    io::{self, BufRead, Write},
+    path::Path,
+    thread,
+};
+
+use super::{
+    CommitId, Tree, TreeError, TreeErrorKind,
+    repo::Repo,
+    text::{self, unexpected},
+};
+
+const V2: &str = "# v2 git bundle";
+const V3: &str = "# v3 git bundle";
+const TIP: &str = "refs/nexus/tip";
+/// The longest line of a bundle's head, in bytes, and how many there may be.
+const MAX_LINE: u64 = 4 << 10;
+const MAX_LINES: usize = 64;
+/// How many commits a bundle may bring.
+const MAX_COMMITS: usize = 10_000;
+
+/// The head of a bundle.
+#[derive(Debug)]
+pub(super) struct BundleHead {
+    pub(super) object_format: String,
+    pub(super) prerequisites: Vec<CommitId>,
+    pub(super) tip: CommitId,
+}
+
+impl Tree {
+    /// Writes the base, alone: what it holds, but not what was before it. [`Tree::create_from_bundle`] reads it.
+    ///
+    /// # Errors
+    ///
+    /// [`MissingObject`](TreeErrorKind::MissingObject) in a partial clone; those of `to` and of git.
+    pub fn bundle_base(&self, to: &mut (dyn Write + Send)) -> Result<(), TreeError> {
+        let base = &self.base().commit;
+        let listed =
+            self.repo.command("rev-list").args(["--objects", "--no-walk", base.as_str()]).run(b"")?;
+        let mut objects = Vec::new();
+        for line in listed.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            objects.extend(line.iter().take_while(|byte| **byte != b' '));
+            objects.push(b'\n');
+        }
+        self.write_bundle(&[], base, &["--delta-base-offset"], &objects, to)
+    }
+
+    /// Writes what `tip` has that `from` has not. Whoever has `from` reads it by [`Tree::apply_bundle`].
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](TreeErrorKind::NotFound) if one of them is not there; those of `to` and of git.
+    pub fn bundle(
+        &self,
+        from: &CommitId,
+        tip: &CommitId,
+        to: &mut (dyn Write + Send),
+    ) -> Result<(), TreeError> {
+        for commit in [from, tip] {
+            self.repo.tree_of(commit)?;
+        }
+        let objects = format!("{tip}\n^{from}\n");
+        let options = ["--delta-base-offset", "--revs", "--thin"];
+        self.write_bundle(&[from], tip, &options, objects.as_bytes(), to)
+    }
+
+    /// Reads a bundle of changes, and gives its tip. No ref is moved. Every commit that it brings is held against what
+    /// [`Tree::commit`] refuses.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`](TreeErrorKind::Malformed) for what is no bundle; [`NotFound`](TreeErrorKind::NotFound) if what it builds
+    /// upon is not here; [`Refused`](TreeErrorKind::Refused) and [`TooLarge`](TreeErrorKind::TooLarge);
+    /// [`Unrelated`](TreeErrorKind::Unrelated) if it does not descend from the base.
+    pub fn apply_bundle(&self, from: &mut (dyn BufRead + Send)) -> Result<CommitId, TreeError> {
+        let head = read_head(from)?;
+        for commit in &head.prerequisites {
+            self.repo.tree_of(commit)?;
+        }
+        unpack(&self.repo, from, self.limits.total_bytes)?;
+        self.descends_from_base(&head.tip)?;
+        let new = format!("^{}", self.base().commit);
+        let commits = self.repo.command("rev-list").args(["--objects", "--quiet", head.tip.as_str(), &new]);
+        commits.run(b"")?;
+        let most = format!("--max-count={}", MAX_COMMITS + 1);
+        let commits = self.repo.command("rev-list").args([&most, head.tip.as_str(), &new]).run(b"")?;
+        let commits = text::line(commits)?;
+        if commits.lines().count() > MAX_COMMITS {
+            let message = format!("a bundle brings more than {MAX_COMMITS} commits");
+            return Err(TreeError::new(TreeErrorKind::TooLarge, message));
+        }
+        for commit in commits.lines() {
+            self.check(&self.repo.tree_of(&text::id(commit)?)?)?;
+        }
+        Ok(head.tip)
+    }
+
+    fn write_bundle(
+        &self,
+        prerequisites: &[&CommitId],
+        tip: &CommitId,
+        options: &[&str],
+        objects: &[u8],
+        to: &mut (dyn Write + Send),
+    ) -> Result<(), TreeError> {
+        let mut head = match tip.as_str().len() {
+            40 => format!("{V2}\n"),
+            _ => format!("{V3}\n@object-format=sha256\n"),
+        };
+        for commit in prerequisites {
+            head += &format!("-{commit}\n");
+        }
+        head += &format!("{tip} {TIP}\n\n");
+        let failed = |error| TreeError::from_io(Path::new("a bundle"), "cannot be written", error);
+        to.write_all(head.as_bytes()).map_err(failed)?;
+        let command = self.repo.command("pack-objects").args(["--quiet", "--stdout"]).args(options);
+        let mut running = command.start()?;
+        let (Some(mut input), Some(mut output)) = (running.input(), running.output()) else {
+            return Err(unexpected("nothing: it has no pipes"));
+        };
+        let copied = thread::scope(|scope| {
+            // Git may end before it has read everything; how it ended says why.
+            scope.spawn(move || drop(input.write_all(objects)));
+            let copied = io::copy(&mut output, to);
+            drop(output);
+            copied
+        });
+        running.finish()?.success()?;
+        copied.map_err(failed)?;
+        to.flush().map_err(failed)
+    }
+}
+
+/// Reads the head of a bundle up to its pack.
+pub(super) fn read_head(from: &mut (dyn BufRead + Send)) -> Result<BundleHead, TreeError> {
+    let malformed =
+        |what: &str| TreeError::new(TreeErrorKind::Malformed, format!("this is no bundle: {what}"));
+    let mut object_format = "sha1".to_owned();
+    let (mut prerequisites, mut tips) = (Vec::new(), Vec::new());
+    for at in 0..MAX_LINES {
+        let mut line = Vec::new();
+        io::Read::take(&mut *from, MAX_LINE)
+            .read_until(b'\n', &mut line)
+            .map_err(|error| TreeError::from_io(Path::new("a bundle"), "cannot be read", error))?;
+        let line = String::from_utf8(line).map_err(|_| malformed("its head is not UTF-8"))?;
+        let line = line.strip_suffix('\n').ok_or_else(|| malformed("its head does not end"))?;
+        if at == 0 {
+            if !matches!(line, V2 | V3) {
+                return Err(malformed("its first line says so"));
+            }
+        } else if line.is_empty() {
+            let [tip] = &tips[..] else { return Err(malformed("it has not one tip")) };
+            return Ok(BundleHead { object_format, prerequisites, tip: CommitId::clone(tip) });
+        } else if let Some(capability) = line.strip_prefix('@') {
+            let format =
+                capability.strip_prefix("object-format=").filter(|it| matches!(*it, "sha1" | "sha256"));
+            object_format = format.ok_or_else(|| malformed("it needs what is not known"))?.to_owned();
+        } else {
+            let (list, rest) = match line.strip_prefix('-') {
+                Some(rest) => (&mut prerequisites, rest),
+                None => (&mut tips, line),
+            };
+            let id = rest.split(' ').next().unwrap_or_default();
+            list.push(id.parse().map_err(|_| malformed("it has an odd line"))?);
+        }
+    }
+    Err(malformed("its head is too long"))
+}
+
+/// Reads the pack of a bundle.
+pub(super) fn unpack(repo: &Repo, from: &mut (dyn BufRead + Send), max_bytes: u64) -> Result<(), TreeError> {
+    let limit = format!("--max-input-size={max_bytes}");
+    let command = repo.command("index-pack").args(["--stdin", "--fix-thin", "--strict", &limit]);
+    let mut running = command.start()?;
+    let mut input = running.input().ok_or_else(|| unexpected("nothing: it has no pipes"))?;
+    let copied = io::copy(from, &mut input);
+    drop(input);
+    let ended = running.finish()?;
+    if ended.code().is_none() {
+        return Err(ended.failure());
+    }
+    if ended.code() != Some(0) {
+        let kind = if ended.stderr().contains("exceeds maximum allowed size") {
+            TreeErrorKind::TooLarge
+        } else {
+            TreeErrorKind::Malformed
+        };
+        let failure = ended.failure();
+        return Err(match failure.kind() {
+            TreeErrorKind::NoSpace | TreeErrorKind::PermissionDenied => failure,
+            _ => TreeError::new(kind, format!("a bundle cannot be read: {failure}")),
+        });
+    }
+    copied.map_err(|error| TreeError::from_io(Path::new("a bundle"), "cannot be read", error))?;
+    Ok(())
+}

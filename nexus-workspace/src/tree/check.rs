@@ -1,0 +1,103 @@
+//! What of a tree is not taken into a commit.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Refusal, Tree, TreeError, TreeErrorKind, TreeId,
+    link_target::{self, Links},
+    names,
+    refusal::RefusedPath,
+    repo::{self, Entries, GITLINK, LINK, Repo},
+};
+
+/// The longest target of a link, in bytes.
+const MAX_TARGET: u64 = 64 << 10;
+
+impl Tree {
+    /// Refuses what a tree must not add to the base: names, links, submodules and filtered files.
+    pub(super) fn check(&self, tree: &TreeId) -> Result<(), TreeError> {
+        let base_commit = self.base().commit.as_str();
+        let differences = self.repo.differences(base_commit, tree.as_str())?;
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let mut refused = BTreeSet::new();
+        for difference in &differences {
+            let is_submodule =
+                |entry: &Option<repo::Entry>| entry.as_ref().is_some_and(|entry| entry.mode == GITLINK);
+            if is_submodule(&difference.old) || is_submodule(&difference.new) {
+                refused.insert(RefusedPath::new(&difference.path, Refusal::Submodule));
+            }
+            if difference.old.is_none() {
+                refused.extend(names::refuse_name(&difference.path));
+            }
+        }
+        let (base, new) = (self.repo.entries(base_commit)?, self.repo.entries(tree.as_str())?);
+        let paths = |entries: &Entries| entries.keys().cloned().collect::<Vec<_>>();
+        let (old_paths, new_paths) = (paths(&base), paths(&new));
+        refused
+            .extend(names::twins(old_paths.iter().map(Vec::as_slice), new_paths.iter().map(Vec::as_slice)));
+        let changed = differences.iter().map(|difference| difference.path.as_slice());
+        let filtered = filtered(&self.repo, &base, changed)?;
+        refused.extend(filtered.iter().map(|path| RefusedPath::new(path, Refusal::Filtered)));
+        let (old_links, new_links) = (links(&self.repo, &base)?, links(&self.repo, &new)?);
+        for (path, target) in &new_links {
+            // A link of the base that led out before is the person's own.
+            let was_out = old_links.get(path) == Some(target) && link_target::leads_out(&old_links, path);
+            if !was_out && link_target::leads_out(&new_links, path) {
+                refused.insert(RefusedPath::new(path, Refusal::LinkOut));
+            }
+        }
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let message = "what cannot be committed";
+        Err(TreeError::with_paths(TreeErrorKind::Refused, message, refused.into_iter().collect()))
+    }
+}
+
+/// Those of the paths for which the attributes of the base name a filter.
+pub(super) fn filtered<'a>(
+    repo: &Repo,
+    base: &Entries,
+    paths: impl Iterator<Item = &'a [u8]>,
+) -> Result<BTreeSet<Vec<u8>>, TreeError> {
+    let is_attributes = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next() == Some(b".gitattributes");
+    let mut attributes = base.clone();
+    attributes.retain(|path, _| is_attributes(path));
+    if attributes.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let scratch = repo.scratch()?;
+    let index = scratch.join("index");
+    let mut input = Vec::new();
+    for (path, entry) in &attributes {
+        input.extend_from_slice(format!("{:o} {}\t", entry.mode, entry.id).as_bytes());
+        input.extend_from_slice(path);
+        input.push(0);
+    }
+    repo.command("update-index").args(["-z", "--index-info"]).index(&index).run(&input)?;
+    let command = repo.command("check-attr").index(&index).args(["--cached", "-z", "--stdin", "filter"]);
+    Ok(with_filter(&command.run(&repo::joined(paths))?))
+}
+
+/// The paths that `check-attr -z filter` names with a filter.
+pub(super) fn with_filter(output: &[u8]) -> BTreeSet<Vec<u8>> {
+    let parts: Vec<&[u8]> = output.split(|byte| *byte == 0).collect();
+    let with_filter = parts.chunks_exact(3).filter(|chunk| !matches!(chunk[2], b"unspecified" | b"unset"));
+    with_filter.map(|chunk| chunk[0].to_vec()).collect()
+}
+
+fn links(repo: &Repo, entries: &Entries) -> Result<Links, TreeError> {
+    let links: Vec<_> = entries.iter().filter(|(_, entry)| entry.mode == LINK).collect();
+    if links.is_empty() {
+        return Ok(Links::new());
+    }
+    let mut reader = repo.reader()?;
+    let mut targets = Links::new();
+    for (path, entry) in links {
+        targets.insert(path.clone(), reader.blob(&entry.id, MAX_TARGET)?);
+    }
+    reader.close()?;
+    Ok(targets)
+}

@@ -1,0 +1,177 @@
+//! Commits from an intent, and the refs of a tree.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::{CommitId, Tree, TreeError, TreeErrorKind, TreeId, git::AUTHOR, text};
+use crate::time;
+
+/// Where the refs of a tree are, in its own repository.
+const REFS: &str = "refs/nexus/";
+
+/// All that a commit is made of. The same intent gives the same commit, however often it is carried out: whoever writes it
+/// down first can repeat it after a crash.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitIntent {
+    /// What it holds.
+    pub tree: TreeId,
+    /// The commits before it.
+    pub parents: Vec<CommitId>,
+    /// When it is made. Whole seconds count.
+    #[serde(with = "time")]
+    pub time: SystemTime,
+    /// Its message.
+    pub message: String,
+    /// What stands at the end of the message, as `Task: 12`, in order.
+    pub trailers: Vec<(String, String)>,
+}
+
+impl CommitIntent {
+    /// A commit of `tree` after `parent`.
+    pub fn new(tree: TreeId, parent: CommitId, time: SystemTime, message: impl Into<String>) -> Self {
+        Self { tree, parents: vec![parent], time, message: message.into(), trailers: Vec::new() }
+    }
+
+    /// A commit after any number of others.
+    pub(super) fn of(tree: TreeId, parents: Vec<CommitId>, time: SystemTime, message: &str) -> Self {
+        Self { tree, parents, time, message: message.to_owned(), trailers: Vec::new() }
+    }
+
+    /// Adds a trailer.
+    #[must_use]
+    pub fn with_trailer(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.trailers.push((name.into(), value.into()));
+        self
+    }
+
+    /// The commit as git stores it. Source: gitformat-commit, and `commit_tree_extended` in git.
+    pub(super) fn object(&self) -> Result<String, TreeError> {
+        let malformed = |what: String| Err(TreeError::new(TreeErrorKind::Malformed, what));
+        let seconds = self.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (name, email) = AUTHOR;
+        let mut object = format!("tree {}\n", self.tree);
+        for parent in &self.parents {
+            object += &format!("parent {parent}\n");
+        }
+        for role in ["author", "committer"] {
+            object += &format!("{role} {name} <{email}> {seconds} +0000\n");
+        }
+        if self.message.contains('\0') {
+            return malformed("the message of a commit has a NUL in it".to_owned());
+        }
+        object += &format!("\n{}\n", self.message.trim());
+        if !self.trailers.is_empty() {
+            object.push('\n');
+        }
+        for (name, value) in &self.trailers {
+            let is_name =
+                !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            if !is_name || value.chars().any(char::is_control) {
+                return malformed(format!(
+                    "{name:?}: {value:?} is no trailer: letters, digits, `-`; one line"
+                ));
+            }
+            object += &format!("{name}: {value}\n");
+        }
+        Ok(object)
+    }
+}
+
+impl Tree {
+    /// Makes the commit of an intent, and moves no ref. The same intent gives the same id.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](TreeErrorKind::Refused), with every path, if the tree adds to the base what no tree takes: a `.git` in any
+    /// form, control characters, names that only differ in what some file systems do not tell apart, links that lead out,
+    /// changes of submodules and of files under a filter. [`NotFound`](TreeErrorKind::NotFound) if the tree or a parent is not
+    /// there; [`Malformed`](TreeErrorKind::Malformed) for a message or a trailer that is none; those of git.
+    pub fn commit(&self, intent: &CommitIntent) -> Result<CommitId, TreeError> {
+        let object = intent.object()?;
+        let mut ids = vec![intent.tree.as_str()];
+        ids.extend(intent.parents.iter().map(CommitId::as_str));
+        let kinds = self.repo.kinds(&ids)?;
+        for (at, id) in ids.iter().enumerate() {
+            let expected = if at == 0 { "tree" } else { "commit" };
+            if kinds.get(at).and_then(Option::as_deref) != Some(expected) {
+                return Err(self.repo.no_object(expected, id));
+            }
+        }
+        self.check(&intent.tree)?;
+        let id = self
+            .repo
+            .command("hash-object")
+            .args(["-t", "commit", "-w", "--stdin"])
+            .line(object.as_bytes())?;
+        text::id(&id)
+    }
+
+    /// The tree of a commit.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](TreeErrorKind::NotFound) if there is no such commit.
+    pub fn tree_of(&self, commit: &CommitId) -> Result<TreeId, TreeError> {
+        self.repo.tree_of(commit)
+    }
+
+    /// What one of this tree's refs points to.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`](TreeErrorKind::Malformed) if the name is none; those of git.
+    pub fn read_ref(&self, name: &str) -> Result<Option<CommitId>, TreeError> {
+        self.repo.read_ref(&ref_name(name)?)
+    }
+
+    /// Moves one of this tree's refs, if it is what the caller expects: `from`, or not there. Refs are in the tree's own
+    /// repository; names are letters, digits, `-` and `_`, in parts that `/` separates.
+    ///
+    /// What a git that was killed left locked is unlocked.
+    ///
+    /// # Errors
+    ///
+    /// [`RefMoved`](TreeErrorKind::RefMoved) if it is something else; [`NotFound`](TreeErrorKind::NotFound) if there is no such
+    /// commit; [`InUse`](TreeErrorKind::InUse) if another process does not end in time; [`Malformed`](TreeErrorKind::Malformed)
+    /// if the name is none.
+    pub fn move_ref(&self, name: &str, from: Option<&CommitId>, to: &CommitId) -> Result<(), TreeError> {
+        let name = ref_name(name)?;
+        self.repo.tree_of(to)?;
+        let _lock = self.lock()?;
+        self.unlock_refs(&name)?;
+        let zeros = "0".repeat(to.as_str().len());
+        let old = from.map_or(zeros.as_str(), CommitId::as_str);
+        let command = self.repo.command("update-ref").args(["--no-deref", &name, to.as_str(), old]);
+        let (ended, _) = command.outcome(b"")?;
+        if ended.code() == Some(0) {
+            return Ok(());
+        }
+        let found = self.repo.read_ref(&name)?;
+        if found.as_ref() == Some(to) && ended.code().is_none() {
+            // Killed when all was done.
+            return Ok(());
+        }
+        if found.as_ref() == from {
+            return Err(ended.failure());
+        }
+        let found = found.map_or_else(|| "not there".to_owned(), |found| found.to_string());
+        let expected = from.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+        let message = format!("{name} is {found}, where {expected} was expected: another process moved it");
+        Err(TreeError::new(TreeErrorKind::RefMoved, message))
+    }
+}
+
+/// The whole name of a ref of this tree's.
+fn ref_name(name: &str) -> Result<String, TreeError> {
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    if name.len() <= 100 && name.split('/').all(is_part) {
+        return Ok(format!("{REFS}{name}"));
+    }
+    let message = format!("{name:?} names no ref: letters, digits, `-` and `_`, in parts that `/` separates");
+    Err(TreeError::new(TreeErrorKind::Malformed, message))
+}

@@ -1,0 +1,443 @@
+//! How a tree comes to be, and how it is found again.
+
+use std::{
+    fs,
+    io::BufRead,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{Clock, SystemClock};
+
+use super::{
+    Base, CommitId, CommitIntent, Git, Project, Tree, TreeError, TreeErrorKind, TreeId, TreeLimits,
+    base::Record,
+    bundle, check,
+    ignore::IgnoreRules,
+    person,
+    project::{Head, Repository},
+    refusal::to_path,
+    repo::{GITLINK, Repo},
+    snapshot, text,
+    uncommitted::{Checkout, Uncommitted},
+};
+use crate::{WorkspaceId, file};
+
+/// The folder of a tree in its workspace.
+const FOLDER: &str = ".tree";
+/// Begins the name of one that is being made.
+const UNFINISHED: &str = ".tree-new-";
+/// How old something must be before it is taken for a dead process's.
+const STALE: Duration = Duration::from_secs(60 * 60);
+
+/// What a tree is created with.
+#[derive(Clone, Debug)]
+pub struct TreeOptions {
+    include_uncommitted: bool,
+    exclude_files: Vec<PathBuf>,
+    limits: TreeLimits,
+    clock: Arc<dyn Clock>,
+}
+
+impl Default for TreeOptions {
+    fn default() -> Self {
+        let limits = TreeLimits::default();
+        Self { include_uncommitted: false, exclude_files: Vec::new(), limits, clock: Arc::new(SystemClock) }
+    }
+}
+
+impl TreeOptions {
+    /// The base is `HEAD`, within the usual limits.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes along what is not committed.
+    #[must_use]
+    pub fn include_uncommitted(mut self) -> Self {
+        self.include_uncommitted = true;
+        self
+    }
+
+    /// Obeys a file of ignore rules beside those of the checkout, when it is said what is not committed: such as the person's
+    /// `core.excludesFile`, which is not looked for. `info/exclude` of the repository is obeyed.
+    #[must_use]
+    pub fn with_exclude_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.exclude_files.push(path.into());
+        self
+    }
+
+    /// Sets what is too large.
+    #[must_use]
+    pub fn with_limits(mut self, limits: TreeLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Takes the time of the base's own commit from another clock than the system's.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+}
+
+impl Tree {
+    /// Creates the tree of a workspace, in its folder `.tree`, or opens it if it is there already. The base is the project's
+    /// `HEAD`, or what is in a plain folder.
+    ///
+    /// In the person's repository one ref is written, `refs/nexus/base/…`, which keeps the base; [`Tree::delete`] removes it.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](TreeErrorKind::AlreadyExists) if the workspace has a tree of another project;
+    /// [`NotAProject`](TreeErrorKind::NotAProject), [`GitTooOld`](TreeErrorKind::GitTooOld) for a repository that git does not
+    /// open; [`MissingObject`](TreeErrorKind::MissingObject) in a partial clone; [`TooLarge`](TreeErrorKind::TooLarge);
+    /// [`PermissionDenied`](TreeErrorKind::PermissionDenied), [`NoSpace`](TreeErrorKind::NoSpace), those of git.
+    pub fn create(
+        git: &Git,
+        workspace: impl AsRef<Path>,
+        project: &Project,
+        options: &TreeOptions,
+    ) -> Result<Self, TreeError> {
+        let workspace = absolute(workspace.as_ref())?;
+        match Self::open(git, &workspace) {
+            Err(error) if error.kind() == TreeErrorKind::NotFound => {}
+            opened => {
+                let opened = opened?;
+                if opened.record.project.as_ref() == Some(project)
+                    && opened.base.includes_uncommitted == options.include_uncommitted
+                {
+                    return Ok(opened.with_limits(options.limits.clone()));
+                }
+                let message = format!(
+                    "{workspace:?} has a tree of another project: open it, or take another workspace"
+                );
+                return Err(TreeError::new(TreeErrorKind::AlreadyExists, message));
+            }
+        }
+        let staging = Staging::make(&workspace)?;
+        let (format, objects) = match project.repository() {
+            Some(person) => {
+                (person.object_format(git).map_err(unopened)?, Some(person.common_dir().join("objects")))
+            }
+            None => ("sha1".to_owned(), None),
+        };
+        let repo = Repo::make(git, &staging, &format, objects.as_deref())?;
+        let mut base = match project.repository() {
+            Some(person) => base_of_repository(&repo, project, person, options)?,
+            None => base_of_folder(&repo, &staging, project, options)?,
+        };
+        complete(&repo, &staging, &mut base)?;
+        let pin = project.repository().map(|_| format!("refs/nexus/base/{}", WorkspaceId::random()));
+        Record::new(Some(project.clone()), pin, format, &base).write(&staging)?;
+        staging.put_in_place(&workspace)?;
+        Self::open(git, &workspace).map(|tree| tree.with_limits(options.limits.clone()))
+    }
+
+    /// Creates a tree from a bundle of [`Tree::bundle_base`], on a machine that has no such project.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](TreeErrorKind::AlreadyExists) if the workspace has a tree; [`Malformed`](TreeErrorKind::Malformed) for
+    /// what is no such bundle; those of git and of the operating system.
+    pub fn create_from_bundle(
+        git: &Git,
+        workspace: impl AsRef<Path>,
+        from: &mut (dyn BufRead + Send),
+        options: &TreeOptions,
+    ) -> Result<Self, TreeError> {
+        let workspace = absolute(workspace.as_ref())?;
+        let staging = Staging::make(&workspace)?;
+        let head = bundle::read_head(from)?;
+        if !head.prerequisites.is_empty() {
+            let message = "this is the bundle of a change: a tree is created from that of a base";
+            return Err(TreeError::new(TreeErrorKind::Malformed, message));
+        }
+        let repo = Repo::make(git, &staging, &head.object_format, None)?;
+        // What was before the base is not in the bundle.
+        repo.write("shallow", format!("{}\n", head.tip).as_bytes())?;
+        bundle::unpack(&repo, from, options.limits.total_bytes)?;
+        repo.command("rev-list").args(["--objects", "--quiet", head.tip.as_str()]).run(b"")?;
+        let mut base = plain_base(head.tip);
+        complete(&repo, &staging, &mut base)?;
+        Record::new(None, None, head.object_format, &base).write(&staging)?;
+        staging.put_in_place(&workspace)?;
+        Self::open(git, &workspace).map(|tree| tree.with_limits(options.limits.clone()))
+    }
+
+    /// Opens the tree of a workspace. What a process that was killed left is removed when it is an hour old; the ref that
+    /// keeps the base is set again if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](TreeErrorKind::NotFound) if the workspace has none, or if its project is gone;
+    /// [`Malformed`](TreeErrorKind::Malformed); [`MissingObject`](TreeErrorKind::MissingObject) if the base was lost.
+    pub fn open(git: &Git, workspace: impl AsRef<Path>) -> Result<Self, TreeError> {
+        let workspace = absolute(workspace.as_ref())?;
+        let folder = workspace.join(FOLDER);
+        if !folder.join("tree.json").exists() {
+            let message = format!("{workspace:?} has no tree: create it");
+            return Err(TreeError::new(TreeErrorKind::NotFound, message));
+        }
+        let record = Record::read(&folder)?;
+        let repo = Repo::at(git, &folder);
+        let base = Arc::new(record.base());
+        let tree = Self { repo, folder, record: Arc::new(record), base, limits: TreeLimits::default() };
+        sweep(&workspace, UNFINISHED);
+        sweep(&tree.folder.join("scratch"), "");
+        sweep(&tree.repo.path().join("objects/pack"), "tmp_");
+        sweep(tree.repo.path(), "fast_import_crash_");
+        tree.pin()?;
+        match tree.repo.tree_of(&tree.base().commit) {
+            Err(error) if error.kind() == TreeErrorKind::NotFound => {
+                let message = format!("{:?} has lost its base: {error}; create it anew", tree.folder);
+                Err(TreeError::new(TreeErrorKind::MissingObject, message))
+            }
+            found => found.map(|_| tree),
+        }
+    }
+
+    /// Removes the tree from its workspace, and its ref from the person's repository. Folders that were checked out stay.
+    ///
+    /// # Errors
+    ///
+    /// Those of git and of the operating system. A repository that is gone is no error.
+    pub fn delete(self) -> Result<(), TreeError> {
+        if let Some((_, person)) = self.person()
+            && let Some(pin) = &self.record.pin
+            && person.git_dir().exists()
+        {
+            let git = self.repo.git();
+            if let Some(found) = person.read_ref(git, pin)?
+                && let Err(words) = person::move_ref(git, person, pin, None, Some(&found), &[])?
+            {
+                return Err(TreeError::new(TreeErrorKind::Git, format!("{pin} cannot be removed: {words}")));
+            }
+        }
+        fs::remove_dir_all(&self.folder)
+            .map_err(|error| TreeError::from_io(&self.folder, "cannot be removed", error))
+    }
+
+    /// Keeps the base in the person's repository, so that no collection of theirs takes it away.
+    fn pin(&self) -> Result<(), TreeError> {
+        let base = self.base();
+        let (Some((project, person)), Some(pin), Some(head)) = (self.person(), &self.record.pin, &base.head)
+        else {
+            return Ok(());
+        };
+        if !person.git_dir().exists() {
+            let message =
+                format!("the project {:?} is gone: put it back, or delete the tree", project.path());
+            return Err(TreeError::new(TreeErrorKind::NotFound, message));
+        }
+        let git = self.repo.git();
+        if person.read_ref(git, pin)?.as_ref() == Some(head) {
+            return Ok(());
+        }
+        // Only this tree has a ref of this name: a lock is that of a git that was killed.
+        let _lock = self.lock()?;
+        person::remove_own_lock(person, pin);
+        // No log of a ref that is ours.
+        let quiet = ["core.logAllRefUpdates=false".to_owned()];
+        let moved = person::move_ref(git, person, pin, Some(head), None, &quiet)?;
+        match (moved, person.read_ref(git, pin)?) {
+            (_, Some(found)) if found == *head => Ok(()),
+            (Err(words), _) => {
+                Err(TreeError::new(TreeErrorKind::Git, format!("{pin} cannot be made: {words}")))
+            }
+            (Ok(()), _) => Err(text::unexpected("success, and made no ref")),
+        }
+    }
+}
+
+fn base_of_repository(
+    repo: &Repo,
+    project: &Project,
+    person: &Repository,
+    options: &TreeOptions,
+) -> Result<Base, TreeError> {
+    let git = repo.git();
+    // Where the history of a shallow clone ends.
+    if let Ok(shallow) = fs::read(person.common_dir().join("shallow")) {
+        repo.write("shallow", &shallow)?;
+    }
+    let Head { commit: head, branch } = person.head(git)?;
+    let empty = repo.write_tree(&super::repo::Entries::new())?;
+    let before = head.as_ref().map_or_else(|| empty.as_str(), CommitId::as_str);
+    if let Some(head) = &head {
+        present(repo, head)?;
+    }
+    let mut uncommitted = Uncommitted::default();
+    let mut tree = None;
+    if let Some(folder) = project.checkout() {
+        let checkout = Checkout::open(repo, person, folder, before, &options.exclude_files)?;
+        uncommitted = checkout.uncommitted(before)?;
+        if options.include_uncommitted && !uncommitted.paths.is_empty() {
+            tree = Some(checkout.tree(before, &uncommitted)?);
+        }
+    }
+    let commit = match (tree, &head) {
+        (None, Some(head)) => head.clone(),
+        (tree, _) => {
+            let tree = tree.unwrap_or(empty);
+            own_commit(repo, tree, head.clone(), options.clock.now(), "What was not committed")?
+        }
+    };
+    let paths = |paths: std::collections::BTreeSet<Vec<u8>>| paths.iter().map(|path| to_path(path)).collect();
+    Ok(Base {
+        head,
+        branch,
+        uncommitted: paths(uncommitted.paths),
+        includes_uncommitted: options.include_uncommitted,
+        left_out: paths(uncommitted.left_out),
+        ..plain_base(commit)
+    })
+}
+
+fn base_of_folder(
+    repo: &Repo,
+    staging: &Path,
+    project: &Project,
+    options: &TreeOptions,
+) -> Result<Base, TreeError> {
+    let rules = IgnoreRules::write(staging.join("first-rules"), repo, &super::repo::Entries::new())?;
+    let tree = snapshot::of_plain_folder(repo, &rules, project.path(), &options.limits)?;
+    let commit = own_commit(repo, tree, None, options.clock.now(), "The folder")?;
+    Ok(Base { includes_uncommitted: options.include_uncommitted, ..plain_base(commit) })
+}
+
+fn plain_base(commit: CommitId) -> Base {
+    Base {
+        commit,
+        head: None,
+        branch: None,
+        uncommitted: Vec::new(),
+        includes_uncommitted: false,
+        left_out: Vec::new(),
+        filtered: Vec::new(),
+        submodules: Vec::new(),
+    }
+}
+
+/// What is known of the base by its own content, and its ignore rules.
+fn complete(repo: &Repo, staging: &Path, base: &mut Base) -> Result<(), TreeError> {
+    let entries = repo.entries(base.commit.as_str())?;
+    IgnoreRules::write(staging.join("rules"), repo, &entries)?;
+    let files = entries.iter().filter(|(_, entry)| entry.mode != GITLINK).map(|(path, _)| path.as_slice());
+    base.filtered = check::filtered(repo, &entries, files)?.iter().map(|path| to_path(path)).collect();
+    let submodules = entries.iter().filter(|(_, entry)| entry.mode == GITLINK);
+    base.submodules = submodules.map(|(path, _)| to_path(path)).collect();
+    let update = repo.command("update-ref").args(["refs/nexus/base", base.commit.as_str()]);
+    update.run(b"").map(drop)
+}
+
+/// Refuses a commit of which something is missing, as in a partial clone.
+fn present(repo: &Repo, commit: &CommitId) -> Result<(), TreeError> {
+    repo.tree_of(commit).map_err(|error| match error.kind() {
+        TreeErrorKind::NotFound => {
+            let message = format!("the commit {commit} is missing: the repository is not whole; fetch it");
+            TreeError::new(TreeErrorKind::MissingObject, message)
+        }
+        _ => error,
+    })?;
+    let entries = repo.entries(commit.as_str())?;
+    let (paths, ids): (Vec<_>, Vec<_>) = entries
+        .iter()
+        .filter(|(_, entry)| entry.mode != GITLINK)
+        .map(|(path, entry)| (path, entry.id.as_str()))
+        .unzip();
+    let kinds = repo.kinds(&ids)?;
+    let missing: Vec<_> = paths.iter().zip(&kinds).filter(|(_, kind)| kind.is_none()).collect();
+    let Some((path, _)) = missing.first() else { return Ok(()) };
+    let message = format!(
+        "the content of {} files is missing, as {:?}: the project is a partial clone, and nothing is fetched here; \
+         `git fetch --refetch --no-filter` gets all",
+        missing.len(),
+        to_path(path)
+    );
+    Err(TreeError::new(TreeErrorKind::MissingObject, message))
+}
+
+fn own_commit(
+    repo: &Repo,
+    tree: TreeId,
+    parent: Option<CommitId>,
+    time: SystemTime,
+    message: &str,
+) -> Result<CommitId, TreeError> {
+    let intent = CommitIntent::of(tree, parent.into_iter().collect(), time, message);
+    let command = repo.command("hash-object").args(["-t", "commit", "-w", "--stdin"]);
+    text::id(&command.line(intent.object()?.as_bytes())?)
+}
+
+fn unopened(error: TreeError) -> TreeError {
+    match error.kind() {
+        TreeErrorKind::Git => {
+            TreeError::new(TreeErrorKind::NotAProject, format!("the repository cannot be opened: {error}"))
+        }
+        _ => error,
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, TreeError> {
+    std::path::absolute(path).map_err(|error| TreeError::from_io(path, "is no path", error))
+}
+
+/// A tree that is being made; it is removed unless it is put in place.
+struct Staging(PathBuf);
+
+impl std::ops::Deref for Staging {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Staging {
+    fn make(workspace: &Path) -> Result<Self, TreeError> {
+        let path = workspace.join(format!("{UNFINISHED}{}", WorkspaceId::random()));
+        file::folder_builder()
+            .create(&path)
+            .map_err(|error| TreeError::from_io(&path, "cannot be made", error))?;
+        Ok(Self(path))
+    }
+
+    fn put_in_place(&self, workspace: &Path) -> Result<(), TreeError> {
+        let folder = workspace.join(FOLDER);
+        match fs::rename(&self.0, &folder) {
+            Ok(()) => Ok(file::sync_folder(workspace)?),
+            // Another process was faster, or there is something else of this name.
+            Err(_) if folder.exists() => {
+                let message = format!("{folder:?} is there already: open it, or take another workspace");
+                Err(TreeError::new(TreeErrorKind::AlreadyExists, message))
+            }
+            Err(error) => Err(TreeError::from_io(&folder, "cannot be made", error)),
+        }
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed when it is stale.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes what dead processes left in a folder under names that begin so.
+fn sweep(folder: &Path, beginning: &str) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let is_old = || {
+            let modified = entry.metadata().and_then(|found| found.modified());
+            modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > STALE))
+        };
+        if entry.file_name().to_string_lossy().starts_with(beginning) && is_old() {
+            let path = entry.path();
+            // It is in nobody's way, and will be tried again.
+            let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What differs between two trees, complete: by ids, and as a patch.
+
+use std::{fmt, path::PathBuf};
+
+use super::{CommitId, Tree, TreeError, TreeId, refusal::to_path, repo::Entry};
+
+/// One path that differs between two trees.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedPath {
+    /// The path, from the top.
+    pub path: PathBuf,
+    /// What was there, unless it is new.
+    pub old: Option<TreeEntry>,
+    /// What is there now, unless it is gone.
+    pub new: Option<TreeEntry>,
+}
+
+/// What is at a path of a tree.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// As git has it: `0o100644` a file, `0o100755` one that can be executed, `0o120000` a link, `0o160000` a submodule.
+    pub mode: u32,
+    /// Names its content.
+    pub id: String,
+}
+
+/// A patch, as `git apply` takes it: every byte that differs is in it. Files are text to it whatever they hold, and whatever
+/// any attribute says.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Patch(Vec<u8>);
+
+impl fmt::Debug for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Patch({} bytes)", self.0.len())
+    }
+}
+
+impl Tree {
+    /// The paths that differ between two commits, in order. A renamed file is one that is gone and one that is new. It goes by
+    /// ids alone, so that nothing in a tree hides a change.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](super::TreeErrorKind::NotFound) if there is no such commit or tree; those of git.
+    pub fn changes<'a>(
+        &self,
+        from: impl Into<Treeish<'a>>,
+        to: impl Into<Treeish<'a>>,
+    ) -> Result<Vec<ChangedPath>, TreeError> {
+        let (from, to) = (self.existing(from.into())?, self.existing(to.into())?);
+        let differences = self.repo.differences(from, to)?;
+        let entry = |entry: Entry| TreeEntry { mode: entry.mode, id: entry.id };
+        Ok(differences
+            .into_iter()
+            .map(|difference| ChangedPath {
+                path: to_path(&difference.path),
+                old: difference.old.map(entry),
+                new: difference.new.map(entry),
+            })
+            .collect())
+    }
+
+    /// The patch that makes one commit or tree of another. No text conversion, no external program, no rename detection; no
+    /// attribute counts, neither of the tree nor of the system.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tree::changes`]; [`TooLarge`](super::TreeErrorKind::TooLarge): nothing is left out of a patch.
+    pub fn patch<'a>(
+        &self,
+        from: impl Into<Treeish<'a>>,
+        to: impl Into<Treeish<'a>>,
+    ) -> Result<Patch, TreeError> {
+        let (from, to) = (self.existing(from.into())?, self.existing(to.into())?);
+        let options = [
+            "-r",
+            "--patch",
+            "--text",
+            "--full-index",
+            "--no-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-color",
+            "--no-relative",
+            "--no-indent-heuristic",
+            "--diff-algorithm=myers",
+            "--unified=3",
+            "--inter-hunk-context=0",
+            "--ignore-submodules=none",
+            "--submodule=short",
+            "--src-prefix=a/",
+            "--dst-prefix=b/",
+            "-O/dev/null",
+            from,
+            to,
+        ];
+        let command = self.repo.command("diff-tree").args(options).env("GIT_ATTR_SOURCE", self.empty_tree());
+        command.run_within(b"", self.limits.patch_bytes).map(Patch)
+    }
+
+    fn existing<'a>(&self, tree: Treeish<'a>) -> Result<&'a str, TreeError> {
+        let id = tree.0;
+        match self.repo.kinds(&[id])?.first() {
+            Some(Some(kind)) if kind == "commit" || kind == "tree" => Ok(id),
+            _ => Err(self.repo.no_object("commit or tree", id)),
+        }
+    }
+
+    fn empty_tree(&self) -> &'static str {
+        // The hash of nothing, by SHA-1 and by SHA-256. Git knows both without storing them.
+        match self.base().commit.as_str().len() {
+            40 => "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+            _ => "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+        }
+    }
+}
+
+/// A tree, or that of a commit.
+#[derive(Clone, Copy, Debug)]
+pub struct Treeish<'a>(&'a str);
+
+impl<'a> From<&'a CommitId> for Treeish<'a> {
+    fn from(id: &'a CommitId) -> Self {
+        Self(id.as_str())
+    }
+}
+
+impl<'a> From<&'a TreeId> for Treeish<'a> {
+    fn from(id: &'a TreeId) -> Self {
+        Self(id.as_str())
+    }
+}
+
+impl Patch {
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether nothing differs.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The patch to be read by a person or a model. What would not show stands there as `<0x1B>` or `<U+202E>`: bytes that are
+    /// not UTF-8, control characters, and characters that are invisible or change the direction of text. A file may have such
+    /// a text in it, too; [`as_bytes`](Self::as_bytes) tells them apart.
+    pub fn text(&self) -> String {
+        let chunks = self.0.utf8_chunks();
+        let mut text = String::with_capacity(self.0.len());
+        for chunk in chunks {
+            for character in chunk.valid().chars() {
+                match u32::from(character) {
+                    0x0A | 0x09 => text.push(character),
+                    code @ (0..0x20 | 0x7F..=0x9F) => text += &format!("<0x{code:02X}>"),
+                    code @ (0xAD
+                    | 0x34F
+                    | 0x61C
+                    | 0x115F..=0x1160
+                    | 0x17B4..=0x17B5
+                    | 0x180B..=0x180F
+                    | 0x200B..=0x200F
+                    | 0x2028..=0x202E
+                    | 0x2060..=0x206F
+                    | 0x3164
+                    | 0xFE00..=0xFE0F
+                    | 0xFEFF
+                    | 0xFFA0
+                    | 0xFFF0..=0xFFFB
+                    | 0xE0000..=0xE0FFF) => text += &format!("<U+{code:04X}>"),
+                    _ => text.push(character),
+                }
+            }
+            for byte in chunk.invalid() {
+                text += &format!("<0x{byte:02X}>");
+            }
+        }
+        text
+    }
+}

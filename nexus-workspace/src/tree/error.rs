@@ -1,0 +1,151 @@
+//! Why something could not be done with a tree, named for what the caller can do next.
+
+use std::{error::Error, fmt, io, path::Path};
+
+use super::refusal::RefusedPath;
+use crate::{WorkspaceError, WorkspaceErrorKind};
+
+/// Why something could not be done with a tree, named for what the caller can do next.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TreeErrorKind {
+    /// There is no `git` where it was looked for. Install it.
+    GitMissing,
+    /// The `git` that was found is too old, for Nexus or for this repository. Install a newer one.
+    GitTooOld,
+    /// Nothing is there: no tree in the workspace, no such commit, no such ref.
+    NotFound,
+    /// The workspace has a tree already, of another project or with other options.
+    AlreadyExists,
+    /// The folder can be no project: it is none, lies inside of a repository, or is a repository that git does not open.
+    NotAProject,
+    /// An object of the project's is missing, as in a partial clone. It is not fetched: fetch it and try again.
+    MissingObject,
+    /// Paths that are not taken: see [`TreeError::paths`].
+    Refused,
+    /// Trees that were to be merged change the same paths: see [`TreeError::paths`].
+    Overlap,
+    /// A file changed while it was read. End what is running in the folder, and try again.
+    Changed,
+    /// More than the [`TreeLimits`](super::TreeLimits) allow.
+    TooLarge,
+    /// A ref is not what it was expected to be: another process moved it. Read it, and decide anew.
+    RefMoved,
+    /// A commit does not descend from the base of this tree.
+    Unrelated,
+    /// What was given, or what is in the workspace, is not what this module wrote.
+    Malformed,
+    /// Another process is writing and did not end in time. Try again.
+    InUse,
+    /// The caller cancelled.
+    Cancelled,
+    /// Git did not end in time, and was killed.
+    TimedOut,
+    /// The disk is full. Free some space.
+    NoSpace,
+    /// The operating system does not allow it. See to the rights of the file.
+    PermissionDenied,
+    /// Git failed in another way; its own words are in the message.
+    Git,
+    /// The operating system reports another failure, which is the source.
+    Io,
+}
+
+/// What could not be done with a tree: the kind of failure, the place, and the way out.
+#[derive(Debug)]
+pub struct TreeError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: TreeErrorKind,
+    message: String,
+    paths: Vec<RefusedPath>,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl TreeError {
+    pub(super) fn new(kind: TreeErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, message: message.into(), paths: Vec::new(), source: None }))
+    }
+
+    /// `what` goes on after the path: "cannot be read".
+    pub(super) fn from_io(path: &Path, what: &str, source: impl Into<io::Error>) -> Self {
+        let source = source.into();
+        let (kind, way_out) = match source.kind() {
+            io::ErrorKind::NotFound => (TreeErrorKind::NotFound, ": it is not there"),
+            io::ErrorKind::PermissionDenied => {
+                (TreeErrorKind::PermissionDenied, ": see to its rights and those of its folder")
+            }
+            io::ErrorKind::ReadOnlyFilesystem => {
+                (TreeErrorKind::PermissionDenied, ": its file system is read-only")
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                (TreeErrorKind::NoSpace, ": the disk is full; free some space")
+            }
+            _ => (TreeErrorKind::Io, ""),
+        };
+        let mut error = Self::new(kind, format!("{path:?} {what}{way_out}"));
+        error.0.source = Some(source.into());
+        error
+    }
+
+    pub(super) fn with_paths(
+        kind: TreeErrorKind,
+        message: impl Into<String>,
+        paths: Vec<RefusedPath>,
+    ) -> Self {
+        let mut error = Self::new(kind, message);
+        error.0.paths = paths;
+        error
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> TreeErrorKind {
+        self.0.kind
+    }
+
+    /// The paths in question, each with the reason. Empty unless the kind is [`Refused`](TreeErrorKind::Refused) or
+    /// [`Overlap`](TreeErrorKind::Overlap).
+    pub fn paths(&self) -> &[RefusedPath] {
+        &self.0.paths
+    }
+}
+
+/// How many paths a message names.
+const SHOWN: usize = 10;
+
+impl fmt::Display for TreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        for (at, path) in self.0.paths.iter().take(SHOWN).enumerate() {
+            write!(f, "{} {path}", if at == 0 { ":" } else { ";" })?;
+        }
+        match self.0.paths.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}
+
+impl Error for TreeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<WorkspaceError> for TreeError {
+    fn from(error: WorkspaceError) -> Self {
+        let kind = match error.kind() {
+            WorkspaceErrorKind::NotFound => TreeErrorKind::NotFound,
+            WorkspaceErrorKind::AlreadyExists => TreeErrorKind::AlreadyExists,
+            WorkspaceErrorKind::InUse => TreeErrorKind::InUse,
+            WorkspaceErrorKind::NoSpace => TreeErrorKind::NoSpace,
+            WorkspaceErrorKind::PermissionDenied => TreeErrorKind::PermissionDenied,
+            WorkspaceErrorKind::Io => TreeErrorKind::Io,
+            _ => TreeErrorKind::Malformed,
+        };
+        let mut own = Self::new(kind, error.to_string());
+        own.0.source = Some(Box::new(error));
+        own
+    }
+}

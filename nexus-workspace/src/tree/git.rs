@@ -1,0 +1,306 @@
+//! The program `git`, run in an environment that is built for it.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    io,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use nexus_core::CancelToken;
+
+use super::{
+    TreeError, TreeErrorKind,
+    process::{Ended, Running},
+};
+
+/// The oldest git that knows every variable and option in use here: `GIT_CONFIG_GLOBAL` came with it.
+const MINIMUM: [u32; 2] = [2, 32];
+/// How long one run of git may take.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
+/// The most that git may print where a list is asked for, in bytes.
+const MAX_OUTPUT: u64 = 1 << 30;
+
+/// What is set for every run, whatever any file says. A setting of the command line beats all others.
+const SETTINGS: [&str; 26] = [
+    // Programs that a repository can name.
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.alternateRefsCommand=",
+    "core.sshCommand=false",
+    "core.askPass=",
+    "core.pager=cat",
+    "core.editor=false",
+    "credential.helper=",
+    "commit.gpgSign=false",
+    "tag.gpgSign=false",
+    "diff.external=",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "protocol.allow=never",
+    "submodule.recurse=false",
+    // Files outside of the repository, and what may stand in for an object.
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.useReplaceRefs=false",
+    "core.commitGraph=false",
+    "core.multiPackIndex=false",
+    // Names.
+    "core.protectNTFS=true",
+    "core.protectHFS=true",
+    "core.precomposeUnicode=false",
+    "core.quotePath=true",
+    // The form of a temporary index.
+    "core.splitIndex=false",
+    "core.untrackedCache=false",
+];
+
+/// The program `git`, run in an environment that is built for it: no variable of this process is passed on.
+///
+/// No hook, no file-system monitor, no filter, no signature, no helper and no transport is run, whatever the
+/// configuration of a repository says: `core.hooksPath` is empty, no protocol is allowed, and no filter, text
+/// conversion or driver is configured where git looks for them. Replaced objects and grafts are not followed, nothing
+/// is fetched, and nothing is collected.
+///
+/// Git 2.32 or newer is needed (2.45 for a project whose refs are a reftable).
+#[derive(Clone, Debug)]
+pub struct Git {
+    program: PathBuf,
+    version: [u32; 3],
+    time_limit: Duration,
+    cancel: Option<CancelToken>,
+}
+
+impl Git {
+    /// The first `git` of this process's `PATH`.
+    ///
+    /// # Errors
+    ///
+    /// [`GitMissing`](TreeErrorKind::GitMissing) and [`GitTooOld`](TreeErrorKind::GitTooOld), with the command that
+    /// installs it.
+    pub fn find() -> Result<Self, TreeError> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let is_program = |file: &PathBuf| {
+            file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        let found = env::split_paths(&path)
+            .filter(|folder| folder.is_absolute())
+            .map(|folder| folder.join("git"))
+            .find(is_program);
+        match found {
+            Some(program) => Self::at(program),
+            None => Err(missing("there is no git in the PATH")),
+        }
+    }
+
+    /// The `git` at a path.
+    ///
+    /// # Errors
+    ///
+    /// As [`Git::find`].
+    pub fn at(program: impl Into<PathBuf>) -> Result<Self, TreeError> {
+        let program = program.into();
+        let git = Self { program, version: [0; 3], time_limit: Duration::from_secs(30), cancel: None };
+        let mut command = Command::new(&git.program);
+        command.env_clear().env("LC_ALL", "C").arg("--version");
+        let running = Running::start(command, "git --version".to_owned(), git.time_limit, None)
+            .map_err(|error| not_started(&git.program, error))?;
+        let (ended, output) = running.run(b"", 4 << 10)?;
+        ended.success()?;
+        let text = String::from_utf8_lossy(&output);
+        let Some(version) = version_in(&text) else {
+            return Err(missing(&format!("{:?} is no git: it says {:?}", git.program, text.trim())));
+        };
+        if version[..2] < MINIMUM[..] {
+            let [major, minor, patch] = version;
+            let message = format!(
+                "{:?} is git {major}.{minor}.{patch}, and {}.{} or newer is needed: {INSTALL}",
+                git.program, MINIMUM[0], MINIMUM[1]
+            );
+            return Err(TreeError::new(TreeErrorKind::GitTooOld, message));
+        }
+        Ok(Self { version, time_limit: TIME_LIMIT, ..git })
+    }
+
+    /// Gives each run of git this long, instead of ten minutes.
+    #[must_use]
+    pub fn with_time_limit(mut self, time_limit: Duration) -> Self {
+        self.time_limit = time_limit;
+        self
+    }
+
+    /// Kills git, and ends the call with [`Cancelled`](TreeErrorKind::Cancelled), when `cancel` is.
+    #[must_use]
+    pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
+        self.cancel = Some(cancel);
+        self
+    }
+
+    /// Its version: major, minor, patch.
+    pub fn version(&self) -> [u32; 3] {
+        self.version
+    }
+
+    /// A command on the repository at `git_dir`.
+    pub(super) fn command(&self, git_dir: &Path, name: &str) -> GitCommand<'_> {
+        self.command_with(git_dir, name, &[])
+    }
+
+    /// A command with more settings, which run nothing.
+    pub(super) fn command_with(&self, git_dir: &Path, name: &str, settings: &[String]) -> GitCommand<'_> {
+        let mut command = Command::new(&self.program);
+        command.env_clear().current_dir(git_dir).env("GIT_DIR", git_dir);
+        let environment = [
+            ("PATH", "/usr/bin:/bin"),
+            ("LC_ALL", "C"),
+            ("TZ", "UTC"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_SYSTEM", "/dev/null"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_ATTR_NOSYSTEM", "1"),
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("GIT_GRAFT_FILE", "/dev/null"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+            ("GIT_ALLOW_PROTOCOL", "none"),
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_ADVICE", "0"),
+            ("GIT_AUTHOR_NAME", AUTHOR.0),
+            ("GIT_AUTHOR_EMAIL", AUTHOR.1),
+            ("GIT_COMMITTER_NAME", AUTHOR.0),
+            ("GIT_COMMITTER_EMAIL", AUTHOR.1),
+        ];
+        command.envs(environment);
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        for setting in settings {
+            command.args(["-c", setting]);
+        }
+        command.arg("--no-pager");
+        GitCommand { git: self, command, name: format!("git {name}") }.arg(name)
+    }
+}
+
+/// Who our commits are by.
+pub(super) const AUTHOR: (&str, &str) = ("Nexus", "nexus@localhost");
+
+const INSTALL: &str = "install it with `apt-get install git`, `dnf install git` or `brew install git`";
+
+fn missing(what: &str) -> TreeError {
+    let message = format!("{what}, and git {}.{} or newer is needed: {INSTALL}", MINIMUM[0], MINIMUM[1]);
+    TreeError::new(TreeErrorKind::GitMissing, message)
+}
+
+/// Why git was not started.
+fn not_started(program: &Path, error: io::Error) -> TreeError {
+    if error.kind() == io::ErrorKind::NotFound && !program.exists() {
+        return missing(&format!("there is no git at {program:?}"));
+    }
+    TreeError::from_io(program, "cannot be started", error)
+}
+
+fn version_in(text: &str) -> Option<[u32; 3]> {
+    let numbers = text.strip_prefix("git version ")?.split_whitespace().next()?;
+    let mut parts = numbers.split('.');
+    let (major, minor) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    // "2.50.GIT" and "2.50.0-rc1" are such versions, too.
+    let digits = parts.next().unwrap_or_default();
+    let end = digits.bytes().take_while(u8::is_ascii_digit).count();
+    Some([major, minor, digits[..end].parse().unwrap_or(0)])
+}
+
+/// One command of git's, before it is run.
+#[derive(Debug)]
+pub(super) struct GitCommand<'a> {
+    git: &'a Git,
+    command: Command,
+    name: String,
+}
+
+impl GitCommand<'_> {
+    pub(super) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
+    pub(super) fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    /// An option whose value is a path.
+    pub(super) fn path_option(self, option: &str, path: &Path) -> Self {
+        let mut text = OsString::from(option);
+        text.push(path);
+        self.arg(text)
+    }
+
+    pub(super) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Works on another index than the repository's.
+    pub(super) fn index(self, path: &Path) -> Self {
+        self.env("GIT_INDEX_FILE", path)
+    }
+
+    /// Works on the files of a folder.
+    pub(super) fn work_tree(mut self, path: &Path) -> Self {
+        self.command.current_dir(path);
+        self.env("GIT_WORK_TREE", path)
+    }
+
+    pub(super) fn start(self) -> Result<Running, TreeError> {
+        Running::start(self.command, self.name, self.git.time_limit, self.git.cancel.clone())
+            .map_err(|error| not_started(&self.git.program, error))
+    }
+
+    /// Runs it, and gives what it printed if it succeeded.
+    pub(super) fn run(self, input: &[u8]) -> Result<Vec<u8>, TreeError> {
+        self.run_within(input, MAX_OUTPUT)
+    }
+
+    /// As [`run`](Self::run), if it prints no more than `max_bytes`.
+    pub(super) fn run_within(self, input: &[u8], max_bytes: u64) -> Result<Vec<u8>, TreeError> {
+        let (ended, output) = self.start()?.run(input, max_bytes)?;
+        ended.success()?;
+        Ok(output)
+    }
+
+    /// Runs it, and gives how it ended and what it printed.
+    pub(super) fn outcome(self, input: &[u8]) -> Result<(Ended, Vec<u8>), TreeError> {
+        self.start()?.run(input, MAX_OUTPUT)
+    }
+
+    /// Runs it, and gives the one line that it printed.
+    pub(super) fn line(self, input: &[u8]) -> Result<String, TreeError> {
+        let output = self.run(input)?;
+        Ok(String::from_utf8_lossy(&output).trim_end_matches('\n').to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_in_every_form() {
+        for (text, version) in [
+            ("git version 2.47.3\n", [2, 47, 3]),
+            ("git version 2.39.5 (Apple Git-154)\n", [2, 39, 5]),
+            ("git version 2.50.GIT\n", [2, 50, 0]),
+            ("git version 2.50.0-rc1\n", [2, 50, 0]),
+            ("git version 3.0\n", [3, 0, 0]),
+        ] {
+            assert_eq!(version_in(text), Some(version), "{text}");
+        }
+        for text in ["", "hub version 2.0", "git version x.y", "git version 2"] {
+            assert_eq!(version_in(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Folders and files by their handles: no link is followed, and nothing waits for a pipe.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::{AsRawFd as _, OwnedFd},
+    path::Path,
+};
+
+use rustix::{
+    fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat},
+    io::Errno,
+};
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Opens the folder at the path itself.
+pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open(path, FOLDER, Mode::empty())?)
+}
+
+/// Opens a folder in another one. One that its owner may not enter is opened to its owner first, if `force` says so.
+pub(super) fn open_folder_at(parent: &OwnedFd, name: &[u8], force: bool) -> io::Result<OwnedFd> {
+    match rustix::fs::openat(parent, name, FOLDER, Mode::empty()) {
+        Err(Errno::ACCESS) if force => {
+            let folder = rustix::fs::openat(
+                parent,
+                name,
+                OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?;
+            // A handle of this kind has no mode to set but by its name in `/proc`.
+            let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
+            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+            Ok(rustix::fs::openat(parent, name, FOLDER, Mode::empty())?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+/// Opens the folder of a path below `root`, and gives it with the path's last name.
+pub(super) fn open_parent<'p>(root: &OwnedFd, path: &'p [u8]) -> io::Result<(OwnedFd, &'p [u8])> {
+    let mut folder = root.try_clone()?;
+    let mut rest = path;
+    while let Some((name, below)) = super::repo::split_once(rest, b'/') {
+        folder = open_folder_at(&folder, name, false)?;
+        rest = below;
+    }
+    Ok((folder, rest))
+}
+
+/// Opens a regular file for reading; nothing else is opened for longer than it takes to see what it is.
+pub(super) fn open_file_at(folder: &OwnedFd, name: &[u8]) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file any more"))
+}
+
+/// The names in a folder, sorted.
+pub(super) fn names(folder: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What is at a name.
+pub(super) fn stat(folder: &OwnedFd, name: &[u8]) -> io::Result<Stat> {
+    Ok(rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+pub(super) fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// Where a link leads.
+pub(super) fn read_link(folder: &OwnedFd, name: &[u8]) -> io::Result<Vec<u8>> {
+    Ok(rustix::fs::readlinkat(folder, name, Vec::new())?.into_bytes())
+}

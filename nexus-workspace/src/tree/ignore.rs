@@ -1,0 +1,85 @@
+//! The ignore rules of a base, which hold whatever an agent writes into its `.gitignore`.
+//!
+//! They lie in a folder of their own that has nothing but the `.gitignore` files of the base, and git matches paths
+//! against them there.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    TreeError,
+    refusal::to_path,
+    repo::{self, Entries, Repo},
+};
+
+const NAME: &[u8] = b".gitignore";
+/// The largest file of rules, in bytes; a larger one is not obeyed. So git does it.
+const MAX_BYTES: u64 = 100 << 20;
+
+/// The ignore rules of a base.
+#[derive(Debug)]
+pub(super) struct IgnoreRules {
+    folder: PathBuf,
+}
+
+impl IgnoreRules {
+    /// Those that were laid down in a folder.
+    pub(super) fn at(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Lays down those of the base.
+    pub(super) fn write(folder: PathBuf, repo: &Repo, base: &Entries) -> Result<Self, TreeError> {
+        let rules = Self { folder };
+        rules.make_folder(&rules.folder)?;
+        let mut reader = repo.reader()?;
+        for (path, entry) in base.iter().filter(|(path, _)| is_rules(path)) {
+            // Links are not obeyed. So git does it.
+            if matches!(entry.mode, repo::FILE | repo::EXECUTABLE) {
+                rules.add(path, &reader.blob(&entry.id, MAX_BYTES)?)?;
+            }
+        }
+        reader.close()?;
+        Ok(rules)
+    }
+
+    /// Adds the rules of one file.
+    pub(super) fn add(&self, path: &[u8], content: &[u8]) -> Result<(), TreeError> {
+        let path = self.folder.join(to_path(path));
+        self.make_folder(path.parent().unwrap_or(&self.folder))?;
+        fs::write(&path, content).map_err(|error| TreeError::from_io(&path, "cannot be written", error))
+    }
+
+    fn make_folder(&self, folder: &Path) -> Result<(), TreeError> {
+        fs::create_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be made", error))
+    }
+
+    /// Those of the paths that are ignored. None of them is in the base.
+    pub(super) fn ignored(
+        &self,
+        repo: &Repo,
+        paths: &BTreeSet<Vec<u8>>,
+    ) -> Result<BTreeSet<Vec<u8>>, TreeError> {
+        if paths.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        // A path that begins with a colon would be a pattern.
+        let input: Vec<u8> = paths.iter().flat_map(|path| [b"./", path.as_slice(), b"\0"].concat()).collect();
+        let command =
+            repo.command("check-ignore").work_tree(&self.folder).args(["--no-index", "-z", "--stdin"]);
+        let (ended, output) = command.outcome(&input)?;
+        // 1 says that none is ignored.
+        if ended.code() != Some(1) {
+            ended.success()?;
+        }
+        Ok(repo::records(&output).filter_map(|path| path.strip_prefix(b"./")).map(<[u8]>::to_vec).collect())
+    }
+}
+
+/// Whether a path is that of a file of rules.
+pub(super) fn is_rules(path: &[u8]) -> bool {
+    path.rsplit(|byte| *byte == b'/').next() == Some(NAME)
+}

@@ -1,0 +1,352 @@
+//! The way of a tree's commits into the branch of a person.
+
+use std::{
+    fmt, fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    CommitId, Patch, Project, Tree, TreeError, TreeErrorKind, person,
+    project::Repository,
+    repo, text,
+    uncommitted::{Checkout, copy_index},
+};
+
+/// What became of a landing.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Landing {
+    /// The person's branch was moved, and the files of its checkout with it, if it has one.
+    FastForwarded {
+        /// The branch, as `refs/heads/main`.
+        branch: String,
+        /// Where it was.
+        from: CommitId,
+        /// Where it is.
+        to: CommitId,
+    },
+    /// Nothing of the person's was changed.
+    Patch {
+        /// What the commits change of the base.
+        patch: Patch,
+        /// Why the branch was not moved.
+        obstacle: LandObstacle,
+    },
+}
+
+/// Why a person's branch was not moved.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LandObstacle {
+    /// The project is a plain folder, or its repository is on another machine.
+    NoRepository,
+    /// The base holds what was not committed, which is the person's to commit.
+    UncommittedBase,
+    /// The repository had no commit.
+    NoCommits,
+    /// No branch was checked out.
+    DetachedHead,
+    /// The branch is gone.
+    BranchGone,
+    /// The branch moved on since.
+    BranchMoved {
+        /// Where it is now.
+        to: CommitId,
+    },
+    /// Git is in the middle of something in the checkout, such as a rebase.
+    InProgress(&'static str),
+    /// Only a part of the files is checked out.
+    SparseCheckout,
+    /// The index of the checkout cannot be copied, as a split one.
+    IndexUnreadable,
+    /// Another git is at work in the checkout, or a lock was left there.
+    IndexLocked,
+    /// Files of the checkout are in the way: changed and not committed, or not under version control. Git's words.
+    InTheWay(String),
+}
+
+impl fmt::Display for LandObstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRepository => f.write_str("the project has no repository here: apply the patch"),
+            Self::UncommittedBase => {
+                f.write_str("the base holds what was not committed: commit that, then apply the patch")
+            }
+            Self::NoCommits => f.write_str("the repository had no commit: apply the patch"),
+            Self::DetachedHead => f.write_str("no branch was checked out: apply the patch where it belongs"),
+            Self::BranchGone => f.write_str("the branch is gone: apply the patch to another one"),
+            Self::BranchMoved { to } => write!(f, "the branch moved to {to}: apply the patch there"),
+            Self::InProgress(what) => write!(f, "git is in the middle of {what}: end it and land again"),
+            Self::SparseCheckout => f.write_str("only a part of the files is checked out: apply the patch"),
+            Self::IndexUnreadable => {
+                f.write_str("the index of the checkout cannot be copied: apply the patch")
+            }
+            Self::IndexLocked => {
+                f.write_str("another git is at work in the checkout: land again when it has ended")
+            }
+            Self::InTheWay(words) => {
+                write!(f, "files are in the way: commit or move them and land again: {words}")
+            }
+        }
+    }
+}
+
+impl Tree {
+    /// Moves the person's branch to `tip`, if that is a fast-forward, and the files of the checkout that has it; else gives the
+    /// patch, and why. What is not committed is never overwritten: where it is in the way, there is a patch. Hooks and filters
+    /// are not run. Landing what has landed changes nothing.
+    ///
+    /// First come the objects, then files and index, then the branch. Whoever is killed in between leaves at most changes in
+    /// the checkout that are the task's own, and landing again completes them.
+    ///
+    /// # Errors
+    ///
+    /// [`Unrelated`](TreeErrorKind::Unrelated) if `tip` does not descend from the base;
+    /// [`Refused`](TreeErrorKind::Refused) as [`Tree::commit`]; those of git and of the operating system, with everything put
+    /// back.
+    pub fn land(&self, tip: &CommitId) -> Result<Landing, TreeError> {
+        self.descends_from_base(tip)?;
+        self.check(&self.repo.tree_of(tip)?)?;
+        let _lock = self.lock()?;
+        match self.fast_forward(tip)? {
+            Ok((branch, from)) => Ok(Landing::FastForwarded { branch, from, to: tip.clone() }),
+            Err(obstacle) => {
+                let patch = self.patch(&self.base().commit, tip)?;
+                Ok(Landing::Patch { patch, obstacle })
+            }
+        }
+    }
+
+    /// Refuses what does not descend from the base.
+    pub(super) fn descends_from_base(&self, tip: &CommitId) -> Result<(), TreeError> {
+        self.repo.tree_of(tip)?;
+        if self.is_ancestor(&self.base().commit, tip)? {
+            return Ok(());
+        }
+        let message = format!("{tip} does not descend from the base {}", self.base().commit);
+        Err(TreeError::new(TreeErrorKind::Unrelated, message))
+    }
+
+    fn is_ancestor(&self, old: &CommitId, new: &CommitId) -> Result<bool, TreeError> {
+        let command = self.repo.command("merge-base").args(["--is-ancestor", old.as_str(), new.as_str()]);
+        let (ended, _) = command.outcome(b"")?;
+        match ended.code() {
+            Some(1) => Ok(false),
+            _ => ended.success().map(|()| true),
+        }
+    }
+
+    fn fast_forward(&self, tip: &CommitId) -> Result<Result<(String, CommitId), LandObstacle>, TreeError> {
+        let base = self.base();
+        let Some((project, person)) = self.person() else { return Ok(Err(LandObstacle::NoRepository)) };
+        if base.includes_uncommitted && base.head.as_ref() != Some(&base.commit) {
+            return Ok(Err(LandObstacle::UncommittedBase));
+        }
+        let Some(head) = base.head.clone() else { return Ok(Err(LandObstacle::NoCommits)) };
+        let Some(branch) = base.branch.clone() else { return Ok(Err(LandObstacle::DetachedHead)) };
+        let git = self.repo.git();
+        let Some(now) = person.read_ref(git, &branch)? else { return Ok(Err(LandObstacle::BranchGone)) };
+        if now == *tip {
+            return Ok(Ok((branch, now)));
+        }
+        if now != head && !(self.is_ancestor(&head, &now)? && self.is_ancestor(&now, tip)?) {
+            return Ok(Err(LandObstacle::BranchMoved { to: now }));
+        }
+        let update = match self.checkout_of(project, person, &branch)? {
+            Some((folder, owner)) => match self.plan(&folder, &owner, &now, tip)? {
+                Ok(update) => Some(update),
+                Err(obstacle) => return Ok(Err(obstacle)),
+            },
+            None => None,
+        };
+        self.give_objects(person, &now, tip)?;
+        if let Some(update) = &update
+            && let Err(obstacle) = self.carry_out(update, &now, tip)?
+        {
+            return Ok(Err(obstacle));
+        }
+        let moved = person::move_ref(git, person, &branch, Some(tip), Some(&now), &[]);
+        if matches!(moved, Ok(Ok(()))) {
+            return Ok(Ok((branch, now)));
+        }
+        // Killed when all was done.
+        let found = person.read_ref(git, &branch)?;
+        if found.as_ref() == Some(tip) {
+            return Ok(Ok((branch, now)));
+        }
+        if let Some(update) = &update {
+            self.put_back(update, &now, tip)?;
+        }
+        match (moved?, found) {
+            (_, Some(to)) if to != now => Ok(Err(LandObstacle::BranchMoved { to })),
+            (_, None) => Ok(Err(LandObstacle::BranchGone)),
+            (Err(words), _) => {
+                Err(TreeError::new(TreeErrorKind::Git, format!("{branch} cannot be moved: {words}")))
+            }
+            (Ok(()), _) => Err(text::unexpected("success, and moved nothing")),
+        }
+    }
+
+    /// The checkout that has the branch.
+    fn checkout_of(
+        &self,
+        project: &Project,
+        person: &Repository,
+        branch: &str,
+    ) -> Result<Option<(PathBuf, Repository)>, TreeError> {
+        let git = self.repo.git();
+        if let Some(folder) = project.checkout()
+            && person.head(git)?.branch.as_deref() == Some(branch)
+        {
+            return Ok(Some((folder.to_owned(), person.clone())));
+        }
+        let listed =
+            person.command(git, "for-each-ref").args(["--format=%(worktreepath)", branch]).run(b"")?;
+        let path = listed.strip_suffix(b"\n").unwrap_or(&listed);
+        if path.is_empty() {
+            return Ok(None);
+        }
+        let found = Project::find(Path::new(repo::os(path)));
+        let Some(found) = found.ok().filter(|found| found.checkout().is_some()) else { return Ok(None) };
+        let owner = found.repository().filter(|owner| owner.common_dir() == person.common_dir());
+        Ok(owner.map(|owner| (found.path().to_owned(), owner.clone())))
+    }
+
+    /// Looks whether the checkout can be moved on. Nothing of it is changed.
+    fn plan<'t>(
+        &'t self,
+        folder: &Path,
+        owner: &Repository,
+        now: &CommitId,
+        tip: &CommitId,
+    ) -> Result<Result<Update<'t>, LandObstacle>, TreeError> {
+        if let Some(what) = owner.in_progress() {
+            return Ok(Err(LandObstacle::InProgress(what)));
+        }
+        let index = owner.git_dir().join("index");
+        if index.with_extension("lock").exists() {
+            return Ok(Err(LandObstacle::IndexLocked));
+        }
+        let identity = identity(&index);
+        let checkout = Checkout::open(&self.repo, owner, folder, now.as_str(), &[])?;
+        if !checkout.is_copy() {
+            return Ok(Err(LandObstacle::IndexUnreadable));
+        }
+        let flags = checkout.command("ls-files").args(["-z", "-t"]).run(b"")?;
+        if repo::records(&flags).any(|record| record.starts_with(b"S ")) {
+            return Ok(Err(LandObstacle::SparseCheckout));
+        }
+        let original = checkout.index().with_extension("original");
+        copy_index(&checkout.index(), &original)
+            .map_err(|error| TreeError::from_io(&original, "cannot be written", error))?;
+        checkout.refresh("--refresh")?;
+        let dry = checkout.command("read-tree").args(["-n", "-m", "-u", now.as_str(), tip.as_str()]);
+        if let Some(words) = dry.outcome(b"")?.0.refusal()? {
+            return Ok(Err(LandObstacle::InTheWay(words)));
+        }
+        Ok(Ok(Update { folder: folder.to_owned(), index, identity, original, checkout }))
+    }
+
+    /// Moves files and index of the checkout on. An obstacle that came up meanwhile is one after everything was put back.
+    fn carry_out(
+        &self,
+        update: &Update<'_>,
+        now: &CommitId,
+        tip: &CommitId,
+    ) -> Result<Result<(), LandObstacle>, TreeError> {
+        let command = update.checkout.command("read-tree").args(["-m", "-u", now.as_str(), tip.as_str()]);
+        let obstacle = match command.outcome(b"").and_then(|(ended, _)| ended.refusal()) {
+            Ok(None) => match replace_index(&update.checkout.index(), &update.index, update.identity) {
+                Ok(true) => return Ok(Ok(())),
+                Ok(false) => Ok(Err(LandObstacle::IndexLocked)),
+                Err(error) => Err(TreeError::from_io(&update.index, "cannot be replaced", error)),
+            },
+            Ok(Some(words)) => Ok(Err(LandObstacle::InTheWay(words))),
+            Err(error) => Err(error),
+        };
+        self.put_back(update, now, tip)?;
+        obstacle
+    }
+
+    /// Puts files and index of the checkout back. All that is touched was as it is committed, or not there.
+    fn put_back(&self, update: &Update<'_>, now: &CommitId, tip: &CommitId) -> Result<(), TreeError> {
+        let mut old = Vec::new();
+        for difference in self.repo.differences(now.as_str(), tip.as_str())? {
+            let path = update.folder.join(repo::os(&difference.path));
+            // Whatever was not made yet is not there. What was there is written anew.
+            let _ = fs::remove_file(&path);
+            if difference.old.is_some() {
+                old.push(difference.path);
+                continue;
+            }
+            for folder in path.ancestors().skip(1).take_while(|folder| *folder != update.folder) {
+                let _ = fs::remove_dir(folder);
+            }
+        }
+        let index = update.checkout.index();
+        copy_index(&update.original, &index)
+            .map_err(|error| TreeError::from_io(&index, "cannot be written", error))?;
+        let input = repo::joined(old.iter().map(Vec::as_slice));
+        let checked_out = update.checkout.command("checkout-index").args(["-f", "-q", "-u", "-z", "--stdin"]);
+        checked_out.outcome(&input)?.0.refusal()?;
+        if identity(&update.index) != update.identity {
+            let now = identity(&update.index);
+            replace_index(&index, &update.index, now)
+                .map_err(|error| TreeError::from_io(&update.index, "cannot be put back", error))?;
+        }
+        Ok(())
+    }
+
+    /// Puts what the branch will need into the person's repository: one pack, in place as a whole.
+    fn give_objects(&self, person: &Repository, now: &CommitId, tip: &CommitId) -> Result<(), TreeError> {
+        let scratch = self.repo.scratch()?;
+        let command = self.repo.command("pack-objects").args(["--quiet", "--revs", "--delta-base-offset"]);
+        let name = command.arg(scratch.join("pack")).line(format!("{tip}\n^{now}\n").as_bytes())?;
+        let folder = person.common_dir().join("objects/pack");
+        fs::create_dir_all(&folder).map_err(|error| TreeError::from_io(&folder, "cannot be made", error))?;
+        // An index without its pack would be an error to git, a pack without its index is nothing to it.
+        for ending in ["pack", "idx"] {
+            let file = format!("pack-{name}.{ending}");
+            let to = folder.join(&file);
+            person::place(&scratch.join(&file), &to, 0o444)
+                .map_err(|error| TreeError::from_io(&to, "cannot be written", error))?;
+        }
+        Ok(())
+    }
+}
+
+/// A checkout that is about to be moved on.
+#[derive(Debug)]
+struct Update<'t> {
+    folder: PathBuf,
+    /// The person's index, and which one it was.
+    index: PathBuf,
+    identity: Option<[i64; 4]>,
+    /// A copy of it.
+    original: PathBuf,
+    checkout: Checkout<'t>,
+}
+
+/// Tells a file from the one that replaced it.
+fn identity(path: &Path) -> Option<[i64; 4]> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some([found.ino().cast_signed(), found.len().cast_signed(), found.mtime(), found.mtime_nsec()])
+}
+
+/// Replaces the index of a checkout, if nobody else did or is about to. The lock that git knows is held for the moment between
+/// the last look and the renaming, and comes with the new content.
+fn replace_index(new: &Path, index: &Path, expected: Option<[i64; 4]>) -> std::io::Result<bool> {
+    let lock = index.with_extension("lock");
+    let mode =
+        fs::metadata(index).map_or(0o644, |found| std::os::unix::fs::MetadataExt::mode(&found) & 0o777);
+    if !person::place(new, &lock, mode)? {
+        return Ok(false);
+    }
+    if identity(index) != expected {
+        fs::remove_file(&lock)?;
+        return Ok(false);
+    }
+    fs::rename(&lock, index)?;
+    Ok(true)
+}

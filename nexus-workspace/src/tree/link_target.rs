@@ -1,0 +1,94 @@
+//! Where the links of a tree lead.
+
+use std::collections::BTreeMap;
+
+use super::names::is_dot_git;
+
+/// How many links are followed. Source: path_resolution(7).
+const MAX_LINKS: usize = 40;
+
+/// The links of a tree: their paths, and what they hold.
+pub(super) type Links = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Whether a link leads out of the tree, into a `.git`, or in a circle. Links on the way are followed as the operating
+/// system does; what is not there is taken for a folder.
+pub(super) fn leads_out(links: &Links, path: &[u8]) -> bool {
+    let Some(target) = links.get(path) else { return false };
+    let mut place: Vec<Vec<u8>> = parts(path);
+    place.pop();
+    let mut todo: Vec<Vec<u8>> = Vec::new();
+    let mut followed = 0;
+    let mut next = Some(target);
+    loop {
+        if let Some(target) = next.take() {
+            followed += 1;
+            if target.starts_with(b"/") || followed > MAX_LINKS {
+                return true;
+            }
+            todo.extend(parts(target).into_iter().rev());
+        }
+        let Some(name) = todo.pop() else { return false };
+        match name.as_slice() {
+            b"" | b"." => {}
+            b".." => {
+                if place.pop().is_none() {
+                    return true;
+                }
+            }
+            name if is_dot_git(name) => return true,
+            _ => {
+                place.push(name);
+                next = links.get(&place.join(&b'/'));
+                if next.is_some() {
+                    place.pop();
+                }
+            }
+        }
+    }
+}
+
+fn parts(path: &[u8]) -> Vec<Vec<u8>> {
+    path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(links: &[(&str, &str)]) -> Links {
+        links.iter().map(|(path, target)| (path.as_bytes().to_vec(), target.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn links_are_followed_as_the_system_does() {
+        let tree = links(&[
+            ("in", "a/b"),
+            ("a/up", "../in"),
+            ("a/out", "../../x"),
+            ("absolute", "/etc"),
+            ("a/b/c/top", "../../.."),
+            ("over", "a/b/c/top/.."),
+            ("through", "in/../../x"),
+            ("round", "round"),
+            ("git", "a/.GIT/hooks"),
+            ("empty", ""),
+            ("self", "."),
+        ]);
+        for (path, expected) in [
+            ("in", false),
+            ("a/up", false),
+            ("a/out", true),
+            ("absolute", true),
+            ("a/b/c/top", false),
+            ("over", true),
+            ("through", false),
+            ("round", true),
+            ("git", true),
+            ("empty", false),
+            ("self", false),
+            ("no link", false),
+        ] {
+            assert_eq!(leads_out(&tree, path.as_bytes()), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What a tree is a copy of: a repository of a person's, or a plain folder.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    CommitId, Git, TreeError, TreeErrorKind,
+    git::GitCommand,
+    text::{self, PathText},
+};
+use serde::{Deserialize, Serialize};
+
+/// The largest `.git` file or `commondir`, in bytes.
+const MAX_POINTER: u64 = 8 << 10;
+
+/// What a tree is a copy of: a repository of a person's, or a plain folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Project {
+    root: PathText,
+    repository: Option<Repository>,
+}
+
+/// Where the repository of a project is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Repository {
+    /// The repository, or what of it belongs to one checkout.
+    git_dir: PathText,
+    /// What all checkouts have in common.
+    common_dir: PathText,
+    bare: bool,
+}
+
+/// Where `HEAD` is.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    pub(super) commit: Option<CommitId>,
+    pub(super) branch: Option<String>,
+}
+
+impl Project {
+    /// The project in a folder: the top of a checkout (also a linked one), a bare repository, or a plain folder.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](TreeErrorKind::NotFound) and [`NotAProject`](TreeErrorKind::NotAProject), also for a folder below
+    /// the top of a repository: name the top, or take it as [`Project::folder`].
+    pub fn find(path: impl AsRef<Path>) -> Result<Self, TreeError> {
+        let root = folder(path.as_ref())?;
+        if let Some(repository) = repository_of(&root)? {
+            return Ok(Self { root: root.into(), repository: Some(repository) });
+        }
+        if let Some(top) = root.ancestors().skip(1).find(|folder| folder.join(".git").exists()) {
+            let message = format!(
+                "{root:?} is inside the repository {top:?}: name that, or take the folder as a plain one"
+            );
+            return Err(TreeError::new(TreeErrorKind::NotAProject, message));
+        }
+        Ok(Self { root: root.into(), repository: None })
+    }
+
+    /// A plain folder, whether there is a repository in it or above it or not.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](TreeErrorKind::NotFound) and [`NotAProject`](TreeErrorKind::NotAProject).
+    pub fn folder(path: impl AsRef<Path>) -> Result<Self, TreeError> {
+        Ok(Self { root: folder(path.as_ref())?.into(), repository: None })
+    }
+
+    /// The folder, or the bare repository. An absolute path without links.
+    pub fn path(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether it is a repository.
+    pub fn is_repository(&self) -> bool {
+        self.repository.is_some()
+    }
+
+    pub(super) fn repository(&self) -> Option<&Repository> {
+        self.repository.as_ref()
+    }
+
+    /// The folder of the person's files, unless there is none.
+    pub(super) fn checkout(&self) -> Option<&Path> {
+        self.repository.as_ref().filter(|repository| !repository.bare).map(|_| self.path())
+    }
+}
+
+impl Repository {
+    pub(super) fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
+    pub(super) fn common_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
+    /// A command on the person's repository itself. Only those are run so that read or move a ref.
+    pub(super) fn command<'g>(&self, git: &'g Git, name: &str) -> GitCommand<'g> {
+        git.command(&self.git_dir, name)
+    }
+
+    pub(super) fn object_format(&self, git: &Git) -> Result<String, TreeError> {
+        self.command(git, "rev-parse").arg("--show-object-format").line(b"")
+    }
+
+    pub(super) fn head(&self, git: &Git) -> Result<Head, TreeError> {
+        let (ended, branch) = self.command(git, "symbolic-ref").args(["-q", "HEAD"]).outcome(b"")?;
+        let branch = match ended.code() {
+            // Detached.
+            Some(1) => None,
+            _ => {
+                ended.success()?;
+                Some(text::line(branch)?)
+            }
+        };
+        Ok(Head { commit: self.read_ref(git, "HEAD")?, branch })
+    }
+
+    /// What a ref points to. Nothing but the ref is read.
+    pub(super) fn read_ref(&self, git: &Git, name: &str) -> Result<Option<CommitId>, TreeError> {
+        read_ref(self.command(git, "rev-parse"), name)
+    }
+
+    /// A setting of the repository's own file; what it includes is not read.
+    pub(super) fn setting(&self, git: &Git, name: &str) -> Result<Option<String>, TreeError> {
+        let command = self.command(git, "config").path_option("--file=", &self.common_dir.join("config"));
+        let (ended, output) = command.args(["--no-includes", "--get", name]).outcome(b"")?;
+        if ended.refusal()?.is_none() { text::line(output).map(Some) } else { Ok(None) }
+    }
+
+    /// The parts of its configuration that say what bytes a checked-out file has. None of them names a program.
+    pub(super) fn conversions(&self, git: &Git) -> Result<Vec<String>, TreeError> {
+        let mut settings = Vec::new();
+        for name in ["core.autocrlf", "core.eol", "core.fileMode", "core.symlinks"] {
+            if let Some(value) = self.setting(git, name)? {
+                settings.push(format!("{name}={value}"));
+            }
+        }
+        Ok(settings)
+    }
+
+    /// What git is in the middle of here, as "a rebase".
+    pub(super) fn in_progress(&self) -> Option<&'static str> {
+        let states = [
+            ("MERGE_HEAD", "a merge"),
+            ("rebase-merge", "a rebase"),
+            ("rebase-apply", "a rebase"),
+            ("CHERRY_PICK_HEAD", "a cherry-pick"),
+            ("REVERT_HEAD", "a revert"),
+            ("BISECT_LOG", "a bisection"),
+        ];
+        states.into_iter().find(|(file, _)| self.git_dir.join(file).exists()).map(|(_, what)| what)
+    }
+}
+
+/// What a ref points to, as `rev-parse` says.
+pub(super) fn read_ref(rev_parse: GitCommand<'_>, name: &str) -> Result<Option<CommitId>, TreeError> {
+    let (ended, output) = rev_parse.args(["--verify", "-q", name]).outcome(b"")?;
+    match ended.code() {
+        Some(0) => text::id(&text::line(output)?).map(Some),
+        // It does not exist.
+        Some(1) => Ok(None),
+        _ => Err(ended.failure()),
+    }
+}
+
+fn folder(path: &Path) -> Result<PathBuf, TreeError> {
+    let root = path.canonicalize().map_err(|error| TreeError::from_io(path, "cannot be opened", error))?;
+    if root.is_dir() {
+        return Ok(root);
+    }
+    Err(TreeError::new(TreeErrorKind::NotAProject, format!("{root:?} is no folder: name one")))
+}
+
+fn repository_of(root: &Path) -> Result<Option<Repository>, TreeError> {
+    let dot_git = root.join(".git");
+    let (git_dir, bare) = if dot_git.is_dir() {
+        (dot_git, false)
+    } else if dot_git.is_file() {
+        let text = pointer(&dot_git)?;
+        let Some(target) = text.strip_prefix(b"gitdir: ") else {
+            return Err(not_a_project(&dot_git, "does not say where its repository is"));
+        };
+        (root.join(OsStr::from_bytes(target)), false)
+    } else if root.join("HEAD").exists() && root.join("objects").is_dir() && root.join("refs").is_dir() {
+        (root.to_owned(), true)
+    } else {
+        return Ok(None);
+    };
+    let git_dir =
+        git_dir.canonicalize().map_err(|error| TreeError::from_io(&git_dir, "cannot be opened", error))?;
+    let common_dir = match git_dir.join("commondir") {
+        file if file.exists() => git_dir.join(OsStr::from_bytes(&pointer(&file)?)),
+        _ => git_dir.clone(),
+    };
+    let common_dir = common_dir
+        .canonicalize()
+        .map_err(|error| TreeError::from_io(&common_dir, "cannot be opened", error))?;
+    if !common_dir.join("objects").is_dir() {
+        return Err(not_a_project(&git_dir, "is no repository: it has no objects"));
+    }
+    Ok(Some(Repository { git_dir: git_dir.into(), common_dir: common_dir.into(), bare }))
+}
+
+/// The path in a file that holds nothing else.
+fn pointer(file: &Path) -> Result<Vec<u8>, TreeError> {
+    let failed = |error| TreeError::from_io(file, "cannot be read", error);
+    let found = fs::metadata(file).map_err(failed)?;
+    if !found.is_file() || found.len() > MAX_POINTER {
+        return Err(not_a_project(file, "holds no path"));
+    }
+    let mut bytes = fs::read(file).map_err(failed)?;
+    while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+        bytes.pop();
+    }
+    Ok(bytes)
+}
+
+fn not_a_project(path: &Path, what: &str) -> TreeError {
+    TreeError::new(TreeErrorKind::NotAProject, format!("{path:?} {what}: name another folder"))
+}

@@ -1,0 +1,76 @@
+//! Paths that a tree does not take, each with the reason.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    os::unix::ffi::OsStringExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Why a path is not taken.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Refusal {
+    /// A part of it is `.git`, or some file system takes it for that.
+    DotGit,
+    /// It has a control character in it.
+    ControlCharacter,
+    /// It differs from another path of the tree only in what some file systems do not tell apart, such as case.
+    Twin,
+    /// It is a link that leads out of the tree, or into a `.git`.
+    LinkOut,
+    /// It is in a submodule, or is one.
+    Submodule,
+    /// The base keeps it under a filter, such as LFS, so what is in the tree is no content.
+    Filtered,
+    /// It is a pipe, a socket or a device.
+    Special,
+    /// Two trees that were to be merged change it.
+    Overlap,
+}
+
+/// A path within a tree that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RefusedPath {
+    path: PathBuf,
+    refusal: Refusal,
+}
+
+impl RefusedPath {
+    pub(super) fn new(path: &[u8], refusal: Refusal) -> Self {
+        Self { path: to_path(path), refusal }
+    }
+
+    /// The path, from the top of the tree.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Why it was not taken.
+    pub fn refusal(&self) -> Refusal {
+        self.refusal
+    }
+}
+
+impl fmt::Display for RefusedPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match self.refusal {
+            Refusal::DotGit => "can be taken for a `.git`: remove or rename it",
+            Refusal::ControlCharacter => "has a control character in its name: rename it",
+            Refusal::Twin => {
+                "differs from another name in what some file systems do not tell apart: rename it"
+            }
+            Refusal::LinkOut => "is a link that leads out of the tree: remove it, or let it point inside",
+            Refusal::Submodule => "belongs to a submodule, which is out of scope: put it back",
+            Refusal::Filtered => "is kept under a filter such as LFS and cannot be changed here: put it back",
+            Refusal::Special => "is a pipe, a socket or a device: remove it",
+            Refusal::Overlap => "is changed by more than one: give it to one of them",
+        };
+        write!(f, "{:?} {reason}", self.path)
+    }
+}
+
+/// The path that these bytes are.
+pub(super) fn to_path(bytes: &[u8]) -> PathBuf {
+    OsString::from_vec(bytes.to_vec()).into()
+}

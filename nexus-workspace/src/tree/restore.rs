@@ -1,0 +1,287 @@
+//! A folder made to hold exactly what a commit has.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{self, Read as _, Write as _},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{MetadataExt as _, PermissionsExt as _},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+
+use super::{
+    CommitId, Tree, TreeError, TreeErrorKind, handle,
+    refusal::to_path,
+    repo::{EXECUTABLE, Entries, GITLINK, LINK},
+};
+use crate::WorkspaceId;
+
+/// The folder in which everything is put that has to go. No folder of it is ever deep.
+const TRASH: &[u8] = b".nexus-tree-trash";
+const FOLDER_MODE: u32 = 0o755;
+
+impl Tree {
+    /// Lays out what a commit has in a folder, which is made, or is empty. There is no `.git` in it; submodules are empty
+    /// folders, and files under a filter are the pointers that the project keeps.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](TreeErrorKind::AlreadyExists) if the folder is not empty; [`NotFound`](TreeErrorKind::NotFound) if
+    /// there is no such commit; [`MissingObject`](TreeErrorKind::MissingObject) if the project is a partial clone without
+    /// what is needed; [`Refused`](TreeErrorKind::Refused) for a commit that holds a `.git`;
+    /// [`NoSpace`](TreeErrorKind::NoSpace) and the like.
+    pub fn check_out(&self, commit: &CommitId, folder: impl AsRef<Path>) -> Result<(), TreeError> {
+        let folder = folder.as_ref();
+        fs::create_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be made", error))?;
+        let mut entries =
+            fs::read_dir(folder).map_err(|error| TreeError::from_io(folder, "cannot be read", error))?;
+        if entries.next().is_some() {
+            let message = format!("{folder:?} is not empty: take another folder, or restore this one");
+            return Err(TreeError::new(TreeErrorKind::AlreadyExists, message));
+        }
+        self.restore(commit, folder, &[])
+    }
+
+    /// Makes a folder hold exactly what a commit has: contents, links, modes and folders. Whatever else is there is removed,
+    /// also what is ignored, but for the paths of `keep` (relative to the folder, as `target`). Files that are right already
+    /// keep their time stamps. No link is followed, and a file is replaced instead of written to, so that a file outside to
+    /// which it is linked stays as it is.
+    ///
+    /// Nothing else may be at work in the folder. A call that was cut off is made good by the next one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tree::check_out`].
+    pub fn restore(
+        &self,
+        commit: &CommitId,
+        folder: impl AsRef<Path>,
+        keep: &[&Path],
+    ) -> Result<(), TreeError> {
+        let folder = folder.as_ref();
+        let entries = self.repo.entries(self.repo.tree_of(commit)?.as_str())?;
+        super::names::refuse_dot_git(entries.keys())?;
+        fs::create_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be made", error))?;
+        let root = handle::open_folder(folder)
+            .map_err(|error| TreeError::from_io(folder, "cannot be opened", error))?;
+        let failed =
+            |path: PathBuf| move |error| TreeError::from_io(&folder.join(path), "cannot be put back", error);
+        let wanted = Wanted::new(&entries, keep);
+        let trash = Trash::make(&root).map_err(failed(PathBuf::new()))?;
+        remove_unwanted(&root, &mut Vec::new(), &wanted, &trash)
+            .map_err(|(path, error)| failed(to_path(&path))(error))?;
+        for path in &wanted.folders {
+            make_folder(&root, path).map_err(failed(to_path(path)))?;
+        }
+        let mut reader = self.repo.reader()?;
+        for (path, entry) in
+            entries.iter().filter(|(path, entry)| entry.mode != GITLINK && !wanted.keeps(path))
+        {
+            let content = reader.blob(&entry.id, self.limits.file_bytes)?;
+            let (parent, name) = handle::open_parent(&root, path).map_err(failed(to_path(path)))?;
+            let done = if entry.mode == LINK {
+                put_link(&parent, name, &content)
+            } else {
+                let mode = if entry.mode == EXECUTABLE { 0o755 } else { 0o644 };
+                put_file(&parent, name, &content, mode)
+            };
+            done.map_err(failed(to_path(path)))?;
+        }
+        reader.close()?;
+        trash.empty(&root).map_err(failed(PathBuf::new()))
+    }
+}
+
+/// What is to be in a folder.
+struct Wanted<'a> {
+    entries: &'a Entries,
+    /// Every folder above an entry, and the empty ones of submodules.
+    folders: BTreeSet<Vec<u8>>,
+    keep: Vec<Vec<u8>>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(entries: &'a Entries, keep: &[&Path]) -> Self {
+        use std::os::unix::ffi::OsStrExt as _;
+        let mut folders = BTreeSet::new();
+        for (path, entry) in entries {
+            let ends = (0..path.len()).filter(|at| path[*at] == b'/');
+            folders.extend(ends.map(|end| path[..end].to_vec()));
+            if entry.mode == GITLINK {
+                folders.insert(path.clone());
+            }
+        }
+        let plain = |path: &&Path| path.components().collect::<PathBuf>().as_os_str().as_bytes().to_vec();
+        Self { entries, folders, keep: keep.iter().map(plain).collect() }
+    }
+
+    /// Whether a path is, or is in, what stays as it is.
+    fn keeps(&self, path: &[u8]) -> bool {
+        let is_below = |kept: &Vec<u8>| {
+            path.strip_prefix(kept.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+        };
+        self.keep.iter().any(is_below)
+    }
+
+    /// Whether something that stays is below a path.
+    fn leads_to_kept(&self, path: &[u8]) -> bool {
+        self.keep.iter().any(|kept| kept.strip_prefix(path).is_some_and(|rest| rest.first() == Some(&b'/')))
+    }
+}
+
+/// Puts everything away that is not wanted, and shuts no folder that is.
+fn remove_unwanted(
+    folder: &OwnedFd,
+    path: &mut Vec<u8>,
+    wanted: &Wanted<'_>,
+    trash: &Trash,
+) -> Result<(), (Vec<u8>, io::Error)> {
+    for name in handle::names(folder).map_err(|error| (path.clone(), error))? {
+        let length = path.len();
+        if length == 0 && name == TRASH {
+            continue;
+        }
+        if length > 0 {
+            path.push(b'/');
+        }
+        path.extend_from_slice(&name);
+        let failed = |error| (path.clone(), error);
+        if !wanted.keeps(path) {
+            let kind = handle::kind(&handle::stat(folder, &name).map_err(failed)?);
+            let is_folder = kind == FileType::Directory;
+            if is_folder && (wanted.folders.contains(path) || wanted.leads_to_kept(path)) {
+                let below = handle::open_folder_at(folder, &name, true).map_err(failed)?;
+                remove_unwanted(&below, path, wanted, trash)?;
+            } else {
+                let stays = match wanted.entries.get(path).map(|entry| entry.mode) {
+                    Some(LINK) => kind == FileType::Symlink,
+                    Some(GITLINK) | None => false,
+                    Some(_) => kind == FileType::RegularFile,
+                };
+                if !stays {
+                    trash.take(folder, &name, is_folder).map_err(failed)?;
+                }
+            }
+        }
+        path.truncate(length);
+    }
+    Ok(())
+}
+
+fn make_folder(root: &OwnedFd, path: &[u8]) -> io::Result<()> {
+    let (parent, name) = handle::open_parent(root, path)?;
+    match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(FOLDER_MODE)) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let folder = fs::File::from(handle::open_folder_at(&parent, name, true)?);
+    if folder.metadata()?.mode() & 0o7777 != FOLDER_MODE {
+        folder.set_permissions(fs::Permissions::from_mode(FOLDER_MODE))?;
+    }
+    Ok(())
+}
+
+fn put_link(parent: &OwnedFd, name: &[u8], target: &[u8]) -> io::Result<()> {
+    if handle::read_link(parent, name).is_ok_and(|found| found == target) {
+        return Ok(());
+    }
+    let pending = pending_name();
+    rustix::fs::symlinkat(target, parent, &*pending)?;
+    Ok(rustix::fs::renameat(parent, &*pending, parent, name)?)
+}
+
+fn put_file(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> io::Result<()> {
+    if is_right(parent, name, content, mode) {
+        return Ok(());
+    }
+    let pending = pending_name();
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = fs::File::from(rustix::fs::openat(parent, &*pending, flags, Mode::from_raw_mode(0o600))?);
+    file.write_all(content)?;
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    Ok(rustix::fs::renameat(parent, &*pending, parent, name)?)
+}
+
+/// Whether a file is what it should be, and no file outside is the same one.
+fn is_right(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> bool {
+    let Ok(mut file) = handle::open_file_at(parent, name) else { return false };
+    let is_alike = file.metadata().is_ok_and(|found| {
+        found.nlink() == 1 && found.mode() & 0o7777 == mode && found.len() == content.len() as u64
+    });
+    if !is_alike {
+        return false;
+    }
+    let mut chunk = [0; 64 << 10];
+    let mut rest = content;
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => return rest.is_empty(),
+            Ok(read) => match rest.strip_prefix(&chunk[..read]) {
+                Some(after) => rest = after,
+                None => return false,
+            },
+            Err(_) => return false,
+        }
+    }
+}
+
+/// The name of a file that is not in place yet. One that is left behind is in no commit, so the next call removes it.
+fn pending_name() -> Vec<u8> {
+    format!(".nexus-tree-{}", WorkspaceId::random()).into_bytes()
+}
+
+/// Where everything is put that has to go. Folders are taken apart here one level at a time, so that none is too deep.
+struct Trash {
+    folder: OwnedFd,
+}
+
+impl Trash {
+    fn make(root: &OwnedFd) -> io::Result<Self> {
+        let found = handle::stat(root, TRASH).map(|stat| handle::kind(&stat));
+        if found.is_ok_and(|kind| kind != FileType::Directory) {
+            rustix::fs::unlinkat(root, TRASH, AtFlags::empty())?;
+        }
+        match rustix::fs::mkdirat(root, TRASH, Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Self { folder: handle::open_folder_at(root, TRASH, true)? })
+    }
+
+    fn take(&self, from: &OwnedFd, name: &[u8], is_folder: bool) -> io::Result<()> {
+        if !is_folder {
+            return Ok(rustix::fs::unlinkat(from, name, AtFlags::empty())?);
+        }
+        // Who may not write into a folder may not move it, either.
+        let folder = fs::File::from(handle::open_folder_at(from, name, true)?);
+        folder.set_permissions(fs::Permissions::from_mode(0o700))?;
+        let new = WorkspaceId::random();
+        Ok(rustix::fs::renameat(from, name, &self.folder, new.as_str())?)
+    }
+
+    /// Removes everything, and the trash itself.
+    fn empty(self, root: &OwnedFd) -> io::Result<()> {
+        loop {
+            let names = handle::names(&self.folder)?;
+            if names.is_empty() {
+                return Ok(rustix::fs::unlinkat(root, TRASH, AtFlags::REMOVEDIR)?);
+            }
+            for name in names {
+                if handle::kind(&handle::stat(&self.folder, &name)?) != FileType::Directory {
+                    rustix::fs::unlinkat(&self.folder, &name, AtFlags::empty())?;
+                    continue;
+                }
+                let folder = handle::open_folder_at(&self.folder, &name, true)?;
+                for below in handle::names(&folder)? {
+                    let is_folder = handle::kind(&handle::stat(&folder, &below)?) == FileType::Directory;
+                    self.take(&folder, &below, is_folder)?;
+                }
+                rustix::fs::unlinkat(&self.folder, &name, AtFlags::REMOVEDIR)?;
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What is in a folder, seen without following a link or opening a file.
+
+use std::{os::fd::OwnedFd, path::Path};
+
+use rustix::fs::FileType;
+
+use super::{TreeError, TreeErrorKind, TreeLimits, handle, names::is_dot_git, refusal::to_path};
+
+/// What was found at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    Link,
+    /// A pipe, a socket or a device.
+    Special,
+    /// A file or folder that could be a repository. What is in a folder of this kind was not looked at.
+    DotGit,
+}
+
+/// A path in a folder, from its top.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) path: Vec<u8>,
+    pub(super) kind: Kind,
+}
+
+/// Everything in a folder but the folders themselves.
+pub(super) fn scan(root: &OwnedFd, limits: &TreeLimits) -> Result<Vec<Found>, TreeError> {
+    let mut found = Vec::new();
+    scan_folder(root, &mut Vec::new(), 0, limits, &mut found)?;
+    Ok(found)
+}
+
+fn scan_folder(
+    folder: &OwnedFd,
+    path: &mut Vec<u8>,
+    depth: usize,
+    limits: &TreeLimits,
+    found: &mut Vec<Found>,
+) -> Result<(), TreeError> {
+    let failed = |path: &[u8], error| TreeError::from_io(&to_path(path), "cannot be read", error);
+    if depth > limits.depth {
+        let message = format!("{:?}… is deeper than {} folders", shown(path), limits.depth);
+        return Err(TreeError::new(TreeErrorKind::TooLarge, message));
+    }
+    let names = handle::names(folder).map_err(|error| failed(path, error))?;
+    for name in names {
+        let length = path.len();
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(&name);
+        let is_dot_git = is_dot_git(&name);
+        let kind = match handle::stat(folder, &name).map(|stat| handle::kind(&stat)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(path, error)),
+            Ok(_) if is_dot_git => Some(Kind::DotGit),
+            Ok(FileType::Directory) => {
+                let below =
+                    handle::open_folder_at(folder, &name, false).map_err(|error| failed(path, error))?;
+                scan_folder(&below, path, depth + 1, limits, found)?;
+                None
+            }
+            Ok(FileType::RegularFile) => Some(Kind::File),
+            Ok(FileType::Symlink) => Some(Kind::Link),
+            Ok(_) => Some(Kind::Special),
+        };
+        if let Some(kind) = kind {
+            found.push(Found { path: path.clone(), kind });
+            if found.len() > limits.files {
+                let message = format!("there are more than {} files", limits.files);
+                return Err(TreeError::new(TreeErrorKind::TooLarge, message));
+            }
+        }
+        path.truncate(length);
+    }
+    Ok(())
+}
+
+/// The beginning of a path that may be of any length.
+fn shown(path: &[u8]) -> Box<Path> {
+    to_path(&path[..path.len().min(200)]).into_boxed_path()
+}

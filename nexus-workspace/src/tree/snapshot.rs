@@ -1,0 +1,161 @@
+//! A folder as a tree of git's.
+
+use std::{collections::BTreeSet, fs::File, os::fd::OwnedFd, os::unix::fs::PermissionsExt as _, path::Path};
+
+use super::{
+    Refusal, Tree, TreeError, TreeErrorKind, TreeId, TreeLimits,
+    blobs::BlobWriter,
+    handle,
+    ignore::{self, IgnoreRules},
+    refusal::{RefusedPath, to_path},
+    repo::{EXECUTABLE, Entries, Entry, FILE, GITLINK, LINK, Repo},
+    scan::{self, Found, Kind},
+};
+
+impl Tree {
+    /// Takes what is in a folder, as a tree: every file and link that the base has or its ignore rules do not ignore,
+    /// whatever a `.gitignore` or `.gitattributes` in the folder says, with exactly the bytes that are there. Nothing in the
+    /// folder is changed. Every file is read anew, so that no time stamp hides a change.
+    ///
+    /// Folders that are ignored by the base may hold anything. Submodules stay what they are in the base.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](TreeErrorKind::Refused) for a `.git`, for pipes, sockets and devices, and for files in a submodule;
+    /// [`Changed`](TreeErrorKind::Changed) if a file changes meanwhile; [`TooLarge`](TreeErrorKind::TooLarge);
+    /// [`PermissionDenied`](TreeErrorKind::PermissionDenied) for what cannot be read; those of git.
+    pub fn snapshot(&self, folder: impl AsRef<Path>) -> Result<TreeId, TreeError> {
+        let base = self.repo.entries(self.base().commit.as_str())?;
+        let root = open(folder.as_ref())?;
+        let taken = Taken::find(&self.repo, &self.rules(), &base, &root, &self.limits)?;
+        if !taken.refused.is_empty() {
+            return Err(TreeError::with_paths(
+                TreeErrorKind::Refused,
+                format!("{:?} cannot be taken as a tree", folder.as_ref()),
+                taken.refused,
+            ));
+        }
+        let mut entries = content(&self.repo, &root, &taken.found, &self.limits)?;
+        entries.extend(base.into_iter().filter(|(_, entry)| entry.mode == GITLINK));
+        self.repo.write_tree(&entries)
+    }
+}
+
+/// Takes a plain folder by its own ignore rules, which are laid down in `rules`. What cannot be taken is left out.
+pub(super) fn of_plain_folder(
+    repo: &Repo,
+    rules: &IgnoreRules,
+    folder: &Path,
+    limits: &TreeLimits,
+) -> Result<TreeId, TreeError> {
+    let root = open(folder)?;
+    for found in scan::scan(&root, limits)? {
+        if found.kind == Kind::File && ignore::is_rules(&found.path) {
+            let mut file = open_file(&root, &found.path)?;
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut file, &mut bytes)
+                .map_err(|error| TreeError::from_io(&to_path(&found.path), "cannot be read", error))?;
+            rules.add(&found.path, &bytes)?;
+        }
+    }
+    let taken = Taken::find(repo, rules, &Entries::new(), &root, limits)?;
+    repo.write_tree(&content(repo, &root, &taken.found, limits)?)
+}
+
+/// What of a folder is taken.
+struct Taken {
+    found: Vec<Found>,
+    refused: Vec<RefusedPath>,
+}
+
+impl Taken {
+    fn find(
+        repo: &Repo,
+        rules: &IgnoreRules,
+        base: &Entries,
+        root: &OwnedFd,
+        limits: &TreeLimits,
+    ) -> Result<Self, TreeError> {
+        let mut found = scan::scan(root, limits)?;
+        let asked: BTreeSet<Vec<u8>> =
+            found.iter().filter(|found| !base.contains_key(&found.path)).map(asked_as).collect();
+        let ignored = rules.ignored(repo, &asked)?;
+        found.retain(|found| base.contains_key(&found.path) || !ignored.contains(&asked_as(found)));
+        let mut refused = Vec::new();
+        found.retain(|found| {
+            let refusal = match found.kind {
+                Kind::DotGit if submodule_of(base, &found.path).is_some() => return false,
+                Kind::DotGit => Refusal::DotGit,
+                Kind::Special => Refusal::Special,
+                _ if submodule_of(base, &found.path).is_some() => Refusal::Submodule,
+                _ => return true,
+            };
+            refused.push(RefusedPath::new(&found.path, refusal));
+            false
+        });
+        Ok(Self { found, refused })
+    }
+}
+
+/// How the rules are asked. Git answers nothing about a `.git`, so a neighbour stands for it.
+fn asked_as(found: &Found) -> Vec<u8> {
+    if found.kind != Kind::DotGit {
+        return found.path.clone();
+    }
+    let folder = found.path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+    [&found.path[..folder], b"neighbour-of-a-repository"].concat()
+}
+
+/// The submodule that a path is, or is in.
+fn submodule_of<'a>(base: &Entries, path: &'a [u8]) -> Option<&'a [u8]> {
+    let ends = (1..=path.len()).filter(|end| path.get(*end).is_none_or(|byte| *byte == b'/'));
+    ends.map(|end| &path[..end]).find(|path| base.get(*path).is_some_and(|entry| entry.mode == GITLINK))
+}
+
+/// Puts the content of files and links into the repository.
+fn content(repo: &Repo, root: &OwnedFd, found: &[Found], limits: &TreeLimits) -> Result<Entries, TreeError> {
+    let mut writer = BlobWriter::start(repo)?;
+    let mut modes = Vec::with_capacity(found.len());
+    let mut total = 0_u64;
+    for Found { path, kind } in found {
+        let mode = if *kind == Kind::Link {
+            let target = handle::open_parent(root, path)
+                .and_then(|(folder, name)| handle::read_link(&folder, name))
+                .map_err(|error| TreeError::from_io(&to_path(path), "cannot be read", error))?;
+            writer.bytes(&target)?;
+            LINK
+        } else {
+            let file = open_file(root, path)?;
+            let about = file
+                .metadata()
+                .map_err(|error| TreeError::from_io(&to_path(path), "cannot be read", error))?;
+            total = total.saturating_add(about.len());
+            if about.len() > limits.file_bytes || total > limits.total_bytes {
+                let message = format!(
+                    "{:?} has {} bytes, {total} with those before it: at most {} of one file and {} of all are taken",
+                    to_path(path),
+                    about.len(),
+                    limits.file_bytes,
+                    limits.total_bytes
+                );
+                return Err(TreeError::new(TreeErrorKind::TooLarge, message));
+            }
+            writer.file(path, &file)?;
+            if about.permissions().mode() & 0o100 == 0 { FILE } else { EXECUTABLE }
+        };
+        modes.push(mode);
+    }
+    let ids = writer.finish()?;
+    let entries = found.iter().zip(modes.into_iter().zip(ids));
+    Ok(entries.map(|(found, (mode, id))| (found.path.clone(), Entry { mode, id })).collect())
+}
+
+fn open_file(root: &OwnedFd, path: &[u8]) -> Result<File, TreeError> {
+    handle::open_parent(root, path)
+        .and_then(|(folder, name)| handle::open_file_at(&folder, name))
+        .map_err(|error| TreeError::from_io(&to_path(path), "cannot be read", error))
+}
+
+fn open(folder: &Path) -> Result<OwnedFd, TreeError> {
+    handle::open_folder(folder).map_err(|error| TreeError::from_io(folder, "cannot be opened", error))
+}

@@ -1,0 +1,102 @@
+//! Bytes of git's and of file names as text, and back.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    ops::Deref,
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{TreeError, TreeErrorKind};
+
+/// A path in a file of ours. What is not UTF-8 in it, and `%`, stands there as `%` and two digits.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub(super) struct PathText(PathBuf);
+
+impl Deref for PathText {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl From<PathBuf> for PathText {
+    fn from(path: PathBuf) -> Self {
+        Self(path)
+    }
+}
+
+impl From<PathText> for String {
+    fn from(path: PathText) -> Self {
+        let mut text = Self::new();
+        for chunk in path.0.as_os_str().as_bytes().utf8_chunks() {
+            text += &chunk.valid().replace('%', "%25");
+            for byte in chunk.invalid() {
+                text += &format!("%{byte:02x}");
+            }
+        }
+        text
+    }
+}
+
+impl From<String> for PathText {
+    fn from(text: String) -> Self {
+        let mut parts = text.split('%');
+        let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+        for part in parts {
+            match part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+                Some(byte) => {
+                    bytes.push(byte);
+                    bytes.extend_from_slice(&part.as_bytes()[2..]);
+                }
+                None => bytes.extend_from_slice(part.as_bytes()),
+            }
+        }
+        Self(OsString::from_vec(bytes).into())
+    }
+}
+
+impl fmt::Debug for PathText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// The one line that git printed.
+pub(super) fn line(bytes: Vec<u8>) -> Result<String, TreeError> {
+    let text = String::from_utf8(bytes).map_err(|_| unexpected("a name that is not UTF-8"))?;
+    Ok(text.trim_end_matches('\n').to_owned())
+}
+
+/// An id that git printed.
+pub(super) fn id<I: FromStr>(text: &str) -> Result<I, TreeError> {
+    text.parse().map_err(|_| unexpected(&format!("{text:?} where an id should be")))
+}
+
+/// Git printed something else than its manual says.
+pub(super) fn unexpected(what: &str) -> TreeError {
+    TreeError::new(TreeErrorKind::Git, format!("git printed {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_path_is_read_back(bytes in prop::collection::vec(any::<u8>(), 0..12), text in "[%0-9a-fé]{0,8}") {
+            for bytes in [bytes, text.into_bytes()] {
+                let path = PathText(OsString::from_vec(bytes).into());
+                prop_assert_eq!(PathText::from(String::from(path.clone())), path);
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What a person has not committed yet: seen and taken through an index of ours. Their index, their repository and their
+//! files are only read.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Git, TreeError, TreeId,
+    check::with_filter,
+    project::Repository,
+    repo::{self, Entry, GITLINK, Repo, Scratch},
+    text,
+};
+
+/// The checkout of a person, beside an index of ours that knows what theirs knows.
+#[derive(Debug)]
+pub(super) struct Checkout<'a> {
+    repo: &'a Repo,
+    folder: PathBuf,
+    settings: Vec<String>,
+    /// Files of ignore rules beside the `.gitignore` in the checkout.
+    excludes: Vec<PathBuf>,
+    scratch: Scratch,
+    /// Whether the index is a copy of theirs. Else it holds what is committed, and no time stamps.
+    is_copy: bool,
+}
+
+/// What is not committed.
+#[derive(Debug, Default)]
+pub(super) struct Uncommitted {
+    /// What would be taken.
+    pub(super) paths: BTreeSet<Vec<u8>>,
+    /// What would not: files under a filter, and repositories in the checkout.
+    pub(super) left_out: BTreeSet<Vec<u8>>,
+}
+
+impl<'a> Checkout<'a> {
+    /// Opens it. `head` is a commit or tree.
+    pub(super) fn open(
+        repo: &'a Repo,
+        person: &Repository,
+        folder: &Path,
+        head: &str,
+        excludes: &[PathBuf],
+    ) -> Result<Self, TreeError> {
+        let git: &Git = repo.git();
+        let mut excludes = excludes.to_vec();
+        excludes.push(person.common_dir().join("info/exclude"));
+        excludes.retain(|file| file.is_file());
+        let scratch = repo.scratch()?;
+        let settings = person.conversions(git)?;
+        let folder = folder.to_owned();
+        let mut checkout = Self { repo, folder, settings, excludes, scratch, is_copy: true };
+        match copy_index(&person.git_dir().join("index"), &checkout.index()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => checkout.is_copy = false,
+            Err(error) => {
+                return Err(TreeError::from_io(&person.git_dir().join("index"), "cannot be read", error));
+            }
+        }
+        // One that needs another file, as a split index does, or that no git can read.
+        if checkout.is_copy {
+            let (ended, _) = checkout.command("ls-files").arg("-z").outcome(b"")?;
+            checkout.is_copy = ended.refusal()?.is_none();
+        }
+        if !checkout.is_copy {
+            match fs::remove_file(checkout.index()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(TreeError::from_io(&checkout.index(), "cannot be removed", error));
+                }
+                _ => {}
+            }
+            checkout.command("read-tree").arg(head).run(b"")?;
+        }
+        Ok(checkout)
+    }
+
+    pub(super) fn index(&self) -> PathBuf {
+        self.scratch.join("index")
+    }
+
+    pub(super) fn is_copy(&self) -> bool {
+        self.is_copy
+    }
+
+    /// A command on the checkout, by our repository and the index of ours.
+    pub(super) fn command(&self, name: &str) -> super::git::GitCommand<'_> {
+        let mut command = self.repo.command_with(name, &self.settings);
+        command = command.index(&self.index());
+        command.work_tree(&self.folder)
+    }
+
+    /// Compares the files with the index anew. That some differ is no failure.
+    pub(super) fn refresh(&self, option: &str) -> Result<(), TreeError> {
+        let (ended, _) =
+            self.command("update-index").args(["-q", "--ignore-submodules", option]).outcome(b"")?;
+        ended.refusal().map(drop)
+    }
+
+    /// Takes submodules out of the index, so that git asks nothing about them.
+    fn forget_submodules(&self) -> Result<Vec<Vec<u8>>, TreeError> {
+        let staged = self.command("ls-files").args(["-z", "--stage"]).run(b"")?;
+        let prefix = format!("{GITLINK:o} ");
+        let submodules: Vec<Vec<u8>> = repo::records(&staged)
+            .filter(|record| record.starts_with(prefix.as_bytes()))
+            .filter_map(|record| repo::split_once(record, b'\t'))
+            .map(|(_, path)| path.to_vec())
+            .collect();
+        if !submodules.is_empty() {
+            let input = repo::joined(submodules.iter().map(Vec::as_slice));
+            self.command("update-index").args(["-z", "--force-remove", "--stdin"]).run(&input)?;
+        }
+        Ok(submodules)
+    }
+
+    /// Lists what is not committed.
+    pub(super) fn uncommitted(&self, head: &str) -> Result<Uncommitted, TreeError> {
+        let submodules = self.forget_submodules()?;
+        // Time stamps that are too new to be trusted are looked into.
+        self.refresh("--really-refresh")?;
+        let head_entries = self.repo.entries(head)?;
+        let mut paths = BTreeSet::new();
+        let staged = self.command("diff-index").args(["-z", "--name-only", "--cached", "--no-renames", head]);
+        paths.extend(repo::records(&staged.run(b"")?).map(<[u8]>::to_vec));
+        let changed = self.command("diff-files").args(["-z", "--name-only", "--no-renames"]);
+        paths.extend(repo::records(&changed.run(b"")?).map(<[u8]>::to_vec));
+        let mut others =
+            self.command("ls-files").args(["-z", "--others", "--exclude-per-directory=.gitignore"]);
+        for file in &self.excludes {
+            others = others.path_option("--exclude-from=", file);
+        }
+        paths.extend(repo::records(&others.run(b"")?).map(<[u8]>::to_vec));
+        let is_submodule = |path: &[u8]| {
+            let path = path.strip_suffix(b"/").unwrap_or(path);
+            submodules.iter().any(|submodule| submodule == path)
+                || head_entries.get(path).is_some_and(|entry| entry.mode == GITLINK)
+        };
+        paths.retain(|path| !is_submodule(path));
+        // A repository in the checkout ends with a slash here.
+        let mut left_out: BTreeSet<Vec<u8>> =
+            paths.iter().filter(|path| path.ends_with(b"/")).cloned().collect();
+        let attributes = self.command("check-attr").args(["-z", "--stdin", "filter"]);
+        let input = repo::joined(paths.iter().filter(|path| !path.ends_with(b"/")).map(Vec::as_slice));
+        left_out.extend(with_filter(&attributes.run(&input)?));
+        paths.retain(|path| !left_out.contains(path));
+        Ok(Uncommitted { paths, left_out })
+    }
+
+    /// Takes what is not committed along: a tree of it and of what is. Line ends are as they would be committed.
+    pub(super) fn tree(&self, head: &str, uncommitted: &Uncommitted) -> Result<TreeId, TreeError> {
+        let head_entries = self.repo.entries(head)?;
+        // What is staged of the rest, as it is committed.
+        let mut put_back = Vec::new();
+        let left_out = uncommitted.left_out.iter().map(Vec::as_slice).filter(|path| !path.ends_with(b"/"));
+        let submodules = head_entries.iter().filter(|(_, entry)| entry.mode == GITLINK);
+        for path in left_out.chain(submodules.map(|(path, _)| path.as_slice())) {
+            match head_entries.get(path) {
+                Some(Entry { mode, id }) => put_back.extend(format!("{mode:o} {id}\t").into_bytes()),
+                None => put_back.extend(format!("0 {}\t", "0".repeat(head.len())).into_bytes()),
+            }
+            put_back.extend_from_slice(path);
+            put_back.push(0);
+        }
+        let input = repo::joined(uncommitted.paths.iter().map(Vec::as_slice));
+        self.command("update-index").args(["-z", "--add", "--remove", "--replace", "--stdin"]).run(&input)?;
+        self.command("update-index").args(["-z", "--index-info"]).run(&put_back)?;
+        text::id(&self.command("write-tree").line(b"")?)
+    }
+}
+
+/// Copies an index with its time, by which git knows of which entries the time stamps cannot be trusted: those of files that
+/// were written in the same moment. Source: racy-git in git's technical documentation.
+pub(super) fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
+    let time = fs::metadata(from)?.modified()?;
+    fs::copy(from, to)?;
+    fs::File::options().write(true).open(to)?.set_modified(time)
+}

@@ -1,0 +1,215 @@
+//! The way into a person's branch, and what keeps a commit off it.
+
+use std::{fs, path::Path};
+
+use nexus_workspace::tree::{CommitId, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
+
+use crate::kit::{Place, commit, kind, listing, needs_git, write};
+
+/// A tree with one commit more.
+fn changed(place: &Place, files: &[(&str, &str)]) -> (Tree, CommitId) {
+    let (tree, folder) = place.checked_out();
+    for (path, content) in files {
+        write(&folder.join(path), content);
+    }
+    let made = commit(&tree, &folder, &tree.base().commit).unwrap();
+    (tree, made)
+}
+
+fn obstacle(landing: Landing) -> LandObstacle {
+    match landing {
+        Landing::Patch { obstacle, patch } => {
+            assert!(!patch.is_empty() && !obstacle.to_string().is_empty());
+            obstacle
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+const FILES: &[(&str, &str)] = &[("a", "1\n"), ("b", "1\n"), ("sub/c", "1\n"), (".gitignore", "ignored\n")];
+const CHANGE: &[(&str, &str)] = &[("a", "2\n"), ("new/deep/d", "2\n")];
+
+#[test]
+fn a_branch_is_fast_forwarded_with_its_checkout_and_what_else_is_there_stays() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let (tree, made) = changed(&place, CHANGE);
+    write(&place.project().join("b"), "the person's\n");
+    write(&place.project().join("sub/c"), "staged\n");
+    write(&place.project().join("untracked"), "x\n");
+    place.person(&["add", "sub/c"]);
+    let landed = tree.land(&made).unwrap();
+    let from = tree.base().commit.clone();
+    assert_eq!(
+        landed,
+        Landing::FastForwarded { branch: "refs/heads/main".to_owned(), from, to: made.clone() }
+    );
+    assert_eq!(place.person(&["rev-parse", "HEAD"]), made.as_str());
+    assert_eq!(place.person(&["symbolic-ref", "HEAD"]), "refs/heads/main");
+    assert_eq!(place.person(&["status", "--porcelain"]), " M b\nM  sub/c\n?? untracked");
+    assert_eq!(fs::read_to_string(place.project().join("new/deep/d")).unwrap(), "2\n");
+    place.person(&["fsck", "--strict", "--full"]);
+    let after = place.repository();
+    assert!(matches!(tree.land(&made).unwrap(), Landing::FastForwarded { .. }));
+    assert_eq!(place.repository(), after, "landing again changes nothing");
+    tree.delete().unwrap();
+    place.person(&["fsck", "--strict", "--full"]);
+    assert_eq!(place.person(&["show", "HEAD:a"]), "2");
+}
+
+#[test]
+fn what_is_in_the_way_is_never_overwritten() {
+    let git = needs_git!();
+    for (path, stage) in [("a", false), ("a", true), ("new/deep/d", false), ("new", false)] {
+        let place = Place::with(&git, FILES);
+        let (tree, made) = changed(&place, CHANGE);
+        write(&place.project().join(path), "the person's\n");
+        if stage {
+            place.person(&["add", path]);
+        }
+        let before = (place.repository(), listing(&place.project()));
+        let obstacle = obstacle(tree.land(&made).unwrap());
+        assert!(
+            matches!(&obstacle, LandObstacle::InTheWay(words) if words.contains(path)),
+            "{path}: {obstacle:?}"
+        );
+        assert_eq!((place.repository(), listing(&place.project())), before, "{path}");
+    }
+}
+
+#[test]
+fn a_branch_that_moved_gets_the_patch_and_the_patch_applies() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let (tree, made) = changed(&place, CHANGE);
+    write(&place.project().join("b"), "2\n");
+    place.person(&["commit", "-q", "-am", "meanwhile"]);
+    let before = place.repository();
+    let Landing::Patch { patch, obstacle } = tree.land(&made).unwrap() else { panic!("it was moved") };
+    assert!(matches!(obstacle, LandObstacle::BranchMoved { .. }), "{obstacle:?}");
+    assert_eq!(place.repository(), before);
+    let file = place.folder.path().join("patch");
+    fs::write(&file, patch.as_bytes()).unwrap();
+    place.person(&["apply", "--index", file.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "2\n");
+}
+
+#[test]
+fn every_other_obstacle_is_named() {
+    let git = needs_git!();
+    let case = |prepare: &dyn Fn(&Place), meanwhile: &dyn Fn(&Place)| {
+        let place = Place::with(&git, FILES);
+        prepare(&place);
+        let (tree, made) = changed(&place, CHANGE);
+        meanwhile(&place);
+        let before = place.repository();
+        let obstacle = obstacle(tree.land(&made).unwrap());
+        assert_eq!(place.repository(), before, "{obstacle:?}");
+        obstacle
+    };
+    let nothing = |_: &Place| {};
+    let detach = |place: &Place| drop(place.person(&["checkout", "-q", "--detach"]));
+    assert_eq!(case(&detach, &nothing), LandObstacle::DetachedHead);
+    let remove = |place: &Place| {
+        place.person(&["checkout", "-q", "-b", "other"]);
+        place.person(&["branch", "-D", "-q", "main"]);
+    };
+    assert_eq!(case(&nothing, &remove), LandObstacle::BranchGone);
+    let merging = |place: &Place| {
+        let head = place.person(&["rev-parse", "HEAD"]);
+        write(&place.project().join(".git/MERGE_HEAD"), head);
+    };
+    assert_eq!(case(&nothing, &merging), LandObstacle::InProgress("a merge"));
+    let locked = |place: &Place| write(&place.project().join(".git/index.lock"), "");
+    assert_eq!(case(&nothing, &locked), LandObstacle::IndexLocked);
+    let sparse = |place: &Place| {
+        place.person(&["sparse-checkout", "init", "--no-cone"]);
+        place.person(&["sparse-checkout", "set", "--no-cone", "/a", "/b"]);
+    };
+    assert_eq!(case(&nothing, &sparse), LandObstacle::SparseCheckout);
+    let split = |place: &Place| drop(place.person(&["update-index", "--split-index"]));
+    assert_eq!(case(&nothing, &split), LandObstacle::IndexUnreadable);
+}
+
+#[test]
+fn a_base_with_what_was_not_committed_gives_a_patch() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    write(&place.project().join("b"), "2\n");
+    let tree = place.create_with(&TreeOptions::new().include_uncommitted()).unwrap();
+    let folder = place.out("now");
+    tree.check_out(&tree.base().commit, &folder).unwrap();
+    write(&folder.join("a"), "2\n");
+    let made = commit(&tree, &folder, &tree.base().commit).unwrap();
+    assert_eq!(obstacle(tree.land(&made).unwrap()), LandObstacle::UncommittedBase);
+}
+
+#[test]
+fn a_branch_that_is_checked_out_nowhere_moves_alone_and_one_elsewhere_with_its_checkout() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let (tree, made) = changed(&place, CHANGE);
+    place.person(&["checkout", "-q", "-b", "other"]);
+    let files = listing(&place.project().join("sub"));
+    assert!(matches!(tree.land(&made).unwrap(), Landing::FastForwarded { .. }));
+    assert_eq!(place.person(&["rev-parse", "main"]), made.as_str());
+    assert_eq!(place.person(&["status", "--porcelain"]), "");
+    assert_eq!(listing(&place.project().join("sub")), files);
+
+    let place = Place::with(&git, FILES);
+    let (tree, made) = changed(&place, CHANGE);
+    let linked = place.folder.path().join("linked");
+    place.person(&["checkout", "-q", "-b", "other"]);
+    place.person(&["worktree", "add", "-q", linked.to_str().unwrap(), "main"]);
+    assert!(matches!(tree.land(&made).unwrap(), Landing::FastForwarded { .. }));
+    assert_eq!(fs::read_to_string(linked.join("a")).unwrap(), "2\n");
+    assert_eq!(place.person_in(&linked, &["status", "--porcelain"]), "");
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "1\n");
+}
+
+#[test]
+fn line_ends_of_a_checkout_are_those_of_the_person() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n2\n"), ("b", "1\n")]);
+    place.person(&["config", "core.autocrlf", "true"]);
+    for file in ["a", "b"] {
+        fs::remove_file(place.project().join(file)).unwrap();
+    }
+    place.person(&["checkout", "-q", "--", "."]);
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "1\r\n2\r\n");
+    write(&place.project().join("b"), "mine\r\n");
+    let tree = place.create_with(&TreeOptions::new().include_uncommitted()).unwrap();
+    assert_eq!(tree.base().uncommitted, [Path::new("b")]);
+    let folder = place.out("now");
+    tree.check_out(&tree.base().commit, &folder).unwrap();
+    assert_eq!(fs::read_to_string(folder.join("b")).unwrap(), "mine\n");
+    tree.delete().unwrap();
+    write(&place.project().join("b"), "1\r\n");
+    fs::remove_dir_all(&folder).unwrap();
+    let (tree, made) = changed(&place, &[("a", "1\n3\n")]);
+    assert!(matches!(tree.land(&made).unwrap(), Landing::FastForwarded { .. }));
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "1\r\n3\r\n");
+    assert_eq!(place.person(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_stranger_to_the_base_is_not_landed() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let tree = place.create().unwrap();
+    let stranger = place.person(&["commit-tree", "-m", "x", "HEAD^{tree}"]).parse().unwrap();
+    assert_eq!(kind(tree.land(&stranger)), TreeErrorKind::Unrelated);
+    let nowhere = "1".repeat(40).parse().unwrap();
+    assert_eq!(kind(tree.land(&nowhere)), TreeErrorKind::NotFound);
+}
+
+#[test]
+fn a_plain_folder_gets_a_patch() {
+    let git = needs_git!();
+    let place = Place::new(&git);
+    write(&place.project().join("a"), "1\n");
+    assert!(!Project::find(place.project()).unwrap().is_repository());
+    let (tree, made) = changed(&place, CHANGE);
+    assert_eq!(obstacle(tree.land(&made).unwrap()), LandObstacle::NoRepository);
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "1\n");
+}

@@ -1,0 +1,15 @@
+//! Trees over real repositories, with the git of the `PATH`. Where there is none the tests say so and pass, unless
+//! `NEXUS_TEST_GIT` is set, as it is by `.ci/run`.
+#![cfg(target_os = "linux")]
+
+mod bundles;
+mod commits;
+mod forgery;
+mod hostile;
+mod kill;
+mod kit;
+mod land;
+mod oracle;
+mod programs;
+mod projects;
+mod random;
