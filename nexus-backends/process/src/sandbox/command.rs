@@ -68,7 +68,8 @@ impl SandboxCommand {
     }
 
     /// Runs under an entry of the run registry: what a killed host leaves of it, on a machine that cannot end it by itself, is
-    /// swept at a later start, and so are its few files.
+    /// swept at a later start, and so are its few files, in which the variables stand. Without an entry they stay in the
+    /// folder for temporary files.
     #[must_use]
     pub fn entry(mut self, entry: &RunEntry) -> Self {
         self.entry = Some(entry.clone());
