@@ -56,7 +56,7 @@ impl SandboxLimits {
     }
 
     /// The time, as far as a clock can be asked to wait.
-    pub(super) fn wall(&self) -> Duration {
+    pub(super) fn time(&self) -> Duration {
         self.wall.min(LONGEST)
     }
 

@@ -78,7 +78,7 @@ impl Running {
         let (reached, limited_by) = (meter.reached(), meter.limited_by());
         let watch =
             Watch::new(EVERY, move |hold| meter.look(hold)).output(limits.output_bytes, limits.kept_bytes);
-        let bounds = Bounds { time_limit: Some(limits.wall()), ..Bounds::default() };
+        let bounds = Bounds { time_limit: Some(limits.time()), ..Bounds::default() };
         let mut invocation = Invocation::new(launch.shell.clone(), "/")
             .arguments(launch.arguments.drain(..))
             .stdin(StdinMode::Bytes(command.stdin.clone()))
