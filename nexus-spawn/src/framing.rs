@@ -7,8 +7,8 @@ use std::{
 };
 
 use nexus_core::{
-    Brief, CancelToken, EventSink, FileTools, Limits, ParticipantScope, ScopeError, Submission, Tool,
-    ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest,
+    Brief, CancelToken, EventSink, FileTools, ForgetError, Limits, ParticipantScope, ResumeHandle,
+    ScopeError, Submission, Tool, ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest,
 };
 use nexus_router::Router;
 use nexus_workspace::{AgentTypeError, AgentTypes};
@@ -103,6 +103,8 @@ pub struct FramingReport {
     pub refused: Vec<DraftError>,
     /// The agent's turns.
     pub turns: Vec<AgentTurn>,
+    /// Conversations that could not be forgotten, and why.
+    pub left_behind: Vec<(ResumeHandle, ForgetError)>,
 }
 
 /// What was handed in, and refused, so far.
@@ -125,12 +127,13 @@ impl Framing<'_> {
     /// answered with what is wrong; after the third one the turn is stopped.
     pub async fn run(&self, goal: &Goal, events: &mut dyn EventSink) -> FramingReport {
         let drafts = Arc::new(Mutex::new(Drafts::default()));
-        let (outcome, turns) = match self.assignment(goal, &drafts) {
+        let (outcome, turns, left_behind) = match self.assignment(goal, &drafts) {
             Ok(assignment) => {
-                let AgentReport { answer, turns } = run_agent(self.router, &assignment, events).await;
-                (answer.map_err(FramingFailure::from), turns)
+                let AgentReport { answer, turns, left_behind } =
+                    run_agent(self.router, &assignment, events).await;
+                (answer.map_err(FramingFailure::from), turns, left_behind)
             }
-            Err(failure) => (Err(failure), Vec::new()),
+            Err(failure) => (Err(failure), Vec::new(), Vec::new()),
         };
         let refused = std::mem::take(&mut lock(&drafts).refused);
         let outcome = match (outcome, refused.last()) {
@@ -139,7 +142,7 @@ impl Framing<'_> {
             }
             (outcome, _) => outcome,
         };
-        FramingReport { outcome, refused, turns }
+        FramingReport { outcome, refused, turns, left_behind }
     }
 
     fn assignment(

@@ -20,7 +20,16 @@ struct Answer {
 
 /// Runs an agent by a script, a list of acts a turn.
 async fn run(turns: Vec<Vec<Act>>) -> (AgentReport<Answer>, Arc<Scripted>) {
+    run_with(turns, |_| {}).await
+}
+
+/// As [`run`], on a backend that was changed before.
+async fn run_with(
+    turns: Vec<Vec<Act>>,
+    change: impl FnOnce(&Scripted),
+) -> (AgentReport<Answer>, Arc<Scripted>) {
     let (router, backend) = scripted(turns);
+    change(&backend);
     let place = Submission::new().checked_by(|answer: &Answer| match answer.number {
         13 => Err("13 is not taken".to_owned()),
         _ => Ok(()),
@@ -69,6 +78,8 @@ async fn who_hands_nothing_in_is_asked_once_more_with_nothing_but_terminal_tools
     assert_eq!(asked[1].1, ["submit_answer"]);
     assert!(asked[1].0.conversation.handle().is_some());
     let reminder = asked[1].0.prompt_text();
+    assert_eq!(backend.forgotten.lock().unwrap().len(), 2, "what was kept for the reminder is forgotten");
+    assert!(report.left_behind.is_empty());
     assert!(reminder.contains("`submit_answer`") && reminder.contains("\"number\""), "{reminder}");
     assert!(!reminder.contains("{tools}") && !reminder.contains("`look`"), "{reminder}");
 }
@@ -112,4 +123,11 @@ async fn calls_are_counted_and_handing_in_is_not_one_of_them() {
     let (report, _) = run(vec![vec![look(), look(), look(), submit(13), submit(7)]]).await;
     assert_eq!(report.answer, Ok(Answer { number: 7 }));
     assert_eq!(report.turns[0].session.over_budget_calls(), 1);
+}
+
+#[tokio::test]
+async fn a_conversation_that_cannot_be_forgotten_is_told_and_costs_no_answer() {
+    let (report, _) = run_with(vec![vec![submit(7)]], |backend| *backend.keeps.lock().unwrap() = true).await;
+    assert_eq!(report.answer, Ok(Answer { number: 7 }));
+    assert_eq!(report.left_behind.len(), 1);
 }

@@ -3,8 +3,8 @@
 use std::{fmt::Write as _, sync::Arc};
 
 use nexus_core::{
-    BackendId, ConversationMode, ErrorKind, EventSink, ResumeHandle, Session, ToolRouter, TurnError,
-    TurnRequest, TurnResult, VendorId,
+    BackendId, ConversationMode, ErrorKind, EventSink, ForgetError, ResumeHandle, Session, ToolRouter,
+    TurnError, TurnRequest, TurnResult, VendorId,
 };
 use nexus_router::Router;
 
@@ -49,6 +49,8 @@ pub struct AgentReport<T> {
     pub answer: Result<T, AgentFailure>,
     /// Its turns, in order: one, or two, or three where the conversation of the second one was lost.
     pub turns: Vec<AgentTurn>,
+    /// Conversations that could not be forgotten, and why: the backends still store them.
+    pub left_behind: Vec<(ResumeHandle, ForgetError)>,
 }
 
 /// Why an agent handed nothing in: a failure of the infrastructure. Its words are for logs and the caller, never for another
@@ -76,7 +78,7 @@ pub enum AgentFailure {
 /// Runs an agent until it has handed something in: one turn, and another one if that handed nothing in.
 ///
 /// A turn that fails is not run again here: which backend may take over is for the router, by the effects of what was done. What was
-/// handed in counts, also if the turn failed afterwards.
+/// handed in counts, also if the turn failed afterwards. A conversation is kept for the one reminder alone, and forgotten at the end.
 pub async fn run_agent<T>(
     router: &Router,
     assignment: &Assignment<T>,
@@ -84,7 +86,8 @@ pub async fn run_agent<T>(
 ) -> AgentReport<T> {
     let mut agent = Agent { router, assignment, turns: Vec::new() };
     let answer = agent.run(events).await;
-    AgentReport { answer, turns: agent.turns }
+    let left_behind = agent.forget().await;
+    AgentReport { answer, turns: agent.turns, left_behind }
 }
 
 struct Agent<'a, T> {
@@ -172,6 +175,20 @@ impl<T> Agent<'_, T> {
         let mut request = self.assignment.request.clone();
         request.prompt = TurnRequest::new(REMINDER.replace("{tools}", tools.trim_end())).prompt;
         request.with_conversation(ConversationMode::resume(handle))
+    }
+
+    /// Has the backends delete what they keep of the agent's conversations.
+    async fn forget(&self) -> Vec<(ResumeHandle, ForgetError)> {
+        let mut left_behind = Vec::new();
+        for turn in &self.turns {
+            let Some(handle) = turn.outcome.as_ref().ok().and_then(|result| result.resume.as_ref()) else {
+                continue;
+            };
+            if let Err(error) = self.router.forget(handle).await {
+                left_behind.push((handle.clone(), error));
+            }
+        }
+        left_behind
     }
 
     fn last_backend(&self) -> BackendId {

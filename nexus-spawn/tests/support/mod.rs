@@ -33,6 +33,10 @@ pub(crate) struct Scripted {
     pub(crate) asked: Mutex<Vec<(TurnRequest, Vec<String>)>>,
     /// What its calls were answered.
     pub(crate) answers: Mutex<Vec<ToolResult>>,
+    /// The handles that it was to forget.
+    pub(crate) forgotten: Mutex<Vec<ResumeHandle>>,
+    /// Whether it forgets nothing.
+    pub(crate) keeps: Mutex<bool>,
 }
 
 #[async_trait]
@@ -54,8 +58,12 @@ impl ExecutionBackend for Scripted {
         Availability::ready(None)
     }
 
-    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Err(ForgetError::Unsupported { backend: self.id.clone() })
+    async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        self.forgotten.lock().unwrap().push(handle.clone());
+        match *self.keeps.lock().unwrap() {
+            true => Err(ForgetError::Unsupported { backend: self.id.clone() }),
+            false => Ok(Forgotten::WasGone),
+        }
     }
 
     async fn run_turn(
@@ -105,6 +113,8 @@ pub(crate) fn scripted(turns: Vec<Vec<Act>>) -> (Router, Arc<Scripted>) {
         turns: Mutex::new(turns.into()),
         asked: Mutex::default(),
         answers: Mutex::default(),
+        forgotten: Mutex::default(),
+        keeps: Mutex::default(),
     });
     let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
         .backend(Arc::clone(&backend) as Arc<dyn ExecutionBackend>)
