@@ -7,8 +7,9 @@ use std::{
 };
 
 use super::{
-    CommitId, Patch, Project, Tree, TreeError, TreeErrorKind, person,
+    CommitId, Patch, Project, Tree, TreeError, TreeErrorKind, in_the_way, person,
     project::Repository,
+    refusal::to_path,
     repo, text,
     uncommitted::{Checkout, copy_index},
 };
@@ -237,6 +238,9 @@ impl Tree {
         if repo::records(&flags).any(|record| record.starts_with(b"S ")) {
             return Ok(Err(LandObstacle::SparseCheckout));
         }
+        if let Some(obstacle) = self.in_the_way(&checkout, folder, now, tip)? {
+            return Ok(Err(obstacle));
+        }
         let original = checkout.index().with_extension("original");
         copy_index(&checkout.index(), &original)
             .map_err(|error| TreeError::from_io(&original, "cannot be written", error))?;
@@ -248,6 +252,23 @@ impl Tree {
         Ok(Ok(Update { folder: folder.to_owned(), index, identity, original, checkout }))
     }
 
+    /// What is in the way that git does not mind or see: what is ignored, and a change that shows in no time stamp.
+    fn in_the_way(
+        &self,
+        checkout: &Checkout<'_>,
+        folder: &Path,
+        now: &CommitId,
+        tip: &CommitId,
+    ) -> Result<Option<LandObstacle>, TreeError> {
+        let changes = self.repo.differences(now.as_str(), tip.as_str())?;
+        let words = |path: &[u8], what| LandObstacle::InTheWay(format!("{:?} {what}", to_path(path)));
+        if let Some(path) = in_the_way::changed(checkout, folder, &changes)? {
+            return Ok(Some(words(&path, "is changed")));
+        }
+        let found = in_the_way::unversioned(folder, &self.repo.entries(now.as_str())?, &changes)?;
+        Ok(found.map(|path| words(&path, "is not under version control")))
+    }
+
     /// Moves files and index of the checkout on. An obstacle that came up meanwhile is one after everything was put back.
     fn carry_out(
         &self,
@@ -255,6 +276,10 @@ impl Tree {
         now: &CommitId,
         tip: &CommitId,
     ) -> Result<Result<(), LandObstacle>, TreeError> {
+        // Packing may have taken a while.
+        if let Some(obstacle) = self.in_the_way(&update.checkout, &update.folder, now, tip)? {
+            return Ok(Err(obstacle));
+        }
         let command = update.checkout.command("read-tree").args(["-m", "-u", now.as_str(), tip.as_str()]);
         let obstacle = match command.outcome(b"").and_then(|(ended, _)| ended.refusal()) {
             Ok(None) => match replace_index(&update.checkout.index(), &update.index, update.identity) {
@@ -269,27 +294,12 @@ impl Tree {
         obstacle
     }
 
-    /// Puts files and index of the checkout back. All that is touched was as it is committed, or not there.
+    /// Puts files and index of the checkout back.
     fn put_back(&self, update: &Update<'_>, now: &CommitId, tip: &CommitId) -> Result<(), TreeError> {
-        let mut old = Vec::new();
-        for difference in self.repo.differences(now.as_str(), tip.as_str())? {
-            let path = update.folder.join(repo::os(&difference.path));
-            // Whatever was not made yet is not there. What was there is written anew.
-            let _ = fs::remove_file(&path);
-            if difference.old.is_some() {
-                old.push(difference.path);
-                continue;
-            }
-            for folder in path.ancestors().skip(1).take_while(|folder| *folder != update.folder) {
-                let _ = fs::remove_dir(folder);
-            }
-        }
         let index = update.checkout.index();
         copy_index(&update.original, &index)
             .map_err(|error| TreeError::from_io(&index, "cannot be written", error))?;
-        let input = repo::joined(old.iter().map(Vec::as_slice));
-        let checked_out = update.checkout.command("checkout-index").args(["-f", "-q", "-u", "-z", "--stdin"]);
-        checked_out.outcome(&input)?.0.refusal()?;
+        self.put_files_back(&update.checkout, &update.folder, now, tip)?;
         if identity(&update.index) != update.identity {
             let now = identity(&update.index);
             replace_index(&index, &update.index, now)

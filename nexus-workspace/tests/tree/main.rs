@@ -6,6 +6,7 @@ mod bundles;
 mod commits;
 mod forgery;
 mod hostile;
+mod ignored;
 mod kill;
 mod kit;
 mod land;

@@ -1,0 +1,96 @@
+//! What a landing would destroy in a checkout if only git looked.
+//!
+//! `git read-tree -u` takes what the `.gitignore` files in the checkout ignore for worthless, and has no option against it. It takes
+//! a file for unchanged that was written in the second of the index and given its old time. Source: racy-git.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use rustix::fs::FileType;
+
+use super::{
+    TreeError, TreeLimits, handle,
+    refusal::to_path,
+    repo::{self, Difference, Entries, Entry},
+    scan,
+    uncommitted::Checkout,
+};
+
+/// The first path with a change that is not committed, by content: no time stamp counts.
+pub(super) fn changed(
+    checkout: &Checkout<'_>,
+    folder: &Path,
+    changes: &[Difference],
+) -> Result<Option<Vec<u8>>, TreeError> {
+    let root =
+        handle::open_folder(folder).map_err(|error| TreeError::from_io(folder, "cannot be opened", error))?;
+    let mut unlike = unlike(checkout, changes, |change| change.old.as_ref())?.into_iter();
+    // What was removed and not committed is no loss.
+    Ok(unlike.find(|path| {
+        handle::open_parent(&root, path).and_then(|(parent, name)| handle::stat(&parent, name)).is_ok()
+    }))
+}
+
+/// The first path of a checkout that is not under version control and lies where one of the changes puts something.
+pub(super) fn unversioned(
+    folder: &Path,
+    now: &Entries,
+    changes: &[Difference],
+) -> Result<Option<Vec<u8>>, TreeError> {
+    let root =
+        handle::open_folder(folder).map_err(|error| TreeError::from_io(folder, "cannot be opened", error))?;
+    for change in changes.iter().filter(|change| change.new.is_some()) {
+        let path = change.path.as_slice();
+        let ends = (0..path.len()).filter(|at| path[*at] == b'/').chain([path.len()]);
+        for part in ends.map(|end| &path[..end]) {
+            let failed = |error| TreeError::from_io(&folder.join(to_path(part)), "cannot be read", error);
+            let found = handle::open_parent(&root, part)
+                .and_then(|(parent, name)| Ok((handle::kind(&handle::stat(&parent, name)?), parent, name)));
+            let (kind, parent, name) = match found {
+                Ok(found) => found,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
+                Err(error) => return Err(failed(error)),
+            };
+            // Of what is under version control, git knows whether it was changed.
+            if kind != FileType::Directory {
+                if now.contains_key(part) {
+                    break;
+                }
+                return Ok(Some(part.to_vec()));
+            }
+            if part.len() == path.len() {
+                let below = handle::open_folder_at(&parent, name, false).map_err(failed)?;
+                for found in scan::scan(&below, &TreeLimits::default())? {
+                    let path = [path, b"/", &found.path].concat();
+                    if !now.contains_key(&path) {
+                        return Ok(Some(path));
+                    }
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The paths of the changes at which the checkout has something else than `side`, or nothing.
+pub(super) fn unlike<'c>(
+    checkout: &Checkout<'_>,
+    changes: &'c [Difference],
+    side: impl Fn(&'c Difference) -> Option<&'c Entry>,
+) -> Result<BTreeSet<Vec<u8>>, TreeError> {
+    let index = checkout.index().with_extension("side");
+    // One of an earlier side.
+    let _ = fs::remove_file(&index);
+    let mut input = Vec::new();
+    for change in changes {
+        if let Some(entry) = side(change) {
+            input.extend_from_slice(format!("{:o} {}\t", entry.mode, entry.id).as_bytes());
+            input.extend_from_slice(&change.path);
+            input.push(0);
+        }
+    }
+    checkout.command("update-index").args(["-z", "--index-info"]).index(&index).run(&input)?;
+    let refreshed = checkout.command("update-index").args(["-q", "--really-refresh"]).index(&index);
+    refreshed.outcome(b"")?.0.refusal()?;
+    let differ = checkout.command("diff-files").args(["-z", "--name-only", "--no-renames"]).index(&index);
+    Ok(repo::records(&differ.run(b"")?).map(<[u8]>::to_vec).collect())
+}

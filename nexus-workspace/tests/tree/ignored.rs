@@ -1,0 +1,156 @@
+//! What a person keeps beside the versioned files of a checkout, when a landing wants its place or fails halfway.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use nexus_workspace::tree::{Git, LandObstacle, Landing};
+
+use crate::kit::{Place, at, commit, listing, needs_git, real_git, script, write};
+
+const FILES: &[(&str, &str)] = &[("a", "1\n"), ("z", "1\n"), (".gitignore", "built/\n*.o\n")];
+
+#[test]
+fn what_is_ignored_in_the_checkout_is_never_overwritten() {
+    let git = needs_git!();
+    type Prepare = fn(&Path);
+    let cases: [(&str, &str, Prepare); 4] = [
+        // The rule is for folders, so a file of the name is taken.
+        ("built", "built/precious", |project| write(&project.join("built/precious"), "x")),
+        // The person ignores it, and the base does not.
+        ("own", "own", |project| {
+            write(&project.join(".gitignore"), "own\n");
+            write(&project.join("own"), "x");
+        }),
+        ("own/file", "own", |project| {
+            write(&project.join(".gitignore"), "own\n");
+            write(&project.join("own"), "x");
+        }),
+        ("own/file", "own", |project| {
+            write(&project.join(".gitignore"), "own\n");
+            fs::create_dir(project.join("elsewhere")).unwrap();
+            symlink("elsewhere", project.join("own")).unwrap();
+        }),
+    ];
+    for (at, (made, named, prepare)) in cases.into_iter().enumerate() {
+        let place = Place::with(&git, FILES);
+        let (tree, folder) = place.checked_out();
+        write(&folder.join(made), "the task's\n");
+        let made = commit(&tree, &folder, &tree.base().commit).unwrap();
+        prepare(&place.project());
+        let before = (place.repository(), listing(&place.project()));
+        match tree.land(&made).unwrap() {
+            Landing::Patch { obstacle: LandObstacle::InTheWay(words), .. } => {
+                assert!(words.contains(named), "{at}: {words}");
+            }
+            other => panic!("{at}: {other:?}"),
+        }
+        assert_eq!((place.repository(), listing(&place.project())), before, "{at}");
+    }
+}
+
+#[test]
+fn a_change_that_shows_in_no_time_stamp_is_not_overwritten() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let (tree, folder) = place.checked_out();
+    write(&folder.join("a"), "2\n");
+    let made = commit(&tree, &folder, &tree.base().commit).unwrap();
+    let path = place.project().join("a");
+    let set_old =
+        || fs::File::options().write(true).open(&path).unwrap().set_modified(at(1_600_000_000)).unwrap();
+    // The time of the change of the inode counts in whole seconds.
+    let into_second = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_millis();
+    thread::sleep(Duration::from_millis(1010 - u64::from(into_second)));
+    set_old();
+    place.person(&["update-index", "--refresh"]);
+    write(&path, "!\n");
+    set_old();
+    let landed = tree.land(&made).unwrap();
+    assert!(matches!(landed, Landing::Patch { obstacle: LandObstacle::InTheWay(_), .. }), "{landed:?}");
+    assert_eq!(fs::read_to_string(path).unwrap(), "!\n");
+}
+
+#[test]
+fn a_versioned_folder_becomes_a_file_and_back() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("folder/a", "1\n"), ("folder/b", "1\n"), ("file", "1\n")]);
+    let (tree, folder) = place.checked_out();
+    fs::remove_dir_all(folder.join("folder")).unwrap();
+    fs::remove_file(folder.join("file")).unwrap();
+    write(&folder.join("folder"), "2\n");
+    write(&folder.join("file/a"), "2\n");
+    let made = commit(&tree, &folder, &tree.base().commit).unwrap();
+    assert!(matches!(tree.land(&made).unwrap(), Landing::FastForwarded { .. }));
+    assert_eq!(place.person(&["status", "--porcelain"]), "");
+    assert_eq!(fs::read_to_string(place.project().join("file/a")).unwrap(), "2\n");
+}
+
+/// A git that runs `text` before, or after, it moves a checkout on. `$project` is the project.
+fn meddler(place: &Place, text: &str) -> Git {
+    let wrapper = place.folder.path().join("bin/git");
+    let (real, project) = (real_git(), place.project());
+    script(
+        &wrapper,
+        &format!(
+            "project='{}'\ngit='{}'\ncase \"$*\" in *' read-tree -m '*) {text} ;; *) exec \"$git\" \"$@\" ;; esac",
+            project.display(),
+            real.display()
+        ),
+    );
+    Git::at(wrapper).unwrap()
+}
+
+#[test]
+fn what_a_person_writes_while_a_landing_fails_stays() {
+    let git = needs_git!();
+    for (at, text) in [
+        // A file appears, and is in the way.
+        "echo mine > \"$project/new\"; exec \"$git\" \"$@\"",
+        // One is edited when all is in place, and another git is at work.
+        "\"$git\" \"$@\"; echo mine > \"$project/new\"; echo mine > \"$project/a\"; : > \"$project/.git/index.lock\"",
+        // A folder takes the place of a file.
+        "\"$git\" \"$@\"; rm \"$project/new\"; mkdir \"$project/new\"; echo mine > \"$project/new/x\"; : > \"$project/.git/index.lock\"",
+        // A link leads out of the checkout.
+        "\"$git\" \"$@\"; mv \"$project/sub\" \"$project/../moved\"; ln -s ../moved \"$project/sub\"; : > \"$project/.git/index.lock\"",
+        // It was killed in the middle of a file.
+        "\"$git\" \"$@\"; printf 'the ' > \"$project/new\"; printf 'the ' > \"$project/a\"; kill -9 $$",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let place = Place::with(&git, &[("a", "1\n"), ("sub/b", "1\n"), ("gone", "1\n")]);
+        let (tree, folder) = place.checked_out();
+        for path in ["a", "new", "sub/b", "sub/new"] {
+            write(&folder.join(path), "the task's\n");
+        }
+        fs::remove_file(folder.join("gone")).unwrap();
+        let made = commit(&tree, &folder, &tree.base().commit).unwrap();
+        let began = Instant::now();
+        let landed = tree.with_git(&meddler(&place, text)).land(&made);
+        assert!(!matches!(landed, Ok(Landing::FastForwarded { .. })), "{at}: {landed:?}");
+        assert!(began.elapsed() < Duration::from_secs(60), "{at}");
+        let read = |path: &str| fs::read_to_string(place.project().join(path)).unwrap_or_default();
+        let _ = fs::remove_file(place.project().join(".git/index.lock"));
+        let expected = match at {
+            0 => "?? new",
+            1 => " M a\n?? new",
+            2 => "?? new/",
+            3 => " D sub/b\n?? sub",
+            _ => "",
+        };
+        assert_eq!(place.person(&["status", "--porcelain"]), expected, "{at}: {landed:?}");
+        assert_eq!(read("gone"), "1\n", "{at}");
+        match at {
+            0 => assert_eq!(read("new"), "mine\n"),
+            1 => assert_eq!((read("new"), read("a")), ("mine\n".to_owned(), "mine\n".to_owned())),
+            2 => assert_eq!(read("new/x"), "mine\n"),
+            3 => assert_eq!(read("sub/new"), "the task's\n", "behind a link nothing is touched"),
+            _ => assert_eq!((read("a"), read("new")), ("1\n".to_owned(), String::new())),
+        }
+    }
+}
