@@ -1,5 +1,6 @@
 //! What a program uses, seen from outside, and what of it is too much.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use super::limits::{LimitedBy, SandboxLimit, SandboxLimits};
 use crate::containment::{Cgroup, Hold};
+use crate::process_tree::ProcessIdentity;
 
 /// From one look to the next.
 pub(super) const EVERY: Duration = Duration::from_millis(20);
@@ -20,6 +22,7 @@ const TICKS_PER_SECOND: u64 = 100;
 pub(super) struct Meter {
     limits: SandboxLimits,
     cgroup: Option<Cgroup>,
+    spent: Spent,
     reached: Arc<Mutex<Option<SandboxLimit>>>,
 }
 
@@ -36,7 +39,7 @@ impl Reached {
 impl Meter {
     /// By the cgroup, if there is one; else by `/proc`.
     pub(super) fn new(limits: SandboxLimits, cgroup: Option<Cgroup>) -> Self {
-        Self { limits, cgroup, reached: Arc::default() }
+        Self { limits, cgroup, spent: Spent::default(), reached: Arc::default() }
     }
 
     pub(super) fn reached(&self) -> Reached {
@@ -51,7 +54,7 @@ impl Meter {
     pub(super) fn look(&mut self, hold: &mut Hold) -> bool {
         let found = match &self.cgroup {
             Some(cgroup) => in_cgroup(cgroup.path(), &self.limits),
-            None => in_processes(hold, &self.limits),
+            None => in_processes(hold, &self.limits, &mut self.spent),
         };
         if found.is_some() {
             *self.reached.lock().unwrap_or_else(PoisonError::into_inner) = found;
@@ -102,14 +105,14 @@ fn in_cgroup(path: &Path, limits: &SandboxLimits) -> Option<SandboxLimit> {
     (u128::from(count("cpu.stat", "usage_usec")) > limits.cpu.as_micros()).then_some(SandboxLimit::Cpu)
 }
 
-fn in_processes(hold: &mut Hold, limits: &SandboxLimits) -> Option<SandboxLimit> {
+fn in_processes(hold: &mut Hold, limits: &SandboxLimits, spent: &mut Spent) -> Option<SandboxLimit> {
     let alive = hold.alive();
     if alive.len() > limits.processes.saturating_add(BUBBLEWRAP) {
         return Some(SandboxLimit::Processes);
     }
     let pids = || alive.iter().map(|process| process.identity.pid);
     let used: Vec<Used> = pids().filter_map(used).collect();
-    let cpu_ticks: u64 = used.iter().map(|used| used.cpu_ticks).sum();
+    let cpu_ticks = spent.ticks(&used);
     if u128::from(cpu_ticks) * 1000 / u128::from(TICKS_PER_SECOND) > limits.cpu.as_millis() {
         return Some(SandboxLimit::Cpu);
     }
@@ -124,20 +127,48 @@ fn in_processes(hold: &mut Hold, limits: &SandboxLimits) -> Option<SandboxLimit>
 
 /// What one process uses.
 struct Used {
-    /// Its processor time and that of the children that it has waited for, so that nobody's is lost or counted twice.
-    cpu_ticks: u64,
+    identity: ProcessIdentity,
+    /// Its own processor time.
+    own_ticks: u64,
+    /// That of the children that it has waited for, and theirs.
+    waited_ticks: u64,
     resident_pages: u64,
 }
 
-/// Source: `proc_pid_stat(5)`: fields 14 to 17, and 24; the name may hold anything.
+/// The processor time of all processes, as far as it was seen.
+#[derive(Debug, Default)]
+struct Spent {
+    /// What each had used at the last look.
+    seen: HashMap<ProcessIdentity, u64>,
+    /// What those had used who were gone by then.
+    gone: u64,
+}
+
+impl Spent {
+    /// What was used by now, given everyone alive. Who waits for a child has its time; who lets the kernel reap it has not, so
+    /// that only what was seen of it at the last look counts.
+    fn ticks(&mut self, used: &[Used]) -> u64 {
+        let now: HashMap<_, _> = used.iter().map(|used| (used.identity, used.own_ticks)).collect();
+        let gone = self.seen.iter().filter(|(identity, _)| !now.contains_key(identity));
+        self.gone += gone.map(|(_, ticks)| ticks).sum::<u64>();
+        let own: u64 = now.values().sum();
+        let waited: u64 = used.iter().map(|used| used.waited_ticks).sum();
+        self.seen = now;
+        own + waited.max(self.gone)
+    }
+}
+
+/// Source: `proc_pid_stat(5)`: fields 14 to 17, 22 and 24; the name may hold anything.
 fn used(pid: u32) -> Option<Used> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let close = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
     let mut fields =
         fields.split_ascii_whitespace().skip(11).map(|field| field.parse::<u64>().unwrap_or_default());
-    let cpu_ticks = fields.by_ref().take(4).sum();
-    Some(Used { cpu_ticks, resident_pages: fields.nth(6)? })
+    let own_ticks = fields.by_ref().take(2).sum();
+    let waited_ticks = fields.by_ref().take(2).sum();
+    let identity = ProcessIdentity { pid, start_ticks: fields.nth(4)? };
+    Some(Used { identity, own_ticks, waited_ticks, resident_pages: fields.nth(1)? })
 }
 
 /// The memory of one process in bytes, where each page counts by how many share it. Source: `proc_pid_smaps(5)`, `Pss`. Where it

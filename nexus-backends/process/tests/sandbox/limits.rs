@@ -43,6 +43,22 @@ async fn processor_time_counts_for_all_together() {
     assert!(outcome.elapsed >= Duration::from_millis(400), "{outcome:?}");
 }
 
+/// The time of a child that nobody waits for is in no parent's account.
+#[tokio::test]
+async fn processor_time_of_children_that_the_kernel_reaps_counts() {
+    if !has_sandbox().await {
+        return;
+    }
+    if !std::path::Path::new("/usr/bin/perl").exists() {
+        return eprintln!("SKIPPED, not shown here: no perl to ignore children with");
+    }
+    // It ends by itself, should nobody end it. Each child spins for a while and leaves its parent without any time.
+    let script = "exec perl -e '$SIG{CHLD} = \"IGNORE\"; for (1..100) { my $child = fork; \
+        if (!$child) { 1 while (times)[0] < 0.3; exit } waitpid $child, 0 }'";
+    let (end, _) = reached(|limits| limits.cpu = Duration::from_secs(1), script).await;
+    assert_eq!(end, SandboxEnd::Limit(SandboxLimit::Cpu));
+}
+
 #[tokio::test]
 async fn a_flood_of_output_is_counted_and_ended() {
     if !has_sandbox().await {
