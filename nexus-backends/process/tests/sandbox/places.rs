@@ -186,6 +186,18 @@ async fn what_is_no_folder_or_file_of_its_own_is_refused() {
     }
     let twice = at(tree(), "/work").read_only(tree(), "/work/");
     assert_eq!(reason(twice).await, "two things would lie there");
+    // Where credentials are covered too, in whatever order it was said.
+    fs::write(tree().join("token"), "secret").unwrap();
+    let (chain, given) = (tree(), tree().join("file"));
+    let before = sandbox().read_only(&given, chain.join("token")).tool_chain(&chain);
+    let after = sandbox().tool_chain(&chain).read_only(&given, chain.join("token"));
+    for either in [before, after] {
+        assert_eq!(reason(either).await, "two things would lie there");
+    }
+    // The files of this run and of others.
+    let wanted = "the files of runs lie in it; choose another folder for temporary files, or hide that one";
+    assert_eq!(reason(at(std::env::temp_dir(), "/work")).await, wanted);
+    assert_eq!(reason(sandbox().writable(std::env::temp_dir(), "/work")).await, wanted);
     let missing = refused(&at(folder.path().join("nowhere"), "/work"), shell(":")).await;
     assert!(matches!(&missing, SandboxError::Path { path, .. } if path.ends_with("nowhere")), "{missing:?}");
 }
