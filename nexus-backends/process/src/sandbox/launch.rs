@@ -38,6 +38,15 @@ ulimit -c 0
 exec 3<"$folder/arguments" 4>"$folder/status" 5<"$folder/filter" || fail "a file is missing"
 exec "$@"
 "#;
+/// Root owns the devices of the machine, of which a sandbox shows some: it could take their modes and times for everyone. A
+/// device can be written where its folder is mounted read-only, and that cannot be undone in a namespace further in.
+const CLOSED_DEVICES: &str = r#"
+unset PWD OLDPWD SHLVL
+"$0" -o rbind /dev /dev && "$0" -o remount,bind,ro /dev || exit 125
+exec "$@"
+"#;
+/// Before that: namespaces of its own, so that it is so there alone.
+const ASIDE: [&str; 6] = ["--map-root-user", "--mount", "--propagation", "slave", "/bin/sh", "-c"];
 /// What the words of the stage begin with.
 pub(super) const STAGE_SAYS: &str = "nexus-sandbox: ";
 /// The descriptors that the stage leaves to bubblewrap, which closes them.
@@ -155,7 +164,14 @@ fn arguments_of_stage(
     let seconds = sandbox.limits.cpu_seconds();
     let mut all: Vec<OsString> = vec!["-c".into(), STAGE.into(), folder.path().into()];
     all.push(cgroup.map(|cgroup| cgroup.path().into()).unwrap_or_default());
-    all.extend([blocks.to_string().into(), seconds.to_string().into(), bubblewrap.into()]);
+    all.extend([blocks.to_string().into(), seconds.to_string().into()]);
+    if rustix::process::geteuid().is_root() {
+        let tool = |name: &str| program_of_the_system(name).unwrap_or_else(|| Path::new("/bin").join(name));
+        all.push(tool("unshare").into());
+        all.extend(ASIDE.map(Into::into));
+        all.extend([CLOSED_DEVICES.into(), tool("mount").into()]);
+    }
+    all.push(bubblewrap.into());
     all.extend(DESCRIPTORS.map(Into::into));
     all.push("--".into());
     all.extend(command.arguments.iter().cloned());

@@ -145,7 +145,9 @@ fn failure(command: &SandboxCommand, launch: &Launch, said: &str) -> SandboxErro
         "Too many open files",
         "No more processes",
     ];
-    const FORBIDDEN: [&str; 6] = [
+    const FORBIDDEN: [&str; 8] = [
+        "unshare: unshare failed",
+        "unshare: write failed",
         "No permissions to create new namespace",
         "Creating new namespace failed",
         "setting up uid map",

@@ -1,7 +1,11 @@
 //! The filter of system calls: what no namespace keeps in.
 //!
 //! Keyrings are the session's, which a program inherits over every namespace. Sockets of some families (`AF_VSOCK`, which
-//! leads out of a virtual machine) belong to no network namespace. Another architecture's calls have other numbers, so there are none.
+//! leads out of a virtual machine) belong to no network namespace; `io_uring` makes sockets that no filter of system calls sees, and `bpf` and
+//! `perf_event_open` have programs run in the kernel, where it lets everyone.
+//! A file in a tree that is written to stays, and its owner is this program's user: with a set-user-id bit it would hand that
+//! user's rights, root's even, to whoever runs it outside.
+//! Another architecture's calls have other numbers, so there are none.
 
 /// One instruction of classic BPF. Source: `linux/filter.h`, `struct sock_filter`.
 type Instruction = (u16, u8, u8, u32);
@@ -11,13 +15,16 @@ const LOAD: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;
 #[cfg(target_arch = "x86_64")]
 const JUMP_IF_AT_LEAST: u16 = 0x35;
+const JUMP_IF_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
 // Source: `linux/seccomp.h`, `struct seccomp_data`, and SECCOMP_RET_*.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
-const FIRST_ARGUMENT: u32 = if cfg!(target_endian = "little") { 16 } else { 20 };
+const ARGUMENTS: u32 = if cfg!(target_endian = "little") { 16 } else { 20 };
 const ALLOW: u32 = 0x7fff_0000;
 const ERROR: u32 = 0x0005_0000;
+/// Not permitted.
+const EPERM: u32 = 1;
 /// No such call.
 const ENOSYS: u32 = 38;
 /// No such family of addresses.
@@ -26,15 +33,48 @@ const EAFNOSUPPORT: u32 = 97;
 const FAMILIES: [u32; 4] = [1, 2, 10, 16];
 
 /// The numbers of this machine: its architecture (`linux/audit.h`), `socket`, and the calls that are refused: `add_key`,
-/// `request_key`, `keyctl` (`asm/unistd_64.h`; `asm-generic/unistd.h`).
+/// `request_key`, `keyctl`, `bpf`, `perf_event_open` (`asm/unistd_64.h`; `asm-generic/unistd.h`).
 #[cfg(target_arch = "x86_64")]
-const NATIVE: Option<(u32, u32, [u32; 3])> = Some((0xc000_003e, 41, [248, 249, 250]));
+const NATIVE: Option<(u32, u32, [u32; 5])> = Some((0xc000_003e, 41, [248, 249, 250, 321, 298]));
 #[cfg(target_arch = "aarch64")]
-const NATIVE: Option<(u32, u32, [u32; 3])> = Some((0xc000_00b7, 198, [217, 218, 219]));
+const NATIVE: Option<(u32, u32, [u32; 5])> = Some((0xc000_00b7, 198, [217, 218, 219, 280, 241]));
 #[cfg(target_arch = "riscv64")]
-const NATIVE: Option<(u32, u32, [u32; 3])> = Some((0xc000_00f3, 198, [217, 218, 219]));
+const NATIVE: Option<(u32, u32, [u32; 5])> = Some((0xc000_00f3, 198, [217, 218, 219, 280, 241]));
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-const NATIVE: Option<(u32, u32, [u32; 3])> = None;
+const NATIVE: Option<(u32, u32, [u32; 5])> = None;
+
+/// `io_uring_setup`, `io_uring_enter`, `io_uring_register`, which have the same numbers everywhere. Programs do without where
+/// there is none, as in many containers.
+const IO_URING: [u32; 3] = [425, 426, 427];
+
+/// Set-user-id and set-group-id.
+const SET_ID: u32 = 0o6000;
+/// `O_CREAT` and `O_TMPFILE`: without either the mode of an `open` says nothing. Source: `asm-generic/fcntl.h`.
+const CREATES: u32 = 0o100 | 0o20_000_000;
+/// Its mode lies behind a pointer, which no filter sees. Programs do without, as on Linux before 5.6.
+const OPENAT2: u32 = 437;
+/// The calls that give a file its mode, and which arguments are the flags, if they say whether it counts, and the mode:
+/// `chmod`, `fchmod`, `fchmodat`, `fchmodat2`, `mknod`, `mknodat`, `creat`, `open`, `openat`; those of them that there are.
+#[cfg(target_arch = "x86_64")]
+const GIVE_MODE: [(u32, Option<u32>, u32); 9] = [
+    (90, None, 1),
+    (91, None, 1),
+    (268, None, 2),
+    (452, None, 2),
+    (133, None, 1),
+    (259, None, 2),
+    (85, None, 1),
+    (2, Some(1), 2),
+    (257, Some(2), 3),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const GIVE_MODE: [(u32, Option<u32>, u32); 5] =
+    [(52, None, 1), (53, None, 2), (452, None, 2), (33, None, 2), (56, Some(2), 3)];
+
+/// Where the lower half of an argument lies.
+const fn argument(number: u32) -> u32 {
+    ARGUMENTS + 8 * number
+}
 
 /// The filter as bubblewrap takes it (`--seccomp`); `None` on an architecture whose numbers are not known here.
 pub(super) fn filter() -> Option<Vec<u8>> {
@@ -49,10 +89,17 @@ pub(super) fn filter() -> Option<Vec<u8>> {
     // The calls of x32 have the same architecture and a bit in their numbers.
     #[cfg(target_arch = "x86_64")]
     program.extend([(JUMP_IF_AT_LEAST, 0, 1, 0x4000_0000), answer(ENOSYS)]);
-    for number in refused {
+    for number in refused.into_iter().chain(IO_URING).chain([OPENAT2]) {
         program.extend([(JUMP_IF_EQUAL, 0, 1, number), answer(ENOSYS)]);
     }
-    program.extend([(JUMP_IF_EQUAL, 1, 0, socket), (RETURN, 0, 0, ALLOW), (LOAD, 0, 0, FIRST_ARGUMENT)]);
+    for (number, flags, mode) in GIVE_MODE {
+        let look = flags.map(|flags| [(LOAD, 0, 0, argument(flags)), (JUMP_IF_ANY_BIT, 0, 3, CREATES)]);
+        program.push((JUMP_IF_EQUAL, 0, if look.is_some() { 6 } else { 4 }, number));
+        program.extend(look.into_iter().flatten());
+        program.extend([(LOAD, 0, 0, argument(mode)), (JUMP_IF_ANY_BIT, 0, 1, SET_ID)]);
+        program.extend([answer(EPERM), (RETURN, 0, 0, ALLOW)]);
+    }
+    program.extend([(JUMP_IF_EQUAL, 1, 0, socket), (RETURN, 0, 0, ALLOW), (LOAD, 0, 0, argument(0))]);
     for family in FAMILIES {
         program.extend([(JUMP_IF_EQUAL, 0, 1, family), (RETURN, 0, 0, ALLOW)]);
     }
