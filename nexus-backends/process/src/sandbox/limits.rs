@@ -78,7 +78,7 @@ const LONGEST: Duration = Duration::from_secs(10 * 365 * 86400);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SandboxLimit {
-    /// [`SandboxLimits::wall`].
+    /// [`SandboxLimits::wall`](field@SandboxLimits::wall).
     Wall,
     /// [`SandboxLimits::cpu`].
     Cpu,

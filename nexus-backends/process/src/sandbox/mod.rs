@@ -41,6 +41,7 @@ mod etc;
 mod launch;
 mod layout;
 mod limits;
+mod mount_point;
 mod outcome;
 mod root;
 mod run;

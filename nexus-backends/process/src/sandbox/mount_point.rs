@@ -1,0 +1,126 @@
+//! The places that mounts need in the folders of this machine.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, open, openat, statat};
+use rustix::io::Errno;
+
+use super::error::SandboxError;
+use super::root::{Mount, refused, shown_above};
+
+/// Refuses to show the folder in which the run's own files lie, of which `file` is one: the variables of runs stand there, and
+/// what bubblewrap is told.
+pub(super) fn refuse_own_files(mounts: &BTreeMap<PathBuf, Mount>, file: &Path) -> Result<(), SandboxError> {
+    let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    for (place, mount) in mounts {
+        let Mount::Outside { path, .. } = mount else { continue };
+        let shown = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let Ok(relative) = real.strip_prefix(&shown) else { continue };
+        let seen_as = place.join(relative);
+        let covers = seen_as.ancestors().find(|above| mounts.contains_key(*above));
+        if covers == Some(place) {
+            return Err(refused(
+                path,
+                "the files of runs lie in it; choose another folder for temporary files, or hide that one",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Sees to it that there is a place to mount on: below a folder of this machine it must be there, without a link on the way,
+/// which would lead elsewhere.
+pub(super) fn make_place(mounts: &BTreeMap<PathBuf, Mount>, place: &Path) -> Result<(), SandboxError> {
+    let Some((above, shown, is_writable)) = shown_above(mounts, place) else { return Ok(()) };
+    let is_file = match mounts.get(place) {
+        Some(Mount::Outside { path, .. }) => path.is_file(),
+        Some(Mount::EmptyFile) => true,
+        _ => false,
+    };
+    let relative = place.strip_prefix(above).unwrap_or(Path::new(""));
+    let unusable =
+        |path: &Path, error: Errno| SandboxError::Path { path: path.to_owned(), source: error.into() };
+    // By descriptors: another run may write to the same tree meanwhile, and put links in it.
+    let walk = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut reached = shown.to_owned();
+    let mut folder = open(shown, walk, Mode::empty()).map_err(|error| unusable(shown, error))?;
+    let parts: Vec<&OsStr> = relative.iter().collect();
+    for (number, part) in parts.iter().enumerate() {
+        reached.push(part);
+        let is_last = number + 1 == parts.len();
+        let wants_file = is_file && is_last;
+        match statat(&folder, *part, AtFlags::SYMLINK_NOFOLLOW)
+            .map(|stat| FileType::from_raw_mode(stat.st_mode))
+        {
+            Ok(FileType::Symlink) => return Err(refused(&reached, "a symbolic link lies on the way")),
+            Ok(kind) if kind.is_dir() != wants_file => {}
+            Ok(_) => return Err(refused(&reached, "a file and a folder cannot cover each other")),
+            Err(Errno::NOENT) if is_writable && wants_file => {
+                let new = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                openat(&folder, *part, new, Mode::from_raw_mode(0o666))
+                    .map_err(|error| unusable(&reached, error))?;
+            }
+            Err(Errno::NOENT) if is_writable => {
+                mkdirat(&folder, *part, Mode::from_raw_mode(0o777))
+                    .map_err(|error| unusable(&reached, error))?;
+            }
+            Err(Errno::NOENT) => {
+                return Err(SandboxError::NoMountPoint { path: place.to_owned(), below: shown.to_owned() });
+            }
+            Err(error) => return Err(unusable(&reached, error)),
+        }
+        if !is_last {
+            folder = openat(&folder, *part, walk | OFlags::NOFOLLOW, Mode::empty())
+                .map_err(|error| unusable(&reached, error))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_made_in_a_tree_stays_in_it_while_links_come_and_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tree, victim) = (folder.path().join("tree"), folder.path().join("victim"));
+        for folder in [&tree, &victim] {
+            fs::create_dir(folder).unwrap();
+        }
+        let (empty, kept) = (folder.path().join("empty"), victim.join("kept"));
+        for (file, content) in [(&empty, ""), (&kept, "content")] {
+            fs::write(file, content).unwrap();
+        }
+        let writable = |path: &Path| Mount::Outside { path: path.to_owned(), is_writable: true };
+        let [below, file] = ["/tree/link/below", "/tree/file"].map(PathBuf::from);
+        let mounts = BTreeMap::from([
+            (PathBuf::from("/tree"), writable(&tree)),
+            (below.clone(), Mount::Scratch),
+            (file.clone(), Mount::EmptyFile),
+        ]);
+        let (link, place) = (tree.join("link"), tree.join("file"));
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _ = std::os::unix::fs::symlink(&victim, &link);
+                    let _ = std::os::unix::fs::symlink(&kept, &place);
+                    let _ = fs::remove_file(&link).or_else(|_| fs::remove_dir_all(&link));
+                    let _ = fs::remove_file(&place);
+                }
+            });
+            for _ in 0..5000 {
+                let _ = make_place(&mounts, &below);
+                let _ = make_place(&mounts, &file);
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "content");
+    }
+}
