@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File},
-    io::{BufWriter, Read as _, Write as _},
+    io::{self, BufWriter, Read as _, Write as _},
     path::Path,
     process::ChildStdin,
 };
@@ -19,7 +19,8 @@ use super::{
 /// Takes contents into the repository.
 #[derive(Debug)]
 pub(super) struct BlobWriter {
-    running: Running,
+    /// Gone once it has ended.
+    running: Option<Running>,
     input: BufWriter<ChildStdin>,
     scratch: Scratch,
     count: usize,
@@ -31,13 +32,19 @@ impl BlobWriter {
         let command = repo.command("fast-import").args(["--quiet", "--done"]);
         let mut running = command.path_option("--export-marks=", &scratch.join("marks")).start()?;
         let input = running.input().ok_or_else(|| unexpected("nothing: it has no pipes"))?;
-        Ok(Self { running, input: BufWriter::with_capacity(64 << 10, input), scratch, count: 0 })
+        Ok(Self {
+            running: Some(running),
+            input: BufWriter::with_capacity(64 << 10, input),
+            scratch,
+            count: 0,
+        })
     }
 
     /// Takes bytes. Their id is at this position of what [`finish`](Self::finish) gives.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<usize, TreeError> {
         let at = self.header(bytes.len() as u64)?;
-        self.input.write_all(bytes).and_then(|()| self.input.write_all(b"\n")).map_err(failed)?;
+        let written = self.input.write_all(bytes).and_then(|()| self.input.write_all(b"\n"));
+        written.map_err(|error| self.failed(error))?;
         Ok(at)
     }
 
@@ -55,10 +62,10 @@ impl BlobWriter {
             if read == 0 {
                 return Err(changed(path));
             }
-            self.input.write_all(&chunk[..read]).map_err(failed)?;
+            self.input.write_all(&chunk[..read]).map_err(|error| self.failed(error))?;
             left -= read as u64;
         }
-        self.input.write_all(b"\n").map_err(failed)?;
+        self.input.write_all(b"\n").map_err(|error| self.failed(error))?;
         let after = file.metadata().map_err(unreadable)?;
         let times = |found: &fs::Metadata| {
             use std::os::unix::fs::MetadataExt as _;
@@ -71,8 +78,10 @@ impl BlobWriter {
     pub(super) fn finish(mut self) -> Result<Vec<String>, TreeError> {
         let written = self.input.write_all(b"done\n").and_then(|()| self.input.flush());
         drop(self.input);
-        self.running.finish()?.success()?;
-        written.map_err(failed)?;
+        if let Some(running) = self.running {
+            running.finish()?.success()?;
+        }
+        written.map_err(unwritable)?;
         let path = self.scratch.join("marks");
         let marks =
             fs::read_to_string(&path).map_err(|error| TreeError::from_io(&path, "cannot be read", error))?;
@@ -92,12 +101,18 @@ impl BlobWriter {
 
     fn header(&mut self, length: u64) -> Result<usize, TreeError> {
         self.count += 1;
-        write!(self.input, "blob\nmark :{}\ndata {length}\n", self.count).map_err(failed)?;
+        write!(self.input, "blob\nmark :{}\ndata {length}\n", self.count)
+            .map_err(|error| self.failed(error))?;
         Ok(self.count - 1)
+    }
+
+    /// Git closes its end early only when it ends.
+    fn failed(&mut self, error: io::Error) -> TreeError {
+        super::process::reason(self.running.take(), unwritable(error))
     }
 }
 
-fn failed(error: std::io::Error) -> TreeError {
+fn unwritable(error: io::Error) -> TreeError {
     TreeError::from_io(Path::new("git fast-import"), "cannot be written to", error)
 }
 

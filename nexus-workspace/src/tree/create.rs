@@ -229,7 +229,7 @@ impl Tree {
         };
         if !person.git_dir().exists() {
             let message =
-                format!("the project {:?} is gone: put it back, or delete the tree", project.path());
+                format!("the project {:?} is gone: put it back, or delete the workspace", project.path());
             return Err(TreeError::new(TreeErrorKind::NotFound, message));
         }
         let git = self.repo.git();
@@ -245,7 +245,12 @@ impl Tree {
         match (moved, person.read_ref(git, pin)?) {
             (_, Some(found)) if found == *head => Ok(()),
             (Err(words), _) => {
-                Err(TreeError::new(TreeErrorKind::Git, format!("{pin} cannot be made: {words}")))
+                let refs = person.common_dir().join("refs");
+                let (kind, way_out) = match rustix::fs::access(&refs, rustix::fs::Access::WRITE_OK) {
+                    Ok(()) => (TreeErrorKind::Git, ""),
+                    Err(_) => (TreeErrorKind::PermissionDenied, ": the project must be writable for one ref"),
+                };
+                Err(TreeError::new(kind, format!("{pin} cannot be made: {words}{way_out}")))
             }
             (Ok(()), _) => Err(text::unexpected("success, and made no ref")),
         }

@@ -287,6 +287,14 @@ impl Tree {
                 Ok(false) => Ok(Err(LandObstacle::IndexLocked)),
                 Err(error) => Err(TreeError::from_io(&update.index, "cannot be replaced", error)),
             },
+            // Git has looked, and then could not do it.
+            Ok(Some(words)) if words.contains("unable to ") => {
+                let message = format!(
+                    "{:?} cannot be moved on: {words}: see to its rights and to the space on its disk",
+                    update.folder
+                );
+                Err(TreeError::new(TreeErrorKind::Git, message))
+            }
             Ok(Some(words)) => Ok(Err(LandObstacle::InTheWay(words))),
             Err(error) => Err(error),
         };

@@ -267,6 +267,15 @@ impl Ended {
     }
 }
 
+/// Why a git whose pipe is closed has ended, or `otherwise` if it does not say.
+pub(super) fn reason(running: Option<Running>, otherwise: TreeError) -> TreeError {
+    match running.map(Running::finish) {
+        Some(Err(error)) => error,
+        Some(Ok(ended)) if ended.code() != Some(0) => ended.failure(),
+        _ => otherwise,
+    }
+}
+
 /// The first bytes; the rest is read and thrown away, so that nobody waits for room in the pipe.
 fn first_bytes(mut from: impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -13,7 +13,7 @@ use std::{
 use super::{
     CommitId, Git, TreeError, TreeErrorKind, TreeId,
     git::GitCommand,
-    process::Running,
+    process::{Running, reason},
     text::{self, unexpected},
 };
 use crate::{WorkspaceId, file};
@@ -205,7 +205,7 @@ impl Repo {
         let (Some(input), Some(output)) = (running.input(), running.output()) else {
             return Err(unexpected("nothing: it has no pipes"));
         };
-        Ok(ObjectReader { running, input, output: BufReader::new(output) })
+        Ok(ObjectReader { running: Some(running), input, output: BufReader::new(output) })
     }
 
     /// The repository's own ref for one thing.
@@ -217,7 +217,8 @@ impl Repo {
 /// Reads objects, one after the other.
 #[derive(Debug)]
 pub(super) struct ObjectReader {
-    running: Running,
+    /// Gone once it has ended.
+    running: Option<Running>,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
@@ -226,7 +227,8 @@ impl ObjectReader {
     /// The content of a blob.
     pub(super) fn blob(&mut self, id: &str, max_bytes: u64) -> Result<Vec<u8>, TreeError> {
         let failed = |error| TreeError::from_io(Path::new("git cat-file"), "cannot be talked to", error);
-        self.input.write_all(format!("{id}\n").as_bytes()).map_err(failed)?;
+        let asked = self.input.write_all(format!("{id}\n").as_bytes());
+        asked.map_err(|error| reason(self.running.take(), failed(error)))?;
         let mut header = String::new();
         self.output.read_line(&mut header).map_err(failed)?;
         let words: Vec<&str> = header.split_whitespace().collect();
@@ -238,6 +240,7 @@ impl ObjectReader {
                 );
                 return Err(TreeError::new(TreeErrorKind::MissingObject, message));
             }
+            [] => return Err(reason(self.running.take(), unexpected("no object"))),
             _ => return Err(unexpected("no object")),
         };
         if size > max_bytes {
@@ -247,7 +250,7 @@ impl ObjectReader {
         let mut bytes = Vec::new();
         self.output.by_ref().take(size + 1).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.pop() != Some(b'\n') || bytes.len() as u64 != size {
-            return Err(unexpected("half an object"));
+            return Err(reason(self.running.take(), unexpected("half an object")));
         }
         Ok(bytes)
     }
@@ -255,7 +258,7 @@ impl ObjectReader {
     /// Ends it.
     pub(super) fn close(self) -> Result<(), TreeError> {
         drop((self.input, self.output));
-        self.running.finish()?.success()
+        self.running.map_or(Ok(()), |running| running.finish()?.success())
     }
 }
 

@@ -2,15 +2,15 @@
 
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::Path,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use nexus_workspace::tree::{Git, LandObstacle, Landing};
+use nexus_workspace::tree::{Git, LandObstacle, Landing, TreeErrorKind};
 
-use crate::kit::{Place, at, commit, listing, needs_git, real_git, script, write};
+use crate::kit::{Place, at, commit, is_root, kind, listing, needs_git, real_git, script, write};
 
 const FILES: &[(&str, &str)] = &[("a", "1\n"), ("z", "1\n"), (".gitignore", "built/\n*.o\n")];
 
@@ -153,4 +153,32 @@ fn what_a_person_writes_while_a_landing_fails_stays() {
             _ => assert_eq!((read("a"), read("new")), ("1\n".to_owned(), String::new())),
         }
     }
+}
+
+#[test]
+fn files_that_cannot_be_written_are_not_said_to_be_in_the_way() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let (tree, folder) = place.checked_out();
+    write(&folder.join("a"), "2\n");
+    let made = commit(&tree, &folder, &tree.base().commit).unwrap();
+    let full = "echo 'error: unable to write file a' >&2; rm \"$project/a\"; exit 128";
+    let error = tree.with_git(&meddler(&place, full)).land(&made).unwrap_err();
+    assert!(error.to_string().contains("space"), "{error}");
+    assert_eq!(place.person(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_project_that_cannot_be_written_to_is_named() {
+    let git = needs_git!();
+    if is_root() {
+        eprintln!("NOT TESTED: root may write everywhere");
+        return;
+    }
+    let place = Place::with(&git, FILES);
+    let refs = place.project().join(".git/refs");
+    fs::set_permissions(&refs, fs::Permissions::from_mode(0o555)).unwrap();
+    assert_eq!(kind(place.create()), TreeErrorKind::PermissionDenied);
+    fs::set_permissions(&refs, fs::Permissions::from_mode(0o755)).unwrap();
+    place.create().unwrap();
 }

@@ -118,3 +118,39 @@ fn what_is_cut_off_leaves_no_tree_that_is_half_made() {
     assert_eq!(listing(&place.workspace()).len(), 0);
     assert_eq!(place.pins().len(), 0);
 }
+
+#[test]
+fn a_git_that_ends_while_it_is_written_to_or_read_from_says_why() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("large", &"x".repeat(1 << 20))]);
+    let tree = place.create().unwrap();
+    let wrapper = place.folder.path().join("bin/git");
+    let broken = |command: &str, text: &str| {
+        let real = real_git();
+        script(
+            &wrapper,
+            &format!("case \"$*\" in *{command}*) {text} ;; *) exec {0} \"$@\" ;; esac", real.display()),
+        );
+        Git::at(&wrapper).unwrap()
+    };
+    let full = "echo 'fatal: write error: No space left on device' >&2; exit 128";
+    let out = place.out("now");
+    let writes = tree.clone().with_git(&broken("fast-import", full));
+    assert_eq!(kind(writes.snapshot(place.project().join("..").join("home"))), TreeErrorKind::NoSpace);
+    let folder = place.out("copy");
+    fs::create_dir(&folder).unwrap();
+    fs::copy(place.project().join("large"), folder.join("large")).unwrap();
+    assert_eq!(kind(writes.snapshot(&folder)), TreeErrorKind::NoSpace);
+    let reads = tree.clone().with_git(&broken("'cat-file --batch'", full));
+    assert_eq!(kind(reads.check_out(&tree.base().commit, &out)), TreeErrorKind::NoSpace);
+    let cancel = CancelToken::new();
+    let slow = broken("fast-import", "sleep 300").with_cancel(cancel.clone());
+    let cancelled = tree.with_git(&slow);
+    let ended = std::thread::scope(|scope| {
+        let call = scope.spawn(|| cancelled.snapshot(&folder));
+        std::thread::sleep(Duration::from_millis(300));
+        cancel.cancel();
+        call.join().unwrap()
+    });
+    assert_eq!(kind(ended), TreeErrorKind::Cancelled);
+}
