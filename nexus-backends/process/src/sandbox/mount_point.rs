@@ -30,6 +30,26 @@ pub(super) fn refuse_own_files(mounts: &BTreeMap<PathBuf, Mount>, file: &Path) -
     Ok(())
 }
 
+/// Mounts the folders on the way to what is covered in a writable tree over themselves: what is mounted cannot be moved, or the
+/// next run would see under another name what is covered by its old one.
+pub(super) fn hold_in_place(mounts: &mut BTreeMap<PathBuf, Mount>) {
+    let mut held = Vec::new();
+    for (place, mount) in &*mounts {
+        let Some((above, shown, true)) = shown_above(mounts, place) else { continue };
+        let at = |place: &Path| shown.join(place.strip_prefix(above).unwrap_or(Path::new("")));
+        let is_cover = match mount {
+            Mount::EmptyFile | Mount::EmptyFolder => true,
+            Mount::Outside { path, .. } => *path == at(place),
+            Mount::Scratch => false,
+        };
+        let way = place.ancestors().skip(1).take_while(|folder| is_cover && *folder != above);
+        held.extend(way.map(|folder| (folder.to_owned(), at(folder))));
+    }
+    for (place, path) in held {
+        mounts.insert(place, Mount::Outside { path, is_writable: true });
+    }
+}
+
 /// Sees to it that there is a place to mount on: below a folder of this machine it must be there, without a link on the way,
 /// which would lead elsewhere.
 pub(super) fn make_place(mounts: &BTreeMap<PathBuf, Mount>, place: &Path) -> Result<(), SandboxError> {

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use super::error::SandboxError;
 use super::layout::Layout;
 use super::limits::SandboxLimits;
-use super::mount_point::{make_place, refuse_own_files};
+use super::mount_point::{hold_in_place, make_place, refuse_own_files};
 use super::secrets;
 
 /// Folders of the system that are shown, or links to them; those that are there.
@@ -125,7 +125,8 @@ impl Sandbox {
         self.with(inside.into(), Given::Scratch)
     }
 
-    /// Makes a file or folder of what was put in read as empty. It need not be there.
+    /// Makes a file or folder of what was put in read as empty. It need not be there. In a folder that can be written, the
+    /// folders above it can be neither moved nor removed, so that a later run finds it where it was.
     #[must_use]
     pub fn hidden(self, inside: impl Into<PathBuf>) -> Self {
         self.with(inside.into(), Given::Hidden)
@@ -204,6 +205,7 @@ impl Sandbox {
                 }
             }
         }
+        hold_in_place(&mut mounts);
         for place in mounts.keys() {
             make_place(&mounts, place)?;
         }

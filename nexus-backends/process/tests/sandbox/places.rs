@@ -263,3 +263,21 @@ async fn a_tree_in_memory_is_a_tree() {
     assert_eq!(said(&sandbox, "cat /work/file; echo there >/work/new").await, "here");
     assert_eq!(fs::read_to_string(folder.path().join("new")).unwrap(), "there\n");
 }
+
+#[tokio::test]
+async fn what_is_covered_in_a_tree_is_not_moved_for_the_next_run() {
+    if !has_sandbox().await {
+        return;
+    }
+    let tree = tree(&[("a/b/secret", "secret"), ("a/kept/file", "kept"), ("a/other", "other")]);
+    let sandbox = sandbox()
+        .writable(tree.path(), "/work")
+        .hidden("/work/a/b/secret")
+        .read_only(tree.path().join("a/kept"), "/work/a/kept");
+    let script = "cd /work; for one in a a/b a/b/secret a/kept; do mv -n $one moved; cat moved/b/secret; rm -rf moved $one; done 2>/dev/null; \
+        find . -type f -exec cat {} +; echo x >a/b/new && mv a/b/new a/b/newer && rm a/b/newer && echo wrote";
+    for _ in 0..2 {
+        assert_eq!(said(&sandbox, script).await, "keptwrote\n");
+    }
+    assert_eq!(fs::read_to_string(tree.path().join("a/b/secret")).unwrap(), "secret");
+}
