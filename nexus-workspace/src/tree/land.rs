@@ -154,7 +154,7 @@ impl Tree {
         if now != head && !(self.is_ancestor(&head, &now)? && self.is_ancestor(&now, tip)?) {
             return Ok(Err(LandObstacle::BranchMoved { to: now }));
         }
-        let update = match self.checkout_of(project, person, &branch)? {
+        let mut update = match self.checkout_of(project, person, &branch)? {
             Some((folder, owner)) => match self.plan(&folder, &owner, &now, tip)? {
                 Ok(update) => Some(update),
                 Err(obstacle) => return Ok(Err(obstacle)),
@@ -162,7 +162,7 @@ impl Tree {
             None => None,
         };
         self.give_objects(person, &now, tip)?;
-        if let Some(update) = &update
+        if let Some(update) = &mut update
             && let Err(obstacle) = self.carry_out(update, &now, tip)?
         {
             return Ok(Err(obstacle));
@@ -249,7 +249,7 @@ impl Tree {
         if let Some(words) = dry.outcome(b"")?.0.refusal()? {
             return Ok(Err(LandObstacle::InTheWay(words)));
         }
-        Ok(Ok(Update { folder: folder.to_owned(), index, identity, original, checkout }))
+        Ok(Ok(Update { folder: folder.to_owned(), index, identity, placed: None, original, checkout }))
     }
 
     /// What is in the way that git does not mind or see: what is ignored, and a change that shows in no time stamp.
@@ -272,7 +272,7 @@ impl Tree {
     /// Moves files and index of the checkout on. An obstacle that came up meanwhile is one after everything was put back.
     fn carry_out(
         &self,
-        update: &Update<'_>,
+        update: &mut Update<'_>,
         now: &CommitId,
         tip: &CommitId,
     ) -> Result<Result<(), LandObstacle>, TreeError> {
@@ -283,8 +283,11 @@ impl Tree {
         let command = update.checkout.command("read-tree").args(["-m", "-u", now.as_str(), tip.as_str()]);
         let obstacle = match command.outcome(b"").and_then(|(ended, _)| ended.refusal()) {
             Ok(None) => match replace_index(&update.checkout.index(), &update.index, update.identity) {
-                Ok(true) => return Ok(Ok(())),
-                Ok(false) => Ok(Err(LandObstacle::IndexLocked)),
+                Ok(Some(placed)) => {
+                    update.placed = Some(placed);
+                    return Ok(Ok(()));
+                }
+                Ok(None) => Ok(Err(LandObstacle::IndexLocked)),
                 Err(error) => Err(TreeError::from_io(&update.index, "cannot be replaced", error)),
             },
             // Git has looked, and then could not do it.
@@ -308,9 +311,9 @@ impl Tree {
         copy_index(&update.original, &index)
             .map_err(|error| TreeError::from_io(&index, "cannot be written", error))?;
         self.put_files_back(&update.checkout, &update.folder, now, tip)?;
-        if identity(&update.index) != update.identity {
-            let now = identity(&update.index);
-            replace_index(&index, &update.index, now)
+        // Whoever replaced it meanwhile, a person or another landing, keeps what they have.
+        if let Some(placed) = update.placed {
+            replace_index(&index, &update.index, Some(placed))
                 .map_err(|error| TreeError::from_io(&update.index, "cannot be put back", error))?;
         }
         Ok(())
@@ -340,31 +343,36 @@ struct Update<'t> {
     folder: PathBuf,
     /// The person's index, and which one it was.
     index: PathBuf,
-    identity: Option<[i64; 4]>,
+    identity: Option<Identity>,
+    /// Which one is ours, once it is in place.
+    placed: Option<Identity>,
     /// A copy of it.
     original: PathBuf,
     checkout: Checkout<'t>,
 }
 
 /// Tells a file from the one that replaced it.
-fn identity(path: &Path) -> Option<[i64; 4]> {
+type Identity = [i64; 4];
+
+fn identity(path: &Path) -> Option<Identity> {
     let found = fs::symlink_metadata(path).ok()?;
     Some([found.ino().cast_signed(), found.len().cast_signed(), found.mtime(), found.mtime_nsec()])
 }
 
 /// Replaces the index of a checkout, if nobody else did or is about to. The lock that git knows is held for the moment between
-/// the last look and the renaming, and comes with the new content.
-fn replace_index(new: &Path, index: &Path, expected: Option<[i64; 4]>) -> std::io::Result<bool> {
+/// the last look and the renaming, and comes with the new content. Gives which one it is now, if it was replaced.
+fn replace_index(new: &Path, index: &Path, expected: Option<Identity>) -> std::io::Result<Option<Identity>> {
     let lock = index.with_extension("lock");
     let mode =
         fs::metadata(index).map_or(0o644, |found| std::os::unix::fs::MetadataExt::mode(&found) & 0o777);
     if !person::place(new, &lock, mode)? {
-        return Ok(false);
+        return Ok(None);
     }
     if identity(index) != expected {
         fs::remove_file(&lock)?;
-        return Ok(false);
+        return Ok(None);
     }
+    let placed = identity(&lock);
     fs::rename(&lock, index)?;
-    Ok(true)
+    Ok(placed)
 }

@@ -25,6 +25,8 @@ pub enum Refusal {
     Filtered,
     /// It is a pipe, a socket or a device.
     Special,
+    /// Git does not take it: a link of the name `.gitmodules`, in any of its forms.
+    NotForGit,
     /// Two trees that were to be merged change it.
     Overlap,
 }
@@ -64,6 +66,7 @@ impl fmt::Display for RefusedPath {
             Refusal::Submodule => "belongs to a submodule, which is out of scope: put it back",
             Refusal::Filtered => "is kept under a filter such as LFS and cannot be changed here: put it back",
             Refusal::Special => "is a pipe, a socket or a device: remove it",
+            Refusal::NotForGit => "is a name or link that git does not take: remove or rename it",
             Refusal::Overlap => "is changed by more than one: give it to one of them",
         };
         write!(f, "{:?} {reason}", self.path)

@@ -11,9 +11,10 @@ use std::{
 };
 
 use super::{
-    CommitId, Git, TreeError, TreeErrorKind, TreeId,
+    CommitId, Git, Refusal, TreeError, TreeErrorKind, TreeId,
     git::GitCommand,
     process::{Running, reason},
+    refusal::RefusedPath,
     text::{self, unexpected},
 };
 use crate::{WorkspaceId, file};
@@ -158,7 +159,8 @@ impl Repo {
         Ok(differences)
     }
 
-    /// Makes a tree of entries. Git itself refuses names that are none, and `.git` in all of its forms.
+    /// Makes a tree of entries. Names that git refuses are refused here: `.git` in all of its forms, and
+    /// links that it takes for `.gitmodules`.
     pub(super) fn write_tree(&self, entries: &Entries) -> Result<TreeId, TreeError> {
         let scratch = self.scratch()?;
         let index = scratch.join("index");
@@ -169,7 +171,15 @@ impl Repo {
             input.push(0);
         }
         self.command("update-index").args(["-z", "--index-info"]).index(&index).run(&input)?;
-        text::id(&self.command("write-tree").index(&index).line(b"")?)
+        let tree: TreeId = text::id(&self.command("write-tree").index(&index).line(b"")?)?;
+        // What git does not take it leaves out, and reports success.
+        let taken = self.entries(tree.as_str())?;
+        let left_out = entries.keys().filter(|path| !taken.contains_key(*path));
+        let refused: Vec<_> = left_out.map(|path| RefusedPath::new(path, Refusal::NotForGit)).collect();
+        if refused.is_empty() {
+            return Ok(tree);
+        }
+        Err(TreeError::with_paths(TreeErrorKind::Refused, "git makes no such tree", refused))
     }
 
     /// The tree of a commit.

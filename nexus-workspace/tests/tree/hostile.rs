@@ -191,3 +191,19 @@ fn a_file_that_changes_while_it_is_read_is_an_error_or_one_of_its_contents() {
     tree.restore(&tree.base().commit, &folder, &[]).unwrap();
     assert_eq!(tree.snapshot(&folder).unwrap(), tree.tree_of(&tree.base().commit).unwrap());
 }
+
+#[test]
+fn what_git_would_leave_out_of_a_tree_without_a_word_is_refused_by_name() {
+    let git = needs_git!();
+    for name in [".gitmodules", ".GITMODULES", "gitmod~1", ".gitmodules .", ".g\u{200c}itmodules"] {
+        let place = Place::with(&git, FILES);
+        let (tree, folder) = place.checked_out();
+        std::os::unix::fs::symlink("a", folder.join(name)).unwrap();
+        let error = tree.snapshot(&folder).unwrap_err();
+        assert_eq!(error.kind(), TreeErrorKind::Refused);
+        assert_eq!(crate::kit::refused(&error), [format!("{name} NotForGit")]);
+        fs::remove_file(folder.join(name)).unwrap();
+        write(&folder.join(name), "a file is none\n");
+        assert_ne!(tree.snapshot(&folder).unwrap(), tree.tree_of(&tree.base().commit).unwrap());
+    }
+}

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use nexus_workspace::tree::{Git, LandObstacle, Landing, TreeErrorKind};
+use nexus_workspace::tree::{Git, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
 
 use crate::kit::{Place, at, commit, is_root, kind, listing, needs_git, real_git, script, write};
 
@@ -181,4 +181,46 @@ fn a_project_that_cannot_be_written_to_is_named() {
     assert_eq!(kind(place.create()), TreeErrorKind::PermissionDenied);
     fs::set_permissions(&refs, fs::Permissions::from_mode(0o755)).unwrap();
     place.create().unwrap();
+}
+
+#[test]
+fn what_is_staged_while_a_landing_fails_stays_staged() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let (tree, folder) = place.checked_out();
+    write(&folder.join("a"), "2\n");
+    let made = commit(&tree, &folder, &tree.base().commit).unwrap();
+    let meanwhile = "\"$git\" \"$@\"; echo mine > \"$project/z\"; unset GIT_DIR GIT_INDEX_FILE GIT_WORK_TREE; \"$git\" -C \"$project\" add z";
+    let landed = tree.with_git(&meddler(&place, meanwhile)).land(&made).unwrap();
+    assert!(matches!(landed, Landing::Patch { obstacle: LandObstacle::IndexLocked, .. }), "{landed:?}");
+    assert_eq!(place.person(&["status", "--porcelain"]), "M  z");
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "1\n");
+}
+
+#[test]
+fn of_two_landings_at_once_one_wins_and_the_other_undoes_only_its_own() {
+    let git = needs_git!();
+    for _ in 0..8 {
+        let place = Place::with(&git, FILES);
+        let tips = ["one", "two"].map(|name| {
+            let workspace = place.folder.path().join(name);
+            fs::create_dir(&workspace).unwrap();
+            let project = Project::find(place.project()).unwrap();
+            let tree = Tree::create(&git, &workspace, &project, &TreeOptions::new()).unwrap();
+            let folder = workspace.join("now");
+            tree.check_out(&tree.base().commit, &folder).unwrap();
+            write(&folder.join(if name == "one" { "a" } else { "z" }), "2\n");
+            write(&folder.join(name), "2\n");
+            let tip = commit(&tree, &folder, &tree.base().commit).unwrap();
+            (tree, tip)
+        });
+        let landed = thread::scope(|scope| {
+            let calls = tips.each_ref().map(|(tree, tip)| scope.spawn(move || tree.land(tip).unwrap()));
+            calls.map(|call| call.join().unwrap())
+        });
+        let won = landed.iter().filter(|landed| matches!(landed, Landing::FastForwarded { .. })).count();
+        assert!(won <= 1, "{landed:?}");
+        assert_eq!(place.person(&["status", "--porcelain"]), "", "{landed:?}");
+        place.person(&["fsck", "--strict"]);
+    }
 }
