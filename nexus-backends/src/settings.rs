@@ -72,8 +72,19 @@ pub(crate) fn check_web_url(key: &str, url: Option<&str>) -> Result<(), Settings
         Some(url) if !(url.starts_with("http://") || url.starts_with("https://")) => {
             Err(SettingsError::new(key, "must begin with http:// or https://"))
         }
+        // It would be shown wherever the address is.
+        Some(url) if has_user(url) => Err(SettingsError::new(
+            key,
+            "must not hold a user name or a password; name a `credential` instead",
+        )),
         _ => Ok(()),
     }
+}
+
+/// Whether an address has something before an `@` in front of its host.
+fn has_user(url: &str) -> bool {
+    let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
+    after_scheme.split(['/', '?', '#', '\\']).next().is_some_and(|authority| authority.contains('@'))
 }
 
 /// Where a credential comes from: one of `env`, `file`, `keyring` and `source`, with an optional `account`.

@@ -70,6 +70,9 @@ fn every_column() -> Result<(), String> {
         return Err(found.join("\n"));
     }
     let page = page(&columns);
+    if std::env::args().any(|argument| argument == "--nocapture") {
+        println!("{page}");
+    }
     if std::env::var_os(WRITE).is_some() {
         return std::fs::write(PAGE, page).map_err(|error| format!("{PAGE}: {error}"));
     }

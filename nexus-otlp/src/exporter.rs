@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use nexus_core::TraceContext;
+use nexus_core::{TraceContext, harness::run_blocking};
 use opentelemetry::{
     Context, KeyValue,
     propagation::TextMapPropagator as _,
@@ -141,7 +141,7 @@ impl Exporter {
     /// [`ExportError::NotTaken`] and [`ExportError::Late`] where no span is lost. No header is in the message.
     pub async fn shut_down(self, patience: Duration) -> Result<(), ExportError> {
         let Self { traces, metrics, sender, count, .. } = self;
-        let flush = tokio::task::spawn_blocking(move || {
+        let flush = run_blocking(move || {
             let traces = traces.shutdown_with_timeout(patience);
             let metrics = metrics.shutdown_with_timeout(patience);
             traces.and(metrics)

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use nexus_core::{TurnResult, VendorId};
+use nexus_core::{TurnResult, Usage, Usd, VendorId};
 use serde::{Deserialize, Serialize};
 
 use crate::seat::{SeatOutcome, Vote};
@@ -36,6 +36,24 @@ impl PanelOutcome {
     /// The vendors that really answered, each once.
     pub fn spread(&self) -> BTreeSet<&VendorId> {
         self.answers().filter_map(|(seat, _)| seat.vendor.as_ref()).collect()
+    }
+
+    /// The tokens of all seats together, those of failed ones included. What is not known of any seat is `None`.
+    pub fn usage(&self) -> Usage {
+        let usages = self.seats.iter().map(|seat| match &seat.outcome {
+            Ok(result) => &result.usage,
+            Err(error) => &error.partial().usage,
+        });
+        usages.fold(Usage::new(), |sum, usage| sum.plus(usage))
+    }
+
+    /// What all seats together cost, as far as it is known: those of failed ones included. `None` if it is known of none.
+    pub fn cost(&self) -> Option<Usd> {
+        let costs = self.seats.iter().filter_map(|seat| match &seat.outcome {
+            Ok(result) => result.cost.as_ref(),
+            Err(error) => error.partial().cost.as_ref(),
+        });
+        costs.map(|cost| cost.usd).reduce(|sum, usd| Usd(sum.0 + usd.0))
     }
 
     /// Why the panel does not count: fewer vendors answered than it asks for. `None` if enough did.

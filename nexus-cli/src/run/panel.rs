@@ -51,6 +51,8 @@ pub(super) async fn run_panel(
             "min_vendors": outcome.min_vendors,
             "vendors": vendors,
             "shortfall": shortfall,
+            "usage": outcome.usage(),
+            "cost_usd": outcome.cost(),
         }));
     } else {
         for seat in &outcome.seats {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::ErrorKind;
+use super::{ErrorKind, Phase};
 
 /// When the same request may be tried again.
 #[non_exhaustive]
@@ -44,6 +44,7 @@ impl Retry {
     /// | --- | --- |
     /// | [`RateLimited`](ErrorKind::RateLimited) | [`Retry::Guessed`], 60 s |
     /// | [`Overloaded`](ErrorKind::Overloaded), [`VendorFailure`](ErrorKind::VendorFailure) | [`Retry::Guessed`], 30 s |
+    /// | [`Starved`](ErrorKind::Starved), but by a tool | [`Retry::Guessed`], 30 s |
     /// | [`Transport`](ErrorKind::Transport) | [`Retry::Now`] |
     /// | [`UsageLimit`](ErrorKind::UsageLimit) | [`Retry::Never`] |
     /// | any other | [`Retry::Never`], also with a named time |
@@ -67,6 +68,10 @@ impl Retry {
         let guess = match kind {
             ErrorKind::RateLimited => Self::Guessed(Self::RATE_LIMIT_GUESS),
             ErrorKind::Overloaded | ErrorKind::VendorFailure => Self::Guessed(Self::SERVER_GUESS),
+            // Who fell silent may speak again. A tool that hangs does so for the same request.
+            ErrorKind::Starved(Phase::Start | Phase::FirstByte | Phase::Model) => {
+                Self::Guessed(Self::SERVER_GUESS)
+            }
             ErrorKind::Transport => return named.unwrap_or(Self::Now),
             ErrorKind::UsageLimit => Self::Never,
             _ => return Self::Never,

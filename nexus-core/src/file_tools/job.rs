@@ -11,17 +11,28 @@ use std::{
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use crate::harness::has_thread;
+
 /// Work under way. One that is dropped is not begun any more; one that has begun and changes something is waited for, so that
 /// nothing is changed after a turn has ended.
 #[derive(Debug)]
 pub(super) struct Job {
-    handle: JoinHandle<Result<String, String>>,
+    work: Work,
     /// Set by the work when it begins, or by the drop: whichever comes first. Work that still waits for a thread is none to
     /// wait for, as the threads may be taken by what waits for this one.
     is_settled: Arc<AtomicBool>,
     /// Its other end goes with the work.
     ended: Receiver<()>,
     changes: bool,
+}
+
+/// Where the work is.
+#[derive(Debug)]
+enum Work {
+    /// On a thread.
+    Begun(JoinHandle<Result<String, String>>),
+    /// Done in place, as the system had no thread to give.
+    Done(Option<Result<String, String>>),
 }
 
 impl Job {
@@ -33,30 +44,40 @@ impl Job {
         let (end, ended) = channel();
         let is_settled = Arc::new(AtomicBool::new(false));
         let is_given_up = Arc::clone(&is_settled);
-        let handle = spawn_blocking(move || {
+        let work = move || {
             let _end = end;
             if is_given_up.swap(true, Ordering::AcqRel) {
                 return Err("it was given up before it began".to_owned());
             }
             work()
-        });
-        Self { handle, is_settled, ended, changes }
+        };
+        let work = match has_thread() {
+            true => Work::Begun(spawn_blocking(work)),
+            false => Work::Done(Some(work())),
+        };
+        Self { work, is_settled, ended, changes }
     }
 
     /// What comes of it.
     pub(super) async fn answer(mut self) -> Result<String, String> {
-        (&mut self.handle).await.unwrap_or_else(|error| match error.try_into_panic() {
-            // It is the toolbox that answers for a panic.
-            Ok(panic) => resume_unwind(panic),
-            Err(_) => Err("the program is ending; nothing was done".to_owned()),
-        })
+        let ending = || Err("the program is ending; nothing was done".to_owned());
+        match &mut self.work {
+            Work::Begun(handle) => handle.await.unwrap_or_else(|error| match error.try_into_panic() {
+                // It is the toolbox that answers for a panic.
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => ending(),
+            }),
+            Work::Done(answer) => answer.take().unwrap_or_else(ending),
+        }
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        if !self.handle.is_finished() {
-            self.handle.abort();
+        if let Work::Begun(handle) = &self.work
+            && !handle.is_finished()
+        {
+            handle.abort();
             let has_begun = self.is_settled.swap(true, Ordering::AcqRel);
             if has_begun && self.changes {
                 // Nothing is ever sent: this ends when the other end is dropped.

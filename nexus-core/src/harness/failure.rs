@@ -35,7 +35,7 @@ impl Failure {
 
     /// The turn ran out of time `elapsed` after it began: `kind` is what [`Watch::ran_out`](super::Watch::ran_out) returned.
     pub fn out_of_time(kind: ErrorKind, elapsed: Duration) -> Self {
-        Self::new(kind, format!("after {:.1} s", elapsed.as_secs_f64()))
+        Self::new(kind, format!("after {:.1} s", elapsed.as_secs_f64())).with_named_retry(None)
     }
 
     /// A failure with the message of `error` and of its causes, outermost first, joined by colons.

@@ -146,6 +146,8 @@ mod watch;
 
 pub use admission::admit;
 pub use answer::{AnswerCheck, Checked};
+#[cfg(feature = "files")]
+pub(crate) use blocking::has_thread;
 pub use blocking::run_blocking;
 pub use counted_limits::{over_limit, over_limit_with};
 pub use event_queue::EventQueue;

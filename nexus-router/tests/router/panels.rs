@@ -251,6 +251,20 @@ async fn two_vendors_have_to_answer_unless_the_panel_says_otherwise() {
 }
 
 #[tokio::test]
+async fn a_panel_sums_what_its_seats_used_those_that_failed_included() {
+    // The seat of beta fails, is taken over by nobody, and had used tokens all the same.
+    let beta = Fake::new("beta", [Act::FailLate(ErrorKind::VendorFailure, Effects::Wrote)]);
+    let routed = router(PANEL, &[&Fake::answering("alpha"), &beta, &Fake::answering("gamma")]);
+    let outcome = run(&routed, "jury", TurnRequest::new("x")).await;
+    assert_eq!(outcome.answers().count(), 2);
+    let usage = outcome.usage();
+    assert_eq!((usage.input_tokens, usage.output_tokens), (Some(30), Some(15)));
+    assert_eq!(outcome.cost(), None, "nobody said what it cost");
+    let nobody = PanelOutcome::new("jury", 2, Vec::new());
+    assert_eq!((nobody.usage().input_tokens, nobody.cost()), (None, None));
+}
+
+#[tokio::test]
 async fn a_panel_that_is_short_says_who_gave_no_vote() {
     let alpha = Fake::new("alpha", [Act::Answer(String::new())]);
     let beta = Fake::new("beta", [Act::Fail(ErrorKind::Refused, Retry::Never, "I would rather not")]);

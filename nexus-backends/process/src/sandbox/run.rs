@@ -11,6 +11,7 @@ use super::root::Sandbox;
 use super::usage::{EVERY, Meter, Reached};
 use crate::containment::signal_in_code;
 use crate::spawn::{Bounds, EndedBy, Exit, ExitStatus, Invocation, Process, StdinMode, Stop, Watch};
+use nexus_core::harness::run_blocking;
 use rustix::process::Signal;
 
 /// What `unshare` of util-linux says when what it started is killed, through no fault of the program's.
@@ -29,14 +30,14 @@ impl Sandbox {
     /// A [`SandboxError`], in which case nothing of the program was executed. A program that ran and failed is an outcome.
     pub async fn run(&self, command: SandboxCommand) -> Result<SandboxOutcome, SandboxError> {
         let (sandbox, command) = (self.clone(), command);
-        let prepared = tokio::task::spawn_blocking(move || {
+        let prepared = run_blocking(move || {
             let launch = Launch::new(&sandbox, &command);
             (sandbox, command, launch)
         });
         let (sandbox, command, launch) = match prepared.await {
             Ok((sandbox, command, launch)) => (sandbox, command, launch?),
-            Err(error) => {
-                let source = std::io::Error::other(error);
+            Err(_) => {
+                let source = std::io::Error::other("the runtime is shutting down");
                 return Err(SandboxError::Prepare { folder: std::env::temp_dir(), source });
             }
         };

@@ -34,7 +34,9 @@ pub(crate) async fn a_model_that_never_begins_starves_the_turn(trial: &Trial<'_>
     let mut idle = IdleLimits::none();
     idle.first_byte = Some(short);
     let turn = staged.run(staged.request("Hello?").with_limits(Limits::new().with_idle(idle))).await?;
-    trial.expect_kind(turn.error()?, &[ErrorKind::Starved(Phase::FirstByte)])?;
+    let error = turn.error()?;
+    trial.expect_kind(error, &[ErrorKind::Starved(Phase::FirstByte)])?;
+    ensure(error.retry().is_guessed(), "a stall is not for ever", || format!("{:?}", error.retry()))?;
     in_time(&turn, short * 2)
 }
 
@@ -54,6 +56,7 @@ pub(crate) async fn a_model_that_falls_silent_starves_the_turn(trial: &Trial<'_>
         let kinds = [ErrorKind::Starved(Phase::Model), ErrorKind::Starved(Phase::FirstByte)];
         trial.expect_kind(error, &kinds)?;
     }
+    ensure(error.retry().is_guessed(), "a stall is not for ever", || format!("{:?}", error.retry()))?;
     in_time(&turn, short * 2)
 }
 
