@@ -41,7 +41,6 @@ mod etc;
 mod launch;
 mod layout;
 mod limits;
-mod mount_point;
 mod outcome;
 mod root;
 mod run;

@@ -1,14 +1,16 @@
 //! What a sandbox shows of this machine.
 
+mod mount_point;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use self::mount_point::{hold_in_place, make_place, refuse_own_files};
 use super::error::SandboxError;
 use super::layout::Layout;
 use super::limits::SandboxLimits;
-use super::mount_point::{hold_in_place, make_place, refuse_own_files};
 use super::secrets;
 
 /// Folders of the system that are shown, or links to them; those that are there.
@@ -51,7 +53,7 @@ enum Given {
 
 /// What is mounted at one place inside.
 #[derive(Debug)]
-pub(super) enum Mount {
+enum Mount {
     Outside {
         path: PathBuf,
         is_writable: bool,
@@ -291,10 +293,7 @@ fn tool_chain(path: &Path) -> Result<PathBuf, SandboxError> {
 }
 
 /// What of this machine is shown right above a place: where that lies inside and outside, and whether it can be written.
-pub(super) fn shown_above<'a>(
-    mounts: &'a BTreeMap<PathBuf, Mount>,
-    place: &Path,
-) -> Option<(&'a Path, &'a Path, bool)> {
+fn shown_above<'a>(mounts: &'a BTreeMap<PathBuf, Mount>, place: &Path) -> Option<(&'a Path, &'a Path, bool)> {
     let mut above = place.ancestors().skip(1);
     match above.find_map(|above| mounts.get_key_value(above)) {
         Some((above, Mount::Outside { path, is_writable })) => Some((above, path, *is_writable)),
@@ -306,6 +305,6 @@ pub(super) fn shown_above<'a>(
     }
 }
 
-pub(super) fn refused(path: &Path, reason: &'static str) -> SandboxError {
+fn refused(path: &Path, reason: &'static str) -> SandboxError {
     SandboxError::PathRefused { path: path.to_owned(), reason }
 }

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, open, openat, statat};
 use rustix::io::Errno;
 
-use super::error::SandboxError;
-use super::root::{Mount, refused, shown_above};
+use super::{Mount, SandboxError, refused, shown_above};
 
 /// Refuses to show the folder in which the run's own files lie, of which `file` is one: the variables of runs stand there, and
 /// what bubblewrap is told.
