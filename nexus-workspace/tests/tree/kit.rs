@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -189,10 +189,16 @@ pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, TreeError>) -> TreeErro
     result.unwrap_err().kind()
 }
 
-/// Makes a program of shell.
+/// Makes a program of shell. A child writes it: what this process has open for writing, if only in a child of another thread's that
+/// is not its own program yet, cannot be started.
 pub(crate) fn script(path: &Path, text: &str) {
-    write(path, format!("#!/bin/sh\n{text}\n"));
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut writing = Command::new("/bin/sh");
+    writing
+        .args(["-c", "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .arg(text);
+    assert!(writing.status().unwrap().success());
 }
 
 /// The git that the person runs, by its path.

@@ -13,8 +13,12 @@ use crate::support::{again, has_sandbox, is_again, refused, sandbox, shell};
 /// A program that says something and ends with an error.
 fn saying(folder: &Path, words: &str) -> PathBuf {
     let program = folder.join("bwrap");
-    fs::write(&program, format!("#!/bin/sh\necho \"{words}\" >&2\nexit 1\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!("#!/bin/sh\necho \"{words}\" >&2\nexit 1\n");
+    // A child writes it: what this process has open for writing, if only in a child of another thread's that is not its own program
+    // yet, cannot be started.
+    let mut writing = std::process::Command::new("/bin/sh");
+    writing.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(&program).arg(text);
+    assert!(writing.status().unwrap().success());
     program
 }
 
