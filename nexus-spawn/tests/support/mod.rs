@@ -92,6 +92,7 @@ impl ExecutionBackend for Scripted {
                     let call = ToolCall::new(format!("c{number}"), tool, arguments);
                     let answer = session.call(session.token(), call).await;
                     self.answers.lock().unwrap().push(answer);
+                    recorder.add_effects(session.effects());
                     if session.is_handed_in() {
                         finish = FinishReason::Submitted;
                     }
@@ -106,24 +107,38 @@ impl ExecutionBackend for Scripted {
     }
 }
 
-/// A backend that runs turns by a script, a list of acts a turn, and a router whose only work-kind is `worker`.
+impl Scripted {
+    /// A backend that runs turns by a script, a list of acts a turn.
+    pub(crate) fn new(id: &str, turns: Vec<Vec<Act>>) -> Arc<Self> {
+        Arc::new(Self {
+            id: id.into(),
+            turns: Mutex::new(turns.into()),
+            asked: Mutex::default(),
+            answers: Mutex::default(),
+            forgotten: Mutex::default(),
+            keeps: Mutex::default(),
+        })
+    }
+}
+
+/// Such a backend, and a router whose only work-kind is `worker`.
 pub(crate) fn scripted(turns: Vec<Vec<Act>>) -> (Router, Arc<Scripted>) {
-    let backend = Arc::new(Scripted {
-        id: "alpha".into(),
-        turns: Mutex::new(turns.into()),
-        asked: Mutex::default(),
-        answers: Mutex::default(),
-        forgotten: Mutex::default(),
-        keeps: Mutex::default(),
+    let backend = Scripted::new("alpha", turns);
+    (router_over(&[&backend], "before-writes"), backend)
+}
+
+/// A router whose only work-kind is `worker`: these backends, one after the other, by a fallback rule.
+pub(crate) fn router_over(backends: &[&Arc<Scripted>], fallback: &str) -> Router {
+    let ids: Vec<&str> = backends.iter().map(|backend| backend.id.as_str()).collect();
+    let configuration = json!({
+        "groups": { "only": ids },
+        "types": { "worker": {
+            "tier": "execution", "phase": "implement", "group": "only", "model": { "exact": "any" }, "fallback": fallback,
+        } },
     });
-    let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
-        .backend(Arc::clone(&backend) as Arc<dyn ExecutionBackend>)
-        .from_value(json!({
-            "groups": { "only": ["alpha"] },
-            "types": { "worker": {
-                "tier": "execution", "phase": "implement", "group": "only", "model": { "exact": "any" },
-            } },
-        }))
-        .unwrap();
-    (router, backend)
+    let builder = Router::builder(Registry::new(), BuildContext::in_home("home"));
+    let builder = backends
+        .iter()
+        .fold(builder, |builder, backend| builder.backend(Arc::clone(backend) as Arc<dyn ExecutionBackend>));
+    builder.from_value(configuration).unwrap()
 }
