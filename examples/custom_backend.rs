@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus::{
-    AccessKeeper, AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend,
+    AccessEnforcer, AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend,
     FinishReason, ForgetError, Forgotten, LoopMode, ResumeHandle, TextGranularity, TurnError, TurnHost,
     TurnRequest, TurnResult,
     harness::RunningTurn,
@@ -39,7 +39,7 @@ impl ExecutionBackend for WordCounter {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new(LoopMode::Native);
         capabilities.text = TextGranularity::Deltas;
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
         capabilities
     }
 

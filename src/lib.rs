@@ -74,7 +74,7 @@ pub use nexus_backends::{cli, process};
 #[cfg(feature = "files")]
 pub use nexus_core::FileTools;
 pub use nexus_core::{
-    AccessKeeper, AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind,
+    AccessEnforcer, AccessSupport, AccessTable, AppliedEffort, Availability, BackendId, BackendKind,
     BeforeRetry, Brief, Budget, BudgetAmount, BudgetReservation, BudgetUsedUp, BuildContext, CallId,
     CancelToken, Capabilities, Clock, Containment, ConversationMode, Cost, CostReport, CostSource,
     Credential, CredentialError, CredentialSource, Decision, Denial, Effects, Effort, Enforcement, ErrorKind,

@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use nexus::{
-    AccessKeeper, AccessSupport, Availability, CallId, Capabilities, Effects, Enforcement, ErrorKind,
+    AccessEnforcer, AccessSupport, Availability, CallId, Capabilities, Effects, Enforcement, ErrorKind,
     FinishReason, Limit, LoopMode, MessageId, OutputSupport, Phase, Retry, Support, TextGranularity,
     ToolAccess, ToolCallStatus, ToolContent, Usage,
     cli::{
@@ -42,8 +42,8 @@ impl Cli for Smalltalk {
         capabilities.system = Support::Yes;
         capabilities.output = OutputSupport::Instructed;
         capabilities.harness_tools = Support::Yes;
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::Vendor);
-        capabilities.access.unrestricted = AccessSupport::Kept(AccessKeeper::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::Vendor);
+        capabilities.access.unrestricted = AccessSupport::Kept(AccessEnforcer::None);
         // The driver keeps them from what the translator reports; the program runs ahead of it, and is told its model calls.
         // Of the cost it says nothing.
         capabilities.limits.tool_calls = Enforcement::Ours;

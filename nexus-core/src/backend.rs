@@ -67,7 +67,7 @@ use crate::{
 /// use async_trait::async_trait;
 /// use nexus_core::{
 ///     AccessSupport, Availability, BackendId, Capabilities, ErrorKind, EventSink, ExecutionBackend,
-///     ExecutionBackendExt as _, FinishReason, ForgetError, Forgotten, LoopMode, ResumeHandle, AccessKeeper, TurnError,
+///     ExecutionBackendExt as _, FinishReason, ForgetError, Forgotten, LoopMode, ResumeHandle, AccessEnforcer, TurnError,
 ///     TurnHost, TurnRequest, TurnResult,
 ///     harness::RunningTurn, turn::MessageEnded,
 /// };
@@ -87,7 +87,7 @@ use crate::{
 ///     // What is not declared here is refused by `RunningTurn::begin`.
 ///     fn capabilities(&self) -> Capabilities {
 ///         let mut capabilities = Capabilities::new(LoopMode::Native);
-///         capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
+///         capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
 ///         capabilities
 ///     }
 ///

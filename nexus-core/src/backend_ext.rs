@@ -62,7 +62,7 @@ pub enum StreamItem {
 /// };
 /// # use async_trait::async_trait;
 /// # use nexus_core::{
-/// #     AccessSupport, Availability, BackendId, Capabilities, EventSink, FinishReason, LoopMode, AccessKeeper, TextGranularity,
+/// #     AccessSupport, Availability, BackendId, Capabilities, EventSink, FinishReason, LoopMode, AccessEnforcer, TextGranularity,
 /// #     harness::RunningTurn, turn::{MessageEnded, TextDelta},
 /// # };
 /// # #[derive(Debug)]
@@ -75,7 +75,7 @@ pub enum StreamItem {
 /// #     fn capabilities(&self) -> Capabilities {
 /// #         let mut capabilities = Capabilities::new(LoopMode::Native);
 /// #         capabilities.text = TextGranularity::Deltas;
-/// #         capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
+/// #         capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
 /// #         capabilities
 /// #     }
 /// #     async fn probe(&self) -> Availability {

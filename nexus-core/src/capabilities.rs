@@ -269,7 +269,7 @@ pub enum OutputSupport {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AccessKeeper {
+pub enum AccessEnforcer {
     /// The operating system.
     Os,
     /// The vendor's program, by its own rules.
@@ -283,8 +283,8 @@ pub enum AccessKeeper {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessSupport {
-    /// It is kept, by this keeper.
-    Kept(AccessKeeper),
+    /// It is kept, by this one.
+    Kept(AccessEnforcer),
     /// It cannot be kept; a request for it is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
     Unsupported,
 }
@@ -325,29 +325,29 @@ impl LimitSupport {
 
     /// Says who keeps the limit of tool calls.
     #[must_use]
-    pub fn with_tool_calls(mut self, keeper: Enforcement) -> Self {
-        self.tool_calls = keeper;
+    pub fn with_tool_calls(mut self, enforcer: Enforcement) -> Self {
+        self.tool_calls = enforcer;
         self
     }
 
     /// Says who keeps the limit of model calls.
     #[must_use]
-    pub fn with_model_calls(mut self, keeper: Enforcement) -> Self {
-        self.model_calls = keeper;
+    pub fn with_model_calls(mut self, enforcer: Enforcement) -> Self {
+        self.model_calls = enforcer;
         self
     }
 
     /// Says who keeps the limit of output tokens.
     #[must_use]
-    pub fn with_output_tokens(mut self, keeper: Enforcement) -> Self {
-        self.output_tokens = keeper;
+    pub fn with_output_tokens(mut self, enforcer: Enforcement) -> Self {
+        self.output_tokens = enforcer;
         self
     }
 
     /// Says who keeps the limit of cost.
     #[must_use]
-    pub fn with_cost(mut self, keeper: Enforcement) -> Self {
-        self.cost = keeper;
+    pub fn with_cost(mut self, enforcer: Enforcement) -> Self {
+        self.cost = enforcer;
         self
     }
 
@@ -360,7 +360,8 @@ impl LimitSupport {
             (output_tokens.is_some(), self.output_tokens, Limit::OutputTokens),
             (cost.is_some(), self.cost, Limit::Cost),
         ];
-        let unmet = set.into_iter().filter(|(set, keeper, _)| *set && *keeper == Enforcement::Unsupported);
+        let unmet =
+            set.into_iter().filter(|(set, enforcer, _)| *set && *enforcer == Enforcement::Unsupported);
         unmet.map(|(_, _, limit)| Unmet::Limit(limit))
     }
 }
@@ -419,7 +420,7 @@ mod tests {
 
     fn pure_text() -> Capabilities {
         let mut some = Capabilities::new(LoopMode::Native);
-        some.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
+        some.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
         some
     }
 

@@ -61,7 +61,7 @@ pub use before_retry::{BeforeRetry, FailedAttempt};
 pub use budget::{Budget, BudgetAmount, BudgetReservation, BudgetUsedUp};
 pub use cancel::CancelToken;
 pub use capabilities::{
-    AccessKeeper, AccessSupport, AccessTable, Capabilities, Containment, CostReport, Enforcement,
+    AccessEnforcer, AccessSupport, AccessTable, Capabilities, Containment, CostReport, Enforcement,
     ForgetSupport, LimitSupport, LoopMode, OutputSupport, Support, TextGranularity, Unmet,
 };
 pub use clock::{Clock, SystemClock};

@@ -43,7 +43,7 @@
 //! use nexus_core::{BuildContext, ErrorKind, Registry, Retry, TurnHost, TurnRequest};
 //! use nexus_router::Router;
 //! # use nexus_core::{
-//! #     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, FinishReason, LoopMode, AccessKeeper,
+//! #     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, FinishReason, LoopMode, AccessEnforcer,
 //! #     TurnError, TurnResult, harness::{Failure, RunningTurn}, turn::MessageEnded,
 //! # };
 //! # #[derive(Debug)]
@@ -56,7 +56,7 @@
 //! #     fn capabilities(&self) -> Capabilities {
 //! #         let mut capabilities = Capabilities::new(LoopMode::Native);
 //! #         capabilities.system = nexus_core::Support::Yes;
-//! #         capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
+//! #         capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
 //! #         capabilities
 //! #     }
 //! #     async fn probe(&self) -> Availability {

@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessKeeper, AccessSupport, Availability, CancelToken, Capabilities, ConversationMode, Effort,
+    AccessEnforcer, AccessSupport, Availability, CancelToken, Capabilities, ConversationMode, Effort,
     Enforcement, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, ExecutionBackendExt, FinishReason,
     IdleLimits, Limit, LimitSupport, Limits, LoopMode, OnLost, OutputSchema, OutputSupport, Phase,
     ResumeHandle, Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
@@ -59,7 +59,7 @@ impl Cli for Script {
 
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new(LoopMode::Delegated);
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
         capabilities.output = OutputSupport::Instructed;
         capabilities.resume = Support::Yes;
         capabilities.caller_tools = Support::Yes;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use nexus_core::{
-    AccessKeeper, AccessSupport, BackendId, BuildContext, Capabilities, CostReport, CredentialSource, Effort,
-    Enforcement, ErrorKind, ExecutionBackend, ForgetSupport, LimitSupport, LoopMode, OutputSupport,
+    AccessEnforcer, AccessSupport, BackendId, BuildContext, Capabilities, CostReport, CredentialSource,
+    Effort, Enforcement, ErrorKind, ExecutionBackend, ForgetSupport, LimitSupport, LoopMode, OutputSupport,
     SettingsError, Support, TextGranularity, harness::Failure,
 };
 
@@ -29,7 +29,7 @@ pub(crate) fn capabilities(provider: &str, efforts: &[Effort], cost: CostReport)
     capabilities.caller_tools = Support::Yes;
     capabilities.efforts = efforts.to_vec();
     // There is no tool but the caller's, and so nothing to keep in; the other levels open tools of a harness.
-    capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
+    capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
     let ours = Enforcement::Ours;
     let of_cost = match cost {
         CostReport::Reported | CostReport::Estimated => ours,

@@ -6,7 +6,7 @@ mod machine;
 use std::{path::Path, process::ExitCode, time::SystemTime};
 
 use nexus::{
-    AccessKeeper, AccessSupport, Availability, BackendId, BuildContext, Containment, ExecutionBackend,
+    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Containment, ExecutionBackend,
     Router, ToolAccess,
 };
 use serde_json::json;
@@ -124,13 +124,13 @@ fn sandboxes(id: &BackendId, backend: &dyn ExecutionBackend) -> Finding {
         ("unrestricted", ToolAccess::Unrestricted),
     ];
     let levels = levels.into_iter().map(|(name, level)| {
-        let keeper = match capabilities.access.of(level) {
-            AccessSupport::Kept(AccessKeeper::Os) => "kept by the system",
-            AccessSupport::Kept(AccessKeeper::Vendor) => "kept by the vendor's program",
-            AccessSupport::Kept(AccessKeeper::None) => "kept by nobody",
+        let enforcer = match capabilities.access.of(level) {
+            AccessSupport::Kept(AccessEnforcer::Os) => "kept by the system",
+            AccessSupport::Kept(AccessEnforcer::Vendor) => "kept by the vendor's program",
+            AccessSupport::Kept(AccessEnforcer::None) => "kept by nobody",
             _ => "not offered",
         };
-        format!("{name} {keeper}")
+        format!("{name} {enforcer}")
     });
     Finding::fine(format!("sandbox {id}"), levels.collect::<Vec<_>>().join(", "))
 }

@@ -36,7 +36,7 @@
 //! use async_trait::async_trait;
 //! use nexus_core::{
 //!     AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ExecutionBackendExt as _,
-//!     AccessKeeper, FinishReason, ForgetError, Forgotten, LoopMode, OutputSupport, Phase, ResumeHandle, TurnError, TurnHost,
+//!     AccessEnforcer, FinishReason, ForgetError, Forgotten, LoopMode, OutputSupport, Phase, ResumeHandle, TurnError, TurnHost,
 //!     TurnRequest, TurnResult,
 //!     harness::{Checked, Failure, RunningTurn},
 //!     turn::MessageEnded,
@@ -81,7 +81,7 @@
 //!     fn capabilities(&self) -> Capabilities {
 //!         let mut capabilities = Capabilities::new(LoopMode::Native);
 //!         capabilities.output = OutputSupport::Instructed;
-//!         capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
+//!         capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
 //!         capabilities
 //!     }
 //!

@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessKeeper, AccessSupport, Availability, BackendId, BackendKind, BuildContext, Capabilities, Clock,
+    AccessEnforcer, AccessSupport, Availability, BackendId, BackendKind, BuildContext, Capabilities, Clock,
     ConversationMode, Effects, Effort, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, FinishReason,
     ForgetError, Forgotten, LoopMode, Outbox, OutputSupport, Provenance, Recorder, Registry, ResumeHandle,
     Retry, SettingsError, Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, VendorId,
@@ -111,8 +111,8 @@ pub(crate) fn capabilities() -> Capabilities {
     capabilities.caller_tools = Support::Yes;
     capabilities.output = OutputSupport::Instructed;
     capabilities.efforts = Effort::ALL.to_vec();
-    capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
-    capabilities.access.workspace_write = AccessSupport::Kept(AccessKeeper::Os);
+    capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
+    capabilities.access.workspace_write = AccessSupport::Kept(AccessEnforcer::Os);
     let ours = nexus_core::Enforcement::Ours;
     capabilities.limits = nexus_core::LimitSupport::new()
         .with_tool_calls(ours)

@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessKeeper, AccessSupport, Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventSink,
+    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventSink,
     ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, Provenance, Recorder, Registry,
     ResumeHandle, Support, ToolCall, ToolResult, TurnError, TurnHost, TurnRequest, TurnResult,
 };
@@ -50,7 +50,7 @@ impl ExecutionBackend for Scripted {
         capabilities.system = Support::Yes;
         capabilities.resume = Support::Yes;
         capabilities.caller_tools = Support::Yes;
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
         capabilities
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessKeeper, AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend,
+    AccessEnforcer, AccessSupport, Availability, BackendId, Capabilities, EventSink, ExecutionBackend,
     ForgetError, Forgotten, LoopMode, ResumeHandle, Support, TextGranularity, TurnError, TurnHost,
     TurnRequest, TurnResult, harness::RunningTurn,
 };
@@ -36,7 +36,7 @@ impl ExecutionBackend for Parrot {
         capabilities.text = TextGranularity::Deltas;
         capabilities.thinking = Support::Yes;
         capabilities.caller_tools = Support::Yes;
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::None);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
         capabilities
     }
 

@@ -67,7 +67,7 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessKeeper, AccessSupport, AccessTable, Availability, BuildContext, Capabilities, CostReport,
+    AccessEnforcer, AccessSupport, AccessTable, Availability, BuildContext, Capabilities, CostReport,
     Enforcement, ErrorKind, ForgetSupport, LimitSupport, LoopMode, OutputSupport, ResumeHandle,
     SettingsError, Support, TextGranularity, harness::Failure,
 };
@@ -196,10 +196,10 @@ impl Cli for Claude {
         capabilities.extra_roots = Support::Yes;
         capabilities.efforts = args::EFFORTS.to_vec();
         capabilities.access = AccessTable {
-            scoped_only: AccessSupport::Kept(AccessKeeper::Vendor),
-            read_only: AccessSupport::Kept(AccessKeeper::Vendor),
-            workspace_write: AccessSupport::Kept(AccessKeeper::Vendor),
-            unrestricted: AccessSupport::Kept(AccessKeeper::None),
+            scoped_only: AccessSupport::Kept(AccessEnforcer::Vendor),
+            read_only: AccessSupport::Kept(AccessEnforcer::Vendor),
+            workspace_write: AccessSupport::Kept(AccessEnforcer::Vendor),
+            unrestricted: AccessSupport::Kept(AccessEnforcer::None),
         };
         capabilities.limits = LimitSupport::new()
             .with_tool_calls(Enforcement::Ours)

@@ -1,7 +1,7 @@
 //! What the program can do, and who keeps it inside.
 
 use nexus_core::{
-    AccessKeeper, AccessSupport, Capabilities, Effort, Enforcement, ForgetSupport, LimitSupport, LoopMode,
+    AccessEnforcer, AccessSupport, Capabilities, Effort, Enforcement, ForgetSupport, LimitSupport, LoopMode,
     OutputSupport, Support, TextGranularity,
 };
 
@@ -25,10 +25,10 @@ pub(super) fn capabilities() -> Capabilities {
     capabilities.extra_roots = Support::Yes;
     capabilities.efforts = EFFORTS.to_vec();
     // The program offers the model none of its own tools, and refuses the calls it makes all the same.
-    capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::Vendor);
-    capabilities.access.read_only = AccessSupport::Kept(AccessKeeper::Os);
-    capabilities.access.workspace_write = AccessSupport::Kept(AccessKeeper::Os);
-    capabilities.access.unrestricted = AccessSupport::Kept(AccessKeeper::None);
+    capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::Vendor);
+    capabilities.access.read_only = AccessSupport::Kept(AccessEnforcer::Os);
+    capabilities.access.workspace_write = AccessSupport::Kept(AccessEnforcer::Os);
+    capabilities.access.unrestricted = AccessSupport::Kept(AccessEnforcer::None);
     // The program reports no cost, so nobody can keep a limit on it.
     let (ours, nobody) = (Enforcement::Ours, Enforcement::Unsupported);
     capabilities.limits = LimitSupport::new()

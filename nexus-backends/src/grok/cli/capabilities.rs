@@ -1,8 +1,8 @@
 //! What `grok-cli` can do.
 
 use nexus_core::{
-    AccessKeeper, AccessSupport, Capabilities, CostReport, Effort, Enforcement, ForgetSupport, LimitSupport,
-    LoopMode, ModelId, OutputSupport, Support, TextGranularity,
+    AccessEnforcer, AccessSupport, Capabilities, CostReport, Effort, Enforcement, ForgetSupport,
+    LimitSupport, LoopMode, ModelId, OutputSupport, Support, TextGranularity,
 };
 
 /// The effort steps of the vendor's range. Source: observed with grok 1.0.41.
@@ -25,14 +25,14 @@ pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     all.harness_tools = Support::Yes;
     all.caller_tools = Support::Yes;
     all.efforts = EFFORTS.to_vec();
-    all.access.scoped_only = AccessSupport::Kept(AccessKeeper::Vendor);
-    all.access.read_only = AccessSupport::Kept(AccessKeeper::Vendor);
+    all.access.scoped_only = AccessSupport::Kept(AccessEnforcer::Vendor);
+    all.access.read_only = AccessSupport::Kept(AccessEnforcer::Vendor);
     if has_bubblewrap {
         // They widen a sandbox, and this is the only one that stands at folders.
         all.extra_roots = Support::Yes;
-        all.access.workspace_write = AccessSupport::Kept(AccessKeeper::Os);
+        all.access.workspace_write = AccessSupport::Kept(AccessEnforcer::Os);
     }
-    all.access.unrestricted = AccessSupport::Kept(AccessKeeper::None);
+    all.access.unrestricted = AccessSupport::Kept(AccessEnforcer::None);
     // The cost of a turn is told at its end, when there is nothing left to stop.
     all.limits = LimitSupport::new()
         .with_tool_calls(Enforcement::Ours)
@@ -63,6 +63,6 @@ mod tests {
     #[test]
     fn without_bubblewrap_nothing_writes_in_the_workspace() {
         assert_eq!(capabilities(false).access.workspace_write, AccessSupport::Unsupported);
-        assert_eq!(capabilities(true).access.workspace_write, AccessSupport::Kept(AccessKeeper::Os));
+        assert_eq!(capabilities(true).access.workspace_write, AccessSupport::Kept(AccessEnforcer::Os));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use nexus_core::{AccessKeeper, AccessSupport, Effects, ErrorKind, ToolAccess, ToolCallStatus, TurnEvent};
+use nexus_core::{AccessEnforcer, AccessSupport, Effects, ErrorKind, ToolAccess, ToolCallStatus, TurnEvent};
 use serde_json::{Value, json};
 
 use super::caller_tools::{ANSWER, lookup, turn_with};
@@ -128,7 +128,7 @@ pub(crate) async fn a_level_that_is_a_list_of_tools_is_not_kept_unseen(trial: &T
             setting.tool_list = tool_list;
             let staged = trial.stage_setting(setting).await?;
             // What the system keeps, it keeps whatever tools there are.
-            if staged.capabilities().access.of(access) != AccessSupport::Kept(AccessKeeper::Vendor) {
+            if staged.capabilities().access.of(access) != AccessSupport::Kept(AccessEnforcer::Vendor) {
                 continue;
             }
             let turn = staged.run(staged.work("Look around.", access)).await?;

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessKeeper, AccessSupport, Availability, BackendId, Capabilities, CostReport, CredentialSource, Effort,
-    Enforcement, EventSink, ExecutionBackend, ForgetError, ForgetSupport, Forgotten, LimitSupport, LoopMode,
-    OutputSupport, ResumeHandle, Secret, Support, TextGranularity, TurnError, TurnHost, TurnRequest,
-    TurnResult,
+    AccessEnforcer, AccessSupport, Availability, BackendId, Capabilities, CostReport, CredentialSource,
+    Effort, Enforcement, EventSink, ExecutionBackend, ForgetError, ForgetSupport, Forgotten, LimitSupport,
+    LoopMode, OutputSupport, ResumeHandle, Secret, Support, TextGranularity, TurnError, TurnHost,
+    TurnRequest, TurnResult,
     harness::{Renewal, RunningTurn},
 };
 
@@ -66,11 +66,11 @@ impl ExecutionBackend for ReferenceBackend {
         capabilities.harness_tools = self.harness;
         capabilities.extra_roots = self.harness;
         capabilities.efforts = vec![Effort::Low, Effort::Medium, Effort::High];
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessKeeper::Vendor);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::Vendor);
         if self.harness.is_yes() {
-            capabilities.access.read_only = AccessSupport::Kept(AccessKeeper::Vendor);
-            capabilities.access.workspace_write = AccessSupport::Kept(AccessKeeper::Vendor);
-            capabilities.access.unrestricted = AccessSupport::Kept(AccessKeeper::None);
+            capabilities.access.read_only = AccessSupport::Kept(AccessEnforcer::Vendor);
+            capabilities.access.workspace_write = AccessSupport::Kept(AccessEnforcer::Vendor);
+            capabilities.access.unrestricted = AccessSupport::Kept(AccessEnforcer::None);
         }
         capabilities.limits = LimitSupport::new()
             .with_tool_calls(Enforcement::Ours)
