@@ -21,12 +21,12 @@ use crate::{
     },
     draft_fault::DraftError,
     problem_brief::{BriefDraft, ProblemBrief},
+    task_state::MAX_QUESTIONS,
 };
 
 /// How many briefs of one orchestrator's may be refused.
 const MAX_REFUSALS: usize = 2;
-/// Most questions of one request, and the longest, in bytes.
-const MAX_QUESTIONS: usize = 3;
+/// Longest question, in bytes.
 const MAX_QUESTION_BYTES: usize = 1 << 10;
 
 /// What a caller hands over: the goal, and what it gathered.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::problem_brief::Plan;
 
 /// Most questions that are asked at once.
-const MAX_QUESTIONS: usize = 3;
+pub(crate) const MAX_QUESTIONS: usize = 3;
 
 /// What `status.json` holds of a task: where it is, and how many attempts at steps there were.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
