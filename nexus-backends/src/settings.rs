@@ -178,6 +178,28 @@ mod tests {
     }
 
     #[test]
+    fn an_address_holds_no_user_and_no_password() {
+        for url in [
+            "http://a.test/v1",
+            "https://a.test:8443",
+            "http://a.test/u@b",
+            "https://a.test?u=a@b",
+            "http://[::1]/",
+        ] {
+            assert!(check_web_url("base_url", Some(url)).is_ok(), "{url}");
+        }
+        for url in [
+            "http://me:canary@a.test/v1",
+            "https://canary@a.test",
+            "http://:canary@a.test?x",
+            "http://a@canary@a.test",
+        ] {
+            let error = check_web_url("base_url", Some(url)).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("canary"), "{url}");
+        }
+    }
+
+    #[test]
     fn a_credential_has_one_place() {
         for setting in
             [json!({}), json!({ "env": "A", "keyring": "b" }), json!({ "file": "a", "keyring": "b" })]
