@@ -55,8 +55,10 @@ pub enum HandoffAction {
 }
 
 /// What an agent handed in, checked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+///
+/// What is read from a file is checked again, but for what its claims cite: they are claims.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "HandoffDraft", into = "HandoffDraft")]
 pub struct Handoff(HandoffDraft);
 
 impl Handoff {
@@ -67,6 +69,10 @@ impl Handoff {
     /// [`DraftError`] with everything that is wrong: a claim without text, an id of something that was not run, a path
     /// that is none in a tree, a bound that is exceeded.
     pub fn accept(draft: HandoffDraft, evidence: &StepEvidence) -> Result<Self, DraftError> {
+        Self::checked(draft, |id| evidence.contains(id))
+    }
+
+    fn checked(draft: HandoffDraft, was_run: impl Fn(&EvidenceId) -> bool) -> Result<Self, DraftError> {
         let mut faults = Faults::default();
         if draft.claims.is_empty() {
             faults.add("claims", "is empty; say what was done, and what shows it");
@@ -74,7 +80,7 @@ impl Handoff {
         faults.count("claims", draft.claims.len(), MAX_CLAIMS);
         for (index, claim) in draft.claims.iter().enumerate() {
             faults.text(&format!("claims[{index}].text"), &claim.text, MAX_TEXT_BYTES);
-            for id in claim.evidence.iter().filter(|id| !evidence.contains(id)) {
+            for id in claim.evidence.iter().filter(|id| !was_run(id)) {
                 faults.add(format!("claims[{index}].evidence"), format!("{id} was not run in this step"));
             }
         }
@@ -110,6 +116,20 @@ impl Handoff {
     /// How the work goes on.
     pub fn action(&self) -> &HandoffAction {
         &self.0.action
+    }
+}
+
+impl TryFrom<HandoffDraft> for Handoff {
+    type Error = DraftError;
+
+    fn try_from(draft: HandoffDraft) -> Result<Self, DraftError> {
+        Self::checked(draft, |_| true)
+    }
+}
+
+impl From<Handoff> for HandoffDraft {
+    fn from(handoff: Handoff) -> Self {
+        handoff.0
     }
 }
 

@@ -12,6 +12,8 @@
 //! | [`Assignment`], [`run_agent`] | one agent's part, and the turns in which it hands something in |
 //! | [`Framing`], [`Goal`] | from a goal to a brief: the orchestrator's part |
 //! | [`AgentPhase`], [`Prompts`], [`briefing`], [`Quote`] | which tools an agent has, what it is told, and how it is shown what others wrote |
+//! | [`TaskSettings`] | what bounds a task beside its brief: tests, sandbox, retries, budget |
+//! | [`StepRecord`] | what one attempt at a step came to |
 //! | [`TaskState`], [`TaskEvent`] | what a status file holds of a task, and every transition of it |
 //!
 //! What an agent writes arrives as a *draft*: plain data with a JSON schema, whose texts are data and nothing else. One
@@ -28,6 +30,8 @@ mod framing;
 mod handoff;
 mod problem_brief;
 mod review;
+mod settings;
+mod step_record;
 mod task_state;
 
 pub use agent::{
@@ -45,4 +49,6 @@ pub use review::{
     Concern, CriterionJudgement, Judgement, PanelReview, Reflection, ReviewBasis, ReviewDecision,
     ReviewVerdict, ReviewVote, VerdictDraft,
 };
+pub use settings::{SandboxKind, SandboxSettings, TaskBudget, TaskSettings};
+pub use step_record::{SilentReviewer, StepRecord, UnitRecord};
 pub use task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus, WrongStatus};

@@ -110,8 +110,9 @@ pub enum TaskEvent {
     },
 }
 
-/// How a step was settled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How an attempt at a step ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StepEnd {
     /// It is committed, and the agents said that the step is done.
     Advanced,
@@ -132,6 +133,7 @@ pub enum StepEnd {
         /// Why, in words of ours.
         reason: String,
         /// The failure of the infrastructure behind it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use nexus_core::VendorId;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Concern, CriterionJudgement, Judgement, ReviewBasis, ReviewDecision, ReviewVerdict, VerdictDraft,
@@ -11,7 +12,8 @@ use super::{
 use crate::draft_fault::DraftError;
 
 /// One seat's verdict, and the vendor that really ran it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReviewVote {
     /// The seat, by its name in the panel.
     pub seat: String,

@@ -1,0 +1,101 @@
+//! What bounds a task beside its brief.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::task_state::StepEnd;
+
+/// What bounds a task beside its brief: how it is tested, where tests run, and how much it may use.
+///
+/// It comes from the configuration (`tasks:` of `nexus.yaml`) and from the caller that creates the task; never from an agent or
+/// from a file of the project. A task keeps those that it was created with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TaskSettings {
+    /// The program that runs the project's tests, and its arguments: `[cargo, test, --offline]`. No shell reads it. Without it
+    /// agents cannot run the tests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test_command: Option<Vec<String>>,
+    /// Where tests and probes run.
+    pub sandbox: SandboxSettings,
+    /// How often a step is done anew because a review asks for it, before a person has to look. Default 2.
+    pub max_review_retries: u32,
+    /// Votes of how many vendors an advance needs. Default: what the panel of the reviewers says, 2 where it says nothing. 1 says
+    /// on purpose that one vendor will do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_vendors: Option<usize>,
+    /// What all turns of the task together may use.
+    pub budget: TaskBudget,
+    /// Deadline of one agent's turn, in seconds. Default 1,800.
+    pub turn_seconds: u64,
+}
+
+/// Where the tests and probes of a task run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SandboxSettings {
+    /// What keeps them apart from the machine.
+    pub kind: SandboxKind,
+    /// Paths of the project, relative to its root, that are not in git and are shown to tests as they lie there, read-only:
+    /// `node_modules`, `.venv`, `vendor`.
+    pub keep: Vec<String>,
+    /// Programs, each with its arguments, that prepare a tree before its first test or probe: run once for each tree.
+    pub setup: Vec<Vec<String>>,
+    /// Folders of tool chains beside those of the system, such as `~/.cargo` and `~/.rustup`: shown read-only, at their own paths.
+    pub tool_chains: Vec<PathBuf>,
+    /// Longest run of the tests or of a probe, in seconds. Default 600.
+    pub seconds: u64,
+    /// Most memory of a run, in MiB. Default 4,096.
+    pub memory_mib: u64,
+}
+
+/// What keeps tests and probes apart from the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxKind {
+    /// Bubblewrap: a root of its own, no network, nothing of the machine but the tree and what is listed.
+    #[default]
+    Bubblewrap,
+    /// Nothing: they run as this user, with all that it may do, in a copy of the tree at another path.
+    None,
+}
+
+/// What all turns of a task together may use. A turn that would exceed it is stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TaskBudget {
+    /// Money, in US dollars, as far as the vendors tell what a turn costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd: Option<f64>,
+    /// Tokens that models write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+}
+
+impl Default for TaskSettings {
+    fn default() -> Self {
+        Self {
+            test_command: None,
+            sandbox: SandboxSettings::default(),
+            max_review_retries: StepEnd::DEFAULT_MAX_RETRIES,
+            min_vendors: None,
+            budget: TaskBudget::default(),
+            turn_seconds: 1_800,
+        }
+    }
+}
+
+impl Default for SandboxSettings {
+    fn default() -> Self {
+        Self {
+            kind: SandboxKind::default(),
+            keep: Vec::new(),
+            setup: Vec::new(),
+            tool_chains: Vec::new(),
+            seconds: 600,
+            memory_mib: 4_096,
+        }
+    }
+}
