@@ -30,6 +30,7 @@ mod framing;
 mod handoff;
 mod problem_brief;
 mod review;
+mod service;
 mod settings;
 mod step_record;
 mod task_state;
@@ -48,6 +49,16 @@ pub use problem_brief::{
 pub use review::{
     Concern, CriterionJudgement, Judgement, PanelReview, Reflection, ReviewBasis, ReviewDecision,
     ReviewVerdict, ReviewVote, VerdictDraft,
+};
+pub use service::{
+    AgentList, AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, AgentView, AttemptView,
+    BaselineView, CommitView, CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome,
+    LogEntryView, SpentView, StepView, TaskArtifact, TaskArtifactRequest, TaskCancelRequest,
+    TaskCreateRequest, TaskCreated, TaskError, TaskErrorKind, TaskFramed, TaskLandRequest, TaskLanding,
+    TaskListRequest, TaskLogPage, TaskLogRequest, TaskOrchestrateRequest, TaskPage, TaskReopenRequest,
+    TaskReport, TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest, TaskStatusRequest,
+    TaskTurnReport, TierList, TierListRequest, TierRegisterRequest, TierView, UnitView, VerdictView,
+    VoteView,
 };
 pub use settings::{SandboxKind, SandboxSettings, TaskBudget, TaskSettings};
 pub use step_record::{SilentReviewer, StepRecord, UnitRecord};
