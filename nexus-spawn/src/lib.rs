@@ -12,6 +12,7 @@
 //! | [`Assignment`], [`run_agent`] | one agent's part, and the turns in which it hands something in |
 //! | [`Framing`], [`Goal`] | from a goal to a brief: the orchestrator's part |
 //! | [`AgentPhase`], [`Prompts`], [`briefing`], [`Quote`] | which tools an agent has, what it is told, and how it is shown what others wrote |
+//! | [`TestRun`], [`ProbeRecord`] | what the project's tests, or a program that prints observations, say of trees |
 //! | [`TaskSettings`] | what bounds a task beside its brief: tests, sandbox, retries, budget |
 //! | [`StepRecord`] | what one attempt at a step came to |
 //! | [`TaskState`], [`TaskEvent`] | what a status file holds of a task, and every transition of it |
@@ -24,6 +25,7 @@
 //! Nothing here opens a socket or writes a file yet.
 
 mod agent;
+mod checks;
 mod draft_fault;
 mod evidence;
 mod framing;
@@ -38,6 +40,11 @@ mod task_state;
 pub use agent::{
     AgentFailure, AgentPhase, AgentReport, AgentRoute, AgentTurn, AgentTurnPurpose, Assignment, PromptError,
     Prompts, Quote, briefing, run_agent, shown_handoff, shown_verdict,
+};
+pub use checks::{
+    Baseline, CheckError, CheckOutput, KeptText, ProbeAnswer, ProbeDifference, ProbeDraft, ProbeFile,
+    ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, ProbeSides, ProgramExit, SideOutcome, SuiteEnd, SuiteRun,
+    TestFileChange, TestFileChangeKind, TestFileKind, TestRun,
 };
 pub use draft_fault::{DraftError, DraftFault};
 pub use evidence::{EvidenceId, InvalidEvidenceId, StepEvidence};

@@ -1,0 +1,98 @@
+//! Why something was not run, or not kept.
+
+use std::{io, path::PathBuf};
+
+use nexus_workspace::tree::{TreeError, TreeErrorKind};
+
+use crate::draft_fault::DraftError;
+
+/// Why tests or a probe were not run, or not kept. A program that ran and failed is no error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// This machine or this user has no sandbox.
+    #[error(
+        "there is no sandbox to run tests in: {reason}; or set `sandbox: {{ kind: none }}` to run them without"
+    )]
+    NoSandbox {
+        /// What is missing, and the command that installs it.
+        reason: String,
+    },
+    /// The task has no test command.
+    #[error("the task has no test command: name one as `test_command` when the task is created")]
+    NoTestCommand,
+    /// What was handed in is not as it must be, with everything that is wrong.
+    #[error(transparent)]
+    Refused(#[from] DraftError),
+    /// A setting of the task is not as it must be.
+    #[error("`{setting}` of the task's settings: {reason}")]
+    Settings {
+        /// Which: `sandbox.keep[0]`.
+        setting: String,
+        /// What is wrong with it, and the way out.
+        reason: String,
+    },
+    /// There is no probe with this number.
+    #[error("there is no probe {number}")]
+    NoSuchProbe {
+        /// The number.
+        number: u32,
+    },
+    /// A stored probe is not what was stored.
+    #[error("{path:?} is not the record of a probe: {reason}; move it away")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A tree could not be laid out or made.
+    #[error("a tree to run in cannot be made: {0}")]
+    Tree(#[source] TreeError),
+    /// The disk is full.
+    #[error("the disk is full at {path:?}: make room")]
+    NoSpace {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A file or folder of the task could not be read or written.
+    #[error("{path:?} cannot be used: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The sandbox, or what starts a program without one, failed.
+    #[error("a program could not be run: {reason}")]
+    Runner {
+        /// What it said.
+        reason: String,
+        /// Whether the machine was in want of something, so that it may work later.
+        is_scarcity: bool,
+    },
+    /// The caller cancelled. Nothing of it runs any more.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl From<TreeError> for CheckError {
+    fn from(error: TreeError) -> Self {
+        match error.kind() {
+            TreeErrorKind::Cancelled => Self::Cancelled,
+            _ => Self::Tree(error),
+        }
+    }
+}
+
+impl CheckError {
+    /// Of a failure of the file system.
+    #[expect(dead_code, reason = "used by what runs")]
+    pub(super) fn from_io(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        let path = path.into();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
+            _ => Self::Io { path, source },
+        }
+    }
+}
