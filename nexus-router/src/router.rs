@@ -269,6 +269,11 @@ impl Router {
         configuration.backends.iter().filter_map(built).collect()
     }
 
+    /// The company behind a backend of the configuration, where it is known.
+    pub fn vendor(&self, backend: &BackendId) -> Option<VendorId> {
+        self.configuration().vendor(backend).cloned()
+    }
+
     /// The backends that are set aside, and why, as this process saw it last: with each turn, and by
     /// [`Router::refresh_holds`]. A hold of this process alone is always as it is.
     pub fn holds(&self) -> Vec<Hold> {

@@ -7,8 +7,8 @@ use std::{
 };
 
 use nexus_core::{
-    Brief, CancelToken, EventSink, FileTools, ForgetError, Limits, ParticipantScope, ResumeHandle,
-    ScopeError, Submission, Tool, ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest,
+    Brief, CancelToken, EventSink, FileTools, ForgetError, Limits, ParticipantScope, RecordError,
+    ResumeHandle, ScopeError, Submission, Tool, ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest,
 };
 use nexus_router::Router;
 use nexus_workspace::{AgentTypeError, AgentTypes};
@@ -17,7 +17,8 @@ use serde::Deserialize;
 
 use crate::{
     agent::{
-        AgentFailure, AgentPhase, AgentReport, AgentRoute, AgentTurn, Assignment, Prompts, Quote, run_agent,
+        AgentFailure, AgentPhase, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, Prompts,
+        Quote, run_agent,
     },
     draft_fault::DraftError,
     problem_brief::{BriefDraft, ProblemBrief},
@@ -63,6 +64,8 @@ pub struct Framing<'a> {
     pub limits: Limits,
     /// Cancellation and budget.
     pub host: TurnHost,
+    /// Where the turns are written down.
+    pub record: Option<AgentRecord>,
 }
 
 /// What an orchestrator came to.
@@ -105,6 +108,8 @@ pub struct FramingReport {
     pub turns: Vec<AgentTurn>,
     /// Conversations that could not be forgotten, and why.
     pub left_behind: Vec<(ResumeHandle, ForgetError)>,
+    /// What could not be written down of the turns, though they were run.
+    pub unrecorded: Vec<RecordError>,
 }
 
 /// What was handed in, and refused, so far.
@@ -127,13 +132,13 @@ impl Framing<'_> {
     /// answered with what is wrong; after the third one the turn is stopped.
     pub async fn run(&self, goal: &Goal, events: &mut dyn EventSink) -> FramingReport {
         let drafts = Arc::new(Mutex::new(Drafts::default()));
-        let (outcome, turns, left_behind) = match self.assignment(goal, &drafts) {
+        let (outcome, turns, left_behind, unrecorded) = match self.assignment(goal, &drafts) {
             Ok(assignment) => {
-                let AgentReport { answer, turns, left_behind } =
+                let AgentReport { answer, turns, left_behind, unrecorded } =
                     run_agent(self.router, &assignment, events).await;
-                (answer.map_err(FramingFailure::from), turns, left_behind)
+                (answer.map_err(FramingFailure::from), turns, left_behind, unrecorded)
             }
-            Err(failure) => (Err(failure), Vec::new(), Vec::new()),
+            Err(failure) => (Err(failure), Vec::new(), Vec::new(), Vec::new()),
         };
         let refused = std::mem::take(&mut lock(&drafts).refused);
         let outcome = match (outcome, refused.last()) {
@@ -142,7 +147,7 @@ impl Framing<'_> {
             }
             (outcome, _) => outcome,
         };
-        FramingReport { outcome, refused, turns, left_behind }
+        FramingReport { outcome, refused, turns, left_behind, unrecorded }
     }
 
     fn assignment(
@@ -178,6 +183,7 @@ impl Framing<'_> {
             tools: Arc::new(tools),
             tool_calls: phase.tool_calls(),
             host: self.host.clone().with_cancel(cancel),
+            record: self.record.clone(),
             answer: Box::new(answer),
         })
     }

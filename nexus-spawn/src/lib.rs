@@ -34,12 +34,13 @@ mod problem_brief;
 mod review;
 mod service;
 mod settings;
+mod step;
 mod step_record;
 mod task_state;
 
 pub use agent::{
-    AgentFailure, AgentPhase, AgentReport, AgentRoute, AgentTurn, AgentTurnPurpose, Assignment, PromptError,
-    Prompts, Quote, briefing, run_agent, shown_handoff, shown_verdict,
+    AgentFailure, AgentPhase, AgentRecord, AgentReport, AgentRoute, AgentTurn, AgentTurnPurpose, Assignment,
+    PromptError, Prompts, Quote, briefing, run_agent, shown_handoff, shown_verdict,
 };
 pub use checks::{
     Baseline, CheckError, CheckOutput, KeptText, ProbeAnswer, ProbeDifference, ProbeDraft, ProbeFile,
@@ -68,5 +69,9 @@ pub use service::{
     VoteView,
 };
 pub use settings::{SandboxKind, SandboxSettings, TaskBudget, TaskSettings};
+pub use step::{
+    AgentEnding, AgentProgress, AttemptPlace, ReviewOutcome, StepAgent, StepAttempt, StepInterrupted,
+    StepReview, StepRole, StepWatcher, StepWork,
+};
 pub use step_record::{SilentReviewer, StepRecord, UnitRecord};
 pub use task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus, WrongStatus};

@@ -37,13 +37,14 @@ async fn run_with(
     let look = Tool::without_arguments("look", "Looks.", || async { "nothing" }).read_only();
     let tools = Toolbox::new().with(look).with(Tool::submit("submit_answer", "Hands the answer in.", &place));
     let assignment = Assignment {
-        route: AgentRoute::Kind("worker".to_owned()),
+        route: AgentRoute::Kind("worker".into()),
         request: TurnRequest::new("Find the number.").with_tool_access(ToolAccess::ScopedOnly),
         participant: "worker".into(),
         scope: ParticipantScope::unrestricted(),
         tools: Arc::new(tools),
         tool_calls: 2,
         host: TurnHost::new(),
+        record: None,
         answer: Box::new(move || place.take()),
     };
     let mut unwatched = |_: EventEnvelope| {};

@@ -24,13 +24,14 @@ async fn frame(turns: Vec<Vec<Act>>, goal: Goal) -> (FramingReport, std::sync::A
     let (router, backend) = scripted(turns);
     let framing = Framing {
         router: &router,
-        route: AgentRoute::Kind("worker".to_owned()),
+        route: AgentRoute::Kind("worker".into()),
         agent_type: "orchestrator",
         types: &AgentTypes::built_in(),
         prompts: &Prompts::built_in(),
         root: &root,
         limits: Limits::new(),
         host: TurnHost::new(),
+        record: None,
     };
     let mut unwatched = |_: EventEnvelope| {};
     (framing.run(&goal, &mut unwatched).await, backend)
@@ -174,13 +175,14 @@ async fn the_callers_token_stops_it_and_stays_as_it_was() {
     let prompts = Prompts::built_in();
     let framing = Framing {
         router: &router,
-        route: AgentRoute::Kind("worker".to_owned()),
+        route: AgentRoute::Kind("worker".into()),
         agent_type: "orchestrator",
         types: &types,
         prompts: &prompts,
         root: &root,
         limits: Limits::new(),
         host: TurnHost::new().with_cancel(cancel.clone()),
+        record: None,
     };
     let mut unwatched = |_: EventEnvelope| {};
     let report = framing.run(&goal("x"), &mut unwatched).await;

@@ -63,13 +63,14 @@ async fn the_next_backend_begins_on_the_tree_as_it_was_and_its_work_alone_is_in_
         async move { tokio::task::spawn_blocking(move || tree.restore(&base, folder, &[])).await.unwrap() }
     });
     let assignment = Assignment {
-        route: AgentRoute::Kind("worker".to_owned()),
+        route: AgentRoute::Kind("worker".into()),
         request: TurnRequest::new("Mend the sum.").with_tool_access(ToolAccess::ScopedOnly),
         participant: "executor".into(),
         scope,
         tools: Arc::new(tools),
         tool_calls: 60,
         host: TurnHost::new().with_before_retry(hook),
+        record: None,
         answer: Box::new(move || submission.take()),
     };
     let mut unwatched = |_: EventEnvelope| {};

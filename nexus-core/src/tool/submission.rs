@@ -76,7 +76,12 @@ impl<T> Submission<T> {
         self.place().is_some()
     }
 
-    fn accept(&self, value: T) -> Result<(), String> {
+    /// Hands a value in, for a tool of the caller's own: [`Tool::submit`] is the common one.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, for the model: the words of the check, or that something was handed in before.
+    pub fn hand_in(&self, value: T) -> Result<(), String> {
         if let Some(check) = &self.check {
             check(&value)?;
         }
@@ -103,7 +108,7 @@ impl Tool {
     {
         let place = place.clone();
         let handler = move |value: T| {
-            let accepted = place.accept(value);
+            let accepted = place.hand_in(value);
             async move { accepted.map(|()| TAKEN).map_err(ToolFault::new) }
         };
         Self::new(name, description, handler).with_effects(Effects::None).terminal()

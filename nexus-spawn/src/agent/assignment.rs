@@ -2,16 +2,25 @@
 
 use std::{fmt, sync::Arc};
 
-use nexus_core::{ParticipantId, ParticipantScope, ToolRouter, TurnHost, TurnRequest};
-use nexus_router::Seat;
+use nexus_core::{ParticipantId, ParticipantScope, RecordFile, ToolRouter, TurnHost, TurnRequest};
+use nexus_router::{Seat, WorkKind};
 
 /// Who runs the agent.
 #[derive(Clone, Debug)]
 pub enum AgentRoute {
     /// What a work-kind of the configuration is bound to.
-    Kind(String),
+    Kind(WorkKind),
     /// One seat of a panel.
     Seat(Box<Seat>),
+}
+
+/// Where an agent's turns are written down.
+#[derive(Clone, Debug)]
+pub struct AgentRecord {
+    /// The file.
+    pub file: RecordFile,
+    /// What its turns go by there; why a turn was run is added: `0.1 unit 1 work`.
+    pub name: String,
 }
 
 /// One agent's part: what it is told, what it may do, and where its answer lies afterwards.
@@ -30,6 +39,8 @@ pub struct Assignment<T> {
     pub tool_calls: u32,
     /// What else its turns are run with: cancellation, budget, what puts things back. Its session is replaced.
     pub host: TurnHost,
+    /// Where its turns are written down. A turn that cannot be is not run.
+    pub record: Option<AgentRecord>,
     /// Takes out what was handed in: [`Submission::take`](nexus_core::Submission::take) of one place, or of several.
     pub answer: Box<dyn Fn() -> Option<T> + Send + Sync>,
 }

@@ -13,7 +13,7 @@ mod terminal_tools;
 mod tool_names;
 
 pub use self::{
-    assignment::{AgentRoute, Assignment},
+    assignment::{AgentRecord, AgentRoute, Assignment},
     briefing::{briefing, shown_handoff, shown_verdict},
     prompts::{PromptError, Prompts},
     quote::Quote,

@@ -1,15 +1,15 @@
 //! Running an agent until it has handed something in.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::{error::Error, fmt, fmt::Write as _, sync::Arc};
 
 use nexus_core::{
-    BackendId, ConversationMode, ErrorKind, EventSink, ForgetError, ResumeHandle, Session, ToolRouter,
-    TurnError, TurnRequest, TurnResult, VendorId,
+    BackendId, ConversationMode, ErrorKind, EventSink, ForgetError, RecordError, ResumeHandle, Session,
+    ToolRouter, TurnError, TurnHost, TurnRequest, TurnResult, VendorId,
 };
 use nexus_router::Router;
 
 use super::{
-    assignment::{AgentRoute, Assignment},
+    assignment::{AgentRecord, AgentRoute, Assignment},
     terminal_tools::TerminalTools,
 };
 
@@ -27,6 +27,16 @@ pub enum AgentTurnPurpose {
     Afresh,
 }
 
+impl fmt::Display for AgentTurnPurpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Work => "work",
+            Self::Reminder => "reminder",
+            Self::Afresh => "afresh",
+        })
+    }
+}
+
 /// One turn of an agent's.
 #[derive(Debug)]
 pub struct AgentTurn {
@@ -34,12 +44,14 @@ pub struct AgentTurn {
     pub purpose: AgentTurnPurpose,
     /// The backend that decided.
     pub backend: BackendId,
-    /// The company behind it, where the agent has a seat of a panel.
+    /// The company behind it, where that is known.
     pub vendor: Option<VendorId>,
     /// The session that it called tools with: what was called, and what was decided.
     pub session: Arc<Session>,
     /// How it ended.
     pub outcome: Result<TurnResult, TurnError>,
+    /// Its name in the file where it is written down.
+    pub recorded_as: Option<String>,
 }
 
 /// What came of an agent's part.
@@ -51,6 +63,8 @@ pub struct AgentReport<T> {
     pub turns: Vec<AgentTurn>,
     /// Conversations that could not be forgotten, and why: the backends still store them.
     pub left_behind: Vec<(ResumeHandle, ForgetError)>,
+    /// What could not be written down of its turns, though they were run.
+    pub unrecorded: Vec<RecordError>,
 }
 
 /// Why an agent handed nothing in: a failure of the infrastructure. Its words are for logs and the caller, never for another
@@ -65,6 +79,12 @@ pub enum AgentFailure {
         /// The kind of failure.
         kind: ErrorKind,
         /// The failure in words.
+        message: String,
+    },
+    /// A turn could not be written down, as on a full disk, and was not run.
+    #[error("its turn cannot be written down: {message}")]
+    Unrecorded {
+        /// Where, and why.
         message: String,
     },
     /// It ended well, was asked once more, and handed nothing in all the same.
@@ -84,16 +104,17 @@ pub async fn run_agent<T>(
     assignment: &Assignment<T>,
     events: &mut dyn EventSink,
 ) -> AgentReport<T> {
-    let mut agent = Agent { router, assignment, turns: Vec::new() };
+    let mut agent = Agent { router, assignment, turns: Vec::new(), unrecorded: Vec::new() };
     let answer = agent.run(events).await;
     let left_behind = agent.forget().await;
-    AgentReport { answer, turns: agent.turns, left_behind }
+    AgentReport { answer, turns: agent.turns, left_behind, unrecorded: agent.unrecorded }
 }
 
 struct Agent<'a, T> {
     router: &'a Router,
     assignment: &'a Assignment<T>,
     turns: Vec<AgentTurn>,
+    unrecorded: Vec<RecordError>,
 }
 
 impl<T> Agent<'_, T> {
@@ -133,31 +154,54 @@ impl<T> Agent<'_, T> {
         };
         let session = Session::mint_with_budget(participant.clone(), scope.clone(), tools, *tool_calls);
         let host = self.assignment.host.clone().with_session(Arc::clone(&session));
-        let (backend, vendor, outcome) = match &self.assignment.route {
-            AgentRoute::Kind(kind) => {
-                let outcome = self.router.run_turn(kind.as_str(), request, host, events).await;
-                let backend = match &outcome {
-                    Ok(result) => result.provenance.backend.clone(),
-                    Err(error) => error.backend().clone(),
-                };
-                (backend, None, outcome)
+        let mut recording = match &self.assignment.record {
+            Some(AgentRecord { file, name }) => {
+                let begun = file.begin(format!("{name} {purpose}"), &request, &host);
+                Some(begun.map_err(|error| AgentFailure::Unrecorded { message: in_full(&error) })?)
             }
-            AgentRoute::Seat(seat) => {
-                let ended = self.router.run_seat(seat, request, host, events).await;
-                (ended.backend, ended.vendor, ended.outcome)
-            }
+            None => None,
+        };
+        let (backend, vendor, outcome) = match &mut recording {
+            Some(recording) => self.ask(request, host, &mut recording.beside(events)).await,
+            None => self.ask(request, host, events).await,
         };
         let failure = outcome.as_ref().err().map(|error| AgentFailure::Turn {
             backend: backend.clone(),
             kind: error.kind(),
             message: error.to_string(),
         });
-        self.turns.push(AgentTurn { purpose, backend, vendor, session, outcome });
+        let recorded_as = recording.as_ref().map(|recording| recording.id().to_owned());
+        self.unrecorded.extend(recording.and_then(|recording| recording.end(&outcome).err()));
+        self.turns.push(AgentTurn { purpose, backend, vendor, session, outcome, recorded_as });
         // What was handed in is final, whatever came after it.
         match ((self.assignment.answer)(), failure) {
             (Some(answer), _) => Ok(Some(answer)),
             (None, Some(failure)) => Err(failure),
             (None, None) => Ok(None),
+        }
+    }
+
+    /// Who ran the turn, and how it ended.
+    async fn ask(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> (BackendId, Option<VendorId>, Result<TurnResult, TurnError>) {
+        match &self.assignment.route {
+            AgentRoute::Kind(kind) => {
+                let outcome = self.router.run_turn(kind, request, host, events).await;
+                let backend = match &outcome {
+                    Ok(result) => result.provenance.backend.clone(),
+                    Err(error) => error.backend().clone(),
+                };
+                let vendor = self.router.vendor(&backend);
+                (backend, vendor, outcome)
+            }
+            AgentRoute::Seat(seat) => {
+                let ended = self.router.run_seat(seat, request, host, events).await;
+                (ended.backend, ended.vendor, ended.outcome)
+            }
         }
     }
 
@@ -178,14 +222,18 @@ impl<T> Agent<'_, T> {
     }
 
     /// Has the backends delete what they keep of the agent's conversations.
-    async fn forget(&self) -> Vec<(ResumeHandle, ForgetError)> {
+    async fn forget(&mut self) -> Vec<(ResumeHandle, ForgetError)> {
         let mut left_behind = Vec::new();
         for turn in &self.turns {
             let Some(handle) = turn.outcome.as_ref().ok().and_then(|result| result.resume.as_ref()) else {
                 continue;
             };
-            if let Err(error) = self.router.forget(handle).await {
-                left_behind.push((handle.clone(), error));
+            match (self.router.forget(handle).await, &self.assignment.record, &turn.recorded_as) {
+                (Err(error), ..) => left_behind.push((handle.clone(), error)),
+                (Ok(_), Some(record), Some(name)) => {
+                    self.unrecorded.extend(record.file.forgotten(name).err());
+                }
+                (Ok(_), ..) => {}
             }
         }
         left_behind
@@ -194,4 +242,15 @@ impl<T> Agent<'_, T> {
     fn last_backend(&self) -> BackendId {
         self.turns.last().map_or_else(|| BackendId::new("none"), |turn| turn.backend.clone())
     }
+}
+
+/// An error with all that is behind it.
+fn in_full(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let _ = write!(text, ": {cause}");
+        source = cause.source();
+    }
+    text
 }

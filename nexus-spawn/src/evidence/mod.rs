@@ -123,8 +123,8 @@ pub struct InvalidEvidenceId {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepEvidence {
-    /// Runs of the tests: numbers 1 to this.
-    tests: u32,
+    /// Runs of the tests by number.
+    tests: BTreeSet<u32>,
     /// Probes by number.
     probes: BTreeSet<u32>,
     /// Changed lines of new files, by path. A file whose lines cannot be told, such as one that was removed, has line 1.
@@ -137,10 +137,20 @@ impl StepEvidence {
         Self::default()
     }
 
-    /// Takes down a run of the tests, and returns its id.
+    /// Takes down a run of the tests under the next number, and returns its id.
     pub fn add_test(&mut self) -> EvidenceId {
-        self.tests = self.tests.saturating_add(1);
-        EvidenceId::test(self.tests)
+        self.add_numbered_test(self.last_test().saturating_add(1))
+    }
+
+    /// Takes down the run of the tests with this number: several agents of a step have one sequence of numbers.
+    pub(crate) fn add_numbered_test(&mut self, number: u32) -> EvidenceId {
+        self.tests.insert(number);
+        EvidenceId::test(number)
+    }
+
+    /// The number of the last run of the tests; 0 if there was none.
+    pub(crate) fn last_test(&self) -> u32 {
+        self.tests.last().copied().unwrap_or(0)
     }
 
     /// Takes down that the probe `number` was run.
@@ -155,6 +165,20 @@ impl StepEvidence {
         self.diff.entry(path.into()).or_default().push(first..=(*lines.end()).max(first));
     }
 
+    /// Takes down all that another one has.
+    pub fn add_all(&mut self, other: &Self) {
+        self.tests.extend(&other.tests);
+        self.probes.extend(&other.probes);
+        for (path, lines) in &other.diff {
+            let known = self.diff.entry(path.clone()).or_default();
+            for lines in lines {
+                if !known.contains(lines) {
+                    known.push(lines.clone());
+                }
+            }
+        }
+    }
+
     /// Takes down all that a patch of git's changes: one without renames, with `a/` and `b/` before its paths, as
     /// `git diff-tree --patch --text --no-renames` writes it.
     pub fn add_patch(&mut self, patch: &[u8]) {
@@ -166,7 +190,7 @@ impl StepEvidence {
     /// Whether `id` names something of this step. Lines are, if one of them was changed.
     pub fn contains(&self, id: &EvidenceId) -> bool {
         match &id.0 {
-            Named::Test(number) => (1..=self.tests).contains(number),
+            Named::Test(number) => self.tests.contains(number),
             Named::Probe(number) => self.probes.contains(number),
             Named::Diff { path, first, last } => {
                 let changed = self.diff.get(path).map(Vec::as_slice).unwrap_or_default();

@@ -126,6 +126,8 @@ pub use limits::TreeLimits;
 pub use project::Project;
 pub use refusal::{Refusal, RefusedPath};
 
+use nexus_core::CancelToken;
+
 use crate::lock::Lock;
 use base::Record;
 use ignore::IgnoreRules;
@@ -182,6 +184,13 @@ impl Tree {
     pub fn with_git(mut self, git: &Git) -> Self {
         self.repo = Repo::at(git, &self.folder);
         self
+    }
+
+    /// Ends what it is doing when `cancel` is cancelled, by [`Cancelled`](TreeErrorKind::Cancelled).
+    #[must_use]
+    pub fn with_cancel(self, cancel: CancelToken) -> Self {
+        let git = self.repo.git().clone().with_cancel(cancel);
+        self.with_git(&git)
     }
 
     fn rules(&self) -> IgnoreRules {
