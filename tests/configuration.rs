@@ -1,16 +1,22 @@
 //! `nexus.yaml.example` is a configuration, and `nexus.schema.json` is its schema.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::Arc};
 
-use nexus::{BuildContext, Router};
+use nexus::{BuildContext, Registry, Router};
+use nexus_spawn::TasksSection;
 use serde_json::Value;
 
 fn read(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap_or_default()
 }
 
+/// All that the `nexus` command reads.
+fn registry() -> Registry {
+    nexus::registry().with_section(Arc::new(TasksSection))
+}
+
 fn load(text: &str) -> Router {
-    Router::from_str(text, nexus::registry(), BuildContext::in_home("home"))
+    Router::from_str(text, registry(), BuildContext::in_home("home"))
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -30,7 +36,7 @@ fn uncommented(example: &str) -> String {
 fn the_example_loads_and_parks_nothing() {
     let example = read("nexus.yaml.example");
     let router = load(&example);
-    assert_eq!(router.kinds(), ["orchestrator", "executor", "reviewer", "reflector"]);
+    assert_eq!(router.kinds(), ["orchestrator", "executor", "reviewer", "reflector", "cartographer"]);
     for kind in router.kinds() {
         let explained = router.explain(kind.as_str()).unwrap().to_string();
         assert!(!explained.contains("parked"), "{explained}");
@@ -69,7 +75,7 @@ mod schema {
     use super::*;
 
     fn generated() -> Value {
-        nexus_router::json_schema(&nexus::registry())
+        nexus_router::json_schema(&registry())
     }
 
     #[test]
@@ -91,7 +97,7 @@ mod schema {
         let mut keys = Vec::new();
         collect_keys(&generated(), &mut keys);
         assert!(keys.len() > 20, "only {} keys were found", keys.len());
-        let registry = nexus::registry();
+        let registry = registry();
         for key in keys {
             let is_kind = registry.names().any(|name| name == key);
             let is_shown = (is_kind && example.contains(&key))
@@ -103,7 +109,7 @@ mod schema {
 
     #[test]
     fn a_number_below_the_minimum_of_the_schema_is_refused_with_its_place() {
-        let registry = nexus::registry();
+        let registry = registry();
         let mut tried = 0;
         for kind in registry.kinds() {
             let schema = kind.settings_schema();

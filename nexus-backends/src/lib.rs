@@ -38,7 +38,6 @@ pub mod responses;
 mod settings;
 #[cfg(any(feature = "cli", feature = "native"))]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
-mod settings_schema;
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod vendor;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::auth::{CredentialSource, StaticToken};
-use crate::settings_schema;
+use nexus_core::settings_schema;
 
 /// Who is expected to pay: a subscription, or a metered API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -5,7 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use nexus::{BuildContext, Router, hold::FileHoldStore};
+use nexus::{BuildContext, Registry, Router, hold::FileHoldStore};
+use nexus_spawn::TasksSection;
 
 use crate::{args::ConfigArgs, command_error::CommandError};
 
@@ -25,10 +26,15 @@ pub(crate) fn find_or_explain(args: &ConfigArgs, context: &BuildContext) -> Resu
 /// How to get a configuration.
 pub(crate) const BEGIN: &str = "begin with `nexus check --example > nexus.yaml`";
 
+/// Every kind of backend, and the sections of the programs that this command has.
+fn registry() -> Registry {
+    nexus::registry().with_section(Arc::new(TasksSection))
+}
+
 /// Loads a configuration that was found. A vendor's refusal counts for every `nexus` of this home.
 pub(crate) fn load_file(path: &Path, context: BuildContext) -> Result<Router, CommandError> {
     let holds = FileHoldStore::in_folder(context.home.join("holds"));
-    let builder = Router::builder(nexus::registry(), context).hold_store(Arc::new(holds));
+    let builder = Router::builder(registry(), context).hold_store(Arc::new(holds));
     builder.from_file(path).map_err(CommandError::from)
 }
 

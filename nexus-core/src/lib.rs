@@ -47,6 +47,7 @@ pub mod redact;
 pub mod registry;
 pub mod scope;
 pub mod secret;
+pub mod settings_schema;
 pub mod tool;
 mod trace_context;
 pub mod turn;
@@ -79,7 +80,7 @@ pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use record::{
     RecordError, RecordFile, RecordLog, RecordedOutcome, RecordedRequest, TurnRecord, TurnRecording,
 };
-pub use registry::{BackendKind, BuildContext, Registry, SettingsError};
+pub use registry::{BackendKind, BuildContext, ConfigSection, Registry, SettingsError};
 pub use scope::{
     Brief, Decision, DecisionOutcome, Denial, Overlay, ParticipantScope, PathAccess, PathArgument,
     PathDenial, PathRule, Permit, ScopeError, ScopedFiles, Session, SessionMark, SessionToken, ToolPattern,

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use serde_path_to_error::Segment;
 
 use crate::{
     backend::ExecutionBackend,
@@ -35,6 +37,23 @@ pub trait BackendKind: fmt::Debug + Send + Sync + 'static {
         settings: &Map<String, Value>,
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError>;
+}
+
+/// A section of `nexus.yaml` that a program above the router brings along, such as `tasks`.
+pub trait ConfigSection: fmt::Debug + Send + Sync + 'static {
+    /// Its key in the file.
+    fn name(&self) -> &'static str;
+
+    /// JSON Schema of its value: an object that allows no further properties, with a description. It completes the schema of
+    /// `nexus.yaml` for editors.
+    fn schema(&self) -> Value;
+
+    /// Says whether this value can be used.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`], which names the place in the value.
+    fn check(&self, value: &Value) -> Result<(), SettingsError>;
 }
 
 /// What a backend is built into.
@@ -134,6 +153,22 @@ impl SettingsError {
     pub fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { path: vec![key.into()], reason: reason.into() }
     }
+
+    /// Reads settings as a `T`.
+    ///
+    /// # Errors
+    ///
+    /// The first key, with the keys and positions above it, that is none of a `T`.
+    pub fn reading<T: DeserializeOwned>(value: &Value) -> Result<T, Self> {
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let path = error.path().iter().filter_map(|segment| match segment {
+                Segment::Map { key } => Some(key.clone()),
+                Segment::Seq { index } => Some(index.to_string()),
+                Segment::Enum { .. } | Segment::Unknown => None,
+            });
+            Self { path: path.collect(), reason: error.inner().to_string() }
+        })
+    }
 }
 
 impl fmt::Display for SettingsError {
@@ -148,10 +183,11 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// The kinds of backend that a configuration may name.
+/// The kinds of backend that a configuration may name, and the sections that it may have.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     kinds: Vec<Arc<dyn BackendKind>>,
+    sections: Vec<Arc<dyn ConfigSection>>,
     absent: BTreeMap<String, String>,
     start: Vec<fn(&BuildContext)>,
 }
@@ -180,6 +216,19 @@ impl Registry {
             self.absent.insert(name, reason.into());
         }
         self
+    }
+
+    /// Adds a section that a configuration may have; one of the same name is replaced.
+    #[must_use]
+    pub fn with_section(mut self, section: Arc<dyn ConfigSection>) -> Self {
+        self.sections.retain(|known| known.name() != section.name());
+        self.sections.push(section);
+        self
+    }
+
+    /// The sections that a configuration may have beside those of the router, in the order in which they were added.
+    pub fn sections(&self) -> impl Iterator<Item = &Arc<dyn ConfigSection>> {
+        self.sections.iter()
     }
 
     /// Adds what is done once where a program starts to use these kinds, whichever of them it configures: such as ending

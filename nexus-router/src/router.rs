@@ -261,6 +261,12 @@ impl Router {
         self.configuration().types.iter().map(|known| known.name.clone()).collect()
     }
 
+    /// What the configuration says in the section of this name for a program above the router: see
+    /// [`Registry::with_section`](nexus_core::Registry::with_section). `None` if it says nothing.
+    pub fn section(&self, name: &str) -> Option<Value> {
+        self.configuration().sections.get(name).cloned()
+    }
+
     /// The backends that the configuration names, built, by id. Those that are not part of this build are
     /// left out.
     pub fn backends(&self) -> BTreeMap<BackendId, Arc<dyn ExecutionBackend>> {

@@ -68,7 +68,7 @@ pub use service::{
     TaskTurnReport, TierList, TierListRequest, TierRegisterRequest, TierView, UnitView, VerdictView,
     VoteView,
 };
-pub use settings::{SandboxKind, SandboxSettings, TaskBudget, TaskSettings};
+pub use settings::{SandboxKind, SandboxSettings, TaskBudget, TaskConfiguration, TaskSettings, TasksSection};
 pub use step::{
     AgentEnding, AgentProgress, AttemptPlace, ReviewOutcome, StepAgent, StepAttempt, StepInterrupted,
     StepReview, StepRole, StepWatcher, StepWork,

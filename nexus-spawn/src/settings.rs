@@ -2,10 +2,83 @@
 
 use std::path::PathBuf;
 
+use nexus_core::{ConfigSection, SettingsError, settings_schema};
+use nexus_router::Router;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::task_state::StepEnd;
+
+/// The section `tasks` of `nexus.yaml`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use nexus_core::{BuildContext, Registry};
+/// use nexus_router::Router;
+/// use nexus_spawn::{TaskConfiguration, TasksSection};
+///
+/// let registry = Registry::new().with_section(Arc::new(TasksSection));
+/// let context = BuildContext::in_home("home");
+/// let configuration = serde_json::json!({
+///     "tasks": { "roots": ["/home/me/src"], "defaults": { "test_command": ["cargo", "test"] } },
+/// });
+/// let router = Router::from_value(configuration, registry, context)?;
+/// assert_eq!(TaskConfiguration::of(&router)?.roots, [std::path::Path::new("/home/me/src")]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TaskConfiguration {
+    /// Absolute paths of folders below which projects may lie. A task of any other project is refused, unless the client itself
+    /// names the folder as one of its roots.
+    pub roots: Vec<PathBuf>,
+    /// What holds for a task whose creator says nothing else.
+    pub defaults: TaskSettings,
+}
+
+/// Reads and describes the section [`TaskConfiguration`]: for [`Registry::with_section`](nexus_core::Registry::with_section).
+#[derive(Clone, Copy, Debug)]
+pub struct TasksSection;
+
+impl ConfigSection for TasksSection {
+    fn name(&self) -> &'static str {
+        "tasks"
+    }
+
+    fn schema(&self) -> Value {
+        let mut schema = settings_schema::of::<TaskConfiguration>();
+        schema["description"] =
+            "Tasks: where projects may lie, and what holds for a task that says nothing else.".into();
+        schema
+    }
+
+    fn check(&self, value: &Value) -> Result<(), SettingsError> {
+        TaskConfiguration::read(value).map(drop)
+    }
+}
+
+impl TaskConfiguration {
+    /// What the configuration of a router says, or the defaults.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] if the section cannot be used; never for a router whose registry has [`TasksSection`].
+    pub fn of(router: &Router) -> Result<Self, SettingsError> {
+        router.section("tasks").map_or_else(|| Ok(Self::default()), |value| Self::read(&value))
+    }
+
+    fn read(value: &Value) -> Result<Self, SettingsError> {
+        let read: Self = SettingsError::reading(value)?;
+        match read.roots.iter().position(|root| !root.is_absolute()) {
+            Some(index) => Err(SettingsError {
+                path: vec!["roots".to_owned(), index.to_string()],
+                reason: "is not an absolute path".to_owned(),
+            }),
+            None => Ok(read),
+        }
+    }
+}
 
 /// What bounds a task beside its brief: how it is tested, where tests run, and how much it may use.
 ///

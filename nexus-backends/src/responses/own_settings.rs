@@ -14,7 +14,7 @@ use super::settings::NativeSettings;
 #[cfg(feature = "login")]
 use super::{dialect::Dialect, kind};
 pub(crate) use crate::settings::part;
-use crate::settings_schema;
+use nexus_core::settings_schema;
 
 /// The schema of every native backend's settings, with those of a dialect, `Own`.
 pub(crate) fn schema<Own: JsonSchema>() -> Value {

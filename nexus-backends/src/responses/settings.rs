@@ -144,7 +144,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::settings_schema;
+    use nexus_core::settings_schema;
 
     fn read(settings: Value) -> Result<NativeSettings, SettingsError> {
         let Value::Object(settings) = settings else { panic!("settings are an object") };

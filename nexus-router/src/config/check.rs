@@ -34,7 +34,8 @@ pub(crate) fn check(
     check.models();
     let panels = check.panels();
     let types = check.types();
-    Configuration { backends: check.backends, types, panels, warnings: Vec::new() }
+    let sections = check.sections();
+    Configuration { backends: check.backends, types, panels, sections, warnings: Vec::new() }
 }
 
 struct Check<'a> {
@@ -190,6 +191,25 @@ impl<'a> Check<'a> {
                 None
             }
         }
+    }
+
+    /// The sections of programs above the router, each as far as its program is this one.
+    fn sections(&mut self) -> BTreeMap<&'static str, Value> {
+        let written = self.written.sections.iter().filter(|(_, node)| !matches!(node.content, Content::Null));
+        for (name, node) in written.clone() {
+            let Some(section) = self.sources.registry.sections().find(|section| section.name() == *name)
+            else {
+                continue;
+            };
+            let what = format!("`{name}`");
+            if !names_are_known(node, &section.schema(), &what, &[], self.report) {
+                continue;
+            }
+            if let Err(error) = section.check(&node.to_value()) {
+                self.report.add(node.position_of(&error.path), format!("{name}: {error}"));
+            }
+        }
+        written.map(|(name, node)| (*name, node.to_value())).collect()
     }
 
     fn refused_settings(

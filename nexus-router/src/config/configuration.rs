@@ -17,6 +17,8 @@ pub(crate) struct Configuration {
     pub(crate) backends: BTreeMap<BackendId, Arc<Entry>>,
     pub(crate) types: Vec<WorkType>,
     pub(crate) panels: BTreeMap<String, Roster>,
+    /// What programs above the router are told, by the key of the section.
+    pub(crate) sections: BTreeMap<&'static str, Value>,
     /// What loads, and is probably not meant.
     pub(crate) warnings: Vec<Problem>,
 }

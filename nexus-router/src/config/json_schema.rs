@@ -5,11 +5,14 @@
 use nexus_core::{Effort, Registry};
 use serde_json::{Map, Value, json};
 
-use super::{configuration::DEFAULT_MIN_VENDORS, schema::FallbackRule};
+use super::{
+    configuration::DEFAULT_MIN_VENDORS,
+    schema::{FallbackRule, OTHER_SECTIONS},
+};
 
-/// JSON Schema (draft 2020-12) of `nexus.yaml`, with the settings of every kind of the registry.
+/// JSON Schema (draft 2020-12) of `nexus.yaml`, with the settings of every kind and every section of the registry.
 pub fn json_schema(registry: &Registry) -> Value {
-    json!({
+    let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "nexus.yaml",
         "description": "Who runs a turn: groups of backends, what they call a model, and what each kind of work is bound to.",
@@ -34,7 +37,16 @@ pub fn json_schema(registry: &Registry) -> Value {
                 "minLength": 1,
             })),
         },
-    })
+    });
+    for name in OTHER_SECTIONS {
+        schema["properties"][*name] = json!({ "type": ["object", "null"] });
+    }
+    for section in registry.sections() {
+        let mut value = section.schema();
+        value["type"] = json!(["object", "null"]);
+        schema["properties"][section.name()] = value;
+    }
+    schema
 }
 
 fn section(description: &str, values: &Value) -> Value {

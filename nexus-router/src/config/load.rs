@@ -25,7 +25,7 @@ pub(super) fn checked(
     before: Option<&Configuration>,
     mut report: Report,
 ) -> Result<Configuration, ConfigError> {
-    let written = Written::read(node, &mut report);
+    let written = Written::read(node, sources.registry.sections().map(|section| section.name()), &mut report);
     let mut configuration = check::check(&written, sources, before, &mut report);
     if !report.is_empty() {
         return Err(report.into_error(text));

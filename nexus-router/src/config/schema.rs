@@ -2,7 +2,7 @@
 //!
 //! Names are not looked up here; `check.rs` does that, once all of them are known.
 
-use std::num::NonZeroUsize;
+use std::{collections::BTreeSet, num::NonZeroUsize};
 
 use nexus_core::Effort;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,9 @@ use super::{
 
 /// The keys of the file.
 pub(crate) const ROOT_KEYS: &[&str] = &["groups", "backends", "models", "types", "panels", "lenses"];
+/// The sections of Nexus's own programs above the router. One that a program does not bring along is passed over by it, so that
+/// all of them can read one file.
+pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks"];
 /// The keys of a backend that the router reads; all others are settings of its kind.
 pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "parked", "max_turns_at_once"];
 /// The keys of a type.
@@ -66,6 +69,8 @@ pub(crate) struct Written {
     pub(crate) types: Vec<(Key, TypeWritten)>,
     pub(crate) panels: Vec<(Key, PanelWritten)>,
     pub(crate) lenses: Vec<(Key, String)>,
+    /// What belongs to programs above the router.
+    pub(crate) sections: Vec<(&'static str, Node)>,
 }
 
 /// What each group calls one model.
@@ -127,11 +132,20 @@ pub(crate) struct SeatWritten {
 }
 
 impl Written {
-    pub(crate) fn read(node: &Node, report: &mut Report) -> Self {
+    /// `sections` are the keys of sections that the program brings along.
+    pub(crate) fn read(
+        node: &Node,
+        sections: impl IntoIterator<Item = &'static str>,
+        report: &mut Report,
+    ) -> Self {
         let mut written = Self::default();
-        let Some(fields) = Fields::of(node, "the file", ROOT_KEYS, report) else {
+        let sections: BTreeSet<_> = sections.into_iter().chain(OTHER_SECTIONS.iter().copied()).collect();
+        let keys: Vec<_> = ROOT_KEYS.iter().copied().chain(sections.iter().copied()).collect();
+        let Some(fields) = Fields::of(node, "the file", &keys, report) else {
             return written;
         };
+        let given = sections.into_iter().filter_map(|name| Some((name, fields.value(name)?.clone())));
+        written.sections = given.collect();
         let section = |name: &str, report: &mut Report| match fields.value(name) {
             None | Some(Node { content: Content::Null, .. }) => Vec::new(),
             Some(node) => node.entries(&format!("`{name}`"), report).unwrap_or_default().to_vec(),

@@ -14,6 +14,7 @@ mod queue;
 mod reload;
 mod restore;
 mod routed;
+mod sections;
 mod submissions;
 mod support;
 mod telemetry;

@@ -29,8 +29,8 @@ use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
 use crate::settings::Billing;
-use crate::settings_schema;
 use crate::vendor::backend_kind;
+use nexus_core::settings_schema;
 
 /// The public API, without the path of a request.
 pub(super) const BASE_URL: &str = "https://api.openai.com/v1";

@@ -63,8 +63,8 @@ use crate::cli::settings::{Billing, Settings, VersionsSetting};
 use crate::cli::versions::Admitted;
 use crate::cli::{Attempt, Cli, KeptConversation, Prepared, TurnPlan};
 use crate::grok::login::LOGIN;
-use crate::settings_schema;
 use crate::vendor::backend_kind;
+use nexus_core::settings_schema;
 use nexus_process::environment::{Environment, EnvironmentBuilder, NetworkSettings};
 use nexus_process::executable::{Executable, ExecutableError};
 

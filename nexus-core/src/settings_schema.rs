@@ -1,10 +1,12 @@
-//! The JSON Schema of settings, derived from the types that read them.
+//! The JSON Schema of settings and sections of `nexus.yaml`, derived from the types that read them: for
+//! [`BackendKind::settings_schema`](crate::BackendKind::settings_schema) and [`ConfigSection::schema`](crate::ConfigSection::schema).
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Value, json};
 
-/// The schema of `T`, as the author of a configuration needs it.
-pub(crate) fn of<T: JsonSchema>() -> Value {
+/// The schema of `T`, as the author of a configuration needs it: one object without references, in which an option is a key that
+/// may be left out.
+pub fn of<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
@@ -16,7 +18,7 @@ pub(crate) fn of<T: JsonSchema>() -> Value {
 }
 
 /// JSON Schema of the settings that every backend of a sort has, and of those that are one kind's, `Own`.
-pub(crate) fn with_own<Shared: JsonSchema, Own: JsonSchema>() -> Value {
+pub fn with_own<Shared: JsonSchema, Own: JsonSchema>() -> Value {
     let (mut schema, mut own) = (of::<Shared>(), of::<Own>());
     if let (Some(all), Some(own)) = (schema["properties"].as_object_mut(), own["properties"].as_object_mut())
     {
