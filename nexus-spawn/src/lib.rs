@@ -36,6 +36,8 @@ mod service;
 mod settings;
 mod step;
 mod step_record;
+mod store;
+mod task_error;
 mod task_state;
 
 pub use agent::{
@@ -62,7 +64,7 @@ pub use service::{
     AgentList, AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, AgentView, AttemptView,
     BaselineView, CommitView, CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome,
     LogEntryView, SpentView, StepView, TaskArtifact, TaskArtifactRequest, TaskCancelRequest,
-    TaskCreateRequest, TaskCreated, TaskError, TaskErrorKind, TaskFramed, TaskLandRequest, TaskLanding,
+    TaskCreateRequest, TaskCreated, TaskFramed, TaskLandRequest, TaskLanding,
     TaskListRequest, TaskLogPage, TaskLogRequest, TaskOrchestrateRequest, TaskPage, TaskReopenRequest,
     TaskReport, TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest, TaskStatusRequest,
     TaskTurnReport, TierList, TierListRequest, TierRegisterRequest, TierView, UnitView, VerdictView,
@@ -74,4 +76,9 @@ pub use step::{
     StepReview, StepRole, StepWatcher, StepWork,
 };
 pub use step_record::{SilentReviewer, StepRecord, UnitRecord};
+pub use store::{
+    LoggedTurn, SettledStep, StepHold, StepIntent, Task, TaskData, TaskId, TaskListing, TaskLogEvent,
+    TaskSnapshot, TaskStore,
+};
+pub use task_error::{TaskError, TaskErrorKind};
 pub use task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus, WrongStatus};

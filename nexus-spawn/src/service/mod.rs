@@ -1,10 +1,9 @@
 //! The tasks of one home: what a server and a command offer, without the protocol of either.
 //!
-//! Each call takes one request and gives one answer, or a [`TaskError`] whose words say what to call instead. Their JSON schemas
+//! Each call takes one request and gives one answer, or a [`TaskError`](crate::TaskError) whose words say what to call instead. Their JSON schemas
 //! are what a model reads of a tool.
 
 mod answer;
-mod error;
 mod request;
 
 pub use self::{
@@ -14,7 +13,6 @@ pub use self::{
         TaskCreated, TaskFramed, TaskLanding, TaskLogPage, TaskPage, TaskReport, TaskResult, TaskRow,
         TaskTurnReport, TierList, TierView, UnitView, VerdictView, VoteView,
     },
-    error::{TaskError, TaskErrorKind},
     request::{
         AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TaskArtifactRequest, TaskCancelRequest,
         TaskCreateRequest, TaskLandRequest, TaskListRequest, TaskLogRequest, TaskOrchestrateRequest,

@@ -1,0 +1,446 @@
+//! One task: its folder.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::{self, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::RecordFile;
+use nexus_workspace::{
+    EventLog, Workspace, WorkspaceStatus,
+    tree::{Project, Tree, TreeOptions},
+};
+
+use super::{
+    data::TaskData,
+    file::{make_folder, open_lock, read_private, replace_private},
+    hold::StepHold,
+    log::TaskLogEvent,
+    tasks::{TaskId, TaskStore},
+};
+use crate::{
+    checks::ProbeStore,
+    problem_brief::ProblemBrief,
+    step_record::StepRecord,
+    task_error::{TaskError, TaskErrorKind},
+    task_state::{TaskState, TaskStatus},
+};
+
+/// The largest record of an attempt, in bytes.
+const MOST_RECORD_BYTES: u64 = 64 << 20;
+/// How soon a hold that another has is tried again.
+const HOLD_PAUSE: Duration = Duration::from_millis(100);
+
+/// One task: its folder, and what is in it. It keeps nothing open: any number of them may be of one task.
+///
+/// Every call reads or writes files and may wait for a lock: in async code, call it by the runtime's `spawn_blocking`.
+#[derive(Clone)]
+pub struct Task {
+    workspace: Workspace<TaskState>,
+    store: TaskStore,
+}
+
+/// What `status.json` said of a task when it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskSnapshot {
+    /// Where it is.
+    pub state: TaskState,
+    /// What else is known of it.
+    pub data: TaskData,
+    /// What the caller finds it by.
+    pub labels: BTreeMap<String, String>,
+    /// The workspace that it is a part of.
+    pub parent: Option<TaskId>,
+    /// Workspaces that belong to it.
+    pub links: Vec<TaskId>,
+    /// When it was created.
+    pub created_at: SystemTime,
+    /// When its status was last written.
+    pub updated_at: SystemTime,
+    /// How often it was written.
+    pub generation: u64,
+}
+
+impl TaskSnapshot {
+    pub(super) fn of(folder: &Path, status: &WorkspaceStatus<TaskState>) -> Result<Self, TaskError> {
+        let data = data_of(folder, status)?;
+        Ok(Self {
+            state: status.state.clone(),
+            data,
+            labels: status.labels.clone(),
+            parent: status.parent_workspace_id().cloned(),
+            links: status.linked_workspace_ids().iter().cloned().collect(),
+            created_at: status.created_at(),
+            updated_at: status.updated_at(),
+            generation: status.generation(),
+        })
+    }
+}
+
+impl Task {
+    pub(super) fn of(workspace: Workspace<TaskState>, store: TaskStore) -> Self {
+        Self { workspace, store }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &TaskId {
+        self.workspace.id()
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.workspace.path()
+    }
+
+    /// Reads `status.json`. It waits for nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](TaskErrorKind::Damaged) if it is not what was written there.
+    pub fn snapshot(&self) -> Result<TaskSnapshot, TaskError> {
+        TaskSnapshot::of(self.folder(), &self.workspace.status()?)
+    }
+
+    /// Where it is, and what else is known of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::snapshot`].
+    pub fn data(&self) -> Result<(TaskState, TaskData), TaskError> {
+        let snapshot = self.snapshot()?;
+        Ok((snapshot.state, snapshot.data))
+    }
+
+    /// Reads `status.json`, changes it and writes it, while nobody else writes. A change that fails writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::snapshot`]; those of `change`; [`NoSpace`](TaskErrorKind::NoSpace) and the like, with the old status in place.
+    pub fn update<T>(
+        &self,
+        change: impl FnOnce(&mut TaskState, &mut TaskData) -> Result<T, TaskError>,
+    ) -> Result<T, TaskError> {
+        self.workspace.try_update(|status| {
+            let mut data = data_of(self.folder(), status)?;
+            let mut state = status.state.clone();
+            let answer = change(&mut state, &mut data)?;
+            if let Some(fault) = data.fault(&state) {
+                let message = format!("the status of {} would not be readable: {fault}", self.id());
+                return Err(TaskError::new(TaskErrorKind::Failed, message, "nothing was written; report this"));
+            }
+            status.data = serde_json::to_value(&data).map_err(|error| damaged(self.folder(), &error.to_string()))?;
+            status.state = state;
+            Ok(answer)
+        })
+    }
+
+    /// Links it to other workspaces, on both sides.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn link(&self, other: &TaskId) -> Result<(), TaskError> {
+        Ok(self.workspace.link(other)?)
+    }
+
+    /// Makes its repository, with the base checked out beside it, unless they are there.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAProject`](TaskErrorKind::NotAProject), [`MissingProgram`](TaskErrorKind::MissingProgram), those of git and of the
+    /// file system.
+    pub fn make_tree(&self, project: &Project, include_uncommitted: bool) -> Result<Tree, TaskError> {
+        let options = match include_uncommitted {
+            true => TreeOptions::new().include_uncommitted(),
+            false => TreeOptions::new(),
+        };
+        let tree = Tree::create(&self.store.git()?, self.folder(), project, &options)?;
+        self.base_folder(&tree)?;
+        Ok(tree)
+    }
+
+    /// Its repository.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Tree::open`].
+    pub fn tree(&self) -> Result<Tree, TaskError> {
+        Ok(Tree::open(&self.store.git()?, self.folder())?)
+    }
+
+    /// The folder with the files with which it began: laid out again if it is not there. Nobody works in it.
+    ///
+    /// # Errors
+    ///
+    /// Those of git and of the file system.
+    pub fn base_folder(&self, tree: &Tree) -> Result<PathBuf, TaskError> {
+        let folder = self.folder().join("base");
+        // Laid out under another name first: one that is there is whole.
+        if fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
+            return Ok(folder);
+        }
+        let unfinished = self.folder().join(".base.new");
+        make_folder(&unfinished).map_err(|error| unusable(&unfinished, &error))?;
+        tree.restore(&tree.base().commit, &unfinished, &[])?;
+        fs::rename(&unfinished, &folder).map_err(|error| unusable(&folder, &error))?;
+        Ok(folder)
+    }
+
+    /// Its brief, checked anew on the files with which it began. `None` if there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](TaskErrorKind::Damaged) if it does not hold, as somebody changed it by hand; those of git.
+    pub fn brief(&self, data: &TaskData) -> Result<Option<ProblemBrief>, TaskError> {
+        let Some(draft) = &data.brief else { return Ok(None) };
+        let folder = self.folder().join("base");
+        let folder = match fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
+            true => folder,
+            false => self.base_folder(&self.tree()?)?,
+        };
+        let brief = ProblemBrief::accept(draft.clone(), &data.types, &folder)
+            .map_err(|error| damaged(&self.folder().join("status.json"), &error.to_string()))?;
+        // A review that was taken out of the plan by hand would be put back, and the entries be counted otherwise.
+        if brief.plan().entries().len() != draft.plan.len() {
+            let reason = "the plan has work without a review";
+            return Err(damaged(&self.folder().join("status.json"), reason));
+        }
+        Ok(Some(brief))
+    }
+
+    /// What attempt `attempt` came to, whether it counts or not. `None` if nothing was written down.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](TaskErrorKind::Damaged) if the file is not what was written there.
+    pub fn step_record(&self, attempt: u32) -> Result<Option<StepRecord>, TaskError> {
+        let path = self.step_file(attempt);
+        let bytes = read_private(&path, MOST_RECORD_BYTES).map_err(|error| unusable(&path, &error))?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        let record: StepRecord =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
+        if record.attempt != attempt {
+            return Err(damaged(&path, &format!("it is the record of attempt {}", record.attempt)));
+        }
+        Ok(Some(record))
+    }
+
+    /// What was settled, the oldest first: the records of attempts that the status has left. Attempts of which there is none
+    /// were cut off by the caller.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::step_record`].
+    pub fn step_records(&self, state: &TaskState) -> Result<Vec<StepRecord>, TaskError> {
+        let last = match state.status {
+            TaskStatus::Active { cursor } => cursor.attempt.saturating_sub(1),
+            _ => state.attempts,
+        };
+        let numbers = self.record_numbers()?;
+        let counted = numbers.into_iter().filter(|number| (1..=last).contains(number));
+        counted.filter_map(|number| self.step_record(number).transpose()).collect()
+    }
+
+    /// Writes down what an attempt came to; it counts when the status leaves the attempt.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn write_step_record(&self, record: &StepRecord) -> Result<(), TaskError> {
+        let path = self.step_file(record.attempt);
+        let bytes = serde_json::to_vec_pretty(record).map_err(|error| damaged(&path, &error.to_string()))?;
+        // Whoever reads it checks it: what could not be read back is not written.
+        serde_json::from_slice::<StepRecord>(&bytes).map_err(|error| {
+            let message = format!("the record of attempt {} would not be readable: {error}", record.attempt);
+            TaskError::new(TaskErrorKind::Failed, message, "nothing was written; report this")
+        })?;
+        replace_private(&path, &bytes).map_err(|error| unusable(&path, &error))
+    }
+
+    /// Removes the record of an attempt that was never settled.
+    pub(crate) fn discard_step_record(&self, attempt: u32) -> Result<(), TaskError> {
+        let path = self.step_file(attempt);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(&path, &error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where its probes are kept.
+    pub fn probes(&self) -> ProbeStore {
+        ProbeStore::new(self.folder().join("probes"))
+    }
+
+    /// The folder in which its tests and probes are run.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn checks_folder(&self) -> Result<PathBuf, TaskError> {
+        self.own_folder("checks")
+    }
+
+    /// The folder in which its agents' folders are made.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn work_folder(&self) -> Result<PathBuf, TaskError> {
+        self.own_folder("work")
+    }
+
+    fn own_folder(&self, name: &str) -> Result<PathBuf, TaskError> {
+        let folder = self.folder().join(name);
+        // A link would have agents work elsewhere.
+        if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
+            return Err(damaged(&folder, "it is no folder"));
+        }
+        make_folder(&folder).map_err(|error| unusable(&folder, &error))?;
+        Ok(folder)
+    }
+
+    /// Where the turns of its agents are written down.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](TaskErrorKind::Damaged) if what is there is no record of turns.
+    pub fn turns(&self) -> Result<RecordFile, TaskError> {
+        let path = self.turns_path();
+        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(damaged(&path, "it is no regular file"));
+        }
+        RecordFile::open(&path).map_err(|error| damaged(&path, &error.to_string()))
+    }
+
+    /// The file of the turns of its agents.
+    pub fn turns_path(&self) -> PathBuf {
+        self.folder().join("turns.jsonl")
+    }
+
+    /// Appends to its log.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn log(&self, event: &TaskLogEvent) -> Result<(), TaskError> {
+        let value = serde_json::to_value(event).unwrap_or_default();
+        let kind = value.get("kind").and_then(|kind| kind.as_str()).unwrap_or("unknown").to_owned();
+        let data = value.get("data").cloned().unwrap_or_default();
+        self.workspace.append(kind, data)?;
+        Ok(())
+    }
+
+    /// Reads its log.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](TaskErrorKind::Damaged) if it has gaps.
+    pub fn events(&self) -> Result<EventLog, TaskError> {
+        Ok(self.workspace.events()?)
+    }
+
+    /// Takes the right to run a step, if nobody has it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn try_hold_step(&self) -> Result<Option<StepHold>, TaskError> {
+        let path = self.folder().join(".step");
+        let file = open_lock(&path).map_err(|error| unusable(&path, &error))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(StepHold::of(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(unusable(&path, &error)),
+        }
+    }
+
+    /// Takes the right to run a step; waits for as long as `patience` for who has it.
+    ///
+    /// # Errors
+    ///
+    /// [`InUse`](TaskErrorKind::InUse) if somebody has it all the time; those of the file system.
+    pub fn hold_step(&self, patience: Duration) -> Result<StepHold, TaskError> {
+        let began = std::time::Instant::now();
+        loop {
+            if let Some(hold) = self.try_hold_step()? {
+                return Ok(hold);
+            }
+            if began.elapsed() >= patience {
+                let message = format!("another process runs a step of the task {}", self.id());
+                let instead = "call task_status with wait_s, which comes back when it ends";
+                return Err(TaskError::new(TaskErrorKind::InUse, message, instead));
+            }
+            std::thread::sleep(HOLD_PAUSE.min(patience));
+        }
+    }
+
+    fn step_file(&self, attempt: u32) -> PathBuf {
+        self.folder().join("steps").join(format!("{attempt}.json"))
+    }
+
+    fn record_numbers(&self) -> Result<Vec<u32>, TaskError> {
+        let folder = self.folder().join("steps");
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| unusable(&folder, &error))?,
+        };
+        let mut numbers = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(|error| unusable(&folder, &error))?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_suffix(".json"));
+            // Written in another way, as `01`, it is none of ours.
+            let number = number.and_then(|text| text.parse::<u32>().ok().filter(|n| n.to_string() == text));
+            numbers.extend(number);
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").field("id", self.id()).field("folder", &self.folder()).finish_non_exhaustive()
+    }
+}
+
+fn data_of(folder: &Path, status: &WorkspaceStatus<TaskState>) -> Result<TaskData, TaskError> {
+    let path = folder.join("status.json");
+    let version = status.data.get("version").and_then(serde_json::Value::as_u64);
+    if version.is_some_and(|version| version > u64::from(TaskData::VERSION)) {
+        let message = format!("`data` in {path:?} was written by a newer Nexus");
+        return Err(TaskError::new(TaskErrorKind::Damaged, message, "update this Nexus; nothing was changed"));
+    }
+    let data: TaskData = serde_json::from_value(status.data.clone())
+        .map_err(|error| damaged(&path, &format!("`data`: {error}")))?;
+    match data.fault(&status.state) {
+        Some(fault) => Err(damaged(&path, &fault)),
+        None => Ok(data),
+    }
+}
+
+/// A file of a task is not what was written there.
+pub(crate) fn damaged(path: &Path, reason: &str) -> TaskError {
+    let message = format!("{path:?} is not what was written there: {reason}");
+    let instead = "put the file back as it was, or create the task anew by task_create; nothing was changed";
+    TaskError::new(TaskErrorKind::Damaged, message, instead)
+}
+
+/// A file or folder of a task cannot be used.
+pub(crate) fn unusable(path: &Path, error: &io::Error) -> TaskError {
+    let failed = |kind, instead: &str| TaskError::new(kind, format!("{path:?} cannot be used: {error}"), instead);
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            failed(TaskErrorKind::NoSpace, "free some space on the disk, then make the same call again")
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            failed(TaskErrorKind::PermissionDenied, "see to the rights of the file, then make the same call again")
+        }
+        io::ErrorKind::InvalidData => damaged(path, &error.to_string()),
+        _ => failed(TaskErrorKind::Failed, "see to the file, then make the same call again"),
+    }
+}

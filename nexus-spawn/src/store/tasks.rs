@@ -1,0 +1,151 @@
+//! The tasks of a home.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+use nexus_core::Clock;
+use nexus_workspace::{NewWorkspace, WorkspaceId, Workspaces, tree::Git};
+
+use super::{
+    data::TaskData,
+    task::{Task, TaskSnapshot, damaged},
+};
+use crate::{
+    task_error::{TaskError, TaskErrorKind},
+    task_state::TaskState,
+};
+
+/// Names a task: the name of its workspace.
+pub type TaskId = WorkspaceId;
+
+/// The folder of tasks in a home.
+const FOLDER: &str = "tasks";
+
+/// The tasks of one home: folders in `NEXUS_HOME/tasks`. Any number of them, in any number of processes, may be of one home.
+#[derive(Clone, Debug)]
+pub struct TaskStore {
+    workspaces: Workspaces<TaskState>,
+    git: Arc<OnceLock<Git>>,
+}
+
+/// The tasks of a home, as they were listed.
+#[derive(Debug)]
+pub struct TaskListing {
+    /// Those that could be read, the oldest first.
+    pub tasks: Vec<(Task, TaskSnapshot)>,
+    /// Why others could not be.
+    pub unreadable: Vec<TaskError>,
+}
+
+impl TaskStore {
+    /// Those of the home at `home`. Nothing is read or made yet.
+    pub fn in_home(home: &Path) -> Self {
+        Self { workspaces: Workspaces::below(home.join(FOLDER)), git: Arc::default() }
+    }
+
+    /// Takes the time from another clock than the system's.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.workspaces = self.workspaces.with_clock(clock);
+        self
+    }
+
+    /// The folder that they are in.
+    pub fn folder(&self) -> PathBuf {
+        self.workspaces.path().to_owned()
+    }
+
+    /// The git by which their repositories are worked on.
+    ///
+    /// # Errors
+    ///
+    /// [`MissingProgram`](TaskErrorKind::MissingProgram) if there is none, or one that is too old.
+    pub fn git(&self) -> Result<Git, TaskError> {
+        if let Some(git) = self.git.get() {
+            return Ok(git.clone());
+        }
+        let git = Git::find()?;
+        Ok(self.git.get_or_init(|| git).clone())
+    }
+
+    /// Creates the folder of a task.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownTask`](TaskErrorKind::UnknownTask) if its parent, or one that it is linked to, is not there; those of the file
+    /// system, with nothing created.
+    pub fn create(
+        &self,
+        data: &TaskData,
+        parent: Option<WorkspaceId>,
+        links: BTreeSet<WorkspaceId>,
+        labels: BTreeMap<String, String>,
+    ) -> Result<Task, TaskError> {
+        let data = serde_json::to_value(data).map_err(|error| {
+            TaskError::new(TaskErrorKind::Failed, format!("the task cannot be written: {error}"), "report this")
+        })?;
+        let new = NewWorkspace::new(TaskState::new()).with_data(data);
+        let new = parent.into_iter().fold(new, NewWorkspace::with_parent);
+        let new = links.into_iter().fold(new, NewWorkspace::with_link);
+        let new = labels.into_iter().fold(new, |new, (name, value)| new.with_label(name, value));
+        let workspace = self.workspaces.create(new)?;
+        Ok(Task::of(workspace, self.clone()))
+    }
+
+    /// The task that a caller names.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownTask`](TaskErrorKind::UnknownTask) if the text is no id, or there is no such task;
+    /// [`Damaged`](TaskErrorKind::Damaged) if its `status.json` is not what was written there.
+    pub fn open(&self, task: &str) -> Result<Task, TaskError> {
+        let unknown = |message: String| {
+            TaskError::new(TaskErrorKind::UnknownTask, message, "call task_list, which has the ids of all tasks")
+        };
+        let id: TaskId = task.parse().map_err(|error| unknown(format!("{error}")))?;
+        match self.workspaces.open(&id) {
+            Ok(workspace) => Ok(Task::of(workspace, self.clone())),
+            Err(error) if error.kind() == nexus_workspace::WorkspaceErrorKind::NotFound => {
+                Err(unknown(format!("there is no task {id}")))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Every task, the oldest first. What is wrong with one hides no other.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system, if the folder of tasks cannot be read.
+    pub fn list(&self) -> Result<TaskListing, TaskError> {
+        let list = self.workspaces.list()?;
+        let mut listing = TaskListing {
+            tasks: Vec::new(),
+            unreadable: list.unreadable.into_iter().map(TaskError::from).collect(),
+        };
+        for entry in list.entries {
+            let task = Task::of(entry.workspace, self.clone());
+            match TaskSnapshot::of(task.folder(), &entry.status) {
+                Ok(snapshot) => listing.tasks.push((task, snapshot)),
+                Err(error) => listing.unreadable.push(error),
+            }
+        }
+        Ok(listing)
+    }
+
+    /// Removes a task that nobody knows of yet.
+    pub(crate) fn discard(&self, task: &Task) -> Result<(), TaskError> {
+        if let Ok(tree) = task.tree() {
+            tree.delete()?;
+        }
+        fs::remove_dir_all(task.folder()).map_err(|error| damaged_io(task.folder(), &error))
+    }
+}
+
+fn damaged_io(path: &Path, error: &std::io::Error) -> TaskError {
+    damaged(path, &error.to_string())
+}
