@@ -64,11 +64,10 @@ pub use service::{
     AgentList, AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, AgentView, AttemptView,
     BaselineView, CommitView, CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome,
     LogEntryView, SpentView, StepView, TaskArtifact, TaskArtifactRequest, TaskCancelRequest,
-    TaskCreateRequest, TaskCreated, TaskFramed, TaskLandRequest, TaskLanding,
-    TaskListRequest, TaskLogPage, TaskLogRequest, TaskOrchestrateRequest, TaskPage, TaskReopenRequest,
-    TaskReport, TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest, TaskStatusRequest,
-    TaskTurnReport, TierList, TierListRequest, TierRegisterRequest, TierView, UnitView, VerdictView,
-    VoteView,
+    TaskCreateRequest, TaskCreated, TaskFramed, TaskLandRequest, TaskLanding, TaskListRequest, TaskLogPage,
+    TaskLogRequest, TaskOrchestrateRequest, TaskPage, TaskReopenRequest, TaskReport, TaskResult,
+    TaskResultRequest, TaskRow, TaskRunTurnRequest, TaskStatusRequest, TaskTurnReport, TierList,
+    TierListRequest, TierRegisterRequest, TierView, UnitView, VerdictView, VoteView,
 };
 pub use settings::{SandboxKind, SandboxSettings, TaskBudget, TaskConfiguration, TaskSettings, TasksSection};
 pub use step::{

@@ -100,7 +100,7 @@ impl From<TreeError> for TaskError {
         use TreeErrorKind as Kind;
         let (kind, instead) = match error.kind() {
             Kind::GitMissing | Kind::GitTooOld => {
-                (TaskErrorKind::MissingProgram, "install git 2.43 or newer, then make the same call again")
+                (TaskErrorKind::MissingProgram, "install git 2.32 or newer, then make the same call again")
             }
             Kind::NotAProject => {
                 (TaskErrorKind::NotAProject, "name the top of a repository, or a folder that is in none")
@@ -108,9 +108,7 @@ impl From<TreeError> for TaskError {
             Kind::MissingObject => {
                 (TaskErrorKind::NotAProject, "fetch what is missing, then make the same call again")
             }
-            Kind::TooLarge => {
-                (TaskErrorKind::NotAProject, "name a smaller project, or commit less to it")
-            }
+            Kind::TooLarge => (TaskErrorKind::NotAProject, "name a smaller project, or commit less to it"),
             Kind::Malformed => (
                 TaskErrorKind::Damaged,
                 "put the file back as it was, or create the task anew by task_create; nothing was changed",

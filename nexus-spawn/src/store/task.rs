@@ -6,7 +6,6 @@ use std::{
     fs::{self, TryLockError},
     io,
     path::{Path, PathBuf},
-    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -24,7 +23,6 @@ use super::{
     tasks::{TaskId, TaskStore},
 };
 use crate::{
-    checks::ProbeStore,
     problem_brief::ProblemBrief,
     step_record::StepRecord,
     task_error::{TaskError, TaskErrorKind},
@@ -131,9 +129,14 @@ impl Task {
             let answer = change(&mut state, &mut data)?;
             if let Some(fault) = data.fault(&state) {
                 let message = format!("the status of {} would not be readable: {fault}", self.id());
-                return Err(TaskError::new(TaskErrorKind::Failed, message, "nothing was written; report this"));
+                return Err(TaskError::new(
+                    TaskErrorKind::Failed,
+                    message,
+                    "nothing was written; report this",
+                ));
             }
-            status.data = serde_json::to_value(&data).map_err(|error| damaged(self.folder(), &error.to_string()))?;
+            status.data =
+                serde_json::to_value(&data).map_err(|error| damaged(self.folder(), &error.to_string()))?;
             status.state = state;
             Ok(answer)
         })
@@ -271,9 +274,9 @@ impl Task {
         }
     }
 
-    /// Where its probes are kept.
-    pub fn probes(&self) -> ProbeStore {
-        ProbeStore::new(self.folder().join("probes"))
+    /// The folder in which its probes are kept.
+    pub fn probes_folder(&self) -> PathBuf {
+        self.folder().join("probes")
     }
 
     /// The folder in which its tests and probes are run.
@@ -413,7 +416,11 @@ fn data_of(folder: &Path, status: &WorkspaceStatus<TaskState>) -> Result<TaskDat
     let version = status.data.get("version").and_then(serde_json::Value::as_u64);
     if version.is_some_and(|version| version > u64::from(TaskData::VERSION)) {
         let message = format!("`data` in {path:?} was written by a newer Nexus");
-        return Err(TaskError::new(TaskErrorKind::Damaged, message, "update this Nexus; nothing was changed"));
+        return Err(TaskError::new(
+            TaskErrorKind::Damaged,
+            message,
+            "update this Nexus; nothing was changed",
+        ));
     }
     let data: TaskData = serde_json::from_value(status.data.clone())
         .map_err(|error| damaged(&path, &format!("`data`: {error}")))?;
@@ -432,14 +439,16 @@ pub(crate) fn damaged(path: &Path, reason: &str) -> TaskError {
 
 /// A file or folder of a task cannot be used.
 pub(crate) fn unusable(path: &Path, error: &io::Error) -> TaskError {
-    let failed = |kind, instead: &str| TaskError::new(kind, format!("{path:?} cannot be used: {error}"), instead);
+    let failed =
+        |kind, instead: &str| TaskError::new(kind, format!("{path:?} cannot be used: {error}"), instead);
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             failed(TaskErrorKind::NoSpace, "free some space on the disk, then make the same call again")
         }
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            failed(TaskErrorKind::PermissionDenied, "see to the rights of the file, then make the same call again")
-        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => failed(
+            TaskErrorKind::PermissionDenied,
+            "see to the rights of the file, then make the same call again",
+        ),
         io::ErrorKind::InvalidData => damaged(path, &error.to_string()),
         _ => failed(TaskErrorKind::Failed, "see to the file, then make the same call again"),
     }

@@ -86,7 +86,11 @@ impl TaskStore {
         labels: BTreeMap<String, String>,
     ) -> Result<Task, TaskError> {
         let data = serde_json::to_value(data).map_err(|error| {
-            TaskError::new(TaskErrorKind::Failed, format!("the task cannot be written: {error}"), "report this")
+            TaskError::new(
+                TaskErrorKind::Failed,
+                format!("the task cannot be written: {error}"),
+                "report this",
+            )
         })?;
         let new = NewWorkspace::new(TaskState::new()).with_data(data);
         let new = parent.into_iter().fold(new, NewWorkspace::with_parent);
@@ -104,7 +108,11 @@ impl TaskStore {
     /// [`Damaged`](TaskErrorKind::Damaged) if its `status.json` is not what was written there.
     pub fn open(&self, task: &str) -> Result<Task, TaskError> {
         let unknown = |message: String| {
-            TaskError::new(TaskErrorKind::UnknownTask, message, "call task_list, which has the ids of all tasks")
+            TaskError::new(
+                TaskErrorKind::UnknownTask,
+                message,
+                "call task_list, which has the ids of all tasks",
+            )
         };
         let id: TaskId = task.parse().map_err(|error| unknown(format!("{error}")))?;
         match self.workspaces.open(&id) {
