@@ -51,6 +51,7 @@ pub mod settings_schema;
 pub mod tool;
 mod trace_context;
 pub mod turn;
+pub mod visible;
 
 /// The crate by which types tell their JSON Schema, as [`OutputSchema::of`] and [`Tool::new`] take them.
 pub use schemars;

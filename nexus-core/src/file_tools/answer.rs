@@ -3,7 +3,10 @@
 use std::{borrow::Cow, fmt::Write as _, io::ErrorKind, io::Read as _};
 
 use super::Shared;
-use crate::scope::{Bound, ContentHash, FileError, PassedOver, PathAccess};
+use crate::{
+    scope::{Bound, ContentHash, FileError, PassedOver, PathAccess},
+    visible::is_invisible,
+};
 
 /// Largest file that is read, searched or changed, in bytes. Source: our own bound.
 pub(super) const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -89,13 +92,6 @@ pub(super) fn name(path: &str) -> Cow<'_, str> {
     }
     text.push('"');
     Cow::Owned(text)
-}
-
-/// Whether a character shows nothing, ends a line, or turns the order of what is around it.
-fn is_invisible(character: char) -> bool {
-    matches!(character,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// What went wrong, and what to do about it.

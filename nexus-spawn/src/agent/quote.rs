@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use nexus_core::visible::Visible;
+
 /// Most bytes of one quotation, without its head and the marks of its lines. Source: our own bound.
 const MOST_BYTES: usize = 16 << 10;
 
@@ -42,19 +44,12 @@ impl fmt::Display for Quote<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = &self.text[..self.text.floor_char_boundary(self.most)];
         // The head is one line, also where the name of a file is part of it.
-        f.write_char('[')?;
-        for character in self.origin.chars() {
-            write_visible(f, character)?;
-        }
-        f.write_str("]\n")?;
+        writeln!(f, "[{}]", Visible(self.origin))?;
         // `lines` would leave a lone carriage return in the middle of a line.
         for line in shown.split('\n') {
             f.write_str("> ")?;
-            for character in line.strip_suffix('\r').unwrap_or(line).chars() {
-                match character {
-                    '\t' => f.write_char('\t')?,
-                    other => write_visible(f, other)?,
-                }
+            for (index, part) in line.strip_suffix('\r').unwrap_or(line).split('\t').enumerate() {
+                write!(f, "{}{}", if index == 0 { "" } else { "\t" }, Visible(part))?;
             }
             f.write_char('\n')?;
         }
@@ -63,21 +58,6 @@ impl fmt::Display for Quote<'_> {
             cut => writeln!(f, "[{cut} more bytes are not shown]"),
         }
     }
-}
-
-fn write_visible(f: &mut fmt::Formatter<'_>, character: char) -> fmt::Result {
-    match character.is_control() || is_invisible(character) {
-        true => write!(f, "\\u{{{:x}}}", u32::from(character)),
-        false => f.write_char(character),
-    }
-}
-
-/// Characters that a reader does not see, or that move what is seen: line and paragraph separators, marks of direction, of no
-/// width, and tags. Source: Unicode's general categories Zl, Zp and Cf.
-fn is_invisible(character: char) -> bool {
-    matches!(character,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

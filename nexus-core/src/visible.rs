@@ -1,0 +1,31 @@
+//! Text of other people's, shown so that all of it is seen.
+
+use std::fmt::{self, Write as _};
+
+/// A text whose control characters and [invisible](is_invisible) ones are written out, as `\u{202e}`: line ends too.
+///
+/// ```
+/// use nexus_core::visible::Visible;
+///
+/// assert_eq!(Visible("safe\u{202e}gpj.exe\n").to_string(), r"safe\u{202e}gpj.exe\u{a}");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Visible<'t>(pub &'t str);
+
+impl fmt::Display for Visible<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|character| match character.is_control() || is_invisible(character) {
+            true => write!(f, "\\u{{{:x}}}", u32::from(character)),
+            false => f.write_char(character),
+        })
+    }
+}
+
+/// Whether a character shows nothing, ends a line, or turns the order of what is around it: separators of lines and paragraphs,
+/// marks of direction and of no width, and tags. Control characters are not among them. Source: Unicode's general categories Zl,
+/// Zp and Cf.
+pub fn is_invisible(character: char) -> bool {
+    matches!(character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}

@@ -1,0 +1,31 @@
+//! Self-contained HTML reports: one file, without script, that loads nothing.
+//!
+//! A [`Page`] is a title and sections of [`maud`] markup. What comes from agents, models and files is put in as [`Text`],
+//! [`Block`] or [`diff`]: escaped, with what a reader would not see written out. Plots are SVG in the page: [`Bars`],
+//! [`TimeLine`].
+//!
+//! | what a browser is told | by |
+//! | --- | --- |
+//! | nothing is loaded, no script runs, no form is sent | `Content-Security-Policy: default-src 'none'; form-action 'none'; base-uri 'none'` in the page |
+//! | this style sheet and no other | its hash in that policy; an attribute `style` has no effect |
+//! | no address is told to whoever is linked | `referrer: no-referrer` |
+//!
+//! ```
+//! use nexus_report::{Page, Text, html};
+//!
+//! let page = Page::new("Sums").section("Goal", html! { p { (Text("</script><img src=x onerror=alert(1)>")) } }).render();
+//! assert!(page.contains("&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;"));
+//! ```
+
+mod bars;
+mod page;
+mod text;
+mod time_line;
+
+/// The macro that makes markup, and what it makes. It escapes every value.
+pub use maud::{Markup, Render, html};
+
+pub use bars::{Bar, Bars};
+pub use page::Page;
+pub use text::{Block, Text, diff};
+pub use time_line::{Span, SpanKind, TimeLine};

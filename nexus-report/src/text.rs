@@ -1,0 +1,47 @@
+//! Text of other people's: escaped, and seen whole.
+
+use maud::{Markup, Render, html};
+use nexus_core::visible::Visible;
+
+/// A text on one line of the page. What a reader would not see is written out, line ends too.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'t>(pub &'t str);
+
+impl Render for Text<'_> {
+    fn render(&self) -> Markup {
+        html! { (Visible(self.0).to_string()) }
+    }
+}
+
+/// A text of several lines, as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'t>(pub &'t str);
+
+impl Render for Block<'_> {
+    fn render(&self) -> Markup {
+        html! { pre { @for line in self.0.lines() { (whole_line(line)) "\n" } } }
+    }
+}
+
+/// A patch, as git writes it: what was added and removed is told apart.
+pub fn diff(patch: &str) -> Markup {
+    let class = |line: &str| match line.as_bytes().first() {
+        _ if ["+++ ", "--- ", "diff ", "index "].iter().any(|head| line.starts_with(head)) => "soft",
+        Some(b'+') => "add",
+        Some(b'-') => "del",
+        Some(b'@') => "hunk",
+        _ => "",
+    };
+    html! { pre { @for line in patch.lines() {
+        @match class(line) {
+            "" => { (whole_line(line)) }
+            class => { span class=(class) { (whole_line(line)) } }
+        }
+        "\n"
+    } } }
+}
+
+/// A line with its tabs.
+fn whole_line(line: &str) -> Markup {
+    html! { @for (index, part) in line.split('\t').enumerate() { @if index > 0 { "\t" } (Text(part)) } }
+}

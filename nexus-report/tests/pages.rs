@@ -1,0 +1,74 @@
+//! What a page may hold, whatever is put into it.
+
+use std::time::Duration;
+
+use nexus_report::{Bar, Bars, Block, Page, Render as _, Span, SpanKind, Text, TimeLine, diff, html};
+use proptest::prelude::*;
+
+const HOSTILE: &str =
+    "</script></style></pre></title><img src=x onerror=alert(1)>\"'><svg onload=alert(1)>&amp;\u{202e}\0";
+
+fn page(text: &str) -> String {
+    let span = |began, took, kind| Span { lane: text.into(), label: text.into(), began, took, kind };
+    let spans = vec![
+        span(Duration::ZERO, Duration::from_secs(4), SpanKind::Well),
+        span(Duration::from_secs(4), Duration::ZERO, SpanKind::Failed),
+        span(Duration::MAX, Duration::MAX, SpanKind::Open),
+    ];
+    let bar = |value| Bar { label: text.into(), value, shown: text.into() };
+    let bars = [1.5, 0.0, -1.0, f64::NAN, f64::INFINITY].map(bar).into();
+    Page::new(text)
+        .head(html! { p { (Text(text)) } })
+        .section(text, html! { p { (Text(text)) } (Block(text)) })
+        .section("Diff", diff(text))
+        .section("Time", TimeLine { title: text.into(), spans }.render())
+        .section("Cost", Bars { title: text.into(), bars }.render())
+        .render()
+}
+
+/// The tags of a page, attributes included.
+fn tags(page: &str) -> Vec<&str> {
+    page.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or(rest)).collect()
+}
+
+#[test]
+fn hostile_text_is_text_wherever_it_is_put() {
+    let (hostile, plain) = (page(HOSTILE), page("plain"));
+    assert_eq!(tags(&hostile).len(), tags(&plain).len());
+    assert!(!hostile.contains("<img") && !hostile.contains("<script") && !hostile.contains('\0'));
+    assert!(!hostile.contains('\u{202e}') && hostile.contains("\\u{202e}"));
+}
+
+#[test]
+fn a_page_loads_nothing_and_says_so() {
+    let page = page("plain");
+    assert!(page.contains("default-src 'none'; style-src 'sha256-"));
+    for what in [
+        "src=",
+        "http:",
+        "https:",
+        "url(",
+        "@import",
+        "<link",
+        "<script",
+        "<iframe",
+        " style=",
+        "javascript:",
+    ] {
+        assert!(!page.contains(what), "{what}");
+    }
+}
+
+#[test]
+fn empty_plots_are_drawn() {
+    let empty = TimeLine { title: "Turns".into(), spans: Vec::new() }.render().into_string();
+    assert!(empty.starts_with("<svg") && !empty.contains("NaN"));
+    assert!(!Bars { title: "Cost".into(), bars: Vec::new() }.render().into_string().contains("NaN"));
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_a_tag(text in "(?s)(.|<|>|\"|&|\t|\n){0,40}") {
+        prop_assert_eq!(tags(&page(&text)).len(), tags(&page(&text.replace(['<', '>', '"'], "x"))).len());
+    }
+}
