@@ -3,8 +3,9 @@
 //! [`sim`] is the vendors' side of the wire: loopback model servers that speak each vendor's API and
 //! fail on request. [`issuer`] is the authorization server that a login talks to. [`fake_cli`] is the other
 //! side of the process boundary: programs that pose as the vendors' CLIs. [`conformance`] is the suite that
-//! every backend is held against. [`real`] finds the vendors' own programs.
+//! every backend is held against. [`real`] finds the vendors' own programs. [`browser`] shows a page as a real one does.
 
+pub mod browser;
 pub mod conformance;
 pub mod fake_cli;
 pub mod issuer;
