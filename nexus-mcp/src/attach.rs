@@ -1,0 +1,272 @@
+//! Serving over stdio by way of an HTTP server that already runs: lines go there, and what it answers comes back.
+//!
+//! Nothing is understood on the way but what carrying needs: which lines are requests, which of them are cancelled, and which
+//! MCP session the server named.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    io::{self, BufReader},
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    Request, Response, StatusCode,
+    body::Incoming as Body,
+    client::conn::http1,
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
+};
+use hyper_util::rt::TokioIo;
+use nexus_core::CancelToken;
+use rmcp::model::{ErrorData, RequestId};
+use thiserror::Error;
+use tokio::{net::TcpStream, sync::mpsc, task::JoinSet};
+
+use super::{
+    http::{PATH, SESSION_HEADER},
+    line::{InputLine, MAX_LINE_BYTES},
+    message::{Incoming, too_long},
+    server_file::{RunningServer, ServerFile, ServerFileError},
+    stdio::{LineWriter, StdioEnd, own_streams, read_lines},
+    token::{HttpToken, TokenError},
+    wire,
+};
+
+/// Longest event that is taken from the server, in bytes: answers are bounded far below.
+const MAX_EVENT_BYTES: usize = 4 << 20;
+
+/// Why there is no server to attach to.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// None runs, or its file cannot be used.
+    #[error(transparent)]
+    Server(#[from] ServerFileError),
+    /// Its token cannot be had.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// It does not take connections.
+    #[error("the server of process {} does not answer at {}: end it, and start it again", .0.pid, .0.address)]
+    Unreachable(RunningServer, #[source] io::Error),
+    /// The standard streams cannot be taken over.
+    #[error("the standard streams cannot be taken over")]
+    Streams(#[from] io::Error),
+}
+
+/// Serves over the standard input and output of this process, by way of the HTTP server `name` of a home, until the input ends,
+/// the output cannot be written or `ended` is done. The server and what its calls began go on.
+///
+/// # Errors
+///
+/// As [`AttachError`] has them: before anything is read.
+pub async fn attach(
+    home: &Path,
+    name: &str,
+    ended: impl Future<Output = ()>,
+) -> Result<StdioEnd, AttachError> {
+    let running = ServerFile::running(home, name)?;
+    let token = HttpToken::load(&ServerFile::token_path(home, name))?;
+    let reached = TcpStream::connect(running.address).await;
+    drop(reached.map_err(|error| AttachError::Unreachable(running.clone(), error))?);
+    let (input, output) = own_streams()?;
+    let mut lines = read_lines(BufReader::new(input))?;
+    let mut writer = LineWriter::start(output)?;
+    let carrier = Arc::new(Carrier { running, token, session: Mutex::default(), waiting: Mutex::default() });
+    let mut carried = JoinSet::new();
+    let mut ended = std::pin::pin!(ended);
+    let end = loop {
+        let line = tokio::select! {
+            biased;
+            () = &mut ended => break StdioEnd::Asked,
+            error = writer.failed() => break StdioEnd::OutputFailed(error),
+            Some(_) = carried.join_next() => continue,
+            line = lines.recv() => line,
+        };
+        let line = match line {
+            None => break StdioEnd::InputClosed,
+            Some(Err(error)) => break StdioEnd::InputFailed(error),
+            Some(Ok(InputLine::Whole(line))) => line,
+            Some(Ok(InputLine::TooLong)) => {
+                let error = too_long(MAX_LINE_BYTES).error;
+                let output = writer.lines.clone();
+                carried.spawn(async move {
+                    let _ = output.send(wire::error_message(None, error)).await;
+                });
+                continue;
+            }
+        };
+        let message = Incoming::read(&line);
+        let is_first = matches!(&message, Ok(Incoming::Request { method, .. }) if method == "initialize");
+        let carrying = Arc::clone(&carrier).carry(message.ok(), line, writer.lines.clone());
+        if is_first {
+            // What follows it belongs to its session.
+            carrying.await;
+        } else {
+            carried.spawn(carrying);
+        }
+    };
+    carried.shutdown().await;
+    match writer.finish().await {
+        Some(error) => Ok(StdioEnd::OutputFailed(error)),
+        None => Ok(end),
+    }
+}
+
+/// Carries messages to the server.
+struct Carrier {
+    running: RunningServer,
+    token: HttpToken,
+    session: Mutex<Option<HeaderValue>>,
+    waiting: Mutex<HashMap<RequestId, CancelToken>>,
+}
+
+impl Carrier {
+    /// Carries one line, and what is answered to it.
+    async fn carry(self: Arc<Self>, message: Option<Incoming>, line: Vec<u8>, output: mpsc::Sender<Bytes>) {
+        if let Some(Incoming::Notification { method, params }) = &message
+            && method == "notifications/cancelled"
+        {
+            let id = params.get("requestId").and_then(|id| serde_json::from_value(id.clone()).ok());
+            if let Some(end) = id.and_then(|id: RequestId| lock(&self.waiting).remove(&id)) {
+                // The connection closes, and by that the server knows.
+                end.cancel();
+            }
+            return;
+        }
+        let id = match message {
+            Some(Incoming::Request { id, .. }) => Some(id),
+            _ => None,
+        };
+        let end = CancelToken::new();
+        if let Some(id) = &id {
+            lock(&self.waiting).insert(id.clone(), end.clone());
+        }
+        let carried = tokio::select! {
+            carried = self.post(line, &output) => carried,
+            () = end.cancelled() => Ok(()),
+        };
+        if let Some(id) = id {
+            lock(&self.waiting).remove(&id);
+            if let Err(error) = carried {
+                let problem = format!(
+                    "the server at {} did not answer ({error}). What it had begun goes on if it runs: see the tools that \
+                     list and tell the status; if it does not, start it again with --http",
+                    self.running.address
+                );
+                let _ = output
+                    .send(wire::error_message(Some(id), ErrorData::internal_error(problem, None)))
+                    .await;
+            }
+        }
+    }
+
+    async fn post(&self, line: Vec<u8>, output: &mpsc::Sender<Bytes>) -> io::Result<()> {
+        let stream = TcpStream::connect(self.running.address).await?;
+        let (mut client, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        let mut request = Request::post(PATH)
+            .header(HOST, self.running.address.to_string())
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream")
+            .header(AUTHORIZATION, format!("Bearer {}", self.token.expose()));
+        if let Some(session) = &*lock(&self.session) {
+            request = request.header(SESSION_HEADER, session);
+        }
+        let request = request.body(Full::new(Bytes::from(line))).map_err(io::Error::other)?;
+        let exchange = async {
+            let response = client.send_request(request).await.map_err(io::Error::other)?;
+            if let Some(session) = response.headers().get(SESSION_HEADER) {
+                *lock(&self.session) = Some(session.clone());
+            }
+            self.pass_on(response, output).await
+        };
+        // Both in one future: dropped, the connection closes.
+        let mut exchange = std::pin::pin!(exchange);
+        tokio::select! {
+            biased;
+            passed = &mut exchange => passed,
+            _ = connection => exchange.await,
+        }
+    }
+
+    async fn pass_on(&self, response: Response<Body>, output: &mpsc::Sender<Bytes>) -> io::Result<()> {
+        let status = response.status();
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let is_stream = kind.starts_with("text/event-stream");
+        if !is_stream && !kind.starts_with("application/json") {
+            return match status {
+                status if status.is_success() => Ok(()),
+                StatusCode::UNAUTHORIZED => Err(io::Error::other("it does not know the token of this home")),
+                status => Err(io::Error::other(format!("it answered {status}"))),
+            };
+        }
+        let mut body = response.into_body();
+        let mut events = Events::default();
+        let mut whole = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(piece) = frame.map_err(io::Error::other)?.into_data() else { continue };
+            if is_stream {
+                for message in events.take(&piece)? {
+                    let _ = output.send(message).await;
+                }
+                continue;
+            }
+            if whole.len() + piece.len() > MAX_EVENT_BYTES {
+                return Err(io::Error::other("its answer is too large"));
+            }
+            whole.extend_from_slice(&piece);
+        }
+        if !whole.is_empty() {
+            let _ = output.send(whole.freeze()).await;
+        }
+        Ok(())
+    }
+}
+
+/// Takes a stream of events apart, as our server writes it: each event has one line of data.
+#[derive(Debug, Default)]
+struct Events(Vec<u8>);
+
+impl Events {
+    fn take(&mut self, piece: &[u8]) -> io::Result<Vec<Bytes>> {
+        self.0.extend_from_slice(piece);
+        let mut messages = Vec::new();
+        let mut used = 0;
+        while let Some(end) = memchr::memchr(b'\n', &self.0[used..]) {
+            let line = &self.0[used..used + end];
+            if let Some(data) = line.strip_prefix(b"data: ") {
+                messages.push(Bytes::copy_from_slice(data));
+            }
+            used += end + 1;
+        }
+        self.0.drain(..used);
+        if self.0.len() > MAX_EVENT_BYTES {
+            return Err(io::Error::other("its answer is too large"));
+        }
+        Ok(messages)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_the_same_however_they_come() {
+        let stream =
+            b": open\n\nevent: message\ndata: {\"a\":1}\n\n: \n\nevent: message\ndata: {\"b\":2}\n\n";
+        for size in 1..stream.len() {
+            let mut events = Events::default();
+            let taken: Vec<_> = stream.chunks(size).flat_map(|piece| events.take(piece).unwrap()).collect();
+            assert_eq!(taken, [&b"{\"a\":1}"[..], b"{\"b\":2}"]);
+        }
+    }
+}

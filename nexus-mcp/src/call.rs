@@ -1,0 +1,154 @@
+//! One call of a tool, from its arguments to its answer.
+//!
+//! The call itself runs in a task of its own and goes on to its end. What is here waits for it: it passes on progress, asks the
+//! client for its roots, and gives up waiting when the client does.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use nexus_core::CancelToken;
+use rmcp::model::RequestId;
+use serde_json::Value;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    context::CallContext,
+    deferred::SharedDeferredCalls,
+    questions::Questions,
+    roots::{ClientRoots, RootsQuestion},
+    service::{CallAnswer, JsonObject},
+    wire::{self, RequestMeta},
+};
+
+/// How often progress is told of a call that says nothing new. Source: clients that listen at all give up after 300 s of
+/// silence; SPAWN asks for 20 s at most.
+const PROGRESS_EVERY: Duration = Duration::from_secs(15);
+/// The least time between two lines of progress. Source: our own choice: they are for a person.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(500);
+/// How long a call that may become a protocol task is waited for before it does, so that what is answered soon is answered
+/// plainly. Source: our own choice.
+const DEFERRED_AFTER: Duration = Duration::from_secs(1);
+/// How long a client may take to say its roots. Source: our own choice: clients answer from memory.
+const ROOTS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A call that runs, and what is needed to wait for it.
+pub(crate) struct RunningCall {
+    pub(crate) id: RequestId,
+    pub(crate) tool: String,
+    pub(crate) meta: RequestMeta,
+    pub(crate) running: JoinHandle<CallAnswer>,
+    pub(crate) context: CallContext,
+    pub(crate) lines: watch::Receiver<String>,
+    pub(crate) roots: mpsc::Receiver<RootsQuestion>,
+    pub(crate) questions: Arc<Questions>,
+    /// Where the call may go on when its client wants to fetch the answer later.
+    pub(crate) deferred: Option<SharedDeferredCalls>,
+    pub(crate) messages: mpsc::Sender<Bytes>,
+}
+
+impl RunningCall {
+    /// Waits for the call until it is answered or `end` is cancelled.
+    pub(crate) async fn wait(mut self, end: CancelToken) {
+        let began = Instant::now();
+        let mut last_line = began.checked_sub(PROGRESS_PAUSE).unwrap_or(began);
+        let (mut count, mut is_new) = (0, false);
+        let mut ended = Box::pin(end.cancelled());
+        loop {
+            let next_line = last_line + if is_new { PROGRESS_PAUSE } else { PROGRESS_EVERY };
+            tokio::select! {
+                biased;
+                answered = &mut self.running => return self.answer(answered).await,
+                () = &mut ended => return self.context.cancelled().cancel(),
+                Some(question) = self.roots.recv() => {
+                    if self.meta.names_itself {
+                        // It waits for the roots and does nothing else, so nothing is lost; the client sends the call again.
+                        self.running.abort();
+                        return self.send(wire::result_message(self.id.clone(), wire::roots_required())).await;
+                    }
+                    self.ask_for_roots(question);
+                }
+                Ok(()) = self.lines.changed() => is_new = true,
+                () = sleep_until(next_line), if self.meta.progress_token.is_some() => {
+                    (count, is_new, last_line) = (count + 1, false, Instant::now());
+                    self.tell_progress(count, began.elapsed());
+                }
+                () = sleep_until(began + DEFERRED_AFTER), if self.deferred.is_some() => {
+                    if self.defer().await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn answer(self, answered: Result<CallAnswer, tokio::task::JoinError>) {
+        let result = wire::called(answer_of(answered, &self.tool), &self.meta);
+        self.send(wire::result_message(self.id.clone(), result)).await;
+    }
+
+    /// Sends one message; a client that left has no use for it.
+    async fn send(&self, message: Bytes) {
+        let _ = self.messages.send(message).await;
+    }
+
+    fn tell_progress(&mut self, count: u64, elapsed: Duration) {
+        let Some(token) = &self.meta.progress_token else { return };
+        let line = self.lines.borrow_and_update().clone();
+        let line = if line.is_empty() { "at work".to_owned() } else { line };
+        let message = wire::progress(token, count, &format!("{line} ({} s)", elapsed.as_secs()));
+        // A client that does not read has enough of them.
+        let _ = self.messages.try_send(message);
+    }
+
+    fn ask_for_roots(&self, question: RootsQuestion) {
+        let (questions, messages) = (Arc::clone(&self.questions), self.messages.clone());
+        tokio::spawn(async move {
+            let mut asked = questions.begin();
+            let ask = async {
+                messages.send(wire::roots_request(&asked.id)).await.ok()?;
+                asked.answer().await
+            };
+            let result = tokio::time::timeout(ROOTS_TIMEOUT, ask).await.ok().flatten();
+            let roots = result.map_or(ClientRoots::NoAnswer, |result| ClientRoots::read(&result));
+            let _the_call_ended = question.send(roots);
+        });
+    }
+
+    /// Has the call go on as a protocol task. `false` if there are too many.
+    async fn defer(&mut self) -> bool {
+        let Some(deferred) = self.deferred.take() else { return false };
+        let Some((id, created)) = deferred.begin(self.context.cancelled().clone(), self.lines.clone()) else {
+            return false;
+        };
+        self.context.defer();
+        self.send(wire::result_message(self.id.clone(), created)).await;
+        let abandoned = tokio::spawn(async { CallAnswer::error("") });
+        let running = std::mem::replace(&mut self.running, abandoned);
+        let (tool, meta) = (self.tool.clone(), self.meta.clone());
+        tokio::spawn(async move {
+            let result = wire::called(answer_of(running.await, &tool), &meta);
+            let result = match serde_json::to_value(result) {
+                Ok(Value::Object(result)) => result,
+                _ => JsonObject::new(),
+            };
+            deferred.answered(&id, result);
+        });
+        true
+    }
+}
+
+/// The answer of a call that ended, within its bound.
+fn answer_of(ended: Result<CallAnswer, tokio::task::JoinError>, tool: &str) -> CallAnswer {
+    let answer = ended.unwrap_or_else(|error| {
+        tracing::error!(tool, %error, "a call of a tool ended without an answer");
+        CallAnswer::error(format!(
+            "{tool} ended without an answer, by a mistake of the server's. What it had begun may be done: look before it is \
+             called again"
+        ))
+    });
+    answer.bounded(tool)
+}

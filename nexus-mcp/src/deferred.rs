@@ -1,0 +1,149 @@
+//! Calls whose answers are fetched later: the protocol tasks of the extension `io.modelcontextprotocol/tasks`.
+//!
+//! Source: SEP-2663, by the types of `rmcp`. A task here is a call that still runs and its answer, in memory: what the call does
+//! is kept by the service.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::CancelToken;
+use rmcp::model::{
+    CreateTaskResult, DetailedTask, ErrorData, GetTaskResult, Task, TaskAckResult, TaskPayload, TaskStatus,
+};
+use serde_json::Value;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::service::JsonObject;
+
+/// How long a call and its answer are kept, from its beginning. Source: our own choice, longer than a client stays.
+const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Most calls that are kept. Source: our own bound.
+const MAX_KEPT: usize = 256;
+/// How often a client should ask. Source: one client was seen to ask so often when told to.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The calls whose answers are fetched later.
+#[derive(Debug, Default)]
+pub(crate) struct DeferredCalls(Mutex<HashMap<String, Deferred>>);
+
+#[derive(Debug)]
+struct Deferred {
+    began: SystemTime,
+    changed: SystemTime,
+    state: DeferredState,
+    waiting: CancelToken,
+    lines: watch::Receiver<String>,
+}
+
+#[derive(Debug)]
+enum DeferredState {
+    Working,
+    Done(JsonObject),
+    Cancelled,
+}
+
+impl DeferredCalls {
+    /// A call's answer is to be fetched later: its name, and the message that says so. `None` if too many are kept: the call is
+    /// then answered as any other.
+    pub(crate) fn begin(
+        &self,
+        waiting: CancelToken,
+        lines: watch::Receiver<String>,
+    ) -> Option<(String, CreateTaskResult)> {
+        let now = SystemTime::now();
+        let mut calls = self.lock();
+        calls.retain(|_, call| now.duration_since(call.began).unwrap_or_default() < KEPT);
+        if calls.len() >= MAX_KEPT {
+            let ended = calls.iter().filter(|(_, call)| !matches!(call.state, DeferredState::Working));
+            let oldest = ended.min_by_key(|(_, call)| call.changed).map(|(id, _)| id.clone())?;
+            calls.remove(&oldest);
+        }
+        let id = Uuid::new_v4().to_string();
+        let call = Deferred { began: now, changed: now, state: DeferredState::Working, waiting, lines };
+        let created = CreateTaskResult::new(call.task(&id));
+        calls.insert(id.clone(), call);
+        Some((id, created))
+    }
+
+    /// A call has its answer: a `CallToolResult`.
+    pub(crate) fn answered(&self, id: &str, result: JsonObject) {
+        if let Some(call) = self.lock().get_mut(id)
+            && matches!(call.state, DeferredState::Working)
+        {
+            call.state = DeferredState::Done(result);
+            call.changed = SystemTime::now();
+        }
+    }
+
+    /// The answer to `tasks/get`.
+    pub(crate) fn fetched(&self, params: &Value) -> Result<GetTaskResult, ErrorData> {
+        self.with(params, |id, call| {
+            let payload = match &call.state {
+                DeferredState::Working => TaskPayload::Working,
+                DeferredState::Done(result) => TaskPayload::Completed { result: result.clone() },
+                DeferredState::Cancelled => TaskPayload::Cancelled,
+            };
+            GetTaskResult::new(DetailedTask::new(call.task(id), payload))
+        })
+    }
+
+    /// The answer to `tasks/cancel`: nobody waits for the call any more. What it began is its service's to go on with.
+    pub(crate) fn cancelled(&self, params: &Value) -> Result<TaskAckResult, ErrorData> {
+        self.with(params, |_, call| {
+            if matches!(call.state, DeferredState::Working) {
+                call.state = DeferredState::Cancelled;
+                call.changed = SystemTime::now();
+                call.waiting.cancel();
+            }
+            TaskAckResult::default()
+        })
+    }
+
+    /// The answer to `tasks/update`: nothing was asked within a task.
+    pub(crate) fn updated(&self, params: &Value) -> Result<TaskAckResult, ErrorData> {
+        self.with(params, |_, _| TaskAckResult::default())
+    }
+
+    fn with<T>(&self, params: &Value, act: impl FnOnce(&str, &mut Deferred) -> T) -> Result<T, ErrorData> {
+        let id = params.get("taskId").and_then(Value::as_str);
+        let id = id.ok_or_else(|| ErrorData::invalid_params("`taskId` is missing: a string", None))?;
+        let mut calls = self.lock();
+        let call = calls.get_mut(id).ok_or_else(|| {
+            let problem = "there is no protocol task of this `taskId`: they are kept for a day, and not over a restart of \
+                           the server. Call the tool again; it says where its work stands";
+            ErrorData::invalid_params(problem, None)
+        })?;
+        Ok(act(id, call))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Deferred>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Deferred {
+    fn task(&self, id: &str) -> Task {
+        let status = match self.state {
+            DeferredState::Working => TaskStatus::Working,
+            DeferredState::Done(_) => TaskStatus::Completed,
+            DeferredState::Cancelled => TaskStatus::Cancelled,
+        };
+        let time = |time| humantime::format_rfc3339_millis(time).to_string();
+        let task = Task::new(id, status, time(self.began), time(self.changed))
+            .with_ttl_ms(millis(KEPT))
+            .with_poll_interval_ms(millis(POLL_INTERVAL));
+        let line = self.lines.borrow();
+        if line.is_empty() { task } else { task.with_status_message(line.clone()) }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Shared by the calls and the requests for them.
+pub(crate) type SharedDeferredCalls = Arc<DeferredCalls>;

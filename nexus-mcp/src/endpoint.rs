@@ -1,0 +1,261 @@
+//! Where messages are answered, whatever carried them.
+
+use std::sync::Arc;
+
+use nexus_core::CancelToken;
+use rmcp::model::{ErrorCode, ErrorData, RequestId, Tool};
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::{
+    call::RunningCall,
+    context::{CallContext, CallProgress},
+    deferred::SharedDeferredCalls,
+    in_flight::InFlight,
+    message::{Incoming, NotUnderstood},
+    questions::Questions,
+    reply::{Reply, ReplyStatus, ReplyStream},
+    roots::{ClientRoots, RootsSource},
+    service::{CallAnswer, JsonObject, ServiceInfo, ToolService},
+    wire::{self, RequestMeta},
+};
+
+/// Most calls that run at once. Source: our own bound; a client has a few.
+const MAX_CALLS: usize = 128;
+/// Messages of one call that its client has not read yet.
+const UNREAD_MESSAGES: usize = 16;
+
+/// What a transport knows of the client that sent a message.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientSide {
+    /// The connection or MCP session, so that two clients' request ids are told apart.
+    pub(crate) session: String,
+    /// Whether it said in `initialize` that it says its roots, and can be asked.
+    pub(crate) offers_roots: bool,
+}
+
+/// Answers messages for one service.
+pub(crate) struct Endpoint {
+    service: Arc<dyn ToolService>,
+    info: ServiceInfo,
+    tools: Vec<Tool>,
+    /// Names of the tools whose calls may take long.
+    long: Vec<String>,
+    in_flight: Arc<InFlight>,
+    questions: Arc<Questions>,
+    deferred: SharedDeferredCalls,
+    permits: Arc<Semaphore>,
+    /// Cancelled once the server ends.
+    ending: CancelToken,
+}
+
+impl Endpoint {
+    pub(crate) fn new(service: Arc<dyn ToolService>) -> Self {
+        let served = service.tools();
+        Self {
+            info: service.info(),
+            tools: served.iter().map(wire::tool).collect(),
+            long: served.into_iter().filter(|tool| tool.may_take_long).map(|tool| tool.name).collect(),
+            service,
+            in_flight: Arc::default(),
+            questions: Arc::default(),
+            deferred: SharedDeferredCalls::default(),
+            permits: Arc::new(Semaphore::new(MAX_CALLS)),
+            ending: CancelToken::new(),
+        }
+    }
+
+    /// Ends all waiting, and has the service end what its calls began.
+    pub(crate) async fn stop(&self) {
+        self.ending.cancel();
+        self.service.stop().await;
+    }
+
+    /// Answers what was no message.
+    pub(crate) fn refuse(refused: NotUnderstood) -> Reply {
+        Reply::Message(wire::error_message(refused.id, refused.error), ReplyStatus::BadRequest)
+    }
+
+    /// Answers one message. Never waits.
+    pub(crate) fn receive(&self, message: Incoming, client: &ClientSide) -> Reply {
+        match message {
+            Incoming::Request { id, method, params } => match RequestMeta::read(&params) {
+                Ok(meta) => self.request(id, &method, params, meta, client),
+                Err(error) => Reply::error(id, error, true),
+            },
+            Incoming::Notification { method, params } => {
+                if method == "notifications/cancelled"
+                    && let Some(id) = params.get("requestId")
+                    && let Ok(id) = serde_json::from_value(id.clone())
+                {
+                    self.in_flight.cancel(&client.session, &id);
+                }
+                Reply::Nothing
+            }
+            Incoming::Answer { id, result } => {
+                self.questions.answered(&id, result);
+                Reply::Nothing
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        id: RequestId,
+        method: &str,
+        params: Value,
+        meta: RequestMeta,
+        client: &ClientSide,
+    ) -> Reply {
+        let names_itself = meta.names_itself;
+        match method {
+            "initialize" => Reply::result(id, wire::initialized(&params, &self.info)),
+            "server/discover" => Reply::result(id, wire::discovered(&self.info)),
+            "ping" => Reply::result(id, wire::nothing(&meta)),
+            "tools/list" => match params.get("cursor") {
+                None | Some(Value::Null) => Reply::result(id, wire::listed(&self.tools, &meta)),
+                Some(_) => {
+                    let problem = "there is no such `cursor`: all tools are listed at once, without one";
+                    Reply::error(id, ErrorData::invalid_params(problem, None), names_itself)
+                }
+            },
+            "tools/call" => self.call(id, params, meta, client),
+            "tasks/get" => either(id, self.deferred.fetched(&params), names_itself),
+            "tasks/cancel" => either(id, self.deferred.cancelled(&params), names_itself),
+            "tasks/update" => either(id, self.deferred.updated(&params), names_itself),
+            "subscriptions/listen" => self.listen(id, client),
+            other => {
+                let served =
+                    "initialize, server/discover, ping, tools/list, tools/call, tasks/get, tasks/cancel";
+                let mut named = other.to_owned();
+                named.truncate(named.floor_char_boundary(100));
+                let problem = format!("there is no method {named:?}; served are {served}");
+                Reply::error(id, ErrorData::new(ErrorCode::METHOD_NOT_FOUND, problem, None), names_itself)
+            }
+        }
+    }
+
+    fn call(&self, id: RequestId, params: Value, meta: RequestMeta, client: &ClientSide) -> Reply {
+        let names_itself = meta.names_itself;
+        let Value::Object(mut params) = params else {
+            return Reply::error(id, nameless(), names_itself);
+        };
+        let Some(Value::String(tool)) = params.remove("name") else {
+            return Reply::error(id, nameless(), names_itself);
+        };
+        if !self.tools.iter().any(|known| known.name == tool) {
+            return Reply::error(id, self.unknown_tool(tool), names_itself);
+        }
+        // What the model did wrong it is told as an answer: some clients show it no errors of the protocol.
+        let refuse =
+            |problem: String| Reply::result(id.clone(), wire::called(CallAnswer::error(problem), &meta));
+        let arguments = match params.remove("arguments") {
+            None | Some(Value::Null) => JsonObject::new(),
+            Some(Value::Object(arguments)) => arguments,
+            Some(other) => {
+                let kind = kind_of(&other);
+                return refuse(format!(
+                    "the arguments of {tool} are {kind}; they must be one JSON object: {{…}}"
+                ));
+            }
+        };
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            return refuse(format!(
+                "{MAX_CALLS} calls run at once, and no more are taken: call {tool} again soon"
+            ));
+        };
+        let (questions, roots) = mpsc::channel(1);
+        let context = CallContext::new(
+            CallProgress::default(),
+            self.ending.child(),
+            roots_source(&params, &meta, client, questions),
+        );
+        let (messages, unread) = mpsc::channel(UNREAD_MESSAGES);
+        let waiting = self.in_flight.begin(&client.session, &id);
+        let (service, name, of_call) = (Arc::clone(&self.service), tool.clone(), context.clone());
+        let running = tokio::spawn(async move {
+            let _permit = permit;
+            service.call(&name, arguments, of_call).await
+        });
+        let is_long = self.long.contains(&tool);
+        let call = RunningCall {
+            id,
+            tool,
+            lines: context.progress().lines(),
+            deferred: (meta.takes_tasks && is_long).then(|| Arc::clone(&self.deferred)),
+            meta,
+            running,
+            context,
+            roots,
+            questions: Arc::clone(&self.questions),
+            messages,
+        };
+        tokio::spawn(call.wait(waiting.end().clone()));
+        Reply::Stream(ReplyStream { messages: unread, _waiting: waiting })
+    }
+
+    fn unknown_tool(&self, mut named: String) -> ErrorData {
+        named.truncate(named.floor_char_boundary(100));
+        let known: Vec<_> = self.tools.iter().map(|tool| &*tool.name).collect();
+        let problem = format!("there is no tool {named:?}; there are {}", known.join(", "));
+        ErrorData::invalid_params(problem, Some(json!({ "tools": known })))
+    }
+
+    /// A client wants to hear of changes. There are none, so it is told that, and nothing more until it goes.
+    fn listen(&self, id: RequestId, client: &ClientSide) -> Reply {
+        let (messages, unread) = mpsc::channel(1);
+        let waiting = self.in_flight.begin(&client.session, &id);
+        let (end, ending) = (waiting.end().cancelled(), self.ending.cancelled());
+        tokio::spawn(async move {
+            let _ = messages.send(wire::nothing_to_listen_for(&id)).await;
+            tokio::select! {
+                () = end => {}
+                () = ending => {}
+            }
+        });
+        Reply::Stream(ReplyStream { messages: unread, _waiting: waiting })
+    }
+}
+
+/// How a call learns its client's roots: by the revision that its client speaks.
+fn roots_source(
+    params: &JsonObject,
+    meta: &RequestMeta,
+    client: &ClientSide,
+    questions: mpsc::Sender<super::roots::RootsQuestion>,
+) -> RootsSource {
+    let answer = params.get("inputResponses").and_then(|inputs| inputs.get(wire::ROOTS_INPUT));
+    match answer {
+        Some(answer) if meta.names_itself => RootsSource::Known(ClientRoots::read(answer)),
+        // Sent again without them, it is not asked a second time.
+        _ if meta.names_itself && params.contains_key("inputResponses") => {
+            RootsSource::Known(ClientRoots::NoAnswer)
+        }
+        _ if meta.offers_roots || (!meta.names_itself && client.offers_roots) => {
+            RootsSource::asked(questions)
+        }
+        _ => RootsSource::None,
+    }
+}
+
+fn nameless() -> ErrorData {
+    ErrorData::invalid_params("`tools/call` needs the `name` of a tool, a string", None)
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn either(id: RequestId, answer: Result<impl serde::Serialize, ErrorData>, names_itself: bool) -> Reply {
+    match answer {
+        Ok(result) => Reply::result(id, result),
+        Err(error) => Reply::error(id, error, names_itself),
+    }
+}

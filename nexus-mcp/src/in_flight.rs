@@ -1,0 +1,70 @@
+//! Which requests are waited for, so that a client can say that it does not wait any more.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use nexus_core::CancelToken;
+use rmcp::model::RequestId;
+
+/// A connection or MCP session, and a request of it.
+type Key = (String, RequestId);
+
+/// The requests that are waited for. Nothing else hangs on their ids: of two with the same one, the later can be cancelled.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    waiting: Mutex<HashMap<Key, (u64, CancelToken)>>,
+    next: AtomicU64,
+}
+
+/// One request that is waited for. Dropping it ends the waiting.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    all: Arc<InFlight>,
+    key: Key,
+    number: u64,
+    end: CancelToken,
+}
+
+impl InFlight {
+    /// A request begins to be waited for.
+    pub(crate) fn begin(self: &Arc<Self>, session: &str, id: &RequestId) -> Waiting {
+        let key = (session.to_owned(), id.clone());
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let end = CancelToken::new();
+        self.lock().insert(key.clone(), (number, end.clone()));
+        Waiting { all: Arc::clone(self), key, number, end }
+    }
+
+    /// A client says that it does not wait for a request any more.
+    pub(crate) fn cancel(&self, session: &str, id: &RequestId) {
+        if let Some((_, end)) = self.lock().get(&(session.to_owned(), id.clone())) {
+            end.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, (u64, CancelToken)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// Cancelled once nobody waits for the request any more.
+    pub(crate) fn end(&self) -> &CancelToken {
+        &self.end
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.end.cancel();
+        let mut all = self.all.lock();
+        if all.get(&self.key).is_some_and(|(number, _)| *number == self.number) {
+            all.remove(&self.key);
+        }
+    }
+}

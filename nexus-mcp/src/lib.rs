@@ -1,0 +1,64 @@
+//! Serves a set of tools to clients of the Model Context Protocol (MCP): over stdio, over streamable HTTP, and over stdio by
+//! way of a server that already runs.
+//!
+//! The crate knows the protocol and nothing of what the tools do: that is a [`ToolService`].
+//!
+//! - Revisions 2025-06-18 and 2025-11-25 begin with `initialize`; revision 2026-07-28 has no handshake, and every request
+//!   names its revision. All three are answered on one connection, in any order.
+//! - No state hangs on an MCP session or on a request id, but for the end of a wait: a client that lost its session goes on.
+//! - The answers to `initialize`, `server/discover` and `tools/list` come from memory. What is slow to load is the service's
+//!   to load at the first call.
+//! - A cancelled call, a client that leaves and a cancelled protocol task end the *waiting* ([`CallContext::cancelled`]).
+//!   What the call began is the service's to go on with or not.
+//!
+//! ```
+//! use nexus_mcp::{CallAnswer, CallContext, JsonObject, ServedTool, ServiceInfo, ToolKind, ToolService};
+//! use serde_json::json;
+//!
+//! #[derive(Debug)]
+//! struct Clock;
+//!
+//! #[async_trait::async_trait]
+//! impl ToolService for Clock {
+//!     fn info(&self) -> ServiceInfo {
+//!         ServiceInfo::new("clock", "1.0.0", "Call `now`.")
+//!     }
+//!
+//!     fn tools(&self) -> Vec<ServedTool> {
+//!         vec![ServedTool::new("now", "Tells the time.", json!({ "type": "object" })).with_kind(ToolKind::ReadOnly)]
+//!     }
+//!
+//!     async fn call(&self, _name: &str, _arguments: JsonObject, _context: CallContext) -> CallAnswer {
+//!         CallAnswer::structured(json!({ "now": "12:00" }))
+//!     }
+//!
+//!     async fn stop(&self) {}
+//! }
+//! ```
+
+mod attach;
+mod call;
+mod context;
+mod deferred;
+mod endpoint;
+mod http;
+mod in_flight;
+mod line;
+mod message;
+mod questions;
+mod reply;
+mod roots;
+mod server_file;
+mod service;
+mod stdio;
+mod token;
+mod wire;
+
+pub use attach::{AttachError, attach};
+pub use context::{CallContext, CallProgress};
+pub use http::{HttpServer, HttpSettings};
+pub use roots::ClientRoots;
+pub use server_file::{RunningServer, ServerFile, ServerFileError};
+pub use service::{CallAnswer, JsonObject, MAX_ANSWER_BYTES, ServedTool, ServiceInfo, ToolKind, ToolService};
+pub use stdio::{StdioEnd, StdioSettings, serve_lines, serve_stdio};
+pub use token::{HttpToken, TokenError};

@@ -1,0 +1,115 @@
+//! Messages of clients, as JSON-RPC has them. Pure.
+//!
+//! They are read into less than the specification asks for, so that a client that leaves something out is answered all the
+//! same. Source: the MCP specification, revisions 2025-06-18, 2025-11-25 and 2026-07-28.
+
+use rmcp::model::{ErrorData, RequestId};
+use serde_json::Value;
+
+/// A message of a client's.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// It wants an answer.
+    Request {
+        /// Pairs the answer with it.
+        id: RequestId,
+        /// What is asked for.
+        method: String,
+        /// What for.
+        params: Value,
+    },
+    /// It wants none.
+    Notification {
+        /// What happened.
+        method: String,
+        /// To what.
+        params: Value,
+    },
+    /// It answers a request of the server's: with a result, or with `None` for an error.
+    Answer {
+        /// Of which.
+        id: RequestId,
+        /// What it says.
+        result: Option<Value>,
+    },
+}
+
+/// Why a message is not understood, and its id as far as there is one.
+#[derive(Debug)]
+pub(crate) struct NotUnderstood {
+    pub(crate) id: Option<RequestId>,
+    pub(crate) error: ErrorData,
+}
+
+impl Incoming {
+    /// Reads one message.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, NotUnderstood> {
+        let value: Value = serde_json::from_slice(bytes).map_err(|error| NotUnderstood {
+            id: None,
+            error: ErrorData::parse_error(format!("the message is not JSON: {error}"), None),
+        })?;
+        let invalid = |id: Option<RequestId>, problem: &'static str| NotUnderstood {
+            id,
+            error: ErrorData::invalid_request(problem, None),
+        };
+        let Value::Object(mut message) = value else {
+            return Err(invalid(None, "the message is not one JSON-RPC object; batches are not served"));
+        };
+        let id = message.remove("id");
+        let has_id = id.is_some();
+        let id = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
+        if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return Err(invalid(id, "the message is not of JSON-RPC: `jsonrpc` must be \"2.0\""));
+        }
+        let params = message.remove("params").unwrap_or_default();
+        match (message.remove("method"), id) {
+            (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params }),
+            (Some(Value::String(method)), None) if !has_id => Ok(Self::Notification { method, params }),
+            (None, Some(id)) if message.contains_key("result") || message.contains_key("error") => {
+                Ok(Self::Answer { id, result: message.remove("result") })
+            }
+            (Some(Value::String(_)), None) => {
+                Err(invalid(None, "the `id` of a request is a string or a whole number"))
+            }
+            (_, id) => Err(invalid(id, "the message is neither a request, a notification nor an answer")),
+        }
+    }
+}
+
+/// The answer to a line or a body that is longer than any that is read.
+pub(crate) fn too_long(most_bytes: usize) -> NotUnderstood {
+    let problem = format!("the message is longer than {most_bytes} bytes, and was not read");
+    NotUnderstood { id: None, error: ErrorData::invalid_request(problem, None) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_message_says_why() {
+        let cases: [(&str, &str); 9] = [
+            ("", "not JSON"),
+            ("{\"jsonrpc\":\"2.0\",\"id\":1,\"meth", "not JSON"),
+            ("[]", "batches"),
+            ("7", "one JSON-RPC object"),
+            ("{}", "`jsonrpc`"),
+            ("{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}", "`jsonrpc`"),
+            ("{\"jsonrpc\":\"2.0\",\"id\":1}", "neither"),
+            ("{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}", "`id`"),
+            ("{\"jsonrpc\":\"2.0\",\"method\":7}", "neither"),
+        ];
+        for (bytes, expected) in cases {
+            let refused = Incoming::read(bytes.as_bytes()).unwrap_err();
+            assert!(refused.error.message.contains(expected), "{bytes}: {}", refused.error.message);
+        }
+        assert!(Incoming::read(b"\xff\xfe").is_err());
+        assert!(Incoming::read("[".repeat(100_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_request_without_parameters_and_a_message_with_strange_fields_are_read() {
+        let bytes = br#"{"jsonrpc":"2.0","id":"a","method":"ping","strange":[1]}"#;
+        assert!(matches!(Incoming::read(bytes), Ok(Incoming::Request { method, .. }) if method == "ping"));
+    }
+}

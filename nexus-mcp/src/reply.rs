@@ -1,0 +1,62 @@
+//! What a message is answered with, for any transport.
+
+use bytes::Bytes;
+use rmcp::model::{ErrorCode, ErrorData, RequestId};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use super::{in_flight::Waiting, wire};
+
+/// What a message is answered with.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// Nothing: it was no request.
+    Nothing,
+    /// One message, now.
+    Message(Bytes, ReplyStatus),
+    /// Messages as they come, the answer last. Dropping it ends the waiting.
+    Stream(ReplyStream),
+}
+
+/// What a transport with statuses says beside the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyStatus {
+    /// It was answered, if only with an error.
+    Answered,
+    /// The request is not in order.
+    BadRequest,
+    /// There is no such method.
+    NotFound,
+}
+
+/// The messages of one request, the answer last.
+#[derive(Debug)]
+pub(crate) struct ReplyStream {
+    pub(crate) messages: mpsc::Receiver<Bytes>,
+    /// Ends the waiting when it is dropped.
+    pub(crate) _waiting: Waiting,
+}
+
+impl ReplyStream {
+    /// The next message; `None` after the last, and where the request was cancelled.
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        self.messages.recv().await
+    }
+}
+
+impl Reply {
+    pub(crate) fn result(id: RequestId, result: impl Serialize) -> Self {
+        Self::Message(wire::result_message(id, result), ReplyStatus::Answered)
+    }
+
+    /// An error of a request whose revision has statuses for some errors, or not.
+    pub(crate) fn error(id: RequestId, error: ErrorData, names_itself: bool) -> Self {
+        // Source: the MCP specification, 2026-07-28, Streamable HTTP.
+        let status = match error.code {
+            ErrorCode::UNSUPPORTED_PROTOCOL_VERSION | ErrorCode::HEADER_MISMATCH => ReplyStatus::BadRequest,
+            ErrorCode::METHOD_NOT_FOUND if names_itself => ReplyStatus::NotFound,
+            _ => ReplyStatus::Answered,
+        };
+        Self::Message(wire::error_message(Some(id), error), status)
+    }
+}

@@ -1,0 +1,97 @@
+//! The folders that a client works in.
+
+use std::{path::PathBuf, sync::Arc};
+
+use serde_json::Value;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use url::Url;
+
+/// Most roots that are taken of a client. Source: our own bound.
+const MAX_ROOTS: usize = 256;
+
+/// The folders that a client works in, as it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientRoots {
+    /// These, each an absolute path. There may be none.
+    Named(Vec<PathBuf>),
+    /// The client does not offer to say.
+    NotOffered,
+    /// The client offers to say, and did not in time, or answered with an error.
+    NoAnswer,
+}
+
+impl ClientRoots {
+    /// Reads a result of `roots/list`. What is no folder of this machine is left out.
+    pub(crate) fn read(result: &Value) -> Self {
+        let Some(roots) = result.get("roots").and_then(Value::as_array) else { return Self::NoAnswer };
+        let path = |root: &Value| {
+            let url = Url::parse(root.get("uri")?.as_str()?).ok()?;
+            if url.scheme() != "file" {
+                return None;
+            }
+            url.to_file_path().ok()
+        };
+        Self::Named(roots.iter().take(MAX_ROOTS).filter_map(path).collect())
+    }
+}
+
+/// One question for the roots, and where its answer goes.
+pub(crate) type RootsQuestion = oneshot::Sender<ClientRoots>;
+
+/// How a call learns its client's roots.
+#[derive(Clone, Debug)]
+pub(crate) enum RootsSource {
+    /// There is no client, or it does not offer to say.
+    None,
+    /// They came with the call.
+    Known(ClientRoots),
+    /// Whoever runs the call asks the client; the answer is kept for this call.
+    Asked(mpsc::Sender<RootsQuestion>, Arc<Mutex<Option<ClientRoots>>>),
+}
+
+impl RootsSource {
+    pub(crate) fn asked(questions: mpsc::Sender<RootsQuestion>) -> Self {
+        Self::Asked(questions, Arc::default())
+    }
+
+    pub(crate) async fn ask(&self) -> ClientRoots {
+        match self {
+            Self::None => ClientRoots::NotOffered,
+            Self::Known(roots) => roots.clone(),
+            Self::Asked(questions, known) => {
+                let mut known = known.lock().await;
+                if let Some(roots) = &*known {
+                    return roots.clone();
+                }
+                let (answer, answered) = oneshot::channel();
+                let roots = match questions.send(answer).await {
+                    Ok(()) => answered.await.unwrap_or(ClientRoots::NoAnswer),
+                    Err(_nobody_asks) => ClientRoots::NoAnswer,
+                };
+                known.insert(roots).clone()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_folders_of_this_machine_are_roots() {
+        let listed = json!({ "roots": [
+            { "uri": "file:///home/me/a%20b" },
+            { "uri": "https://example.org/x" },
+            { "uri": "file://elsewhere/share" },
+            { "uri": 7 },
+            "file:///bare",
+        ] });
+        assert_eq!(ClientRoots::read(&listed), ClientRoots::Named(vec!["/home/me/a b".into()]));
+        assert_eq!(ClientRoots::read(&json!({ "roots": [] })), ClientRoots::Named(Vec::new()));
+        assert_eq!(ClientRoots::read(&json!([])), ClientRoots::NoAnswer);
+    }
+}

@@ -1,0 +1,185 @@
+//! What a home says of the HTTP server that runs for it.
+//!
+//! `NAME.json` says where it listens, `NAME.lock` is held by the operating system for as long as its process lives, so that a
+//! file of a process that died is recognised, and `NAME.token` is what its clients bear.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read as _},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Longest server file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 4096;
+
+/// The right to be the HTTP server of a home, until it is dropped. The file that names it goes with it.
+#[derive(Debug)]
+pub struct ServerFile {
+    place: Place,
+    _lock: File,
+}
+
+/// An HTTP server that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunningServer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// Why a home has no server, or has one already.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ServerFileError {
+    /// Another one runs.
+    #[error(
+        "an HTTP server of this home already runs{}: use it with --attach, or end it first",
+        running.as_ref().map(|running| format!(" at {} (process {})", running.address, running.pid)).unwrap_or_default()
+    )]
+    Running {
+        /// Which, if it said so yet.
+        running: Option<RunningServer>,
+    },
+    /// None runs.
+    #[error("no HTTP server of this home runs ({} says so): start one with --http", path.display())]
+    NotRunning {
+        /// The file that would name it.
+        path: PathBuf,
+    },
+    /// A file of the server's cannot be used.
+    #[error("the server file {} cannot be used", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The files of one server.
+#[derive(Clone, Debug)]
+struct Place {
+    folder: PathBuf,
+    name: String,
+}
+
+impl Place {
+    fn new(home: &Path, name: &str) -> Self {
+        Self { folder: home.join("mcp"), name: name.to_owned() }
+    }
+
+    fn file(&self, extension: &str) -> PathBuf {
+        self.folder.join(format!("{}.{extension}", self.name))
+    }
+
+    /// Takes the lock; `None` if another process, or another part of this one, has it.
+    fn lock(&self) -> io::Result<Option<File>> {
+        let file = OpenOptions::new().create(true).append(true).open(self.file("lock"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn read(&self) -> io::Result<RunningServer> {
+        let mut text = String::new();
+        File::open(self.file("json"))?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
+        serde_json::from_str(&text).map_err(io::Error::other)
+    }
+}
+
+impl ServerFile {
+    /// Takes the right to be the server `name` of a home. What a server that died left there is removed.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerFileError::Running`] and [`ServerFileError::File`].
+    pub fn claim(home: &Path, name: &str) -> Result<Self, ServerFileError> {
+        let place = Place::new(home, name);
+        let fail = |path: PathBuf| move |source| ServerFileError::File { path, source };
+        create_private(&place.folder).map_err(fail(place.folder.clone()))?;
+        let Some(lock) = place.lock().map_err(fail(place.file("lock")))? else {
+            return Err(ServerFileError::Running { running: place.read().ok() });
+        };
+        match fs::remove_file(place.file("json")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(fail(place.file("json"))(error));
+            }
+            _ => {}
+        }
+        Ok(Self { place, _lock: lock })
+    }
+
+    /// Says where the server listens.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerFileError::File`].
+    pub fn announce(&self, address: SocketAddr) -> Result<(), ServerFileError> {
+        let path = self.place.file("json");
+        let running = RunningServer { address, pid: std::process::id() };
+        let beside = self.place.file("json.new");
+        let written = serde_json::to_vec(&running)
+            .map_err(io::Error::other)
+            .and_then(|text| fs::write(&beside, text))
+            .and_then(|()| fs::rename(&beside, &path));
+        written.map_err(|source| ServerFileError::File { path, source })
+    }
+
+    /// The file of the token of the server `name` of a home.
+    pub fn token_path(home: &Path, name: &str) -> PathBuf {
+        Place::new(home, name).file("token")
+    }
+
+    /// The server `name` of a home that runs.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerFileError::NotRunning`] and [`ServerFileError::File`].
+    pub fn running(home: &Path, name: &str) -> Result<RunningServer, ServerFileError> {
+        let place = Place::new(home, name);
+        let path = place.file("json");
+        match place.lock() {
+            Ok(None) => {}
+            Ok(Some(_free)) => return Err(ServerFileError::NotRunning { path }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(ServerFileError::NotRunning { path });
+            }
+            Err(source) => return Err(ServerFileError::File { path: place.file("lock"), source }),
+        }
+        match place.read() {
+            Ok(running) => Ok(running),
+            // It begins, or ends.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(ServerFileError::NotRunning { path })
+            }
+            Err(source) => Err(ServerFileError::File { path, source }),
+        }
+    }
+}
+
+impl Drop for ServerFile {
+    fn drop(&mut self) {
+        // The lock, which goes after it, says the same.
+        let _ = fs::remove_file(self.place.file("json"));
+    }
+}
+
+/// Makes a folder that only its owner can enter.
+fn create_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        builder.mode(0o700);
+    }
+    builder.create(folder)
+}

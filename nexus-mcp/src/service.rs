@@ -1,0 +1,227 @@
+//! What is served: tools, and the code that answers their calls.
+
+use async_trait::async_trait;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::context::CallContext;
+
+/// A JSON object.
+pub type JsonObject = serde_json::Map<String, Value>;
+
+/// Largest text and largest structured content of one answer, in bytes each. Source: one client shows its model the text, a
+/// line break and the structured content, and cuts after 20,000 bytes; the others pass 10,000 bytes of either whole.
+pub const MAX_ANSWER_BYTES: usize = 9_900;
+
+/// A set of tools, and what answers their calls.
+#[async_trait]
+pub trait ToolService: Send + Sync + 'static {
+    /// What the server is called and how it is used. Asked once, before anything is served: it must not wait for anything.
+    fn info(&self) -> ServiceInfo;
+
+    /// The tools, in the order in which clients list them. Asked once, as [`ToolService::info`] is.
+    fn tools(&self) -> Vec<ServedTool>;
+
+    /// Answers one call. `name` is one of [`ToolService::tools`]; `arguments` are as the model wrote them.
+    ///
+    /// The call goes on to its end when its client leaves: [`CallContext::cancelled`] then says that nobody waits. It is dropped
+    /// in one place only: while it awaits [`CallContext::roots`]. A panic is answered as an error.
+    async fn call(&self, name: &str, arguments: JsonObject, context: CallContext) -> CallAnswer;
+
+    /// Ends what the calls began: called once, when the server is to end. The server waits for it within a bound.
+    async fn stop(&self);
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServiceInfo {
+    /// Name, for programs: `nexus-spawn`.
+    pub name: String,
+    /// Version.
+    pub version: String,
+    /// How the tools are used, for the model. Clients show it the first 250 characters at the least.
+    pub instructions: String,
+}
+
+impl ServiceInfo {
+    /// What a server says of itself.
+    pub fn new(name: impl Into<String>, version: impl Into<String>, instructions: impl Into<String>) -> Self {
+        Self { name: name.into(), version: version.into(), instructions: instructions.into() }
+    }
+}
+
+/// What a call of a tool changes, as far as clients want to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ToolKind {
+    /// Only reads or waits. Some clients run nothing else unasked.
+    ReadOnly,
+    /// Adds, and each call adds again.
+    Adds,
+    /// Adds or replaces; the same call again changes nothing more.
+    AddsOnce,
+    /// Ends or removes something; the same call again changes nothing more.
+    RemovesOnce,
+}
+
+/// One tool, as clients list it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ServedTool {
+    /// Name that models call it by.
+    pub name: String,
+    /// Name for people.
+    pub title: Option<String>,
+    /// What it does and when to call it, for the model. Below 2,048 characters all known clients show it whole.
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    pub input_schema: Value,
+    /// JSON Schema of its structured content, an object.
+    pub output_schema: Option<Value>,
+    /// What a call changes.
+    pub kind: ToolKind,
+    /// Whether a call may take long. For a client that declares the tasks extension such a call becomes a protocol task.
+    pub may_take_long: bool,
+}
+
+impl ServedTool {
+    /// A tool without title and output schema, that adds, and answers soon.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: description.into(),
+            input_schema,
+            output_schema: None,
+            kind: ToolKind::Adds,
+            may_take_long: false,
+        }
+    }
+
+    /// With a name for people.
+    #[must_use]
+    pub fn with_title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// With the schema of its structured content.
+    #[must_use]
+    pub fn with_output_schema(mut self, schema: Value) -> Self {
+        self.output_schema = Some(schema);
+        self
+    }
+
+    /// With what a call changes.
+    #[must_use]
+    pub fn with_kind(mut self, kind: ToolKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// A call of which may take long.
+    #[must_use]
+    pub fn long(mut self) -> Self {
+        self.may_take_long = true;
+        self
+    }
+}
+
+/// What a call came to.
+///
+/// Some clients show their model the text alone and some the structured content alone, so each must say everything.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CallAnswer {
+    /// For programs; an object. Errors have none.
+    pub structured: Option<Value>,
+    /// For the model.
+    pub text: String,
+    /// Whether the call failed. The text then says what to do instead.
+    pub is_error: bool,
+}
+
+impl CallAnswer {
+    /// A success whose text is the same JSON.
+    pub fn structured(value: Value) -> Self {
+        let text = value.to_string();
+        Self { structured: Some(value), text, is_error: false }
+    }
+
+    /// A success of anything that is a JSON object. An error if it cannot be written as one, which a map with other keys than
+    /// strings cannot.
+    pub fn of(value: &impl Serialize) -> Self {
+        match serde_json::to_value(value) {
+            Ok(value) => Self::structured(value),
+            Err(error) => Self::error(format!("the answer cannot be written as JSON: {error}")),
+        }
+    }
+
+    /// A success with a text of its own, which says the same as the JSON.
+    pub fn with_text(value: Value, text: impl Into<String>) -> Self {
+        Self { structured: Some(value), text: text.into(), is_error: false }
+    }
+
+    /// A failure, told to the model: what is wrong, and what to do instead.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { structured: None, text: text.into(), is_error: true }
+    }
+
+    /// The same, within [`MAX_ANSWER_BYTES`]: an answer above it becomes an error that says how to get less, a text of an error
+    /// above it is cut and says so.
+    pub(crate) fn bounded(mut self, tool: &str) -> Self {
+        let structured_bytes = self.structured.as_ref().map_or(0, |structured| structured.to_string().len());
+        if self.is_error {
+            cut(&mut self.text);
+            return self;
+        }
+        let bytes = structured_bytes.max(self.text.len());
+        if bytes <= MAX_ANSWER_BYTES {
+            return self;
+        }
+        tracing::error!(tool, bytes, "an answer is larger than clients pass on");
+        Self::error(format!(
+            "the answer of {tool} has {bytes} bytes, and clients pass on {MAX_ANSWER_BYTES}. What the call did is done. \
+             Ask for less: a smaller `limit` or `length`, or the next page by `offset`, where the tool has them."
+        ))
+    }
+}
+
+/// Cuts a text at [`MAX_ANSWER_BYTES`] and says so.
+fn cut(text: &mut String) {
+    const MARK: &str = " [cut here: the message was longer]";
+    if text.len() <= MAX_ANSWER_BYTES {
+        return;
+    }
+    text.truncate(text.floor_char_boundary(MAX_ANSWER_BYTES - MARK.len()));
+    text.push_str(MARK);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_within_the_bound_is_passed_as_it_is() {
+        let answer = CallAnswer::structured(json!({ "text": "x".repeat(MAX_ANSWER_BYTES - 11) }));
+        assert_eq!(answer.text.len(), MAX_ANSWER_BYTES);
+        assert_eq!(answer.clone().bounded("read"), answer);
+    }
+
+    #[test]
+    fn an_answer_above_the_bound_says_how_to_page() {
+        let answer =
+            CallAnswer::structured(json!({ "text": "x".repeat(MAX_ANSWER_BYTES - 10) })).bounded("read");
+        assert!(answer.is_error && answer.structured.is_none());
+        assert!(answer.text.contains("read") && answer.text.contains("`offset`"), "{}", answer.text);
+    }
+
+    #[test]
+    fn a_long_error_is_cut_between_characters_and_says_so() {
+        let answer = CallAnswer::error("ü".repeat(MAX_ANSWER_BYTES)).bounded("read");
+        assert!(answer.text.len() <= MAX_ANSWER_BYTES && answer.text.ends_with("was longer]"));
+    }
+}
