@@ -94,12 +94,11 @@ fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().expect("a text")
 }
 
-fn modern(extra: Value) -> Value {
-    let mut params = json!({ "_meta": {
+fn modern(mut params: Value) -> Value {
+    params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": { "roots": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } },
-    } });
-    params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    });
     params
 }
 
