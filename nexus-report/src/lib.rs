@@ -1,6 +1,6 @@
 //! Self-contained HTML reports: one file, without script, that loads nothing.
 //!
-//! A [`Page`] is a title and sections of [`maud`] markup. What comes from agents, models and files is put in as [`Text`],
+//! A [`Page`] is a title and sections of markup, made by the macro of the crate [`maud`], which escapes every value. What comes from agents, models and files is put in as [`Text`],
 //! [`Block`] or [`diff`]: escaped, with what a reader would not see written out. Plots are SVG in the page: [`Bars`],
 //! [`TimeLine`].
 //!
@@ -11,7 +11,8 @@
 //! | no address is told to whoever is linked | `referrer: no-referrer` |
 //!
 //! ```
-//! use nexus_report::{Page, Text, html};
+//! use maud::html;
+//! use nexus_report::{Page, Text};
 //!
 //! let page = Page::new("Sums").section("Goal", html! { p { (Text("</script><img src=x onerror=alert(1)>")) } }).render();
 //! assert!(page.contains("&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;"));
@@ -21,9 +22,6 @@ mod bars;
 mod page;
 mod text;
 mod time_line;
-
-/// The macro that makes markup, and what it makes. It escapes every value.
-pub use maud::{Markup, Render, html};
 
 pub use bars::{Bar, Bars};
 pub use page::Page;

@@ -1,6 +1,7 @@
 //! A page in a real browser. Where there is none nothing is tested, unless `NEXUS_TEST_BROWSER` asks for it.
 
-use nexus_report::{Block, Page, Text, html};
+use maud::html;
+use nexus_report::{Block, Page, Text};
 use nexus_testkit::browser::{Seen, look_at};
 
 const HOSTILE: &str =

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use nexus_report::{Bar, Bars, Block, Page, Render as _, Span, SpanKind, Text, TimeLine, diff, html};
+use maud::{Render as _, html};
+use nexus_report::{Bar, Bars, Block, Page, Span, SpanKind, Text, TimeLine, diff};
 use proptest::prelude::*;
 
 const HOSTILE: &str =

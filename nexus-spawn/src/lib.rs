@@ -31,6 +31,7 @@ mod evidence;
 mod framing;
 mod handoff;
 mod problem_brief;
+mod report;
 mod review;
 mod service;
 mod settings;
@@ -56,6 +57,7 @@ pub use handoff::{BandOutcome, Claim, Handoff, HandoffAction, HandoffDraft};
 pub use problem_brief::{
     Amendment, BriefDraft, BriefLimits, Criterion, Plan, PlanEntry, PlanEntryDraft, PlanStep, ProblemBrief,
 };
+pub use report::task_report;
 pub use review::{
     Concern, CriterionJudgement, Judgement, PanelReview, Reflection, ReviewBasis, ReviewDecision,
     ReviewVerdict, ReviewVote, VerdictDraft,

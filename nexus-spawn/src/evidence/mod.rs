@@ -187,6 +187,11 @@ impl StepEvidence {
         }
     }
 
+    /// The numbers of the probes that were run, in order.
+    pub fn probes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.probes.iter().copied()
+    }
+
     /// Whether `id` names something of this step. Lines are, if one of them was changed.
     pub fn contains(&self, id: &EvidenceId) -> bool {
         match &id.0 {
