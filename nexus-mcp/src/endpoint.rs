@@ -170,6 +170,8 @@ impl Endpoint {
             self.ending.child(),
             roots_source(&params, &meta, client, questions),
         );
+        // Before the call begins: what it says at once is heard.
+        let lines = context.progress().lines();
         let (messages, unread) = mpsc::channel(UNREAD_MESSAGES);
         let waiting = self.in_flight.begin(&client.session, &id);
         let (service, name, of_call) = (Arc::clone(&self.service), tool.clone(), context.clone());
@@ -181,7 +183,7 @@ impl Endpoint {
         let call = RunningCall {
             id,
             tool,
-            lines: context.progress().lines(),
+            lines,
             deferred: (meta.takes_tasks && is_long).then(|| Arc::clone(&self.deferred)),
             meta,
             running,

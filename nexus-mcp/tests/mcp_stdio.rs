@@ -2,6 +2,7 @@
 //!
 //! The program starts itself as the server, so it has no harness that would write to its standard output.
 
+mod real_clients;
 #[allow(dead_code, reason = "shared with other tests")]
 mod support;
 
@@ -61,7 +62,23 @@ fn main() -> ExitCode {
         ("attached_a_client_has_what_the_server_has", attached_a_client_has_what_the_server_has),
         ("attaching_needs_a_server_that_runs", attaching_needs_a_server_that_runs),
     ];
-    let trials = tests.into_iter().map(|(name, test)| Trial::test(name, test)).collect();
+    // They need what `real-servers/install` installs; run by .ci/run.
+    let real: [(&str, Test); 3] = [
+        (
+            "the_server_is_right_by_the_protocols_own_suite",
+            real_clients::the_server_is_right_by_the_protocols_own_suite,
+        ),
+        (
+            "the_client_of_the_python_sdk_lists_and_calls",
+            real_clients::the_client_of_the_python_sdk_lists_and_calls,
+        ),
+        (
+            "the_client_of_the_typescript_sdk_lists_and_calls",
+            real_clients::the_client_of_the_typescript_sdk_lists_and_calls,
+        ),
+    ];
+    let real = real.into_iter().map(|(name, test)| Trial::test(name, test).with_ignored_flag(true));
+    let trials = tests.into_iter().map(|(name, test)| Trial::test(name, test)).chain(real).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
