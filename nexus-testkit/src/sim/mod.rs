@@ -31,6 +31,7 @@ mod playing;
 mod rate_limit;
 mod recording;
 mod reply;
+mod responder;
 mod responses;
 mod running;
 mod scenario;
@@ -59,6 +60,7 @@ pub use reply::{Finish, Odd, Pace, Part, Reply, Usage, long_text};
 pub use scenario::{Count, Rule, Scenario};
 pub use tool_call::ToolCall;
 
+use responder::Responder;
 use running::Running;
 use server::Core;
 
@@ -98,6 +100,7 @@ impl Sim {
         SimBuilder {
             dialect,
             scenario: scenario.into(),
+            responder: None,
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             log: false,
             #[cfg(feature = "tls")]
@@ -187,6 +190,7 @@ impl Sim {
 pub struct SimBuilder {
     dialect: Dialect,
     scenario: Scenario,
+    responder: Option<Responder>,
     address: SocketAddr,
     log: bool,
     #[cfg(feature = "tls")]
@@ -197,6 +201,16 @@ impl SimBuilder {
     /// Listens on `port` instead of a free one.
     pub fn port(mut self, port: u16) -> Self {
         self.address.set_port(port);
+        self
+    }
+
+    /// Asks `reply` first what a call gets, by its conversation: for a model whose next call depends on what a tool answered. Where it
+    /// says nothing the scenario does.
+    pub fn answered_by(
+        mut self,
+        reply: impl Fn(&Conversation) -> Option<Reply> + Send + Sync + 'static,
+    ) -> Self {
+        self.responder = Some(Responder::new(reply));
         self
     }
 
@@ -219,7 +233,7 @@ impl SimBuilder {
     ///
     /// When the port is taken, or no thread can be had.
     pub fn start(self) -> io::Result<Sim> {
-        let core = Arc::new(Core::new(self.dialect, self.scenario, self.log));
+        let core = Arc::new(Core::new(self.dialect, self.scenario, self.responder, self.log));
         #[cfg(feature = "tls")]
         let identity = match &self.host {
             Some(host) => Some(tls::Identity::for_host(host)?),

@@ -13,6 +13,7 @@ use super::conversation::Conversation;
 use super::playing::{Body, Broken, Playing, play};
 use super::recording::{Purpose, RecordedRequest, Recording, Scripted};
 use super::reply::Reply;
+use super::responder::Responder;
 use super::scenario::{Count, Scenario};
 use super::socket::Ending;
 use super::wire::Answer;
@@ -70,6 +71,7 @@ pub(super) struct Core {
     pub(super) dialect: Dialect,
     pub(super) recording: Recording,
     script: Mutex<Script>,
+    responder: Option<Responder>,
     connections: AtomicUsize,
 }
 
@@ -80,11 +82,12 @@ struct Script {
 }
 
 impl Core {
-    pub(super) fn new(dialect: Dialect, scenario: Scenario, log: bool) -> Self {
+    pub(super) fn new(dialect: Dialect, scenario: Scenario, responder: Option<Responder>, log: bool) -> Self {
         Self {
             dialect,
             recording: Recording::new(log),
             script: Mutex::new(Script { scenario: Arc::new(scenario), counts: HashMap::new() }),
+            responder,
             connections: AtomicUsize::new(0),
         }
     }
@@ -208,7 +211,11 @@ pub(super) async fn respond(
             let place = scripted.unwrap_or(Scripted { rule: None, index: 0 });
             let reply = match is_refused {
                 true => Reply::status(401),
-                false => scenario.reply(place.rule, place.index),
+                false => {
+                    let computed =
+                        core.responder.as_ref().and_then(|responder| responder.reply(&conversation));
+                    computed.unwrap_or_else(|| scenario.reply(place.rule, place.index))
+                }
             };
             let call_id = reply.call_id.as_deref();
             let call = ModelCall { number, conversation: &conversation, call_id };
