@@ -100,7 +100,8 @@ impl Tree {
         command.run_within(b"", self.limits.patch_bytes).map(Patch)
     }
 
-    fn existing<'a>(&self, tree: Treeish<'a>) -> Result<&'a str, TreeError> {
+    /// The id of a commit or tree that is there.
+    pub(super) fn existing<'a>(&self, tree: Treeish<'a>) -> Result<&'a str, TreeError> {
         let id = tree.0;
         match self.repo.kinds(&[id])?.first() {
             Some(Some(kind)) if kind == "commit" || kind == "tree" => Ok(id),

@@ -1,7 +1,7 @@
 //! A repository in a workspace, over the git objects of a project: what an agent works on, and what is kept of it.
 //!
 //! A [`Tree`] belongs to one workspace and one [`Project`], a repository of a person's or a plain folder. It begins with a
-//! [`Base`], is laid out in folders ([`Tree::check_out`], [`Tree::restore`]), takes what is in them ([`Tree::snapshot`]), shows
+//! [`Base`], is laid out in folders ([`Tree::check_out`], [`Tree::restore`], [`Tree::refresh`]), takes what is in them ([`Tree::snapshot`]), shows
 //! what differs ([`Tree::changes`], [`Tree::patch`]), makes commits from an intent that was written down before
 //! ([`Tree::commit`]), joins disjoint ones ([`Tree::merge`]), sends them to other machines ([`Tree::bundle`]), and moves the
 //! person's branch ([`Tree::land`]). Linux only.
@@ -81,6 +81,7 @@ mod blobs;
 mod bundle;
 mod check;
 mod commit;
+mod compose;
 mod create;
 mod diff;
 mod error;
@@ -98,6 +99,7 @@ mod person;
 mod process;
 mod project;
 mod put_back;
+mod refresh;
 mod refusal;
 mod repo;
 mod restore;

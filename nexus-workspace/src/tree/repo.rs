@@ -311,6 +311,12 @@ pub(super) fn split_once(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..end], &bytes[end + 1..]))
 }
 
+/// The folders above a path, the topmost first.
+pub(super) fn beginnings(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let ends = (0..path.len()).filter(|at| path[*at] == b'/');
+    ends.map(|end| &path[..end])
+}
+
 pub(super) fn os(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }

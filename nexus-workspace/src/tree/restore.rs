@@ -14,9 +14,9 @@ use std::{
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::{
-    CommitId, Tree, TreeError, TreeErrorKind, handle,
+    Tree, TreeError, TreeErrorKind, Treeish, handle,
     refusal::to_path,
-    repo::{EXECUTABLE, Entries, GITLINK, LINK},
+    repo::{self, EXECUTABLE, Entries, GITLINK, LINK},
 };
 use crate::WorkspaceId;
 
@@ -25,7 +25,7 @@ const TRASH: &[u8] = b".nexus-tree-trash";
 const FOLDER_MODE: u32 = 0o755;
 
 impl Tree {
-    /// Lays out what a commit has in a folder, which is made, or is empty. There is no `.git` in it; submodules are empty
+    /// Lays out what a commit or tree has in a folder, which is made, or is empty. There is no `.git` in it; submodules are empty
     /// folders, and files under a filter are the pointers that the project keeps.
     ///
     /// # Errors
@@ -34,7 +34,11 @@ impl Tree {
     /// there is no such commit; [`MissingObject`](TreeErrorKind::MissingObject) if the project is a partial clone without
     /// what is needed; [`Refused`](TreeErrorKind::Refused) for a commit that holds a `.git`;
     /// [`NoSpace`](TreeErrorKind::NoSpace) and the like.
-    pub fn check_out(&self, commit: &CommitId, folder: impl AsRef<Path>) -> Result<(), TreeError> {
+    pub fn check_out<'a>(
+        &self,
+        commit: impl Into<Treeish<'a>>,
+        folder: impl AsRef<Path>,
+    ) -> Result<(), TreeError> {
         let folder = folder.as_ref();
         fs::create_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be made", error))?;
         let mut entries =
@@ -46,7 +50,7 @@ impl Tree {
         self.restore(commit, folder, &[])
     }
 
-    /// Makes a folder hold exactly what a commit has: contents, links, modes and folders. Whatever else is there is removed,
+    /// Makes a folder hold exactly what a commit or tree has: contents, links, modes and folders. Whatever else is there is removed,
     /// also what is ignored, but for the paths of `keep` (relative to the folder, as `target`). Files that are right already
     /// keep their time stamps. No link is followed, and a file is replaced instead of written to, so that a file outside to
     /// which it is linked stays as it is.
@@ -56,14 +60,14 @@ impl Tree {
     /// # Errors
     ///
     /// As [`Tree::check_out`].
-    pub fn restore(
+    pub fn restore<'a>(
         &self,
-        commit: &CommitId,
+        commit: impl Into<Treeish<'a>>,
         folder: impl AsRef<Path>,
         keep: &[&Path],
     ) -> Result<(), TreeError> {
         let folder = folder.as_ref();
-        let entries = self.repo.entries(self.repo.tree_of(commit)?.as_str())?;
+        let entries = self.repo.entries(self.existing(commit.into())?)?;
         super::names::refuse_dot_git(entries.keys())?;
         fs::create_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be made", error))?;
         let root = handle::open_folder(folder)
@@ -101,7 +105,7 @@ struct Wanted<'a> {
     entries: &'a Entries,
     /// Every folder above an entry, and the empty ones of submodules.
     folders: BTreeSet<Vec<u8>>,
-    keep: Vec<Vec<u8>>,
+    keep: BTreeSet<Vec<u8>>,
 }
 
 impl<'a> Wanted<'a> {
@@ -109,8 +113,7 @@ impl<'a> Wanted<'a> {
         use std::os::unix::ffi::OsStrExt as _;
         let mut folders = BTreeSet::new();
         for (path, entry) in entries {
-            let ends = (0..path.len()).filter(|at| path[*at] == b'/');
-            folders.extend(ends.map(|end| path[..end].to_vec()));
+            folders.extend(repo::beginnings(path).map(<[u8]>::to_vec));
             if entry.mode == GITLINK {
                 folders.insert(path.clone());
             }
@@ -121,15 +124,13 @@ impl<'a> Wanted<'a> {
 
     /// Whether a path is, or is in, what stays as it is.
     fn keeps(&self, path: &[u8]) -> bool {
-        let is_below = |kept: &Vec<u8>| {
-            path.strip_prefix(kept.as_slice()).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-        };
-        self.keep.iter().any(is_below)
+        self.keep.contains(path) || repo::beginnings(path).any(|above| self.keep.contains(above))
     }
 
     /// Whether something that stays is below a path.
     fn leads_to_kept(&self, path: &[u8]) -> bool {
-        self.keep.iter().any(|kept| kept.strip_prefix(path).is_some_and(|rest| rest.first() == Some(&b'/')))
+        let below = [path, b"/"].concat();
+        self.keep.range(below.clone()..).next().is_some_and(|kept| kept.starts_with(&below))
     }
 }
 

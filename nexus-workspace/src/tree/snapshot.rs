@@ -98,7 +98,7 @@ impl Taken {
 }
 
 /// How the rules are asked. Git answers nothing about a `.git`, so a neighbour stands for it.
-fn asked_as(found: &Found) -> Vec<u8> {
+pub(super) fn asked_as(found: &Found) -> Vec<u8> {
     if found.kind != Kind::DotGit {
         return found.path.clone();
     }

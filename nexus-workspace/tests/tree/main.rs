@@ -14,3 +14,4 @@ mod oracle;
 mod programs;
 mod projects;
 mod random;
+mod refresh;

@@ -1,0 +1,57 @@
+//! A tree with some paths of another.
+
+use std::path::Path;
+
+use super::{
+    Tree, TreeError, TreeId, Treeish,
+    repo::{Entries, beginnings},
+};
+
+impl Tree {
+    /// The tree that `tree` is with each of `paths` as `from` has it: with its content and mode, or gone, if `from` has nothing
+    /// there. What is in the way of such a path, a file where it needs a folder or a folder where it is a file, goes.
+    ///
+    /// Paths are of files and links, from the top; nothing is below one of them that is not below it in `from`.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](super::TreeErrorKind::NotFound) if a commit or tree is not there; those of git.
+    pub fn with_paths_of<'a, 'b>(
+        &self,
+        tree: impl Into<Treeish<'a>>,
+        from: impl Into<Treeish<'b>>,
+        paths: impl IntoIterator<Item = impl AsRef<Path>>,
+    ) -> Result<TreeId, TreeError> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let (tree, from) = (self.existing(tree.into())?, self.existing(from.into())?);
+        let (mut entries, others) = (self.repo.entries(tree)?, self.repo.entries(from)?);
+        for path in paths {
+            let path = path.as_ref().as_os_str().as_bytes();
+            match others.get(path) {
+                Some(entry) => {
+                    clear(&mut entries, path);
+                    entries.insert(path.to_vec(), entry.clone());
+                }
+                None => drop(entries.remove(path)),
+            }
+        }
+        self.repo.write_tree(&entries)
+    }
+}
+
+/// Removes what would be above or below a file at `path`.
+fn clear(entries: &mut Entries, path: &[u8]) {
+    for above in beginnings(path) {
+        entries.remove(above);
+    }
+    let below = [path, b"/"].concat();
+    let found: Vec<_> = entries
+        .range(below.clone()..)
+        .map(|(path, _)| path)
+        .take_while(|path| path.starts_with(&below))
+        .cloned()
+        .collect();
+    for path in found {
+        entries.remove(&path);
+    }
+}
