@@ -22,7 +22,7 @@
 //! fields; what is read from a file goes through the same function. So no rule here depends on a prompt: an agent that
 //! ignores every instruction cannot make a verdict that advances with a concern, or a plan whose slices overlap.
 //!
-//! Nothing here opens a socket or writes a file yet.
+//! Nothing here opens a socket.
 
 mod agent;
 mod checks;
@@ -46,9 +46,10 @@ pub use agent::{
     PromptError, Prompts, Quote, briefing, run_agent, shown_handoff, shown_verdict,
 };
 pub use checks::{
-    Baseline, CheckError, CheckOutput, KeptText, ProbeAnswer, ProbeDifference, ProbeDraft, ProbeFile,
-    ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, ProbeSides, ProgramExit, SideOutcome, SuiteEnd, SuiteRun,
-    TestFileChange, TestFileChangeKind, TestFileKind, TestRun,
+    Baseline, CheckError, CheckOutput, Checks, KeptText, ProbeAnswer, ProbeDifference, ProbeDraft, ProbeFile,
+    ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, ProbeSides, ProbeStore, ProgramExit, SideOutcome,
+    SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun, shown_baseline,
+    shown_probe, shown_test_run,
 };
 pub use draft_fault::{DraftError, DraftFault};
 pub use evidence::{EvidenceId, InvalidEvidenceId, StepEvidence};

@@ -133,8 +133,12 @@ impl Drop for PrivateHome {
 }
 
 /// Removes a folder and everything in it; a folder that is not there is removed already. Opens what
-/// it may not read, follows no link, and tries again while something is still writing.
-pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+/// it may not read, follows no link, and tries again while something is still writing. Blocks.
+///
+/// # Errors
+///
+/// The last obstacle, if it is still there after a second.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
     let until = Instant::now() + REMOVE_PATIENCE;
     let mut pause = Duration::from_millis(1);
     loop {

@@ -87,7 +87,6 @@ impl From<TreeError> for CheckError {
 
 impl CheckError {
     /// Of a failure of the file system.
-    #[expect(dead_code, reason = "used by what runs")]
     pub(super) fn from_io(path: impl Into<PathBuf>, source: io::Error) -> Self {
         let path = path.into();
         match source.kind() {

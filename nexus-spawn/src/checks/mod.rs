@@ -7,15 +7,31 @@
 //! | [`ProbeDraft`], [`ProbeSides`] | a program that prints observations, and the three trees that it is run on |
 //! | [`ProbeRecord`] | what it printed on each of them, and which of them differ |
 //! | [`CheckError`] | why something was not run |
+//! | [`Checks`] | runs them, over copies of trees |
+//! | [`ProbeStore`] | the probes of a task, by number |
 //!
 //! A program is never judged by what it prints: that it did not start, ran into a limit or gave two answers to one question is
 //! found by who ran it.
 
+mod copies;
 mod error;
+mod keep;
+mod missing;
 mod output;
+mod prepare;
 mod probe;
 mod probe_record;
+mod probing;
+mod runner;
+mod shown;
+mod store;
+mod suite;
+mod test_files;
 mod test_run;
+
+use std::{ffi::OsString, path::PathBuf};
+
+use nexus_workspace::tree::Tree;
 
 pub use error::CheckError;
 pub use output::{CheckOutput, KeptText, ProgramExit};
@@ -23,4 +39,69 @@ pub use probe::{ProbeDraft, ProbeFile};
 pub use probe_record::{
     ProbeAnswer, ProbeDifference, ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, ProbeSides, SideOutcome,
 };
+pub use shown::{shown_baseline, shown_probe, shown_test_run};
+pub use store::ProbeStore;
 pub use test_run::{Baseline, SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun};
+
+use crate::settings::TaskSettings;
+use copies::Copies;
+use runner::Runner;
+
+/// Runs the project's tests and probes of one task. Clones share its copies of trees, and how many programs run at once.
+///
+/// # What holds
+///
+/// - A program sees a copy of a tree at the path of the project, so that editable installs and caches point into it; beside it the
+///   system's folders, the tool chains and kept paths of the settings, read-only, an empty home and `/tmp`, and no network. See
+///   [`nexus_process::sandbox`]. With [`SandboxKind::None`](crate::SandboxKind::None) it runs in the copy, with all that this user
+///   may do, and a built environment.
+/// - No two runs share a copy. The commands of [`setup`](crate::SandboxSettings::setup) run once for each tree. What tests build is
+///   kept for the next run of the very same tree, and is there for no other; a probe runs in a fresh copy each time.
+/// - At most two programs of a task run at once; the others wait.
+/// - Dropping a future, or cancelling its token, ends all that runs for it. Nothing is left but copies, which are removed.
+///
+/// Futures need a runtime of tokio's with time and blocking threads.
+#[derive(Clone, Debug)]
+pub struct Checks {
+    tree: Tree,
+    test_command: Option<Vec<String>>,
+    runner: Runner,
+    copies: Copies,
+    probes: ProbeStore,
+}
+
+impl Checks {
+    /// Checks over `tree`. Copies are made in `folder`, which belongs to them alone; `project` is the path at which programs see a
+    /// tree, and the place of what is kept of the person's project. Nothing is read or made yet but this program's variables.
+    pub fn new(
+        tree: Tree,
+        folder: PathBuf,
+        project: PathBuf,
+        settings: &TaskSettings,
+        probes: ProbeStore,
+    ) -> Self {
+        Self {
+            test_command: settings.test_command.clone(),
+            runner: Runner::new(project, &settings.sandbox, std::env::vars_os().collect()),
+            copies: Copies::new(tree.clone(), folder, settings.sandbox.setup.clone()),
+            tree,
+            probes,
+        }
+    }
+
+    /// Takes these variables for those of this machine, in place of this program's own. Of them `PATH`, `HOME`, the language, the
+    /// time zone and those that name a tool chain count.
+    #[must_use]
+    pub fn with_variables(mut self, host: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        self.runner = self.runner.with_host(host.into_iter().collect());
+        self
+    }
+
+    /// Writes every run down in the run registry of a home, so that [`sweep`](nexus_process::run_registry::sweep) ends what a killed
+    /// host leaves of it on a machine that cannot by itself.
+    #[must_use]
+    pub fn with_run_registry(mut self, nexus_home: impl Into<PathBuf>) -> Self {
+        self.runner = self.runner.in_home(nexus_home.into());
+        self
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use nexus_process::spawn::KeptOutput;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,35 @@ pub struct KeptText {
     /// The end, if something was left out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tail: String,
+}
+
+impl KeptText {
+    /// What a program wrote, as far as `most` bytes: half of them from its beginning, half from its end.
+    pub(super) fn of(kept: &KeptOutput, most: usize) -> Self {
+        let (head, tail) = (kept.head(), kept.tail());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if kept.omitted_bytes() == 0 && head.len() <= most {
+            return Self { head: text(&head), ..Self::default() };
+        }
+        // Where nothing was left out, the beginning is all of it.
+        let tail = if kept.omitted_bytes() == 0 { &head } else { &tail };
+        let head = &head[..boundary(&head, (most / 2).min(head.len()))];
+        let tail = &tail[boundary(tail, tail.len().saturating_sub(most / 2))..];
+        let shown = (head.len() + tail.len()) as u64;
+        Self { head: text(head), omitted_bytes: kept.total_bytes().saturating_sub(shown), tail: text(tail) }
+    }
+
+    /// Whether the program wrote nothing.
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.tail.is_empty() && self.omitted_bytes == 0
+    }
+}
+
+/// The last place at or before `at` where no character of UTF-8 is cut in two.
+fn boundary(bytes: &[u8], at: usize) -> usize {
+    let is_within = |at: usize| bytes.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
+    // A character has at most three bytes after its first.
+    (at.saturating_sub(3)..=at).rev().find(|at| !is_within(*at)).unwrap_or(at)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]

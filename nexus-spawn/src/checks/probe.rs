@@ -1,7 +1,10 @@
 //! A program that prints observations, as an agent hands it in.
 
+use nexus_core::scope::folded_name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::draft_fault::{DraftError, Faults};
 
 /// A program that prints observations, to be run on three trees: the task's base, the step's base, and the files as they are now.
 ///
@@ -28,4 +31,171 @@ pub struct ProbeFile {
     pub path: String,
     /// What it holds.
     pub content: String,
+}
+
+/// Most files of a probe: it is a script with some data, not a project.
+const MOST_FILES: usize = 16;
+/// Most bytes of one file: what a model writes in one answer, and more.
+const FILE_BYTES: usize = 64 << 10;
+/// Longest path of a file, in bytes. A file system takes 4,096, of which the copy's own place takes some.
+const PATH_BYTES: usize = 1_024;
+/// Longest name in such a path, in bytes. Source: Linux, `NAME_MAX`.
+const NAME_BYTES: usize = 255;
+/// Most arguments, the program among them.
+const MOST_ARGUMENTS: usize = 64;
+/// Most bytes of one argument. Source: Linux takes 128 KiB.
+const ARGUMENT_BYTES: usize = 32 << 10;
+/// Most inputs: each is six runs.
+const MOST_INPUTS: usize = 16;
+/// Most bytes of one input.
+const INPUT_BYTES: usize = 64 << 10;
+
+impl ProbeDraft {
+    /// Says everything that is wrong with it, as far as that can be known without the trees.
+    ///
+    /// # Errors
+    ///
+    /// A [`DraftError`] with every fault.
+    pub(super) fn check(&self) -> Result<(), DraftError> {
+        let mut faults = Faults::default();
+        faults.count("files", self.files.len(), MOST_FILES);
+        for (number, file) in self.files.iter().enumerate() {
+            let place = format!("files[{number}]");
+            if let Err(problem) = check_path(&file.path) {
+                faults.add(format!("{place}.path"), problem);
+            }
+            if file.content.len() > FILE_BYTES {
+                faults.add(format!("{place}.content"), too_long(file.content.len(), FILE_BYTES));
+            }
+            let is_before = |other: &ProbeFile| {
+                let below = format!("{}/", other.path);
+                other.path == file.path
+                    || file.path.starts_with(&below)
+                    || other.path.starts_with(&format!("{}/", file.path))
+            };
+            if self.files.iter().take(number).any(is_before) {
+                faults.add(
+                    format!("{place}.path"),
+                    "another file of the probe is in its place; give each a place of its own",
+                );
+            }
+        }
+        faults.count("argv", self.argv.len(), MOST_ARGUMENTS);
+        match self.argv.first() {
+            None => faults.add("argv", "is empty; name a program and its arguments"),
+            Some(program) if program.is_empty() => faults.add("argv[0]", "is empty; name a program"),
+            Some(_) => {}
+        }
+        for (number, argument) in self.argv.iter().enumerate() {
+            if argument.contains('\0') {
+                faults.add(format!("argv[{number}]"), "has a NUL, which no argument can have");
+            } else if argument.len() > ARGUMENT_BYTES {
+                faults.add(format!("argv[{number}]"), too_long(argument.len(), ARGUMENT_BYTES));
+            }
+        }
+        faults.count("inputs", self.inputs.len(), MOST_INPUTS);
+        for (number, input) in self.inputs.iter().enumerate() {
+            if input.len() > INPUT_BYTES {
+                faults.add(format!("inputs[{number}]"), too_long(input.len(), INPUT_BYTES));
+            }
+        }
+        faults.into_result("probe")
+    }
+
+    /// What it is run with: each input, or nothing once.
+    pub(super) fn runs(&self) -> usize {
+        self.inputs.len().max(1)
+    }
+}
+
+fn too_long(bytes: usize, most: usize) -> String {
+    format!("has {bytes} bytes, {most} are the most")
+}
+
+/// A path that stays in a copy, in one way of writing it.
+fn check_path(path: &str) -> Result<(), String> {
+    if path.is_empty() || path.len() > PATH_BYTES {
+        return Err(format!("has {} bytes; write 1 to {PATH_BYTES}", path.len()));
+    }
+    if path.chars().any(char::is_control) || path.contains('\\') {
+        return Err("has control characters or a backslash; write names with `/` between them".to_owned());
+    }
+    for name in path.split('/') {
+        let problem = match name {
+            "" => {
+                "has an empty name in it: it is relative to the root of the tree, without `/` at its beginning or end"
+            }
+            "." | ".." => "has `.` or `..` in it: write the path as it is from the root of the tree",
+            _ if folded_name(name) == ".git" => "names a repository",
+            _ if name.len() > NAME_BYTES => "has a name of more than 255 bytes in it",
+            _ => continue,
+        };
+        return Err(problem.to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(paths: &[&str]) -> ProbeDraft {
+        let file = |path: &&str| ProbeFile { path: (*path).to_owned(), content: String::new() };
+        ProbeDraft {
+            files: paths.iter().map(file).collect(),
+            argv: vec!["true".to_owned()],
+            inputs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn paths_stay_in_the_copy() {
+        for path in ["probe.py", "a/b/c.sh", "\u{e9} x/.hidden", "...", ".gitignore"] {
+            probe(&[path]).check().unwrap();
+        }
+        let long = "a/".repeat(600);
+        for path in [
+            "",
+            "/",
+            "/etc/passwd",
+            "..",
+            "../x",
+            "a/../../x",
+            "a/./b",
+            "a//b",
+            "a/",
+            ".git",
+            "a/.GIT/hooks/x",
+            ".git./config",
+            "a\0b",
+            "a\nb",
+            "a\\b",
+            &long,
+            &"n".repeat(256),
+        ] {
+            let error = probe(&[path]).check().unwrap_err();
+            assert_eq!(
+                (error.what, error.faults.len(), error.faults[0].place.as_str()),
+                ("probe", 1, "files[0].path"),
+                "{path:?}"
+            );
+        }
+        for pair in [["a", "a"], ["a", "a/b"], ["a/b", "a"]] {
+            assert_eq!(probe(&pair).check().unwrap_err().faults[0].place, "files[1].path", "{pair:?}");
+        }
+        probe(&["a", "ab", "a.b"]).check().unwrap();
+    }
+
+    #[test]
+    fn everything_that_is_too_much_is_told_at_once() {
+        let many: Vec<String> = (0..17).map(|number| format!("f{number}")).collect();
+        let mut probe = probe(&many.iter().map(String::as_str).collect::<Vec<_>>());
+        probe.files[3].content = "x".repeat(FILE_BYTES + 1);
+        probe.argv = vec!["x".repeat(ARGUMENT_BYTES + 1), "a\0b".to_owned()];
+        probe.inputs = vec!["x".repeat(INPUT_BYTES + 1); 17];
+        let faults = probe.check().unwrap_err().faults;
+        let places: Vec<&str> = faults.iter().map(|fault| fault.place.as_str()).collect();
+        assert_eq!(&places[..6], ["files", "files[3].content", "argv[0]", "argv[1]", "inputs", "inputs[0]"]);
+        assert_eq!(ProbeDraft::default().check().unwrap_err().faults[0].place, "argv");
+    }
 }

@@ -176,6 +176,8 @@ pub enum ProbeRunEnd {
     TimedOut,
     /// It reached this other limit.
     ReachedLimit(String),
+    /// It could not begin, for want of this.
+    DidNotStart(String),
 }
 
 /// Two sides on which a probe ran and did not do the same.
@@ -191,4 +193,48 @@ pub struct ProbeDifference {
     /// The first line of standard output that differs, counted from 1; else the exit or standard error differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_line: Option<u64>,
+}
+
+impl ProbeRecord {
+    /// Says what no record that was made here has: it is asked of one that was read.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.probe.check().map_err(|error| error.to_string())?;
+        if self.again_of.is_some_and(|number| number == 0 || number >= self.number) {
+            return Err("it is another run of a probe that is not older".to_owned());
+        }
+        let sides: Vec<ProbeSide> = self.answers.iter().map(|answer| answer.side).collect();
+        if sides != ProbeSide::ALL {
+            return Err("it has not one answer for each of the three sides".to_owned());
+        }
+        for answer in &self.answers {
+            if answer.outcomes.len() != self.probe.runs() {
+                return Err(format!(
+                    "{} has {} outcomes of {}",
+                    answer.side,
+                    answer.outcomes.len(),
+                    self.probe.runs()
+                ));
+            }
+            if answer.same_files_as.is_some_and(|other| {
+                other >= answer.side
+                    || self.answer(other).is_none_or(|other| other.outcomes != answer.outcomes)
+            }) {
+                return Err(format!("{} is not the same as the side that it is said to be", answer.side));
+            }
+        }
+        let ran = |side: ProbeSide, input: usize| {
+            let outcome = self.answer(side).and_then(|answer| answer.outcomes.get(input));
+            matches!(outcome, Some(SideOutcome::Ran { .. }))
+        };
+        let is_odd = |difference: &&ProbeDifference| {
+            let ProbeDifference { older, newer, input, .. } = **difference;
+            older >= newer || !ran(older, input) || !ran(newer, input)
+        };
+        match self.differs.iter().find(is_odd) {
+            Some(odd) => {
+                Err(format!("{} and {} did not both run with input {}", odd.older, odd.newer, odd.input))
+            }
+            None => Ok(()),
+        }
+    }
 }

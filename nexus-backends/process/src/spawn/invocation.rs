@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::bounds::Bounds;
 use super::error::SpawnError;
@@ -21,6 +22,8 @@ use crate::run_id::RunId;
 use crate::run_registry::RunEntry;
 use nexus_core::redact::Redactor;
 
+/// From one look to the next, where nothing is looked for: a day.
+const NEVER: Duration = Duration::from_secs(86400);
 /// What reads as empty.
 const NULL_DEVICE: &str = "/dev/null";
 
@@ -186,6 +189,14 @@ impl Invocation {
     pub fn end_with_host(mut self) -> Self {
         self.ends_with_host = true;
         self
+    }
+
+    /// Keeps both outputs as bytes, in place of lines and a tail: `kept_bytes` of each, half of them from its beginning and half
+    /// from its end. Once the process has written more than `most_bytes` to both together it is
+    /// [ended](super::EndedBy::OutputLimit). See [`Process::take_kept`].
+    #[must_use]
+    pub fn keep_output(self, most_bytes: u64, kept_bytes: usize) -> Self {
+        self.watch(Watch::new(NEVER, |_| false).output(most_bytes, kept_bytes))
     }
 
     /// Keeps the output as bytes, and looks at the process while it runs.

@@ -215,8 +215,10 @@ impl Process {
         tail.redacted(&self.redactor)
     }
 
-    /// What is kept of standard output and standard error, of a process that is [watched](Invocation::watch).
-    pub(crate) fn take_kept(&self) -> [KeptOutput; 2] {
+    /// What is kept of standard output and standard error, of a process whose output is
+    /// [kept](super::Invocation::keep_output): taken once, when it has ended.
+    #[must_use]
+    pub fn take_kept(&self) -> [KeptOutput; 2] {
         self.shared.lock().kept.take().unwrap_or_default()
     }
 

@@ -375,3 +375,20 @@ async fn a_version_is_asked_once_for_each_state_of_the_file() {
     let told = version_line(&failing, &environment).await;
     assert!(matches!(told, Err(VersionError::Silent { .. }) | Ok(_)));
 }
+
+#[tokio::test]
+async fn output_that_is_kept_is_there_byte_for_byte_and_too_much_of_it_ends_the_child() {
+    let process =
+        shell("printf 'a\\r\\n\\377b'; printf 'oops\\n' >&2; exit 3").keep_output(100, 100).spawn().unwrap();
+    let exit = process.wait().await;
+    assert_eq!((exit.status, exit.ended_by), (ExitStatus::Code(3), EndedBy::Itself));
+    let [stdout, stderr] = process.take_kept();
+    assert_eq!((stdout.head(), stderr.head()), (b"a\r\n\xffb".to_vec(), b"oops\n".to_vec()));
+
+    let process = shell("yes").keep_output(1 << 20, 1000).spawn().unwrap();
+    let exit = process.wait().await;
+    assert_eq!(exit.ended_by, EndedBy::OutputLimit);
+    let [stdout, _] = process.take_kept();
+    assert_eq!((stdout.head().len(), stdout.tail().len()), (500, 500));
+    assert!(stdout.total_bytes() > 1 << 20);
+}

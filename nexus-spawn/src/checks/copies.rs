@@ -1,0 +1,526 @@
+//! Copies of trees in which programs run: prepared once for each tree, and never shared by two runs.
+//!
+//! | copy | of | lives |
+//! | --- | --- | --- |
+//! | prepared | a tree, after the commands that prepare one; nothing else ever runs in it | until others need the room |
+//! | for tests | a prepared copy; what tests built in it is kept for the next run of the same tree | until others need the room |
+//! | scratch | a prepared copy, for one run | for the run |
+//!
+//! Copies are known by the tree's id, so that what was built of one tree is never there for another: neither time stamps nor a
+//! program that plants something into the outputs can bring what belongs to one tree before the tests of another.
+//!
+//! On the disk they lie in a folder that one process at a time holds, by the operating system's lock. What a process that was
+//! killed left half-made in it is removed by the next that holds it.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File, FileTimes, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use nexus_core::{CancelToken, harness::run_blocking};
+use nexus_process::private_home::{private_folder, remove_tree};
+use nexus_workspace::{
+    WorkspaceId,
+    tree::{Tree, TreeId},
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard};
+
+use super::{error::CheckError, keep::Kept};
+
+/// How many folders are tried: as many hosts may run programs of one task at once, where one is what is expected.
+const ROOMS: usize = 16;
+/// How many prepared copies are kept. A step uses five trees: three for a probe, and two for tests where test files changed.
+const MOST_PREPARED: usize = 8;
+/// How many copies for tests are kept.
+const MOST_FOR_TESTS: usize = 4;
+/// The file that says that a copy is whole.
+const READY: &str = "ready.json";
+/// The largest such file, in bytes.
+const READY_BYTES: u64 = 1 << 20;
+
+/// The copies of one task. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct Copies {
+    tree: Tree,
+    folder: PathBuf,
+    /// What prepares a copy, so that one that others prepared in another way is not taken for prepared.
+    setup: Vec<Vec<String>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    room: OnceCell<Room>,
+    prepared: Mutex<HashMap<TreeId, Slot>>,
+    idle: Mutex<Vec<TestCopy>>,
+}
+
+/// The place for one tree's prepared copy.
+#[derive(Debug, Default)]
+struct Slot {
+    cell: Arc<AsyncMutex<Option<Arc<Prepared>>>>,
+    /// The higher, the more recently it was asked for.
+    used: u64,
+}
+
+/// A folder that this process holds.
+#[derive(Debug)]
+struct Room {
+    path: PathBuf,
+    /// Locked for as long as the room is held.
+    _lock: File,
+}
+
+/// What is written down of a copy that is whole.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Ready {
+    tree: TreeId,
+    setup: Vec<Vec<String>>,
+}
+
+/// A copy of a tree that is ready for use. Nothing runs in it.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    path: PathBuf,
+    pub(super) tree: TreeId,
+}
+
+impl Prepared {
+    /// The files of the tree.
+    pub(super) fn files(&self) -> PathBuf {
+        self.path.join("tree")
+    }
+}
+
+/// A folder with a copy and an empty home, for one run at a time. It is removed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Copy {
+    path: PathBuf,
+}
+
+impl Copy {
+    /// The files of the tree.
+    pub(super) fn files(&self) -> PathBuf {
+        self.path.join("tree")
+    }
+
+    /// An empty folder beside them.
+    pub(super) fn home(&self) -> PathBuf {
+        self.path.join("home")
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        remove_later(std::mem::take(&mut self.path));
+    }
+}
+
+/// A copy that the tests of one tree run in.
+#[derive(Debug)]
+pub(super) struct TestCopy {
+    pub(super) copy: Copy,
+    tree: TreeId,
+}
+
+/// A prepared copy that is being made.
+#[derive(Debug)]
+pub(super) struct Unprepared {
+    /// The files, as they are in the tree.
+    pub(super) copy: Copy,
+    tree: TreeId,
+    cell: OwnedMutexGuard<Option<Arc<Prepared>>>,
+}
+
+/// What is there for a tree.
+#[derive(Debug)]
+pub(super) enum Preparation {
+    Done(Arc<Prepared>),
+    /// The caller prepares it, and says so.
+    Needed(Unprepared),
+}
+
+impl Copies {
+    pub(super) fn new(tree: Tree, folder: PathBuf, setup: Vec<Vec<String>>) -> Self {
+        Self { tree, folder, setup, shared: Arc::default() }
+    }
+
+    /// The prepared copy of a tree, or one that is to be prepared. Others that want the same wait meanwhile.
+    pub(super) async fn prepare(
+        &self,
+        tree: &TreeId,
+        cancel: &CancelToken,
+    ) -> Result<Preparation, CheckError> {
+        let room = self.room().await?;
+        let cell = {
+            let mut slots = self.shared.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+            let newest = slots.values().map(|slot| slot.used).max().unwrap_or_default();
+            let slot = slots.entry(tree.clone()).or_default();
+            slot.used = newest + 1;
+            Arc::clone(&slot.cell)
+        };
+        let mut cell = tokio::select! {
+            cell = cell.lock_owned() => cell,
+            () = cancel.cancelled() => return Err(CheckError::Cancelled),
+        };
+        if let Some(prepared) = &*cell {
+            return Ok(Preparation::Done(Arc::clone(prepared)));
+        }
+        let stop = CancelOnDrop(cancel.child());
+        let (repository, id, token) = (self.tree.clone(), tree.clone(), stop.0.clone());
+        let (place, setup) = (room.join("prepared").join(tree.as_str()), self.setup.clone());
+        let new = room.join("scratch");
+        let made = blocking(move || {
+            if read_ready(&place).is_some_and(|ready| ready == (Ready { tree: id.clone(), setup })) {
+                return Ok(Err(Prepared { path: place, tree: id }));
+            }
+            remove(&place)?;
+            let copy = new_copy(&new)?;
+            repository.with_cancel(token).check_out(&id, copy.files())?;
+            Ok(Ok(copy))
+        });
+        match made.await? {
+            Ok(copy) => Ok(Preparation::Needed(Unprepared { copy, tree: tree.clone(), cell })),
+            Err(found) => {
+                let found = Arc::new(found);
+                *cell = Some(Arc::clone(&found));
+                Ok(Preparation::Done(found))
+            }
+        }
+    }
+
+    /// Takes a copy that the caller has prepared, for all who want one of this tree.
+    pub(super) async fn prepared(&self, unprepared: Unprepared) -> Result<Arc<Prepared>, CheckError> {
+        let room = self.room().await?;
+        let Unprepared { mut copy, tree, mut cell } = unprepared;
+        let place = room.join("prepared").join(tree.as_str());
+        let ready = Ready { tree: tree.clone(), setup: self.setup.clone() };
+        let path = place.clone();
+        blocking(move || {
+            write_ready(&copy.path, &ready)?;
+            private(path.parent().unwrap_or(&path))?;
+            fs::rename(&copy.path, &path).map_err(|error| CheckError::from_io(&path, error))?;
+            // It is somewhere else now.
+            drop(std::mem::take(&mut copy.path));
+            Ok(())
+        })
+        .await?;
+        let prepared = Arc::new(Prepared { path: place, tree });
+        *cell = Some(Arc::clone(&prepared));
+        drop(cell);
+        self.make_room_for_prepared().await;
+        Ok(prepared)
+    }
+
+    /// A copy for one run.
+    pub(super) async fn scratch(&self, of: &Arc<Prepared>, cancel: &CancelToken) -> Result<Copy, CheckError> {
+        let room = self.room().await?;
+        let (of, stop) = (Arc::clone(of), CancelOnDrop(cancel.child()));
+        let (token, place) = (stop.0.clone(), room.join("scratch"));
+        blocking(move || {
+            let copy = new_copy(&place)?;
+            copy_tree(&of.files(), &copy.files(), &token)?;
+            Ok(copy)
+        })
+        .await
+    }
+
+    /// A copy for tests: with what they built when they last ran on this tree, and every other file as it is in the tree.
+    pub(super) async fn for_tests(
+        &self,
+        of: &Arc<Prepared>,
+        cancel: &CancelToken,
+    ) -> Result<TestCopy, CheckError> {
+        let room = self.room().await?;
+        let found = {
+            let mut idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = idle.iter().rposition(|copy| copy.tree == of.tree);
+            at.map(|at| idle.remove(at))
+        };
+        let (of, stop) = (Arc::clone(of), CancelOnDrop(cancel.child()));
+        let (token, place, repository) = (stop.0.clone(), room.join("tests"), self.tree.clone());
+        blocking(move || {
+            if let Some(found) = found {
+                match refresh(&found, &repository.with_cancel(token.clone())) {
+                    Err(CheckError::Cancelled) => return Err(CheckError::Cancelled),
+                    // A folder that a program closed, or filled beyond the limits: another is taken.
+                    Err(error) => tracing::debug!(%error, "a copy for tests cannot be used again"),
+                    Ok(()) => return Ok(found),
+                }
+            }
+            let copy = new_copy(&place)?;
+            copy_tree(&of.files(), &copy.files(), &token)?;
+            Ok(TestCopy { copy, tree: of.tree.clone() })
+        })
+        .await
+    }
+
+    /// Takes a copy back in which tests ran to their end, for the next run of the same tree.
+    pub(super) async fn give_back(&self, copy: TestCopy) {
+        let ready = Ready { tree: copy.tree.clone(), setup: self.setup.clone() };
+        let kept = blocking(move || {
+            remove(&copy.copy.home())?;
+            write_ready(&copy.copy.path, &ready)?;
+            Ok(copy)
+        });
+        match kept.await {
+            Ok(copy) => {
+                let mut idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner);
+                idle.push(copy);
+                let too_many = idle.len().saturating_sub(MOST_FOR_TESTS);
+                // Removed as they are dropped, by another thread.
+                idle.drain(..too_many);
+            }
+            Err(error) => tracing::debug!(%error, "a copy for tests is not kept"),
+        }
+    }
+
+    /// Removes the prepared copies that were not asked for the longest, but for those that are in use.
+    async fn make_room_for_prepared(&self) {
+        let mut victims = Vec::new();
+        {
+            let slots = self.shared.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all: Vec<_> = slots.values().map(|slot| (slot.used, Arc::clone(&slot.cell))).collect();
+            all.sort_by_key(|(used, _)| *used);
+            let mut free: Vec<_> =
+                all.into_iter().filter_map(|(_, cell)| cell.try_lock_owned().ok()).collect();
+            free.retain(|cell| cell.is_some());
+            let too_many = free.len().saturating_sub(MOST_PREPARED);
+            victims.extend(
+                free.into_iter()
+                    .take(too_many)
+                    .filter(|cell| cell.as_ref().is_some_and(|prepared| Arc::strong_count(prepared) == 1)),
+            );
+        }
+        for mut victim in victims {
+            let Some(prepared) = victim.take() else { continue };
+            // The place stays locked until it is empty.
+            let removed = blocking(move || {
+                let removed = remove(&prepared.path);
+                drop(victim);
+                removed
+            });
+            if let Err(error) = removed.await {
+                tracing::warn!(%error, "a copy of a tree could not be removed");
+            }
+        }
+    }
+
+    /// The folder that this process holds, taken when it is first needed.
+    async fn room(&self) -> Result<&Path, CheckError> {
+        let open = || async {
+            let folder = self.folder.clone();
+            let (room, idle) = blocking(move || open_room(&folder)).await?;
+            let ours = idle.into_iter().filter(|(_, ready)| ready.setup == self.setup);
+            let copies = ours.map(|(path, ready)| TestCopy { copy: Copy { path }, tree: ready.tree });
+            self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(copies);
+            Ok::<_, CheckError>(room)
+        };
+        Ok(&self.shared.room.get_or_try_init(open).await?.path)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // What is whole stays for the next host.
+        for copy in self.idle.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            copy.copy.path = PathBuf::new();
+        }
+    }
+}
+
+/// Cancels what goes on in another thread when the future that waits for it is dropped.
+struct CancelOnDrop(CancelToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Does work that blocks; a runtime that shuts down cancels it.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CheckError> + Send + 'static,
+) -> Result<T, CheckError> {
+    run_blocking(work).await.unwrap_or(Err(CheckError::Cancelled))
+}
+
+/// Shows what is kept of the project in a copy without a sandbox: by links. What the tree itself has there stays.
+pub(super) fn link_kept(files: &Path, kept: &[Kept]) -> Result<(), CheckError> {
+    for kept in kept {
+        let place = files.join(&kept.place);
+        let failed = |error| CheckError::from_io(&place, error);
+        let above = kept.place.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        let is_folder = |path: PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let mut missing: Vec<PathBuf> =
+            above.map(|above| files.join(above)).filter(|path| !is_folder(path.clone())).collect();
+        // The topmost first. A file or a link on the way stays, and nothing is shown.
+        missing.reverse();
+        if missing.iter().any(|path| path.symlink_metadata().is_ok()) || place.symlink_metadata().is_ok() {
+            continue;
+        }
+        for folder in missing {
+            fs::create_dir(&folder).map_err(|error| CheckError::from_io(&folder, error))?;
+        }
+        symlink(&kept.outside, &place).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Makes the copy what it was before the tests ran in it, but for what they built.
+fn refresh(found: &TestCopy, tree: &Tree) -> Result<(), CheckError> {
+    remove(&found.copy.path.join(READY))?;
+    remove(&found.copy.home())?;
+    private(&found.copy.home())?;
+    Ok(tree.refresh(&found.tree, found.copy.files())?)
+}
+
+/// Takes the first folder that no other process holds, and cleans it up. Gives the copies for tests that are in it.
+fn open_room(folder: &Path) -> Result<(Room, Vec<(PathBuf, Ready)>), CheckError> {
+    for number in 0..ROOMS {
+        let path = folder.join(number.to_string());
+        private(&path)?;
+        let place = path.join(".lock");
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let lock = options.open(&place).map_err(|error| CheckError::from_io(&place, error))?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => continue,
+            Err(TryLockError::Error(error)) => return Err(CheckError::from_io(&place, error)),
+            Ok(()) => {}
+        }
+        for below in ["scratch", "tests", "prepared"] {
+            private(&path.join(below))?;
+        }
+        let mut idle = Vec::new();
+        for below in ["scratch", "tests", "prepared"] {
+            for found in names(&path.join(below))? {
+                match read_ready(&found) {
+                    Some(ready) if below == "tests" => idle.push((found, ready)),
+                    Some(_) if below == "prepared" => {}
+                    _ => remove(&found)?,
+                }
+            }
+        }
+        return Ok((Room { path, _lock: lock }, idle));
+    }
+    let source = io::Error::other("other processes hold every folder for copies: end one of them");
+    Err(CheckError::Io { path: folder.to_owned(), source })
+}
+
+fn names(folder: &Path) -> Result<Vec<PathBuf>, CheckError> {
+    let failed = |error| CheckError::from_io(folder, error);
+    fs::read_dir(folder).map_err(failed)?.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
+}
+
+fn new_copy(place: &Path) -> Result<Copy, CheckError> {
+    let path = place.join(WorkspaceId::random().as_str());
+    let copy = Copy { path };
+    for folder in [&copy.path, &copy.home(), &copy.files()] {
+        private(folder)?;
+    }
+    Ok(copy)
+}
+
+fn private(folder: &Path) -> Result<(), CheckError> {
+    private_folder(folder).map_err(|error| CheckError::from_io(folder, error))
+}
+
+/// Removes a file or folder that may not be there.
+fn remove(path: &Path) -> Result<(), CheckError> {
+    remove_tree(path).map_err(|error| CheckError::from_io(path, error))
+}
+
+/// Removes a folder without keeping whoever drops it waiting, where a runtime has another thread for it.
+fn remove_later(path: PathBuf) {
+    if path.as_os_str().is_empty() {
+        return;
+    }
+    let remove = move || {
+        if let Err(error) = remove_tree(&path) {
+            tracing::warn!(folder = %path.display(), %error, "a copy of a tree could not be removed");
+        }
+    };
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+        Err(_) => remove(),
+    }
+}
+
+fn write_ready(folder: &Path, ready: &Ready) -> Result<(), CheckError> {
+    let path = folder.join(READY);
+    let bytes = serde_json::to_vec(ready).map_err(|error| CheckError::from_io(&path, error.into()))?;
+    fs::write(&path, bytes).map_err(|error| CheckError::from_io(&path, error))
+}
+
+/// What is written down of a copy, if that is whole.
+fn read_ready(folder: &Path) -> Option<Ready> {
+    let path = folder.join(READY);
+    let found = path.symlink_metadata().ok()?;
+    if !found.is_file() || found.len() > READY_BYTES {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Copies everything that is in a folder, nothing of which is in use: files with their modes and times, folders with their modes,
+/// links as links. Pipes, sockets and devices are left out.
+fn copy_tree(from: &Path, to: &Path, cancel: &CancelToken) -> Result<(), CheckError> {
+    let mut todo = vec![(from.to_owned(), to.to_owned())];
+    let mut closed = Vec::new();
+    while let Some((from, to)) = todo.pop() {
+        let failed = |error| CheckError::from_io(&from, error);
+        for entry in fs::read_dir(&from).map_err(failed)? {
+            if cancel.is_cancelled() {
+                return Err(CheckError::Cancelled);
+            }
+            let entry = entry.map_err(failed)?;
+            let (source, target) = (entry.path(), to.join(entry.file_name()));
+            let failed = |error| CheckError::from_io(&target, error);
+            let about = entry.metadata().map_err(failed)?;
+            if !about.is_symlink() && about.permissions().mode() & 0o500 != 0o500 {
+                // What a program closed to its owner, who is this user.
+                open_to_owner(&source, &about).map_err(failed)?;
+            }
+            if about.is_dir() {
+                fs::create_dir(&target).map_err(failed)?;
+                closed.push((target.clone(), about.permissions()));
+                todo.push((source, target));
+            } else if about.is_symlink() {
+                let leads_to = fs::read_link(&source).map_err(failed)?;
+                symlink(leads_to, &target).map_err(failed)?;
+            } else if about.is_file() {
+                copy_file(&source, &target, &about).map_err(failed)?;
+            }
+        }
+    }
+    // Last, as one that cannot be written takes no file.
+    for (folder, mode) in closed.into_iter().rev() {
+        fs::set_permissions(&folder, mode).map_err(|error| CheckError::from_io(&folder, error))?;
+    }
+    Ok(())
+}
+
+fn open_to_owner(path: &Path, about: &fs::Metadata) -> io::Result<()> {
+    let missing = if about.is_dir() { 0o700 } else { 0o400 };
+    let mode = about.permissions().mode();
+    match (about.is_dir() || about.is_file()) && mode & missing != missing {
+        true => fs::set_permissions(path, fs::Permissions::from_mode(mode | missing)),
+        false => Ok(()),
+    }
+}
+
+/// With the time of its last change, by which build tools know what is fresh.
+fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
+    // Its mode may forbid to write to it, which is done with it open.
+    let mut source = File::open(from)?;
+    let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+    io::copy(&mut source, &mut target)?;
+    target.set_permissions(about.permissions())?;
+    target.set_times(FileTimes::new().set_modified(about.modified()?))
+}

@@ -1,0 +1,121 @@
+//! What of the person's project is shown to tests as it lies there, though it is not in git.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::error::CheckError;
+
+/// A path of the project that is shown, read-only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// Where it lies in the project, and in every copy.
+    pub(super) place: PathBuf,
+    /// What lies there, without a link on the way.
+    pub(super) outside: PathBuf,
+}
+
+/// Checks the paths of the settings, and finds those that are there now. Blocks.
+///
+/// # Errors
+///
+/// [`CheckError::Settings`] for a path that is none, and for a link that leads out of the project.
+pub(super) fn find(project: &Path, keep: &[String]) -> Result<Vec<Kept>, CheckError> {
+    let mut found: Vec<Kept> = Vec::new();
+    for (number, path) in keep.iter().enumerate() {
+        let refused =
+            |reason: String| CheckError::Settings { setting: format!("sandbox.keep[{number}]"), reason };
+        let place = plain(path).map_err(|reason| refused(format!("{path:?} {reason}")))?;
+        let (Ok(root), Ok(outside)) = (project.canonicalize(), project.join(&place).canonicalize()) else {
+            // Nothing is there, or a link to nowhere.
+            continue;
+        };
+        if !outside.starts_with(&root) || outside == root {
+            return Err(refused(format!(
+                "{path:?} is a link that leads out of the project; name what lies in it"
+            )));
+        }
+        let inside = outside.strip_prefix(&root).unwrap_or(&outside);
+        if inside.components().next() == Some(Component::Normal(".git".as_ref())) {
+            return Err(refused(format!("{path:?} leads into the repository itself")));
+        }
+        if !found.iter().any(|kept| kept.place == place) {
+            found.push(Kept { place, outside });
+        }
+    }
+    Ok(found)
+}
+
+/// A path below the project's root, as names alone.
+fn plain(path: &str) -> Result<PathBuf, &'static str> {
+    if path.is_empty() || path.contains('\0') {
+        return Err("is no path");
+    }
+    let mut place = PathBuf::new();
+    for part in Path::new(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(name) if name.eq_ignore_ascii_case(".git") => return Err("names a repository"),
+            Component::Normal(name) => place.push(name),
+            _ => return Err("is not a path below the project's root: write it from there, without `..`"),
+        }
+    }
+    if place.as_os_str().is_empty() { Err("is the project itself") } else { Ok(place) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    fn found(project: &Path, path: &str) -> Result<Vec<Kept>, CheckError> {
+        find(project, &[path.to_owned()])
+    }
+
+    #[test]
+    fn only_what_lies_in_the_project_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let (project, outside) = (folder.path().join("project"), folder.path().join("outside"));
+        for folder in ["project/vendor/deep", "project/.git/objects", "outside"] {
+            fs::create_dir_all(folder_in(&project, folder)).unwrap();
+        }
+        for (target, link) in [
+            (outside.as_path(), "out"),
+            (Path::new("vendor"), "in"),
+            (Path::new(".git"), "repository"),
+            (Path::new("nowhere"), "broken"),
+            (Path::new("."), "all"),
+        ] {
+            symlink(target, project.join(link)).unwrap();
+        }
+        let project = project.canonicalize().unwrap();
+        let place = |place: &str, real: &str| vec![Kept { place: place.into(), outside: project.join(real) }];
+        assert_eq!(found(&project, "vendor").unwrap(), place("vendor", "vendor"));
+        assert_eq!(found(&project, "./vendor//deep/").unwrap(), place("vendor/deep", "vendor/deep"));
+        assert_eq!(found(&project, "in").unwrap(), place("in", "vendor"));
+        for absent in ["node_modules", "broken"] {
+            assert_eq!(found(&project, absent).unwrap(), []);
+        }
+        for refused in [
+            "",
+            ".",
+            "..",
+            "/etc",
+            "vendor/../..",
+            "out",
+            "out/x/..",
+            ".git",
+            "a/.GIT",
+            "repository",
+            "all",
+            "a\0b",
+        ] {
+            let error = found(&project, refused).unwrap_err().to_string();
+            assert!(error.starts_with("`sandbox.keep[0]` of the task's settings: "), "{refused:?}: {error}");
+        }
+    }
+
+    /// `name` begins with the project's own.
+    fn folder_in(project: &Path, name: &str) -> PathBuf {
+        project.parent().unwrap().join(name)
+    }
+}

@@ -1,0 +1,94 @@
+//! A copy of a tree made ready: checked out, and the commands run that prepare one.
+
+use std::{sync::Arc, time::Duration};
+
+use nexus_core::CancelToken;
+use nexus_workspace::tree::{CommitId, TreeId};
+
+use super::{
+    Checks,
+    copies::{Preparation, Prepared, blocking},
+    error::CheckError,
+    keep::{self, Kept},
+    missing,
+    output::CheckOutput,
+    runner::{Ended, Program},
+};
+
+/// The most that a command may write that prepares a tree, in bytes.
+const OUTPUT_BYTES: u64 = 256 << 20;
+/// What is kept of each of its outputs, in bytes.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// What came of preparing a tree.
+pub(super) enum Prepare {
+    Done(Arc<Prepared>),
+    /// A command ended with an error, or not at all.
+    Failed {
+        missing: String,
+        output: CheckOutput,
+        elapsed: Duration,
+    },
+}
+
+impl Checks {
+    /// The longest run of one program.
+    pub(super) fn wall(&self) -> Duration {
+        Duration::from_secs(self.runner.settings().seconds.max(1))
+    }
+
+    /// The tree of a commit.
+    pub(super) async fn tree_of(
+        &self,
+        commit: &CommitId,
+        cancel: &CancelToken,
+    ) -> Result<TreeId, CheckError> {
+        let (repository, commit) = (self.tree.clone().with_cancel(cancel.clone()), commit.clone());
+        blocking(move || Ok(repository.tree_of(&commit)?)).await
+    }
+
+    /// What is kept of the project, as it is there now.
+    pub(super) async fn kept(&self) -> Result<Vec<Kept>, CheckError> {
+        let (project, keep) = (self.runner.project.clone(), self.runner.settings().keep.clone());
+        blocking(move || keep::find(&project, &keep)).await
+    }
+
+    /// The prepared copy of a tree, made if it is not there.
+    pub(super) async fn prepare(
+        &self,
+        tree: &TreeId,
+        kept: &[Kept],
+        cancel: &CancelToken,
+    ) -> Result<Prepare, CheckError> {
+        let unprepared = match self.copies.prepare(tree, cancel).await? {
+            Preparation::Done(prepared) => return Ok(Prepare::Done(prepared)),
+            Preparation::Needed(unprepared) => unprepared,
+        };
+        let (files, home) = (unprepared.copy.files(), unprepared.copy.home());
+        self.link(&files, kept).await?;
+        for argv in &self.runner.settings().setup {
+            let program = Program {
+                argv,
+                stdin: &[],
+                wall: self.wall(),
+                output_bytes: OUTPUT_BYTES,
+                kept_bytes: KEPT_BYTES,
+            };
+            let ran = self.runner.run(&files, &home, kept, program, cancel).await?;
+            let output = ran.output(KEPT_BYTES);
+            let how = match &ran.ended {
+                Ended::Exited(exit) if exit.is_success() => continue,
+                Ended::Exited(exit) => match missing::tool(*exit, &output.stderr.head) {
+                    Some(missing) => missing,
+                    None => format!("it ended with {exit}"),
+                },
+                Ended::TimedOut => "it did not end in time".to_owned(),
+                Ended::Limit(limit) => format!("it reached the limit on {limit}"),
+                Ended::NotStarted(missing) => missing.clone(),
+            };
+            let missing = format!("`{}`, which prepares the tree: {how}", argv.join(" "));
+            return Ok(Prepare::Failed { missing, output, elapsed: ran.elapsed });
+        }
+        Ok(Prepare::Done(self.copies.prepared(unprepared).await?))
+    }
+}

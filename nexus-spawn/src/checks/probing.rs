@@ -1,0 +1,377 @@
+//! Running a probe on three trees.
+
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use nexus_core::CancelToken;
+use nexus_process::spawn::KeptOutput;
+use nexus_workspace::tree::TreeId;
+
+use super::{
+    Checks,
+    copies::{Prepared, blocking},
+    error::CheckError,
+    keep::Kept,
+    missing,
+    output::{CheckOutput, ProgramExit},
+    prepare::Prepare,
+    probe::{ProbeDraft, ProbeFile},
+    probe_record::{
+        ProbeAnswer, ProbeDifference, ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, ProbeSides, SideOutcome,
+    },
+    runner::{Ended, Program, Ran},
+};
+use crate::draft_fault::{DraftError, Faults};
+
+/// The most that one run of a probe may write, in bytes, so that all of it can be compared. It prints observations.
+const OUTPUT_BYTES: u64 = 1 << 20;
+/// What of each output is stored, in bytes.
+const STORED_BYTES: usize = 64 << 10;
+/// How often the longest run of one program all runs of a probe may take. A probe of sixteen inputs is 96 runs.
+const WALLS: u32 = 4;
+
+/// One tree, for all the sides that have it.
+struct Side {
+    tree: TreeId,
+    prepare: Prepare,
+    /// One for each input.
+    runs: Vec<[Ran; 2]>,
+}
+
+impl Side {
+    fn prepared(&self) -> Option<&Arc<Prepared>> {
+        match &self.prepare {
+            Prepare::Done(prepared) => Some(prepared),
+            Prepare::Failed { .. } => None,
+        }
+    }
+}
+
+impl Checks {
+    /// Runs a probe on three trees, and stores what came of it under a new number.
+    ///
+    /// On each tree it is run twice for each input, each time over a fresh copy: what it writes there is never seen again. A tree
+    /// that two sides have is run once for both. Nothing is normalised: a probe that prints a time or a random number is
+    /// [`Unstable`](SideOutcome::Unstable), and is not compared. All runs together may take four times as long as one.
+    ///
+    /// # What did not start
+    ///
+    /// [`DidNotStart`](SideOutcome::DidNotStart) is what is known: the program, or the interpreter that its first line names,
+    /// is not there; a command that prepares the tree failed; the probe wrote nothing to standard output, ended with an error, and
+    /// names a file or a module of Python's that this tree does not have and another one does; or it said on *every* side that
+    /// a program or a module is not there. Everything else that ends with an error *ran*, and is compared: no text that a tree's
+    /// own programs print takes their side out of the comparison.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`](CheckError::Refused) for a probe that is too large, whose files leave the tree, or have the path of something that
+    /// is in one of the trees; [`Settings`](CheckError::Settings); [`NoSandbox`](CheckError::NoSandbox); those of trees, disks and
+    /// [`Runner`](CheckError::Runner); [`Cancelled`](CheckError::Cancelled).
+    pub async fn run_probe(
+        &self,
+        probe: ProbeDraft,
+        sides: &ProbeSides,
+        cancel: &CancelToken,
+    ) -> Result<ProbeRecord, CheckError> {
+        self.probe(probe, None, sides, cancel).await
+    }
+
+    /// Runs a stored probe again, on trees that may be others, and stores that under a new number.
+    ///
+    /// # Errors
+    ///
+    /// [`NoSuchProbe`](CheckError::NoSuchProbe) and [`Malformed`](CheckError::Malformed); as [`Checks::run_probe`].
+    pub async fn run_probe_again(
+        &self,
+        number: u32,
+        sides: &ProbeSides,
+        cancel: &CancelToken,
+    ) -> Result<ProbeRecord, CheckError> {
+        let store = self.probes.clone();
+        let stored = blocking(move || store.read(number)).await?;
+        self.probe(stored.probe, Some(number), sides, cancel).await
+    }
+
+    async fn probe(
+        &self,
+        probe: ProbeDraft,
+        again_of: Option<u32>,
+        sides: &ProbeSides,
+        cancel: &CancelToken,
+    ) -> Result<ProbeRecord, CheckError> {
+        probe.check()?;
+        let began = SystemTime::now();
+        let kept = self.kept().await?;
+        let (mut trees, mut index): (Vec<Side>, Vec<usize>) = (Vec::new(), Vec::new());
+        for side in ProbeSide::ALL {
+            let tree = self.tree_of(sides.commit(side), cancel).await?;
+            let at = trees.iter().position(|known| known.tree == tree).unwrap_or(trees.len());
+            index.push(at);
+            if at == trees.len() {
+                let prepare = self.prepare(&tree, &kept, cancel).await?;
+                trees.push(Side { tree, prepare, runs: Vec::new() });
+            }
+        }
+        self.refuse_overwriting(&probe, &trees, &kept).await?;
+        let deadline = Instant::now() + self.wall().saturating_mul(WALLS);
+        let files: Arc<[ProbeFile]> = probe.files.clone().into();
+        for tree in &mut trees {
+            let Some(prepared) = tree.prepared().cloned() else { continue };
+            for input in 0..probe.runs() {
+                let stdin = probe.inputs.get(input).map_or(&[][..], String::as_bytes);
+                let run = || self.once(&prepared, &files, &probe.argv, stdin, &kept, deadline, cancel);
+                let (first, second) = tokio::try_join!(run(), run())?;
+                tree.runs.push([first, second]);
+            }
+        }
+        let project = self.runner.project.clone();
+        let draft = ProbeRecord {
+            number: 0,
+            again_of,
+            began,
+            probe,
+            sides: sides.clone(),
+            answers: Vec::new(),
+            differs: Vec::new(),
+        };
+        let store = self.probes.clone();
+        blocking(move || {
+            let mut answers: Vec<ProbeAnswer> = ProbeSide::ALL
+                .into_iter()
+                .zip(&index)
+                .map(|(side, at)| {
+                    let same =
+                        ProbeSide::ALL.into_iter().zip(&index).find(|(other, of)| *other < side && *of == at);
+                    ProbeAnswer { side, same_files_as: same.map(|(other, _)| other), outcomes: Vec::new() }
+                })
+                .collect();
+            let mut differs = Vec::new();
+            for input in 0..draft.probe.runs() {
+                let outcomes = outcomes(&trees, input, &project);
+                differs.extend(differences(&trees, &outcomes, &index, input));
+                for (answer, at) in answers.iter_mut().zip(&index) {
+                    answer.outcomes.extend(outcomes.get(*at).cloned());
+                }
+            }
+            store.store(ProbeRecord { answers, differs, ..draft })
+        })
+        .await
+    }
+
+    /// One run over a fresh copy.
+    #[expect(clippy::too_many_arguments, reason = "what all runs of a probe share, and what is this one's")]
+    async fn once(
+        &self,
+        prepared: &Arc<Prepared>,
+        files: &Arc<[ProbeFile]>,
+        argv: &[String],
+        stdin: &[u8],
+        kept: &[Kept],
+        deadline: Instant,
+        cancel: &CancelToken,
+    ) -> Result<Ran, CheckError> {
+        let copy = self.copies.scratch(prepared, cancel).await?;
+        let (tree, files) = (copy.files(), Arc::clone(files));
+        blocking(move || files.iter().try_for_each(|file| lay(&tree, file))).await?;
+        self.link(&copy.files(), kept).await?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let (stdout, stderr) = (KeptOutput::default(), KeptOutput::default());
+            return Ok(Ran { ended: Ended::TimedOut, stdout, stderr, elapsed: Duration::ZERO });
+        }
+        let program = Program {
+            argv,
+            stdin,
+            wall: self.wall().min(left),
+            output_bytes: OUTPUT_BYTES,
+            kept_bytes: usize::try_from(OUTPUT_BYTES).unwrap_or(usize::MAX),
+        };
+        self.runner.run(&copy.files(), &copy.home(), kept, program, cancel).await
+    }
+
+    /// Refuses files of a probe for which there is no free place in one of the trees.
+    async fn refuse_overwriting(
+        &self,
+        probe: &ProbeDraft,
+        trees: &[Side],
+        kept: &[Kept],
+    ) -> Result<(), CheckError> {
+        let trees: Vec<PathBuf> =
+            trees.iter().filter_map(Side::prepared).map(|prepared| prepared.files()).collect();
+        let (files, kept) = (probe.files.clone(), kept.to_vec());
+        blocking(move || {
+            let mut faults = Faults::default();
+            for (number, file) in files.iter().enumerate() {
+                let place = format!("files[{number}].path");
+                let path = Path::new(&file.path);
+                if kept.iter().any(|kept| path.starts_with(&kept.place) || kept.place.starts_with(path)) {
+                    faults.add(
+                        place,
+                        format!(
+                            "{:?} is where a folder of the project is shown read-only; choose another",
+                            file.path
+                        ),
+                    );
+                } else if let Some(problem) = trees.iter().find_map(|tree| in_the_way(tree, path)) {
+                    faults.add(place, problem);
+                }
+            }
+            faults.into_result("probe").map_err(|error: DraftError| CheckError::Refused(error))
+        })
+        .await
+    }
+}
+
+/// What keeps a file from being laid into a tree.
+fn in_the_way(tree: &Path, path: &Path) -> Option<String> {
+    let mut reached = PathBuf::new();
+    for name in path {
+        reached.push(name);
+        match tree.join(&reached).symlink_metadata() {
+            Err(_) => return None,
+            Ok(found) if found.is_dir() && reached != path => {}
+            Ok(_) if reached == path => {
+                return Some(format!(
+                    "{path:?} is in one of the three trees; a probe overwrites nothing: choose a path that none of them has"
+                ));
+            }
+            Ok(_) => {
+                return Some(format!(
+                    "{reached:?} is no folder in one of the three trees; choose another path"
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// Lays a file into a copy that has a free place for it. A script can be executed.
+fn lay(tree: &Path, file: &ProbeFile) -> Result<(), CheckError> {
+    let path = tree.join(&file.path);
+    let failed = |error| CheckError::from_io(&path, error);
+    let folder = path.parent().unwrap_or(tree);
+    fs::create_dir_all(folder).map_err(failed)?;
+    // A folder of the tree may be closed to writing.
+    let about = fs::metadata(folder).map_err(failed)?;
+    if about.permissions().mode() & 0o300 != 0o300 {
+        fs::set_permissions(folder, fs::Permissions::from_mode(about.permissions().mode() | 0o300))
+            .map_err(failed)?;
+    }
+    let mode = if file.content.starts_with("#!") { 0o755 } else { 0o644 };
+    let mut options = fs::OpenOptions::new();
+    let mut laid = options.write(true).create_new(true).mode(mode).open(&path).map_err(failed)?;
+    laid.write_all(file.content.as_bytes()).map_err(failed)
+}
+
+/// What came of each tree with one input.
+fn outcomes(trees: &[Side], input: usize, project: &Path) -> Vec<SideOutcome> {
+    let prepared: Vec<PathBuf> = trees.iter().filter_map(Side::prepared).map(|other| other.files()).collect();
+    let mut all: Vec<SideOutcome> = Vec::with_capacity(trees.len());
+    for side in trees {
+        let mut outcome = match (&side.prepare, side.runs.get(input)) {
+            (Prepare::Failed { missing, .. }, _) => SideOutcome::DidNotStart { missing: missing.clone() },
+            (_, Some(runs)) => outcome(runs),
+            (_, None) => SideOutcome::TimedOut { output: CheckOutput::default() },
+        };
+        if let (Some(here), Some((_, stderr))) = (side.prepared(), silent_failure(side, &outcome, input))
+            && let Some(missing) = missing::file(&stderr, project, &here.files(), &prepared)
+        {
+            outcome = SideOutcome::DidNotStart { missing };
+        }
+        all.push(outcome);
+    }
+    let said = |(side, outcome): (&Side, &SideOutcome)| match outcome {
+        SideOutcome::DidNotStart { missing } => Some(missing.clone()),
+        _ => silent_failure(side, outcome, input).and_then(|(exit, stderr)| missing::said(exit, &stderr)),
+    };
+    let missing: Option<Vec<String>> = trees.iter().zip(&all).map(said).collect();
+    match missing {
+        Some(missing) => missing.into_iter().map(|missing| SideOutcome::DidNotStart { missing }).collect(),
+        None => all,
+    }
+}
+
+/// How a run ended that wrote nothing to standard output and returned an error, and what it wrote to standard error.
+fn silent_failure(side: &Side, outcome: &SideOutcome, input: usize) -> Option<(ProgramExit, String)> {
+    let SideOutcome::Ran { exit, .. } = outcome else { return None };
+    let [first, _] = side.runs.get(input)?;
+    let is_silent = !exit.is_success() && first.stdout.total_bytes() == 0;
+    is_silent.then(|| (*exit, String::from_utf8_lossy(&first.stderr.head()).into_owned()))
+}
+
+/// What two runs on one tree come to.
+fn outcome([first, second]: &[Ran; 2]) -> SideOutcome {
+    let output = || first.output(STORED_BYTES);
+    match (&first.ended, &second.ended) {
+        (Ended::NotStarted(missing), Ended::NotStarted(_)) => {
+            SideOutcome::DidNotStart { missing: missing.clone() }
+        }
+        (Ended::TimedOut, Ended::TimedOut) => SideOutcome::TimedOut { output: output() },
+        (Ended::Limit(limit), Ended::Limit(other)) if limit == other => {
+            SideOutcome::ReachedLimit { limit: limit.clone(), output: output() }
+        }
+        (Ended::Exited(exit), Ended::Exited(_)) if is_same(first, second) => {
+            SideOutcome::Ran { exit: *exit, output: output() }
+        }
+        _ => SideOutcome::Unstable { first: run(first), second: run(second) },
+    }
+}
+
+/// One of two runs that were not the same.
+fn run(ran: &Ran) -> ProbeRun {
+    let end = match &ran.ended {
+        Ended::Exited(exit) => ProbeRunEnd::Exited(*exit),
+        Ended::TimedOut => ProbeRunEnd::TimedOut,
+        Ended::Limit(limit) => ProbeRunEnd::ReachedLimit(limit.clone()),
+        Ended::NotStarted(missing) => ProbeRunEnd::DidNotStart(missing.clone()),
+    };
+    ProbeRun { end, output: ran.output(STORED_BYTES) }
+}
+
+/// Whether two runs ended alike and wrote the same, byte for byte. Both were kept as a whole: more would have ended them.
+fn is_same(one: &Ran, other: &Ran) -> bool {
+    one.ended == other.ended && one.stdout == other.stdout && one.stderr == other.stderr
+}
+
+/// The pairs of sides that differ with one input, where both ran.
+fn differences(
+    trees: &[Side],
+    outcomes: &[SideOutcome],
+    index: &[usize],
+    input: usize,
+) -> Vec<ProbeDifference> {
+    let run_of = |at: usize| match outcomes.get(at)? {
+        SideOutcome::Ran { .. } => trees.get(at)?.runs.get(input).map(|[first, _]| first),
+        _ => None,
+    };
+    let sides: Vec<(ProbeSide, Option<&Ran>)> =
+        ProbeSide::ALL.into_iter().zip(index).map(|(side, at)| (side, run_of(*at))).collect();
+    let mut found = Vec::new();
+    for (number, (newer, after)) in sides.iter().enumerate() {
+        for (older, before) in sides.iter().take(number) {
+            if let (Some(before), Some(after)) = (before, after)
+                && !is_same(before, after)
+            {
+                let stdout_line = first_line(&before.stdout.head(), &after.stdout.head());
+                found.push(ProbeDifference { older: *older, newer: *newer, input, stdout_line });
+            }
+        }
+    }
+    found
+}
+
+/// The first line that is not the same, counted from 1.
+fn first_line(one: &[u8], other: &[u8]) -> Option<u64> {
+    let lines = |bytes: &'_ [u8]| {
+        bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>()
+    };
+    let (one, other) = (lines(one), lines(other));
+    let at = (0..one.len().max(other.len())).find(|at| one.get(*at) != other.get(*at))?;
+    Some(at as u64 + 1)
+}

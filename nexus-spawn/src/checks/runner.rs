@@ -1,0 +1,429 @@
+//! One program, run over a copy of a tree: in a sandbox, or without one where the task's settings say so.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use nexus_core::{CancelToken, harness::run_blocking};
+use nexus_process::{
+    environment::Environment,
+    executable::Executable,
+    run_registry::RunEntry,
+    sandbox::{
+        Sandbox, SandboxCommand, SandboxEnd, SandboxError, SandboxLimit, SandboxLimits, SandboxOutcome,
+    },
+    scarcity,
+    spawn::{Bounds, EndedBy, ExitStatus, Invocation, KeptOutput, SpawnError, StdinMode, Stop},
+};
+use tokio::sync::Semaphore;
+
+use super::{
+    error::CheckError,
+    keep::Kept,
+    output::{CheckOutput, KeptText, ProgramExit},
+};
+use crate::settings::{SandboxKind, SandboxSettings};
+
+/// How many programs of one task run at once. Two, so that a band of units or a panel of reviewers does not take the whole
+/// machine; the rest wait.
+const AT_ONCE: usize = 2;
+/// The most that each folder in memory may hold, in bytes. Source: the default of [`SandboxLimits`].
+const SCRATCH_BYTES: u64 = 1 << 30;
+/// Where the home lies inside, if that of this machine cannot be used.
+const HOME: &str = "/home/sandbox";
+/// The folders of the system that every sandbox shows, or makes itself; below none of them lies a home.
+const SYSTEM: [&str; 15] = [
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/libexec", "/nix", "/gnu", "/etc",
+    "/proc", "/dev", "/sys", "/run",
+];
+/// Where programs are, in every sandbox.
+const PATH: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+/// Variables that name the folder of a tool chain. They are passed on where that folder is shown.
+const TOOL_CHAIN_VARIABLES: [&str; 12] = [
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "PYENV_ROOT",
+    "PYENV_VERSION",
+    "GOROOT",
+    "GOPATH",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "VOLTA_HOME",
+    "DOTNET_ROOT",
+    "GEM_HOME",
+];
+
+/// Runs programs over copies of trees. Clones share how many run at once.
+#[derive(Clone, Debug)]
+pub(super) struct Runner {
+    pub(super) project: PathBuf,
+    settings: SandboxSettings,
+    permits: Arc<Semaphore>,
+    host: Vec<(OsString, OsString)>,
+    nexus_home: Option<PathBuf>,
+}
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub(super) struct Program<'a> {
+    pub(super) argv: &'a [String],
+    pub(super) stdin: &'a [u8],
+    pub(super) wall: Duration,
+    /// Both outputs together, in bytes; more of it ends the program.
+    pub(super) output_bytes: u64,
+    /// What is kept of each output, in bytes.
+    pub(super) kept_bytes: usize,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Exited(ProgramExit),
+    TimedOut,
+    Limit(String),
+    /// It did not begin: what was missing.
+    NotStarted(String),
+}
+
+/// One run of a program.
+#[derive(Clone, Debug)]
+pub(super) struct Ran {
+    pub(super) ended: Ended,
+    pub(super) stdout: KeptOutput,
+    pub(super) stderr: KeptOutput,
+    pub(super) elapsed: Duration,
+}
+
+impl Ran {
+    /// What it wrote, as far as `most` bytes of each output.
+    pub(super) fn output(&self, most: usize) -> CheckOutput {
+        CheckOutput { stdout: KeptText::of(&self.stdout, most), stderr: KeptText::of(&self.stderr, most) }
+    }
+}
+
+impl Runner {
+    pub(super) fn new(project: PathBuf, settings: &SandboxSettings, host: Vec<(OsString, OsString)>) -> Self {
+        Self {
+            project,
+            settings: settings.clone(),
+            permits: Arc::new(Semaphore::new(AT_ONCE)),
+            host,
+            nexus_home: None,
+        }
+    }
+
+    /// Writes every run down in the run registry of this home.
+    pub(super) fn in_home(mut self, nexus_home: PathBuf) -> Self {
+        self.nexus_home = Some(nexus_home);
+        self
+    }
+
+    /// Takes these for the variables of this machine.
+    pub(super) fn with_host(mut self, host: Vec<(OsString, OsString)>) -> Self {
+        self.host = host;
+        self
+    }
+
+    pub(super) fn settings(&self) -> &SandboxSettings {
+        &self.settings
+    }
+
+    /// Runs a program over the copy, which shows what is kept of the project; `home` is an empty folder for a run without a
+    /// sandbox. Waits until fewer run.
+    pub(super) async fn run(
+        &self,
+        copy: &Path,
+        home: &Path,
+        kept: &[Kept],
+        program: Program<'_>,
+        cancel: &CancelToken,
+    ) -> Result<Ran, CheckError> {
+        let permit = tokio::select! {
+            permit = Arc::clone(&self.permits).acquire_owned() => permit,
+            () = cancel.cancelled() => return Err(CheckError::Cancelled),
+        };
+        // The semaphore is never closed.
+        let _permit = permit.map_err(|_| CheckError::Cancelled)?;
+        if cancel.is_cancelled() {
+            return Err(CheckError::Cancelled);
+        }
+        let entry = self.entry().await?;
+        match self.settings.kind {
+            SandboxKind::Bubblewrap => self.in_sandbox(copy, kept, program, entry, cancel).await,
+            SandboxKind::None => self.outside(copy, home, program, entry, cancel).await,
+        }
+    }
+
+    async fn entry(&self) -> Result<Option<RunEntry>, CheckError> {
+        let Some(home) = self.nexus_home.clone() else { return Ok(None) };
+        let path = home.clone();
+        let begun = run_blocking(move || RunEntry::begin(&home)).await.map_err(|_| CheckError::Cancelled)?;
+        begun.map(Some).map_err(|error| CheckError::from_io(path, error))
+    }
+
+    async fn in_sandbox(
+        &self,
+        copy: &Path,
+        kept: &[Kept],
+        program: Program<'_>,
+        entry: Option<RunEntry>,
+        cancel: &CancelToken,
+    ) -> Result<Ran, CheckError> {
+        let mut sandbox = Sandbox::new().limits(self.limits(&program)).writable(copy, &self.project);
+        if let Some(home) = self.home() {
+            sandbox = sandbox.home(home);
+        }
+        for folder in self.tool_chains() {
+            sandbox = sandbox.tool_chain(folder);
+        }
+        for kept in kept {
+            sandbox = sandbox.read_only(&kept.outside, self.project.join(&kept.place));
+        }
+        let mut command = SandboxCommand::new(program.argv)
+            .folder(&self.project)
+            .environment(self.environment_inside(kept))
+            .stdin(program.stdin.to_vec())
+            .cancel(cancel.clone());
+        if let Some(entry) = &entry {
+            command = command.entry(entry);
+        }
+        match sandbox.run(command).await {
+            Ok(outcome) => of_sandbox(outcome).map(|ran| within(ran, &program)),
+            Err(error) => refused(error),
+        }
+    }
+
+    fn limits(&self, program: &Program<'_>) -> SandboxLimits {
+        let memory = self.settings.memory_mib.max(1).saturating_mul(1 << 20);
+        let mut limits = SandboxLimits::default();
+        limits.wall = program.wall;
+        // Its programs may use every processor all the time.
+        let processors = std::thread::available_parallelism()
+            .map_or(1, |count| count.get().try_into().unwrap_or(u32::MAX));
+        limits.cpu = program.wall.saturating_mul(processors.max(2));
+        limits.memory_bytes = memory;
+        limits.scratch_bytes = memory.min(SCRATCH_BYTES);
+        limits.output_bytes = program.output_bytes;
+        limits.kept_bytes = program.kept_bytes;
+        limits
+    }
+
+    fn host(&self, name: &str) -> Option<&OsStr> {
+        self.host.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    }
+
+    /// The home of this machine's, by its path, so that tool chains find what they look for below it. It is empty inside.
+    fn home(&self) -> Option<PathBuf> {
+        let home = PathBuf::from(self.host("HOME")?);
+        let is_usable = home.is_absolute()
+            && home.parent().is_some()
+            && !home.components().any(|part| part == Component::ParentDir)
+            && !home.starts_with(&self.project)
+            && !SYSTEM.iter().any(|system| home.starts_with(system));
+        Some(if is_usable { home } else { HOME.into() })
+    }
+
+    /// The folders of tool chains, where `~/` is this machine's home.
+    fn tool_chains(&self) -> Vec<PathBuf> {
+        let expanded = |folder: &PathBuf| match (folder.strip_prefix("~"), self.host("HOME")) {
+            (Ok(below), Some(home)) => Path::new(home).join(below),
+            _ => folder.clone(),
+        };
+        self.settings.tool_chains.iter().map(expanded).collect()
+    }
+
+    /// What is passed on of this machine's variables: language and time zone, the folders of programs that are shown, and those that
+    /// name a tool chain that is.
+    fn environment_inside(&self, kept: &[Kept]) -> Environment {
+        let mut shown = self.tool_chains();
+        shown.extend(kept.iter().map(|kept| self.project.join(&kept.place)));
+        let is_shown = |folder: &Path| {
+            let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+            folder.is_absolute()
+                && (PATH.iter().any(|system| folder == Path::new(system))
+                    || folder.starts_with("/nix/store")
+                    || folder.starts_with("/gnu/store")
+                    || shown.iter().any(|shown| folder.starts_with(shown) || real.starts_with(shown)))
+        };
+        let mut path: Vec<PathBuf> =
+            self.host("PATH").map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
+        path.retain(|folder| is_shown(folder));
+        for folder in PATH.map(PathBuf::from) {
+            if !path.contains(&folder) {
+                path.push(folder);
+            }
+        }
+        let mut environment = Environment::from_host(self.host.iter().cloned());
+        for name in TOOL_CHAIN_VARIABLES {
+            let is_named = |value: &&OsStr| !Path::new(value).is_absolute() || is_shown(Path::new(value));
+            if let Some(value) = self.host(name).filter(is_named) {
+                environment = environment.with(name, value);
+            }
+        }
+        // A folder of a list has no colon in it.
+        let path = std::env::join_paths(path).unwrap_or_else(|_| PATH.join(":").into());
+        environment.with("PATH", path).build().unwrap_or_default()
+    }
+
+    /// In the copy, as this user, with all that it may do.
+    async fn outside(
+        &self,
+        copy: &Path,
+        home: &Path,
+        program: Program<'_>,
+        entry: Option<RunEntry>,
+        cancel: &CancelToken,
+    ) -> Result<Ran, CheckError> {
+        let environment = Environment::from_host(self.host.iter().cloned())
+            .pass(TOOL_CHAIN_VARIABLES)
+            .with("HOME", home)
+            .with("TMPDIR", home)
+            .build()
+            .unwrap_or_default();
+        // The person's own home names the tool chains that no variable does.
+        let environment = with_default_homes(environment, self.host("HOME"));
+        let Some(name) = program.argv.first() else {
+            return Ok(not_started("the command is empty".to_owned()));
+        };
+        let path = environment.value("PATH").map(OsStr::to_owned);
+        let found = match name.contains('/') {
+            true => Executable::at(copy.join(name)),
+            false => Executable::find(name, path.as_deref()),
+        };
+        let executable = match found {
+            Ok(executable) => executable,
+            Err(error) => return Ok(not_started(error.to_string())),
+        };
+        let mut bounds = Bounds::default();
+        bounds.time_limit = Some(program.wall);
+        let mut invocation = Invocation::new(executable, copy)
+            .arguments(&program.argv[1..])
+            .environment(environment)
+            .stdin(StdinMode::Bytes(program.stdin.to_vec().into()))
+            .bounds(bounds)
+            .end_with_host()
+            .keep_output(program.output_bytes, program.kept_bytes);
+        if let Some(entry) = &entry {
+            invocation = invocation.entry(entry);
+        }
+        let process =
+            match run_blocking(move || invocation.spawn()).await.map_err(|_| CheckError::Cancelled)? {
+                Ok(process) => process,
+                Err(
+                    error @ (SpawnError::Executable(_)
+                    | SpawnError::WrongFormat { .. }
+                    | SpawnError::Argument { .. }),
+                ) => return Ok(not_started(error.to_string())),
+                Err(error) => {
+                    return Err(CheckError::Runner {
+                        reason: error.to_string(),
+                        is_scarcity: error.is_scarcity(),
+                    });
+                }
+            };
+        let exit = tokio::select! {
+            exit = process.wait() => exit,
+            () = cancel.cancelled() => {
+                process.stop(Stop::new().terminate_grace(Duration::ZERO)).await;
+                return Err(CheckError::Cancelled);
+            }
+        };
+        let [stdout, stderr] = process.take_kept();
+        let ended = match exit.ended_by {
+            EndedBy::TimeLimit => Ended::TimedOut,
+            EndedBy::OutputLimit => Ended::Limit(SandboxLimit::Output.to_string()),
+            _ => exited(exit.status)?,
+        };
+        Ok(within(Ran { ended, stdout, stderr, elapsed: exit.elapsed }, &program))
+    }
+}
+
+/// A program that ended before it was seen that it wrote too much reached the limit, too: the same program always ends alike.
+fn within(mut ran: Ran, program: &Program<'_>) -> Ran {
+    let written = ran.stdout.total_bytes() + ran.stderr.total_bytes();
+    if matches!(ran.ended, Ended::Exited(_)) && written > program.output_bytes {
+        ran.ended = Ended::Limit(SandboxLimit::Output.to_string());
+    }
+    ran
+}
+
+/// Where cargo and rustup look when no variable says so is the home, which is an empty one.
+fn with_default_homes(mut environment: Environment, home: Option<&OsStr>) -> Environment {
+    for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+        if let Some(folder) = home.map(|home| Path::new(home).join(folder)).filter(|folder| folder.is_dir())
+            && environment.value(name).is_none()
+        {
+            // Neither the names nor a path have what a variable cannot hold.
+            let _ = environment.set(name, folder);
+        }
+    }
+    environment
+}
+
+fn of_sandbox(outcome: SandboxOutcome) -> Result<Ran, CheckError> {
+    let ended = match outcome.end {
+        SandboxEnd::Cancelled => return Err(CheckError::Cancelled),
+        SandboxEnd::Limit(SandboxLimit::Wall) => Ended::TimedOut,
+        SandboxEnd::Limit(limit) => Ended::Limit(limit.to_string()),
+        // An end that is not known here is told by its status.
+        _ => exited(outcome.status)?,
+    };
+    Ok(Ran { ended, stdout: outcome.stdout, stderr: outcome.stderr, elapsed: outcome.elapsed })
+}
+
+fn exited(status: ExitStatus) -> Result<Ended, CheckError> {
+    match status {
+        ExitStatus::Code(code) => Ok(Ended::Exited(ProgramExit::Code(code))),
+        ExitStatus::Signal(signal) => Ok(Ended::Exited(ProgramExit::Signal(signal))),
+        ExitStatus::Unknown => Err(CheckError::Runner {
+            reason:
+                "the system did not say how a program ended: SIGCHLD is ignored by whoever started this one"
+                    .to_owned(),
+            is_scarcity: false,
+        }),
+    }
+}
+
+fn not_started(missing: String) -> Ran {
+    Ran {
+        ended: Ended::NotStarted(missing),
+        stdout: KeptOutput::default(),
+        stderr: KeptOutput::default(),
+        elapsed: Duration::ZERO,
+    }
+}
+
+/// What it means that a sandbox did not run a program: a fault of the machine's, or of the program's or the tree's.
+fn refused(error: SandboxError) -> Result<Ran, CheckError> {
+    match error {
+        SandboxError::BubblewrapMissing
+        | SandboxError::BubblewrapTooOld { .. }
+        | SandboxError::ShellMissing { .. }
+        | SandboxError::NamespacesForbidden { .. } => {
+            Err(CheckError::NoSandbox { reason: error.to_string() })
+        }
+        SandboxError::DidNotStart { program, .. } => {
+            let program = program.to_string_lossy().into_owned();
+            Ok(not_started(format!(
+                "{program:?}: it, or the interpreter that its first line names, is not there or cannot be executed"
+            )))
+        }
+        SandboxError::NoCommand => Ok(not_started("the command is empty".to_owned())),
+        SandboxError::PathRefused { .. }
+        | SandboxError::Path { .. }
+        | SandboxError::NoMountPoint { .. }
+        | SandboxError::FolderMissing { .. }
+            if !error.is_scarcity() =>
+        {
+            Ok(not_started(error.to_string()))
+        }
+        SandboxError::Prepare { folder, source } if !scarcity::is_scarcity(&source) => {
+            Err(CheckError::from_io(folder, source))
+        }
+        error => Err(CheckError::Runner { reason: error.to_string(), is_scarcity: error.is_scarcity() }),
+    }
+}
