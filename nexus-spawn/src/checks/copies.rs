@@ -38,6 +38,8 @@ const ROOMS: usize = 16;
 const MOST_PREPARED: usize = 8;
 /// How many copies for tests are kept.
 const MOST_FOR_TESTS: usize = 4;
+/// The folders of a room.
+const PARTS: [&str; 3] = ["scratch", "tests", "prepared"];
 /// The file that says that a copy is whole.
 const READY: &str = "ready.json";
 /// The largest such file, in bytes.
@@ -380,25 +382,16 @@ fn refresh(found: &TestCopy, tree: &Tree) -> Result<(), CheckError> {
     Ok(tree.refresh(&found.tree, found.copy.files())?)
 }
 
-/// Takes the first folder that no other process holds, and cleans it up. Gives the copies for tests that are in it.
+/// Takes the first folder that no other process holds, and cleans it up, as well as those that others held who were killed. Gives
+/// the copies for tests that are in it.
 fn open_room(folder: &Path) -> Result<(Room, Vec<(PathBuf, Ready)>), CheckError> {
     for number in 0..ROOMS {
         let path = folder.join(number.to_string());
         private(&path)?;
-        let place = path.join(".lock");
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let lock = options.open(&place).map_err(|error| CheckError::from_io(&place, error))?;
-        match lock.try_lock() {
-            Err(TryLockError::WouldBlock) => continue,
-            Err(TryLockError::Error(error)) => return Err(CheckError::from_io(&place, error)),
-            Ok(()) => {}
-        }
-        for below in ["scratch", "tests", "prepared"] {
-            private(&path.join(below))?;
-        }
+        let Some(held) = lock(&path)? else { continue };
         let mut idle = Vec::new();
-        for below in ["scratch", "tests", "prepared"] {
+        for below in PARTS {
+            private(&path.join(below))?;
             for found in names(&path.join(below))? {
                 match read_ready(&found) {
                     Some(ready) if below == "tests" => idle.push((found, ready)),
@@ -407,10 +400,31 @@ fn open_room(folder: &Path) -> Result<(Room, Vec<(PathBuf, Ready)>), CheckError>
                 }
             }
         }
-        return Ok((Room { path, _lock: lock }, idle));
+        for other in (0..ROOMS).filter(|other| *other != number).map(|other| folder.join(other.to_string())) {
+            if !other.is_dir() {
+                continue;
+            }
+            if let Some(_lock) = lock(&other)? {
+                PARTS.iter().try_for_each(|below| remove(&other.join(below)))?;
+            }
+        }
+        return Ok((Room { path, _lock: held }, idle));
     }
     let source = io::Error::other("other processes hold every folder for copies: end one of them");
     Err(CheckError::Io { path: folder.to_owned(), source })
+}
+
+/// The lock of a room, unless another process has it.
+fn lock(room: &Path) -> Result<Option<File>, CheckError> {
+    let place = room.join(".lock");
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let lock = options.open(&place).map_err(|error| CheckError::from_io(&place, error))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(CheckError::from_io(&place, error)),
+    }
 }
 
 fn names(folder: &Path) -> Result<Vec<PathBuf>, CheckError> {

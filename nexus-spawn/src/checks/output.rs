@@ -40,8 +40,8 @@ impl KeptText {
         }
         // Where nothing was left out, the beginning is all of it.
         let tail = if kept.omitted_bytes() == 0 { &head } else { &tail };
-        let head = &head[..boundary(&head, (most / 2).min(head.len()))];
-        let tail = &tail[boundary(tail, tail.len().saturating_sub(most / 2))..];
+        let head = without_cut_end(&head[..(most / 2).min(head.len())]);
+        let tail = without_cut_beginning(&tail[tail.len().saturating_sub(most / 2)..]);
         let shown = (head.len() + tail.len()) as u64;
         Self { head: text(head), omitted_bytes: kept.total_bytes().saturating_sub(shown), tail: text(tail) }
     }
@@ -52,11 +52,25 @@ impl KeptText {
     }
 }
 
-/// The last place at or before `at` where no character of UTF-8 is cut in two.
-fn boundary(bytes: &[u8], at: usize) -> usize {
-    let is_within = |at: usize| bytes.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);
-    // A character has at most three bytes after its first.
-    (at.saturating_sub(3)..=at).rev().find(|at| !is_within(*at)).unwrap_or(at)
+/// Bytes without the first part of a character of UTF-8 at their end.
+fn without_cut_end(bytes: &[u8]) -> &[u8] {
+    // A character has at most three bytes after its first, which says how many.
+    let first = bytes.iter().rev().take(3).position(|byte| byte & 0xC0 != 0x80);
+    let Some(after) = first else { return bytes };
+    let at = bytes.len() - 1 - after;
+    let length = match bytes[at] {
+        0xC0..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF7 => 4,
+        _ => 1,
+    };
+    if length > after + 1 { &bytes[..at] } else { bytes }
+}
+
+/// Bytes without the last part of a character of UTF-8 at their beginning.
+fn without_cut_beginning(bytes: &[u8]) -> &[u8] {
+    let within = bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count();
+    &bytes[within..]
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -86,6 +100,26 @@ impl fmt::Display for ProgramExit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}"),
             Self::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_is_cut_in_two() {
+        let text = "a\u{e9}\u{20ac}\u{1f600}z";
+        for at in 0..=text.len() {
+            let (head, tail) =
+                (without_cut_end(&text.as_bytes()[..at]), without_cut_beginning(&text.as_bytes()[at..]));
+            let (head, tail) = (std::str::from_utf8(head).unwrap(), std::str::from_utf8(tail).unwrap());
+            assert!(text.starts_with(head) && head.len() + 4 > at && text.ends_with(tail), "{at}");
+        }
+        for odd in [&[][..], &[0x80; 7], &[0xFF, 0xF0], b"ab"] {
+            let kept = without_cut_end(odd).len().min(without_cut_beginning(odd).len());
+            assert!(kept + 3 >= odd.len(), "{odd:?}");
         }
     }
 }
