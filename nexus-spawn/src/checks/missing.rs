@@ -159,7 +159,7 @@ mod tests {
         );
         assert_eq!(missing("ModuleNotFoundError: No module named 'numpy'"), None);
         assert_eq!(missing("/etc/passwd ../tool.sh /home/me/project/../tool.sh nothing.py"), None);
-        assert_eq!(file("cannot open tool.sh", project, &new, &[old.clone()]), None);
+        assert_eq!(file("cannot open tool.sh", project, &new, std::slice::from_ref(&old)), None);
         assert_eq!(
             file("No module named 'pkg.added'", project, &old, &others),
             None,

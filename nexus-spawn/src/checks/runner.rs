@@ -427,3 +427,73 @@ fn refused(error: SandboxError) -> Result<Ran, CheckError> {
         error => Err(CheckError::Runner { reason: error.to_string(), is_scarcity: error.is_scarcity() }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_a_sandbox_is_told_the_command_that_installs_one() {
+        let Err(error @ CheckError::NoSandbox { .. }) = refused(SandboxError::BubblewrapMissing) else {
+            panic!("it is no failure of the program's");
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains("apt-get install bubblewrap") && text.contains("sandbox: { kind: none }"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_failure_of_the_machine_s_is_no_answer_of_the_program_s() {
+        let want =
+            SandboxError::Unusable { said: "Resource temporarily unavailable".to_owned(), is_scarcity: true };
+        assert!(matches!(refused(want), Err(CheckError::Runner { is_scarcity: true, .. })));
+        let full = std::io::Error::from_raw_os_error(28);
+        let full = SandboxError::Prepare { folder: "/tmp".into(), source: full };
+        assert!(matches!(refused(full), Err(CheckError::NoSpace { path }) if path == Path::new("/tmp")));
+        let missing = SandboxError::DidNotStart { program: "tool".into(), said: "execvp tool".to_owned() };
+        assert!(
+            matches!(refused(missing).unwrap().ended, Ended::NotStarted(missing) if missing.contains("tool"))
+        );
+    }
+
+    #[test]
+    fn the_programs_of_tool_chains_that_are_shown_are_found_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        for name in ["chain/bin", "other/bin", "project/.venv/bin"] {
+            std::fs::create_dir_all(home.join(name)).unwrap();
+        }
+        let at = |name: &str| home.join(name).into_os_string();
+        let path = std::env::join_paths([
+            at("chain/bin"),
+            at("other/bin"),
+            "/usr/bin".into(),
+            "relative".into(),
+            at("project/.venv/bin"),
+        ]);
+        let host = vec![
+            ("PATH".into(), path.unwrap()),
+            ("HOME".into(), home.clone().into_os_string()),
+            ("CARGO_HOME".into(), at("chain")),
+            ("GOPATH".into(), at("other")),
+            ("TOKEN".into(), "secret".into()),
+        ];
+        let settings = SandboxSettings { tool_chains: vec!["~/chain".into()], ..SandboxSettings::default() };
+        let runner = Runner::new(home.join("project"), &settings, host);
+        let kept = Kept { place: ".venv".into(), outside: home.join("project/.venv") };
+        let environment = runner.environment_inside(&[kept]);
+        let names: Vec<_> = environment.names().collect();
+        assert_eq!(names, ["CARGO_HOME", "PATH"]);
+        let path = environment.value("PATH").unwrap().to_str().unwrap().replace(home.to_str().unwrap(), "~");
+        assert_eq!(path, "~/chain/bin:/usr/bin:~/project/.venv/bin:/usr/local/bin:/bin:/usr/sbin:/sbin");
+        assert_eq!(runner.home(), Some(home.clone()));
+        for (home, project) in
+            [("/", "/p"), ("relative", "/p"), ("/p/home", "/p"), ("/etc/x", "/p"), ("/a/../b", "/p")]
+        {
+            let runner = Runner::new(project.into(), &settings, vec![("HOME".into(), home.into())]);
+            assert_eq!(runner.home(), Some(HOME.into()), "{home}");
+        }
+    }
+}

@@ -140,13 +140,11 @@ impl Kit {
 
 /// Settings with a test command and a limit that no test means to reach.
 pub(crate) fn settings(command: &[&str]) -> TaskSettings {
-    let mut sandbox = SandboxSettings::default();
-    sandbox.seconds = 120;
-    sandbox.memory_mib = 1024;
-    let mut settings = TaskSettings::default();
-    settings.sandbox = sandbox;
-    settings.test_command = Some(words(command)).filter(|command| !command.is_empty());
-    settings
+    TaskSettings {
+        test_command: Some(words(command)).filter(|command| !command.is_empty()),
+        sandbox: SandboxSettings { seconds: 120, memory_mib: 1024, ..SandboxSettings::default() },
+        ..TaskSettings::default()
+    }
 }
 
 /// The same without a sandbox.
