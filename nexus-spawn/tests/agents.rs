@@ -5,9 +5,13 @@ mod support;
 use std::sync::Arc;
 
 use nexus_core::{
-    ErrorKind, EventEnvelope, ParticipantScope, Submission, Tool, ToolAccess, Toolbox, TurnHost, TurnRequest,
+    ErrorKind, EventEnvelope, ParticipantScope, RecordFile, RecordLog, Submission, Tool, ToolAccess, Toolbox,
+    TurnHost, TurnRequest,
 };
-use nexus_spawn::{AgentFailure, AgentReport, AgentRoute, AgentTurnPurpose, Assignment, run_agent};
+use nexus_router::Router;
+use nexus_spawn::{
+    AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurnPurpose, Assignment, run_agent,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -30,6 +34,10 @@ async fn run_with(
 ) -> (AgentReport<Answer>, Arc<Scripted>) {
     let (router, backend) = scripted(turns);
     change(&backend);
+    (run_on(&router, None).await, backend)
+}
+
+async fn run_on(router: &Router, record: Option<AgentRecord>) -> AgentReport<Answer> {
     let place = Submission::new().checked_by(|answer: &Answer| match answer.number {
         13 => Err("13 is not taken".to_owned()),
         _ => Ok(()),
@@ -44,11 +52,11 @@ async fn run_with(
         tools: Arc::new(tools),
         tool_calls: 2,
         host: TurnHost::new(),
-        record: None,
+        record,
         answer: Box::new(move || place.take()),
     };
     let mut unwatched = |_: EventEnvelope| {};
-    (run_agent(&router, &assignment, &mut unwatched).await, backend)
+    run_agent(router, &assignment, &mut unwatched).await
 }
 
 fn submit(number: u32) -> Act {
@@ -131,4 +139,52 @@ async fn a_conversation_that_cannot_be_forgotten_is_told_and_costs_no_answer() {
     let (report, _) = run_with(vec![vec![submit(7)]], |backend| *backend.keeps.lock().unwrap() = true).await;
     assert_eq!(report.answer, Ok(Answer { number: 7 }));
     assert_eq!(report.left_behind.len(), 1);
+}
+
+#[tokio::test]
+async fn every_turn_is_written_down_under_its_name_with_why_it_was_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("turns.jsonl");
+    let (router, backend) = scripted(vec![vec![Act::Say("5")], vec![submit(7)]]);
+    let record = AgentRecord { file: RecordFile::open(&path).unwrap(), name: "0.1 unit 1".to_owned() };
+    let report = run_on(&router, Some(record)).await;
+    assert_eq!((report.answer, report.unrecorded.len()), (Ok(Answer { number: 7 }), 0));
+    let log = RecordLog::read(&path).unwrap();
+    let names: Vec<&str> = log.turns.iter().map(|turn| &*turn.name).collect();
+    assert_eq!(names, ["0.1 unit 1 work", "0.1 unit 1 reminder"]);
+    assert_eq!(report.turns[0].recorded_as.as_ref(), Some(&log.turns[0].id));
+    // No handle to a conversation that is gone is left in it.
+    assert!(log.turns.iter().all(|turn| turn.result().is_some() && turn.resume().is_none()));
+    assert_eq!(backend.forgotten.lock().unwrap().len(), 2);
+}
+
+/// Names the file in a child that may not write much.
+#[cfg(unix)]
+const ROLE: &str = "NEXUS_TEST_UNWRITTEN";
+
+/// A limit on the size of files stands for a full disk.
+#[cfg(unix)]
+#[test]
+fn a_turn_that_cannot_be_written_down_is_not_run() {
+    if let Ok(path) = std::env::var(ROLE) {
+        let (router, backend) = scripted(vec![vec![submit(7)]]);
+        let record = AgentRecord { file: RecordFile::open(path).unwrap(), name: "x".repeat(2_000) };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let report = runtime.block_on(run_on(&router, Some(record)));
+        let failure = report.answer.unwrap_err();
+        assert!(matches!(&failure, AgentFailure::Unrecorded { .. }), "{failure:?}");
+        assert!(failure.to_string().contains("turns.jsonl"), "{failure}");
+        assert_eq!((backend.asked.lock().unwrap().len(), report.turns.len()), (0, 0));
+        return println!("the role was played");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -S -f 1; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "a_turn_that_cannot_be_written_down_is_not_run", "--nocapture", "--test-threads=1"])
+        .env(ROLE, folder.path().join("turns.jsonl"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("the role was played"), "{output:?}");
 }

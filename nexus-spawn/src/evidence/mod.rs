@@ -48,6 +48,19 @@ impl EvidenceId {
         Self(Named::Probe(number))
     }
 
+    /// Whether it names lines.
+    pub(crate) fn is_diff(&self) -> bool {
+        matches!(self.0, Named::Diff { .. })
+    }
+
+    /// The number of the probe that it names.
+    pub(crate) fn probe_number(&self) -> Option<u32> {
+        match self.0 {
+            Named::Probe(number) => Some(number),
+            Named::Test(_) | Named::Diff { .. } => None,
+        }
+    }
+
     /// Lines `first..=last` of the new file at `path`.
     pub fn diff(path: impl Into<String>, first: u32, last: u32) -> Self {
         Self(Named::Diff { path: path.into(), first, last })

@@ -1,9 +1,15 @@
 //! What a reflector may answer to a verdict that does not advance.
 
+use std::path::Path;
+
+use nexus_workspace::AgentTypes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::problem_brief::Amendment;
+use crate::{
+    draft_fault::{DraftError, Faults},
+    problem_brief::{Amendment, BriefLimits, ProblemBrief},
+};
 
 /// A reflector's answer. There is none that leads to an advance: a reviewer alone can.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,4 +30,22 @@ pub enum Reflection {
         /// Why.
         reason: String,
     },
+}
+
+impl Reflection {
+    /// Checks an answer: an amendment is merged into the brief, which has to hold afterwards, on the tree at `root`.
+    ///
+    /// # Errors
+    ///
+    /// [`DraftError`] with everything that is wrong.
+    pub fn check(&self, brief: &ProblemBrief, types: &AgentTypes, root: &Path) -> Result<(), DraftError> {
+        let (place, text) = match self {
+            Self::ReBrief { amendment } => return brief.amended(amendment, types, root).map(drop),
+            Self::ReDispatch { hint } => ("re_dispatch.hint", hint),
+            Self::AcceptTerminal { reason } => ("accept_terminal.reason", reason),
+        };
+        let mut faults = Faults::default();
+        faults.text(place, text, BriefLimits::TEXT_BYTES);
+        faults.into_result("reflection")
+    }
 }

@@ -11,8 +11,8 @@ use nexus_workspace::{
 
 use super::StepWatcher;
 use crate::{
-    agent::Prompts, problem_brief::ProblemBrief, settings::TaskSettings, step_record::StepRecord,
-    task_state::Cursor,
+    agent::Prompts, checks::Checks, problem_brief::ProblemBrief, settings::TaskSettings,
+    step_record::StepRecord, task_state::Cursor,
 };
 
 /// One attempt at a step: who runs its agents, by what brief, on which files.
@@ -50,6 +50,8 @@ pub struct StepAttempt<'a> {
 pub struct AttemptPlace {
     /// The task's repository.
     pub tree: Tree,
+    /// Runs tests and probes.
+    pub checks: Checks,
     /// The folder in which its agents' folders are made: `work/` of the task.
     pub work: PathBuf,
     /// The files with which the task began.

@@ -1,0 +1,144 @@
+//! Running the agents of a step: by which work-kind, with which bounds, told and written down.
+
+use std::time::Duration;
+
+use nexus_core::{Cost, CostSource, EventEnvelope, Limits, TurnEvent, TurnHost, Usage, Usd};
+use nexus_router::{KindError, Router, WorkKind};
+
+use super::{
+    attempt::StepAttempt,
+    watcher::{AgentEnding, AgentProgress, StepAgent, StepRole},
+};
+use crate::{
+    agent::{AgentFailure, AgentPhase, AgentRecord, AgentReport, AgentTurn, Assignment, run_agent},
+    problem_brief::PlanEntry,
+};
+
+/// The tier of agents that change files, and the phase that they have where nothing else is known.
+const EXECUTION: (&str, &str) = ("execution", "implement");
+
+impl StepAttempt<'_> {
+    /// The work-kind of an entry: the name of its type, else its tier and phase, else those of the tier that it is like.
+    pub(super) fn kind_of(&self, router: &Router, entry: &PlanEntry) -> WorkKind {
+        let by_name = WorkKind::from(entry.agent_type());
+        let by_phase = WorkKind::from((entry.tier(), entry.phase()));
+        let like = self.types.built_in_tier(entry.tier()).unwrap_or(entry.tier());
+        let mut kinds = vec![by_name, by_phase.clone(), WorkKind::from((like, entry.phase()))];
+        if like == EXECUTION.0 {
+            kinds.push(WorkKind::from(EXECUTION));
+        }
+        kinds.into_iter().find(|kind| is_bound(router, kind)).unwrap_or(by_phase)
+    }
+
+    /// What bounds a turn, where `turns` of them are run at once.
+    pub(super) fn limits(&self, turns: usize) -> Limits {
+        let mut limits = Limits::new().with_deadline(Duration::from_secs(self.settings.turn_seconds));
+        if let Some(budget) = self.budget.as_ref().filter(|_| turns > 1) {
+            budget.share(&mut limits, turns);
+        }
+        limits
+    }
+
+    /// What a turn is run with, but for its session.
+    pub(super) fn host(&self) -> TurnHost {
+        let host = TurnHost::new().with_cancel(self.cancel.child());
+        match &self.budget {
+            Some(budget) => host.with_budget(budget.clone()),
+            None => host,
+        }
+    }
+
+    /// An agent of this attempt.
+    pub(super) fn agent(
+        &self,
+        entry: usize,
+        role: StepRole,
+        agent_type: &str,
+        phase: AgentPhase,
+    ) -> StepAgent {
+        let attempt = self.cursor.attempt;
+        StepAgent { entry, attempt, role, agent_type: agent_type.to_owned(), phase }
+    }
+
+    /// Where an agent's turns are written down.
+    pub(super) fn record_of(&self, agent: &StepAgent) -> Option<AgentRecord> {
+        let name = format!("{}.{} {agent}", agent.entry, agent.attempt);
+        self.turns.clone().map(|file| AgentRecord { file, name })
+    }
+
+    /// Runs an agent, and tells of it.
+    pub(super) async fn run_agent<T>(
+        &self,
+        router: &Router,
+        agent: &StepAgent,
+        assignment: &Assignment<T>,
+    ) -> AgentReport<T> {
+        self.watcher.agent_began(agent);
+        let most_tool_calls = assignment.tool_calls;
+        let mut tool_calls = 0;
+        let mut events = |event: EventEnvelope| {
+            match &event.event {
+                TurnEvent::ToolCallStarted(_) => tool_calls += 1,
+                // A turn begins anew with another backend, and with another turn.
+                TurnEvent::Started(_) | TurnEvent::Fallback(_) => tool_calls = 0,
+                _ => {}
+            }
+            self.watcher.agent_event(agent, AgentProgress { tool_calls, most_tool_calls }, &event);
+        };
+        let report = run_agent(router, assignment, &mut events).await;
+        self.watcher.agent_ended(agent, &ending(&report));
+        for (handle, error) in &report.left_behind {
+            let line = format!("{agent}: {} still stores its conversation: {error}", handle.backend());
+            self.watcher.said(&line);
+        }
+        for error in &report.unrecorded {
+            self.watcher.said(&format!("{agent}: not all of its turns is written down: {error}"));
+        }
+        report
+    }
+}
+
+/// Whether a work-kind is bound, be it to a group or to a panel.
+pub(super) fn is_bound(router: &Router, kind: &WorkKind) -> bool {
+    !matches!(router.binding(kind), Err(KindError::Unknown(_)))
+}
+
+/// Why an agent handed nothing in, in words that name nobody.
+pub(super) fn reason_of(agent: &StepAgent, failure: &AgentFailure) -> String {
+    match failure {
+        AgentFailure::Turn { .. } => format!("the turn of {agent} failed"),
+        AgentFailure::Unrecorded { .. } => format!("the turn of {agent} cannot be written down"),
+        AgentFailure::Silent { .. } => format!("{agent} ended without handing anything in"),
+    }
+}
+
+fn ending<T>(report: &AgentReport<T>) -> AgentEnding {
+    let used = |turn: &AgentTurn| match &turn.outcome {
+        Ok(result) => (result.usage, result.cost),
+        Err(error) => (error.partial().usage, error.partial().cost),
+    };
+    let (mut usage, mut cost) = (Usage::new(), None);
+    for turn in &report.turns {
+        let (of_turn, cost_of_turn) = used(turn);
+        usage = usage.plus(&of_turn);
+        cost = sum(cost, cost_of_turn);
+    }
+    AgentEnding {
+        failure: report.answer.as_ref().err().map(ToString::to_string),
+        vendor: report.turns.last().and_then(|turn| turn.vendor.clone()),
+        turns: report.turns.len(),
+        tool_calls: report.turns.iter().map(|turn| turn.session.calls_made()).sum(),
+        usage,
+        cost,
+    }
+}
+
+fn sum(one: Option<Cost>, other: Option<Cost>) -> Option<Cost> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(Cost {
+            usd: Usd(one.usd.0 + other.usd.0),
+            source: if one.source == CostSource::Estimated { one.source } else { other.source },
+        }),
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,136 @@
+//! Long texts, shown in parts.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Most bytes of a text in one answer, beside what is said of it. Source: the longest answer that the harnesses of all vendors pass on
+/// whole, as measured, is 10,000.
+const PAGE_BYTES: usize = 9_000;
+
+/// Most bytes of an answer that comes in one part, but for what is said of the rest.
+const ANSWER_BYTES: usize = 9_800;
+
+/// Where to begin.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageRequest {
+    /// Where to begin, in bytes from the start: what the last answer said to go on with. Leave it out to begin at the start.
+    #[serde(default)]
+    pub(super) offset: Option<usize>,
+}
+
+/// A part of a text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Page<'t> {
+    pub(super) text: &'t str,
+    /// Whether it begins within a line.
+    pub(super) begins_within_a_line: bool,
+    /// What there is to say of it, if it is not all.
+    pub(super) remark: Option<String>,
+}
+
+impl<'t> Page<'t> {
+    /// The part of `whole` that begins at `offset`, or at the character before. It ends with a line, unless that is longer than a
+    /// page. Each line takes `mark` bytes more than it has.
+    pub(super) fn of(whole: &'t str, offset: Option<usize>, mark: usize) -> Self {
+        let first = whole.floor_char_boundary(offset.unwrap_or(0));
+        let rest = &whole[first..];
+        let (mut end, mut room) = (0, PAGE_BYTES);
+        for line in rest.split_inclusive('\n') {
+            if line.len() + mark > room {
+                break;
+            }
+            room -= line.len() + mark;
+            end += line.len();
+        }
+        if end == 0 {
+            end = rest.floor_char_boundary(PAGE_BYTES);
+        }
+        let last = first + end;
+        let remark = match (first, last == whole.len()) {
+            (0, true) => None,
+            (_, true) => Some(format!("[bytes {first} to {last}: this is the end]")),
+            (_, false) => {
+                Some(format!("[bytes {first} to {last} of {}; go on with offset {last}]", whole.len()))
+            }
+        };
+        let begins_within_a_line = first > 0 && !whole[..first].ends_with('\n');
+        Self { text: &rest[..end], begins_within_a_line, remark }
+    }
+
+    /// The page of a text that is made of quotations. What goes on within a line of one stays within it.
+    pub(super) fn of_quotes(whole: &str, offset: Option<usize>) -> String {
+        let page = Page::of(whole, offset, 0);
+        let mut text = String::new();
+        if page.begins_within_a_line {
+            text.push_str("> ");
+        }
+        text.push_str(page.text);
+        page.with_remark(text)
+    }
+
+    /// `text`, and the remark on a line of its own.
+    pub(super) fn with_remark(&self, mut text: String) -> String {
+        if let Some(remark) = &self.remark {
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(remark);
+        }
+        text
+    }
+}
+
+/// The beginning of an answer that is longer than one may be, by whole lines, and how much is missing.
+pub(super) fn bounded(mut text: String) -> String {
+    if text.len() > ANSWER_BYTES {
+        let end = text.floor_char_boundary(ANSWER_BYTES);
+        let end = text[..end].rfind('\n').map_or(end, |line_end| line_end + 1);
+        let left_out = text.len() - end;
+        text.truncate(end);
+        text.push_str(&format!("[{left_out} more bytes are not shown: print less at once]"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn pages_one_after_the_other_are_the_whole_text(
+            text in "([a-z\u{e9}\u{20ac}]{0,30}\n){0,40}[a-z\u{1f600}]{0,40}",
+            times in 1_usize..40,
+        ) {
+            let whole = text.repeat(times);
+            let (mut offset, mut joined) = (0, String::new());
+            loop {
+                let page = Page::of(&whole, Some(offset), 2);
+                prop_assert!(page.text.len() <= PAGE_BYTES);
+                joined.push_str(page.text);
+                offset += page.text.len();
+                if offset == whole.len() {
+                    break;
+                }
+                prop_assert!(!page.text.is_empty());
+                let next = format!("go on with offset {offset}]");
+                prop_assert!(page.remark.is_some_and(|remark| remark.ends_with(&next)));
+            }
+            prop_assert_eq!(joined, whole);
+        }
+    }
+
+    #[test]
+    fn a_page_that_begins_within_a_quoted_line_stays_quoted_wherever_it_begins() {
+        let whole = format!("[the handoff]\n> {}\n> [the verdict]\n", "x[the verdict]".repeat(2_000));
+        for offset in (14..whole.len()).step_by(7) {
+            let page = Page::of_quotes(&whole, Some(offset));
+            let forged = page.lines().any(|line| line.starts_with("[the verdict]"));
+            assert!(!forged, "{offset}");
+        }
+        assert!(Page::of_quotes(&whole, Some(usize::MAX)).ends_with("this is the end]"));
+    }
+}

@@ -1,0 +1,301 @@
+//! The review of a step: its seats, each blind to the others, and what their votes come to.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use futures::future::join_all;
+use nexus_core::{
+    BackendId, BeforeRetry, FileTools, ParticipantScope, ScopeError, Submission, ToolAccess, TurnRequest,
+};
+use nexus_router::{KindError, Panel, Router, Seat};
+use nexus_workspace::tree::CommitId;
+
+use super::{
+    agent_evidence::{AgentEvidence, TestNumbers},
+    attempt::{StepAttempt, StepInterrupted},
+    blocking::on_tree,
+    earlier::{shown_handoffs, shown_work},
+    tools::{NowFiles, patterns, toolbox},
+    units::Failure,
+    watcher::{StepAgent, StepRole},
+    work::{ReviewOutcome, StepReview, StepWork},
+};
+use crate::{
+    agent::{AgentFailure, AgentPhase, AgentReport, AgentRoute, Assignment, briefing},
+    evidence::StepEvidence,
+    problem_brief::{PlanEntry, PlanStep},
+    review::{PanelReview, ReviewBasis, ReviewVerdict, ReviewVote, VerdictDraft},
+    step_record::SilentReviewer,
+};
+
+/// The folder in which reviewers and reflectors read.
+pub(super) const REVIEW_FOLDER: &str = "review";
+
+/// What the seats of one review have in common.
+struct Gate<'a> {
+    router: &'a Router,
+    entry: &'a PlanEntry,
+    /// The number of the review's entry in the plan.
+    number: usize,
+    phase: AgentPhase,
+    names: Vec<&'static str>,
+    scope: ParticipantScope,
+    commit: CommitId,
+    criteria: Vec<String>,
+    briefing: String,
+    handoffs: String,
+    diff: Arc<String>,
+    /// What was run before, and the lines of the diff.
+    evidence: StepEvidence,
+    numbers: TestNumbers,
+    seats: usize,
+}
+
+/// What came of one seat.
+struct SeatReport {
+    vote: Result<ReviewVote, SilentReviewer>,
+    runs: StepEvidence,
+}
+
+impl StepAttempt<'_> {
+    /// Has work reviewed, as the plan's review of this step says: every seat of its panel is asked, at once.
+    ///
+    /// It needs nothing but the work: the attempt need not have made it. What is refuted is so by one vote; what advances needs
+    /// votes of as many vendors as the settings, or the panel, say.
+    ///
+    /// # Errors
+    ///
+    /// [`StepInterrupted`] if it was cancelled. That nobody could be asked is an outcome.
+    pub async fn dispatch_review(&self, work: &StepWork) -> Result<StepReview, StepInterrupted> {
+        let router = self.router.snapshot();
+        self.review_by(&router, work).await
+    }
+
+    pub(super) async fn review_by(
+        &self,
+        router: &Router,
+        work: &StepWork,
+    ) -> Result<StepReview, StepInterrupted> {
+        let reviewed = self.reviewed(router, work).await;
+        self.check_cancel()?;
+        Ok(reviewed.unwrap_or_else(|failure| {
+            let Failure { reason, error } = failure;
+            StepReview {
+                votes: Vec::new(),
+                silent: Vec::new(),
+                evidence: work.evidence.clone(),
+                outcome: ReviewOutcome::Failed { reason, error },
+            }
+        }))
+    }
+
+    async fn reviewed(&self, router: &Router, work: &StepWork) -> Result<StepReview, Failure> {
+        let plan = self.brief.plan();
+        let step = plan.step_of(self.cursor.entry);
+        let step = step.ok_or_else(|| Failure::new("the plan has no such step", &self.cursor.entry))?;
+        let entry = step.review().ok_or_else(|| {
+            let reason = "the plan has no review of this step";
+            Failure::new(reason, "only what the plan has reviewed can be")
+        })?;
+        let panel = self.panel_of(router, entry)?;
+        let needed = self.settings.min_vendors.unwrap_or(panel.min_vendors).max(1);
+
+        let gate = self.gate(router, &step, entry, work, panel.seats.len()).await?;
+        let reports = join_all(panel.seats.iter().map(|seat| self.seat(&gate, seat))).await;
+        let (mut votes, mut silent) = (Vec::new(), Vec::new());
+        let mut evidence = gate.evidence;
+        for report in reports {
+            evidence.add_all(&report.runs);
+            match report.vote {
+                Ok(vote) => votes.push(vote),
+                Err(seat) => silent.push(seat),
+            }
+        }
+        let basis = ReviewBasis { criteria: gate.criteria.into_iter().collect(), evidence: evidence.clone() };
+        let outcome = match PanelReview::of(&votes, &basis, needed) {
+            Ok(PanelReview::Settled(verdict)) => ReviewOutcome::Settled(verdict),
+            Ok(PanelReview::Short { vendors, needed }) => ReviewOutcome::Short { vendors, needed },
+            Err(error) => ReviewOutcome::Failed {
+                reason: "the votes do not come to one verdict".to_owned(),
+                error: error.to_string(),
+            },
+        };
+        Ok(StepReview { votes, silent, evidence, outcome })
+    }
+
+    /// The panel that an entry's type is bound to. One that is bound to a group has one seat.
+    fn panel_of(&self, router: &Router, entry: &PlanEntry) -> Result<Panel, Failure> {
+        let kind = self.kind_of(router, entry);
+        let panel = match router.panel(&kind) {
+            Err(KindError::IsNoPanel { .. }) => {
+                router.seat(0, &kind).map(|seat| Panel::new(kind.to_string(), [seat]))
+            }
+            panel => panel,
+        };
+        panel.map_err(|error| Failure::new(format!("nobody is configured to review as {kind}"), &error))
+    }
+
+    async fn gate<'g>(
+        &self,
+        router: &'g Router,
+        step: &PlanStep<'g>,
+        entry: &'g PlanEntry,
+        work: &StepWork,
+        seats: usize,
+    ) -> Result<Gate<'g>, Failure> {
+        let unknown =
+            |error| Failure::new(format!("the type {:?} is not registered", entry.agent_type()), &error);
+        let phase = AgentPhase::of(entry.agent_type(), self.types).map_err(unknown)?;
+        let names = AgentPhase::tools_of(entry.agent_type(), self.types).map_err(unknown)?;
+        let (scope, diff) = self.reviewable(work, &names).await?;
+        let mut evidence = work.evidence.clone();
+        evidence.add_patch(diff.as_bytes());
+        let is_last = work.is_complete || self.brief.plan().step_after(step).is_none();
+        let criteria = self.brief.criteria_of(step, is_last);
+        let hints: Vec<&str> = self.hints.iter().map(String::as_str).collect();
+        Ok(Gate {
+            router,
+            entry,
+            number: step.end() - 1,
+            phase,
+            names,
+            scope,
+            commit: work.commit.clone(),
+            briefing: briefing(self.brief, step.work(), &criteria, &hints),
+            criteria,
+            handoffs: shown_handoffs(&self.settled, self.cursor.entry) + &shown_work(&work.handoffs),
+            diff: Arc::new(diff.text()),
+            numbers: TestNumbers::after(&evidence),
+            evidence,
+            seats,
+        })
+    }
+
+    /// The scope of those who look at work, in a folder that holds its files, and its diff.
+    pub(super) async fn reviewable(
+        &self,
+        work: &StepWork,
+        names: &[&str],
+    ) -> Result<(ParticipantScope, nexus_workspace::tree::Patch), Failure> {
+        let folder = self.review_folder();
+        let laid_out = self.lay_out(&work.commit, &folder).await;
+        laid_out.map_err(|error| Failure::new("the files to be reviewed cannot be laid out", &error))?;
+        let scope = self.reading_scope(&folder, names);
+        let scope = scope.map_err(|error| {
+            Failure::new("what a reviewer may read cannot be bounded in the tree as it is", &error)
+        })?;
+        let (from, to) = (self.place.step_base.clone(), work.commit.clone());
+        let diff = on_tree(&self.place.tree, &self.cancel, move |tree| tree.patch(&from, &to)).await;
+        let diff = diff.map_err(|error| Failure::new("the diff of the work cannot be made", &error))?;
+        Ok((scope, diff))
+    }
+
+    pub(super) fn review_folder(&self) -> PathBuf {
+        self.place.work.join(REVIEW_FOLDER)
+    }
+
+    /// What the brief allows to be read, and nothing to be written.
+    fn reading_scope(&self, folder: &Path, names: &[&str]) -> Result<ParticipantScope, ScopeError> {
+        let scope = self.brief.scope(folder, patterns(names), None)?;
+        scope.with_write_slice(Vec::<PathBuf>::new())
+    }
+
+    /// Asks one seat. One that stays silent is asked once more, on the next backend of its group.
+    async fn seat(&self, gate: &Gate<'_>, seat: &Seat) -> SeatReport {
+        let lens = seat.lens.as_ref().map(|lens| lens.name.clone());
+        let role = StepRole::Seat { index: seat.index, lens };
+        let agent = self.agent(gate.number, role, gate.entry.agent_type(), gate.phase);
+        let evidence = AgentEvidence::new(gate.evidence.clone(), gate.numbers.clone());
+        let mut report = self.ask(gate, &agent, &evidence, seat.clone().asking_again()).await;
+        // A backend that failed or said nothing at all was followed by the next one already. One that talked and handed nothing in
+        // is silent as well.
+        if let (Err(AgentFailure::Silent { backend }), false) = (&report.answer, self.cancel.is_cancelled())
+            && let Some(next) = without(seat, backend, &report)
+        {
+            evidence.take_back();
+            report = self.ask(gate, &agent, &evidence, next).await;
+        }
+        let vendor = report.turns.last().and_then(|turn| turn.vendor.clone());
+        let vote = match (report.answer, vendor) {
+            (Ok(verdict), Some(vendor)) => Ok(ReviewVote { seat: agent.to_string(), vendor, verdict }),
+            (Ok(_), None) => {
+                Err("it is not known which vendor ran it, so that its vote does not count".to_owned())
+            }
+            (Err(failure), _) => Err(failure.to_string()),
+        };
+        let silent = |reason| SilentReviewer { seat: agent.to_string(), reason };
+        SeatReport { vote: vote.map_err(silent), runs: evidence.runs() }
+    }
+
+    async fn ask(
+        &self,
+        gate: &Gate<'_>,
+        agent: &StepAgent,
+        evidence: &AgentEvidence,
+        seat: Seat,
+    ) -> AgentReport<ReviewVerdict> {
+        let now = NowFiles::Commit(gate.commit.clone());
+        let (briefing, handoffs, diff) =
+            (gate.briefing.clone(), gate.handoffs.clone(), Arc::clone(&gate.diff));
+        let place = Arc::new(self.tool_place(now, evidence.clone(), briefing, handoffs, diff));
+        let criteria = gate.criteria.iter().cloned().collect();
+        let basis = ReviewBasis { criteria, evidence: StepEvidence::new() };
+        let settle = {
+            let evidence = evidence.clone();
+            move |draft: VerdictDraft| {
+                let basis = ReviewBasis { evidence: evidence.all(), ..basis.clone() };
+                ReviewVerdict::settle(draft, basis)
+            }
+        };
+        let submission = {
+            let settle = settle.clone();
+            Submission::new().checked_by(move |draft: &VerdictDraft| {
+                settle(draft.clone()).map(drop).map_err(|error| error.to_string())
+            })
+        };
+        let submit = nexus_core::Tool::submit(
+            "submit_verdict",
+            "Hands in your verdict, and ends your work.",
+            &submission,
+        );
+        let tools = toolbox(&gate.names, &place, &FileTools::new(gate.scope.files()), &submit);
+        let hook = {
+            let (submission, evidence) = (submission.clone(), evidence.clone());
+            BeforeRetry::new(move |_attempt| {
+                submission.take();
+                evidence.take_back();
+                async { Ok::<(), std::convert::Infallible>(()) }
+            })
+        };
+        let of_the_type =
+            self.types.find(gate.entry.agent_type()).ok().and_then(|found| found.prompt.as_deref());
+        let request = TurnRequest::new(gate.briefing.clone())
+            .with_system(self.prompts.system_with(gate.phase, of_the_type))
+            .with_tool_access(ToolAccess::ScopedOnly)
+            .with_limits(self.limits(gate.seats));
+        let assignment = Assignment {
+            route: AgentRoute::Seat(Box::new(seat)),
+            request,
+            participant: agent.to_string().as_str().into(),
+            scope: gate.scope.clone(),
+            tools: Arc::new(tools),
+            tool_calls: gate.phase.tool_calls(),
+            host: self.host().with_before_retry(hook),
+            record: self.record_of(agent),
+            answer: Box::new(move || submission.take().and_then(|draft| settle(draft).ok())),
+        };
+        self.run_agent(gate.router, agent, &assignment).await
+    }
+}
+
+/// The seat without the backend that stayed silent, and without those that failed before it.
+fn without<T>(seat: &Seat, silent: &BackendId, report: &AgentReport<T>) -> Option<Seat> {
+    let skipped = report.turns.iter().flat_map(|turn| match &turn.outcome {
+        Ok(result) => result.provenance.skipped.as_slice(),
+        Err(error) => error.skipped(),
+    });
+    let failed = skipped.filter(|skipped| skipped.kind.is_some()).map(|skipped| &skipped.backend);
+    failed.fold(seat.without(silent), |seat, backend| seat?.without(backend))
+}

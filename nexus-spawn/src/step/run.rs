@@ -1,0 +1,148 @@
+//! From the beginning of an attempt to its record.
+
+use std::time::SystemTime;
+
+use super::{
+    attempt::{StepAttempt, StepInterrupted},
+    units::{Failure, UnitsReport},
+    work::{ReviewOutcome, StepReview, StepWork},
+};
+use crate::{
+    evidence::StepEvidence,
+    handoff::{BandOutcome, Handoff},
+    problem_brief::PlanStep,
+    review::{Reflection, ReviewDecision, ReviewVerdict},
+    step_record::{SilentReviewer, StepRecord},
+    task_state::StepEnd,
+};
+
+impl StepAttempt<'_> {
+    /// Runs the attempt: its units, its review, and the reflector where one is asked.
+    ///
+    /// It changes neither the status nor the head of the task: what it came to is in the record, for the caller to settle. Dropped,
+    /// it leaves nothing at work; what is in the folders of its agents then counts for nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`StepInterrupted`] if it was cancelled: nothing is settled. Every other failure is an end of the record.
+    pub async fn run(&self) -> Result<StepRecord, StepInterrupted> {
+        let began = SystemTime::now();
+        // All of an attempt is run by one configuration.
+        let router = self.router.snapshot();
+        let mut record = StepRecord {
+            entry: self.cursor.entry,
+            attempt: self.cursor.attempt,
+            began,
+            ended: began,
+            step_base: self.place.step_base.clone(),
+            from: self.place.from.clone(),
+            work: None,
+            units: Vec::new(),
+            evidence: StepEvidence::new(),
+            votes: Vec::new(),
+            silent: Vec::new(),
+            verdict: None,
+            reflection: None,
+            reflection_error: None,
+            end: StepEnd::Advanced,
+        };
+        self.check_cancel()?;
+        record.end = match self.brief.plan().step_of(self.cursor.entry) {
+            Some(step) => self.end_of(&router, &step, &mut record).await?,
+            None => {
+                let reason = "the plan does not have the entry that is to be done".to_owned();
+                StepEnd::Escalated { reason, error: None }
+            }
+        };
+        record.ended = SystemTime::now();
+        Ok(record)
+    }
+
+    async fn end_of(
+        &self,
+        router: &nexus_router::Router,
+        step: &PlanStep<'_>,
+        record: &mut StepRecord,
+    ) -> Result<StepEnd, StepInterrupted> {
+        let UnitsReport { units, evidence, work } = self.run_units(router, step).await?;
+        let outcomes = units.iter().map(|unit| unit.outcome.as_ref().map_err(Clone::clone));
+        let outcome = BandOutcome::worst(outcomes);
+        let handed_in =
+            |unit: &crate::step_record::UnitRecord| Some((unit.entry, unit.outcome.as_ref().ok()?.clone()));
+        let handoffs: Vec<(usize, Handoff)> = units.iter().filter_map(handed_in).collect();
+        (record.units, record.evidence) = (units, evidence);
+        let is_complete = match outcome {
+            BandOutcome::Blocked { reasons } => return Ok(StepEnd::Blocked { reasons }),
+            BandOutcome::StepDone | BandOutcome::Failed { .. } => false,
+            BandOutcome::Complete => true,
+        };
+        let commit = match work {
+            Ok(commit) => commit,
+            Err(failure) => return Ok(escalated(failure)),
+        };
+        // Work that only reads may have no review; then nothing completes.
+        if step.review().is_none() {
+            return Ok(StepEnd::Advanced);
+        }
+        let work = StepWork { commit, handoffs, evidence: record.evidence.clone(), is_complete };
+        record.work = Some(work.commit.clone());
+        self.watcher.said("the work is reviewed");
+        let StepReview { votes, silent, evidence, outcome } = self.review_by(router, &work).await?;
+        (record.votes, record.silent, record.evidence) = (votes, silent, evidence);
+        let verdict = match outcome {
+            ReviewOutcome::Settled(verdict) => verdict,
+            ReviewOutcome::Short { vendors, needed } => {
+                return Ok(short(vendors, needed, &record.silent));
+            }
+            ReviewOutcome::Failed { reason, error } => return Ok(escalated(Failure { reason, error })),
+        };
+        record.verdict = Some(verdict.clone());
+        if verdict.decision() == ReviewDecision::Advance {
+            return Ok(if is_complete { StepEnd::Completed } else { StepEnd::Advanced });
+        }
+        if let Some((reflection, runs)) = self.reflect(router, step, &work, &verdict).await {
+            self.check_cancel()?;
+            record.evidence.add_all(&runs);
+            match reflection {
+                Ok(reflection) => record.reflection = Some(reflection),
+                Err(error) => record.reflection_error = Some(error),
+            }
+        }
+        Ok(self.gated(&verdict, record.reflection.as_ref()))
+    }
+
+    /// Where a verdict that does not advance leads, with what was answered to it.
+    fn gated(&self, verdict: &ReviewVerdict, reflection: Option<&Reflection>) -> StepEnd {
+        let again = StepEnd::Retried { max_retries: self.settings.max_review_retries };
+        let ended = |reason: &str| StepEnd::Escalated { reason: reason.to_owned(), error: None };
+        match (reflection, verdict.decision()) {
+            (Some(Reflection::ReBrief { .. } | Reflection::ReDispatch { .. }), _) => again,
+            (Some(Reflection::AcceptTerminal { .. }), _) => ended(
+                "the review did not let it pass, and the reflector found that doing it again does not help",
+            ),
+            (None, ReviewDecision::Escalate) => ended("the review found that a person has to decide"),
+            (None, ReviewDecision::Retry | ReviewDecision::Advance) => again,
+        }
+    }
+}
+
+fn escalated(Failure { reason, error }: Failure) -> StepEnd {
+    StepEnd::Escalated { reason, error: Some(error) }
+}
+
+/// How a step ends that nobody refutes and too few vendors are for.
+fn short(vendors: usize, needed: usize, silent: &[SilentReviewer]) -> StepEnd {
+    let were_silent = match silent {
+        [] => "every seat voted, and some of them for the same vendor".to_owned(),
+        silent => {
+            let names: Vec<&str> = silent.iter().map(|seat| seat.seat.as_str()).collect();
+            format!("without a vote: {}", names.join(", "))
+        }
+    };
+    let reason = format!(
+        "nothing speaks against the work, but only {vendors} of {needed} vendors voted: {were_silent}"
+    );
+    let errors: Vec<String> = silent.iter().map(|seat| format!("{}: {}", seat.seat, seat.reason)).collect();
+    let error = (!errors.is_empty()).then(|| errors.join("; "));
+    StepEnd::Escalated { reason, error }
+}
