@@ -20,16 +20,23 @@ pub(super) async fn on_tree<T: Send + 'static>(
     cancel: &CancelToken,
     work: impl FnOnce(&Tree) -> Result<T, TreeError> + Send + 'static,
 ) -> Result<T, TreeError> {
-    let cancel = cancel.child();
-    let tree = tree.clone().with_cancel(cancel.clone());
+    let tree = tree.clone();
+    off_thread(cancel.child(), |cancel| work(&tree.with_cancel(cancel))).await
+}
+
+/// Does `work` on a thread of its own, with the token that a drop of the future cancels.
+async fn off_thread<T: Send + 'static>(
+    cancel: CancelToken,
+    work: impl FnOnce(CancelToken) -> T + Send + 'static,
+) -> T {
     let (end, ended) = channel();
     let is_settled = Arc::new(AtomicBool::new(false));
-    let is_given_up = Arc::clone(&is_settled);
+    let (is_given_up, cancel_of_work) = (Arc::clone(&is_settled), cancel.clone());
     let handle = spawn_blocking(move || {
         let _end = end;
         match is_given_up.swap(true, Ordering::AcqRel) {
             true => None,
-            false => Some(work(&tree)),
+            false => Some(work(cancel_of_work)),
         }
     });
     let mut job = Job { handle, is_settled, ended, cancel };
@@ -64,5 +71,43 @@ impl<T> Drop for Job<T> {
             // Nothing is ever sent: this ends when the other end is dropped.
             let _ = self.ended.recv();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_is_given_up_is_cancelled_and_over_when_the_drop_returns() {
+        let (begun, has_begun) = channel();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        {
+            let mut work = pin!(off_thread(CancelToken::new(), move |cancel| {
+                begun.send(()).unwrap();
+                while !cancel.is_cancelled() {
+                    std::thread::yield_now();
+                }
+                over.store(true, Ordering::Release);
+            }));
+            poll_fn(|context| {
+                assert!(work.as_mut().poll(context).is_pending());
+                std::task::Poll::Ready(())
+            })
+            .await;
+            has_begun.recv().unwrap();
+        }
+        assert!(is_over.load(Ordering::Acquire));
+    }
+
+    #[tokio::test]
+    async fn work_that_is_not_given_up_gives_its_answer_or_its_panic() {
+        assert_eq!(off_thread(CancelToken::new(), |_| 7).await, 7);
+        let panicked = tokio::spawn(off_thread(CancelToken::new(), |_| panic!("in the work"))).await;
+        assert!(panicked.unwrap_err().is_panic());
     }
 }
