@@ -5,6 +5,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod cost;
 mod failures;
 mod kit;
 mod probes;
