@@ -14,6 +14,7 @@
 //! | [`AgentPhase`], [`Prompts`], [`briefing`], [`Quote`] | which tools an agent has, what it is told, and how it is shown what others wrote |
 //! | [`TestRun`], [`ProbeRecord`] | what the project's tests, or a program that prints observations, say of trees |
 //! | [`TaskSettings`] | what bounds a task beside its brief: tests, sandbox, retries, budget |
+//! | [`StepAttempt`] | one attempt at a step: its units, its review, and the reflector |
 //! | [`StepRecord`] | what one attempt at a step came to |
 //! | [`TaskState`], [`TaskEvent`] | what a status file holds of a task, and every transition of it |
 //!
