@@ -12,8 +12,11 @@ use std::{
 use nexus_mcp::{HttpServer, HttpSettings, HttpToken, TokenError};
 use rmcp::{
     RoleClient, ServiceExt as _,
-    model::CallToolRequestParams,
-    service::RunningService,
+    model::{
+        CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, GetTaskParams,
+        Implementation, ProtocolVersion, TASKS_EXTENSION_ID, TaskPayload, TaskStatus,
+    },
+    service::{ClientLifecycleMode, ClientServiceExt as _, RunningService},
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
 use serde_json::{Value, json};
@@ -128,6 +131,39 @@ async fn two_clients_list_and_call_side_by_side() {
     futures::future::join_all(calls).await;
     one.cancel().await.unwrap();
     other.cancel().await.unwrap();
+    site.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_client_of_the_rust_sdk_fetches_a_long_call_as_a_task() {
+    let site = Site::open().await;
+    let url = format!("http://{}/mcp", site.address);
+    let config =
+        StreamableHttpClientTransportConfig::with_uri(url).auth_header(site.token.expose().to_owned());
+    let mut capabilities = ClientCapabilities::default();
+    capabilities.extensions = Some([(TASKS_EXTENSION_ID.to_owned(), serde_json::Map::new())].into());
+    let lifecycle = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
+    let client = ClientConfig::new(capabilities, Implementation::new("test", "1"))
+        .serve_with_lifecycle(StreamableHttpClientTransport::from_config(config), lifecycle)
+        .await
+        .expect("the client begins");
+    let arguments = json!({ "seconds": 1.5 }).as_object().cloned().unwrap();
+    let answer =
+        client.call_tool_once(CallToolRequestParams::new("wait").with_arguments(arguments)).await.unwrap();
+    let CallToolResponse::Task(created) = answer else { panic!("a task, not {answer:?}") };
+    let mut fetched = None;
+    for _ in 0..100 {
+        let task = client.get_task(GetTaskParams::new(created.task.task_id.clone())).await.unwrap().task;
+        if task.status() != TaskStatus::Working {
+            fetched = Some(task);
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let fetched = fetched.expect("it ends");
+    let TaskPayload::Completed { result } = fetched.payload else { panic!("done, not {fetched:?}") };
+    assert_eq!(result["structuredContent"], json!({ "running": false, "deferred": true }));
+    client.cancel().await.unwrap();
     site.finish().await;
 }
 
