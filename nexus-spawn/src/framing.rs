@@ -41,6 +41,8 @@ pub struct Goal {
     pub answers: Vec<(String, String)>,
     /// What holds of the tree, in words of ours: files that stay as they are, what was taken along.
     pub remarks: Vec<String>,
+    /// What is remembered of earlier tasks.
+    pub recalled: Option<String>,
     /// The map of the project, if one was drawn.
     pub context_map: Option<String>,
 }
@@ -275,6 +277,9 @@ fn opening(goal: &Goal) -> String {
     for (question, answer) in &goal.answers {
         part("a question that was asked", question);
         part("the caller's answer to it", answer);
+    }
+    if let Some(recalled) = &goal.recalled {
+        part("what is remembered of earlier tasks", recalled);
     }
     for remark in &goal.remarks {
         part("about the project's files", remark);

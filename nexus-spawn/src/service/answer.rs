@@ -1,6 +1,6 @@
 //! What each call answers. Each has at most about 9 KB of JSON: what is longer is cut, with an artifact or a next page to read on.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -175,7 +175,7 @@ pub struct TaskReport {
     /// The beginning of its goal.
     pub goal: String,
     /// The project.
-    pub project: PathBuf,
+    pub project: String,
     /// Questions to be answered by `task_orchestrate`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[serde(default)]
@@ -345,7 +345,7 @@ pub struct TaskRow {
     /// The beginning of its goal.
     pub goal: String,
     /// Its project.
-    pub project: PathBuf,
+    pub project: String,
     /// When it was created, as `2026-01-31T12:00:00Z`.
     pub created_at: String,
     /// When its status last changed.

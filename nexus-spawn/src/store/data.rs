@@ -59,6 +59,8 @@ pub struct TaskData {
     pub settled: u32,
     /// The last such attempt whose outcome a caller was given.
     pub delivered: u32,
+    /// Whether the caller wants it cancelled: whoever runs a step of it stops.
+    pub stop: bool,
     /// A settling that was decided, and is to be carried out.
     pub intent: Option<StepIntent>,
 }
@@ -117,6 +119,7 @@ impl TaskData {
             begun: 0,
             settled: 0,
             delivered: 0,
+            stop: false,
             intent: None,
         }
     }

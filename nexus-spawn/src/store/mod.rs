@@ -22,7 +22,10 @@ mod log;
 mod task;
 mod tasks;
 
-pub(crate) use self::file::{read_private, replace_private};
+pub(crate) use self::{
+    file::{make_folder, open_lock, read_private, replace_private},
+    task::{damaged, unusable},
+};
 pub use self::{
     data::{SettledStep, StepIntent, TaskData},
     hold::StepHold,

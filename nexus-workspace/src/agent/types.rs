@@ -208,6 +208,22 @@ impl AgentTypes {
         Ok(self)
     }
 
+    /// Takes a custom type away.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentTypeError`] if there is none of this name, or if it is built in.
+    pub fn without_type(mut self, agent_type: &str) -> Result<Self, AgentTypeError> {
+        let what = AgentNameKind::Type;
+        self.find(agent_type)?;
+        if is_built_in(what, agent_type) {
+            let (name, built_in) = (agent_type.to_owned(), agent_type.to_owned());
+            return Err(AgentTypeError::ShadowsBuiltIn { what, name, built_in });
+        }
+        self.types.retain(|known| known.name != agent_type);
+        Ok(self)
+    }
+
     /// Adds to what every agent of a tier has beyond its brief.
     ///
     /// # Errors

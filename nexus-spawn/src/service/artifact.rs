@@ -1,0 +1,169 @@
+//! What a task made, by names that are parsed and never joined into a path.
+
+use std::{fmt, str::FromStr};
+
+use nexus_core::RecordLog;
+
+use crate::{
+    agent::{shown_handoff, shown_verdict},
+    store::{Task, read_private, unusable},
+    task_error::{TaskError, TaskErrorKind},
+};
+
+/// The largest record of a probe, in bytes.
+const MOST_PROBE_BYTES: u64 = 64 << 20;
+
+/// Something that a task made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ArtifactName {
+    Brief,
+    Patch,
+    ContextMap,
+    Step(u32),
+    PatchOf(u32),
+    Verdict(u32),
+    Handoff(u32, usize),
+    Probe(u32),
+    Turn(String),
+}
+
+impl FromStr for ArtifactName {
+    type Err = TaskError;
+
+    fn from_str(text: &str) -> Result<Self, TaskError> {
+        let named = match text {
+            "brief" => Some(Self::Brief),
+            "patch" => Some(Self::Patch),
+            "context-map" => Some(Self::ContextMap),
+            _ => numbered(text),
+        };
+        named.ok_or_else(|| {
+            let message = format!("{:?} names no artifact", text.chars().take(80).collect::<String>());
+            let instead = "name brief, patch, context-map, step-N, patch-N, verdict-N, handoff-N-U, probe-N or turn-ID";
+            TaskError::new(TaskErrorKind::InvalidArgument, message, instead)
+        })
+    }
+}
+
+fn numbered(text: &str) -> Option<ArtifactName> {
+    let (what, rest) = text.split_once('-')?;
+    match what {
+        "step" => number(rest).map(ArtifactName::Step),
+        "patch" => number(rest).map(ArtifactName::PatchOf),
+        "verdict" => number(rest).map(ArtifactName::Verdict),
+        "probe" => number(rest).map(ArtifactName::Probe),
+        "handoff" => {
+            let (attempt, unit) = rest.split_once('-')?;
+            let unit = usize::try_from(number(unit)?).ok()?;
+            Some(ArtifactName::Handoff(number(attempt)?, unit))
+        }
+        "turn" => {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            let is_id = !rest.is_empty() && rest.len() <= 128 && rest.bytes().all(fits);
+            is_id.then(|| ArtifactName::Turn(rest.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// A number from 1 on, in the one way in which it is written.
+fn number(text: &str) -> Option<u32> {
+    text.parse::<u32>().ok().filter(|number| *number > 0 && number.to_string() == text)
+}
+
+impl fmt::Display for ArtifactName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Brief => f.write_str("brief"),
+            Self::Patch => f.write_str("patch"),
+            Self::ContextMap => f.write_str("context-map"),
+            Self::Step(attempt) => write!(f, "step-{attempt}"),
+            Self::PatchOf(attempt) => write!(f, "patch-{attempt}"),
+            Self::Verdict(attempt) => write!(f, "verdict-{attempt}"),
+            Self::Handoff(attempt, unit) => write!(f, "handoff-{attempt}-{unit}"),
+            Self::Probe(number) => write!(f, "probe-{number}"),
+            Self::Turn(turn) => write!(f, "turn-{turn}"),
+        }
+    }
+}
+
+impl ArtifactName {
+    /// All of it. `map` is the map of the project, if one was drawn.
+    pub(super) fn text(&self, task: &Task, map: Option<String>) -> Result<String, TaskError> {
+        let none = || {
+            let message = format!("the task {} has no {self}", task.id());
+            TaskError::new(TaskErrorKind::InvalidArgument, message, "call task_log, which names what there is")
+        };
+        let json = |value: serde_json::Value| serde_json::to_string_pretty(&value).unwrap_or_default();
+        let record = |attempt: u32| task.step_record(attempt)?.ok_or_else(none);
+        match self {
+            Self::Brief => {
+                let (_, data) = task.data()?;
+                let brief = data.brief.ok_or_else(none)?;
+                Ok(json(serde_json::to_value(&brief).unwrap_or_default()))
+            }
+            Self::ContextMap => map.ok_or_else(none),
+            Self::Step(attempt) => Ok(json(serde_json::to_value(record(*attempt)?).unwrap_or_default())),
+            Self::Verdict(attempt) => {
+                let record = record(*attempt)?;
+                let mut text = String::new();
+                for vote in &record.votes {
+                    text += &shown_verdict(&format!("the vote of {}, by {}", vote.seat, vote.vendor), &vote.verdict);
+                }
+                let verdict = record.verdict.as_ref().ok_or_else(none)?;
+                text += &shown_verdict(&format!("the verdict on attempt {attempt}"), verdict);
+                Ok(text)
+            }
+            Self::Handoff(attempt, unit) => {
+                let record = record(*attempt)?;
+                let found = record.units.get(unit - 1).ok_or_else(none)?;
+                match &found.outcome {
+                    Ok(handoff) => {
+                        Ok(shown_handoff(&format!("the handoff of unit {unit} in attempt {attempt}"), handoff))
+                    }
+                    Err(error) => Ok(format!("unit {unit} of attempt {attempt} handed nothing in: {error}")),
+                }
+            }
+            Self::Patch => {
+                let (_, data) = task.data()?;
+                let tree = task.tree()?;
+                let head = data.head.ok_or_else(none)?;
+                let patch = tree.patch(&tree.base().commit, &head)?;
+                // It is to be applied, so it is as it is wherever it can be.
+                Ok(String::from_utf8(patch.as_bytes().to_vec()).unwrap_or_else(|_| patch.text()))
+            }
+            Self::PatchOf(attempt) => {
+                let record = record(*attempt)?;
+                let work = record.work.as_ref().ok_or_else(none)?;
+                Ok(task.tree()?.patch(&record.step_base, work)?.text())
+            }
+            Self::Probe(number) => {
+                let path = task.probes_folder().join(format!("{number}.json"));
+                let bytes = read_private(&path, MOST_PROBE_BYTES).map_err(|error| unusable(&path, &error))?;
+                Ok(String::from_utf8_lossy(&bytes.ok_or_else(none)?).into_owned())
+            }
+            Self::Turn(turn) => {
+                let path = task.turns_path();
+                let log = RecordLog::read(&path).map_err(|error| unusable(&path, &error))?;
+                let found = log.turns.iter().find(|record| record.id == *turn).ok_or_else(none)?;
+                Ok(json(serde_json::to_value(found).unwrap_or_default()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written_and_never_leads_anywhere() {
+        for name in ["brief", "patch", "context-map", "step-1", "patch-20", "verdict-3", "handoff-1-2", "probe-7", "turn-abc_D-1"] {
+            assert_eq!(name.parse::<ArtifactName>().unwrap().to_string(), name);
+        }
+        let odd = ["", "..", "step-", "step-0", "step-01", "step-+1", "step-../1", "handoff-1", "handoff-1-0", "turn-", "turn-../x", "turn-a/b", "probe-1/../../x", "steps/1.json", "patch-99999999999"];
+        for name in odd {
+            assert!(name.parse::<ArtifactName>().is_err(), "{name:?}");
+        }
+    }
+}

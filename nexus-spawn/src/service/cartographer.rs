@@ -1,0 +1,182 @@
+//! The maps of projects: one file a project, drawn in the background after a task was completed.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nexus_core::{
+    Brief, CancelToken, FileTools, Limits, NullSink, ParticipantScope, Submission, Tool, ToolAccess, ToolPattern,
+    Toolbox, TurnHost, TurnRequest,
+};
+use nexus_router::WorkKind;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    blocking::blocking,
+    tasks::Inner,
+    watch::{LogWriter, logged_turn},
+};
+use crate::{
+    agent::{AgentPhase, AgentRecord, AgentRoute, Assignment, Quote, run_agent},
+    store::{Task, TaskLogEvent, damaged, read_private, replace_private, unusable},
+    task_error::TaskError,
+};
+
+/// The work-kind of whoever draws maps.
+const CARTOGRAPHER: &str = "cartographer";
+/// Longest map, in bytes.
+const MOST_MAP_BYTES: usize = 4 << 10;
+/// The file of one project.
+const FILE: &str = "context-map.json";
+
+/// The maps of a home.
+#[derive(Clone, Debug)]
+pub(super) struct Maps {
+    folder: PathBuf,
+}
+
+/// A map, and whose it is: the name of its folder is a digest, which says nothing.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptMap {
+    project: PathBuf,
+    map: String,
+}
+
+/// A map as it is handed in.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MapDraft {
+    /// What lies where, and what to know before changing it. At most 4 KiB.
+    map: String,
+}
+
+impl Maps {
+    pub(super) fn in_home(home: &Path) -> Self {
+        Self { folder: home.join("projects") }
+    }
+
+    /// The map of a project, by its canonical root. `None` if none was drawn.
+    pub(super) fn read(&self, project: &Path) -> Result<Option<String>, TaskError> {
+        let path = self.path(project);
+        let bytes = read_private(&path, 64 << 10).map_err(|error| unusable(&path, &error))?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        let kept: KeptMap = serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
+        Ok((kept.project == project && kept.map.len() <= MOST_MAP_BYTES).then_some(kept.map))
+    }
+
+    fn write(&self, project: &Path, map: String) -> Result<(), TaskError> {
+        let path = self.path(project);
+        let kept = KeptMap { project: project.to_owned(), map };
+        let bytes = serde_json::to_vec_pretty(&kept).map_err(|error| damaged(&path, &error.to_string()))?;
+        replace_private(&path, &bytes).map_err(|error| unusable(&path, &error))
+    }
+
+    fn path(&self, project: &Path) -> PathBuf {
+        self.folder.join(digest(project)).join(FILE)
+    }
+}
+
+/// A name for a path: FNV-1a of 128 bits. Two projects of one digest overwrite each other's map, and read none of the other's.
+fn digest(path: &Path) -> String {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let hash = bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME));
+    format!("{hash:032x}")
+}
+
+impl Inner {
+    /// Whether the configuration binds somebody to drawing maps.
+    pub(super) fn has_cartographer(&self) -> bool {
+        self.router.binding(WorkKind::from(CARTOGRAPHER)).is_ok()
+    }
+
+    /// Draws the map of the project anew, as the task left it. A failure is logged, and the old map stays.
+    pub(super) async fn draw_map(&self, task: &Task, cancel: &CancelToken) {
+        let log = LogWriter::of(task);
+        let error = self.map(task, cancel, &log).await.err();
+        log.log(TaskLogEvent::ContextMapDrawn { error });
+        log.finish().await;
+    }
+
+    async fn map(&self, task: &Task, cancel: &CancelToken, log: &LogWriter) -> Result<(), String> {
+        let in_words = |error: TaskError| error.to_string();
+        let reading = task.clone();
+        let maps = self.maps.clone();
+        let (data, folder, old, turns) = blocking(move || {
+            let (_, data) = reading.data()?;
+            let tree = reading.tree()?;
+            // Beside the folders of agents: another task of the caller's may go on with those.
+            let folder = reading.folder().join("map");
+            let head = data.head.clone().unwrap_or_else(|| tree.base().commit.clone());
+            tree.restore(&head, &folder, &[])?;
+            let old = maps.read(&data.project)?;
+            Ok((data, folder, old, reading.turns()?))
+        })
+        .await
+        .map_err(in_words)?;
+        let phase = AgentPhase::Cartographer;
+        let patterns = phase.tools().into_iter().filter_map(|name| name.parse::<ToolPattern>().ok());
+        let brief = patterns.fold(Brief::new(&folder).reading("."), Brief::tool);
+        let scope = ParticipantScope::assemble(&brief, None, None).map_err(|error| error.to_string())?;
+        let map = Submission::<MapDraft>::new().checked_by(|draft: &MapDraft| match draft.map.len() {
+            0 => Err("the map is empty".to_owned()),
+            bytes if bytes > MOST_MAP_BYTES => {
+                Err(format!("the map has {bytes} bytes, {MOST_MAP_BYTES} are the most"))
+            }
+            _ => Ok(()),
+        });
+        let mut opening = Quote::new("what was done last in the project", &data.goal).to_string();
+        if let Some(old) = &old {
+            let _ = write!(opening, "\n{}", Quote::new("the map as it was before", old));
+        }
+        let said = |name: &str, description: &str, text: String| {
+            Tool::without_arguments(name, description, move || {
+                let text = text.clone();
+                async move { text }
+            })
+            .read_only()
+        };
+        let toolbox = Toolbox::new()
+            .with(said("read_my_brief", "What was done last, and the map as it was before.", opening.clone()))
+            .with(said("read_handoffs", "What was handed in so far.", "Nothing was handed in.".to_owned()));
+        let toolbox = FileTools::new(scope.files())
+            .reading()
+            .into_iter()
+            .fold(toolbox, Toolbox::with)
+            .with(Tool::submit("submit_context_map", "Hands the map in, and ends your work.", &map));
+        let prompts = self.prompts().await.map_err(in_words)?;
+        let deadline = std::time::Duration::from_secs(data.settings.turn_seconds);
+        let request = TurnRequest::new(opening)
+            .with_system(prompts.system_with(phase, None))
+            .with_tool_access(ToolAccess::ScopedOnly)
+            .with_limits(Limits::new().with_deadline(deadline));
+        let mut host = TurnHost::new().with_cancel(cancel.clone());
+        if let Some(budget) = self.budget(task, &data).await.map_err(in_words)? {
+            host = host.with_budget(budget);
+        }
+        let assignment = Assignment {
+            route: AgentRoute::Kind(WorkKind::from(CARTOGRAPHER)),
+            request,
+            participant: CARTOGRAPHER.into(),
+            scope,
+            tools: Arc::new(toolbox),
+            tool_calls: phase.tool_calls(),
+            host,
+            record: Some(AgentRecord { file: turns, name: "map".to_owned() }),
+            answer: Box::new(move || map.take()),
+        };
+        let report = run_agent(&self.router, &assignment, &mut NullSink).await;
+        for turn in &report.turns {
+            log.log(TaskLogEvent::TurnEnded(logged_turn(turn, None, CARTOGRAPHER, CARTOGRAPHER, phase)));
+        }
+        let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(&folder)).await;
+        let drawn = report.answer.map_err(|failure| failure.to_string())?;
+        let (maps, project) = (self.maps.clone(), data.project);
+        blocking(move || maps.write(&project, drawn.map)).await.map_err(in_words)
+    }
+}

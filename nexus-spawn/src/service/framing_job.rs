@@ -1,0 +1,268 @@
+//! The part of a task until it has a brief: its repository, the first run of its tests, and the orchestrator.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use nexus_core::{CancelToken, EventEnvelope, Limits, TurnEvent, TurnHost};
+use nexus_router::WorkKind;
+use nexus_workspace::{
+    AgentTypes,
+    tree::{Base, Project, Tree},
+};
+use tokio::sync::watch;
+
+use super::{
+    blocking::blocking,
+    registry::TypeFile,
+    report::baseline_view,
+    settle::{draft_of, pin_head},
+    tasks::Inner,
+    watch::{LogWriter, logged_turn},
+};
+use crate::{
+    agent::{AgentPhase, AgentRecord, AgentRoute},
+    checks::{Baseline, SuiteEnd},
+    framing::{Framed, Framing, FramingFailure, Goal},
+    problem_brief::ProblemBrief,
+    store::{Task, TaskData, TaskLogEvent},
+    task_error::{TaskError, TaskErrorKind},
+    task_state::TaskEvent,
+};
+
+/// The type of the agent that frames a goal, and its work-kind.
+pub(super) const ORCHESTRATOR: &str = "orchestrator";
+/// Most paths that a remark names.
+const MOST_PATHS: usize = 20;
+
+impl Inner {
+    /// Makes the task's repository, unless it is there; what is odd about the project's files is taken down.
+    pub(super) fn prepare_tree(&self, task: &Task) -> Result<Tree, TaskError> {
+        let (_, data) = task.data()?;
+        if data.head.is_some() {
+            return task.tree();
+        }
+        let project = Project::find(&data.project)?;
+        let tree = task.make_tree(&project, data.include_uncommitted)?;
+        pin_head(&tree)?;
+        let found = remarks(tree.base());
+        let head = tree.base().commit.clone();
+        task.update(|_, data| {
+            data.head = Some(head.clone());
+            data.remarks.extend(found.iter().cloned());
+            data.warnings.extend(found);
+            Ok(())
+        })?;
+        let _ = task.log(&TaskLogEvent::Created {
+            project: data.project.to_string_lossy().into_owned(),
+            base: head.to_string(),
+        });
+        Ok(tree)
+    }
+
+    /// Runs the project's tests before anything is changed, unless they were run.
+    pub(super) async fn baseline(&self, task: &Task, cancel: &CancelToken) -> Result<Option<Baseline>, TaskError> {
+        let reading = task.clone();
+        let (_, data) = blocking(move || reading.data()).await?;
+        if data.baseline.is_some() || data.settings.test_command.is_none() {
+            return Ok(data.baseline);
+        }
+        let checks = self.checks(task, &data).await?;
+        let Some(baseline) = checks.baseline(cancel).await? else { return Ok(None) };
+        let outcome = baseline_view(&baseline, 300);
+        let warning = baseline_warning(&baseline);
+        let (writing, kept) = (task.clone(), baseline.clone());
+        blocking(move || {
+            writing.update(|_, data| {
+                if data.baseline.is_none() {
+                    data.baseline = Some(kept.clone());
+                    data.remarks.extend(warning.clone());
+                    data.warnings.extend(warning);
+                }
+                Ok(())
+            })?;
+            let _ = writing.log(&TaskLogEvent::BaselineRan { outcome: outcome.outcome });
+            Ok(())
+        })
+        .await?;
+        Ok(Some(baseline))
+    }
+
+    /// Frames the goal of a task. The caller holds its step.
+    pub(super) async fn frame(
+        &self,
+        task: &Task,
+        cancel: &CancelToken,
+        said: &watch::Sender<String>,
+    ) -> Result<(), TaskError> {
+        let (inner, preparing) = (self.handle(), task.clone());
+        let tree = blocking(move || inner.prepare_tree(&preparing)).await?;
+        said.send_replace("the project's own tests run".to_owned());
+        self.baseline(task, cancel).await?;
+        let reading = task.clone();
+        let (_, data) = blocking(move || reading.data()).await?;
+        let (base, types_file) = (task.clone(), TypeFile::in_home(&self.home));
+        let (root, types, turns) =
+            blocking(move || Ok((base.base_folder(&tree)?, types_file.read()?, base.turns()?))).await?;
+        let goal = self.goal(&data).await;
+        said.send_replace("the orchestrator plans".to_owned());
+        let log = LogWriter::of(task);
+        log.log(TaskLogEvent::FramingBegan);
+        let budget = self.budget(task, &data).await?;
+        let mut host = TurnHost::new().with_cancel(cancel.clone());
+        if let Some(budget) = budget {
+            host = host.with_budget(budget);
+        }
+        let prompts = self.prompts().await?;
+        let framing = Framing {
+            router: &self.router,
+            route: AgentRoute::Kind(WorkKind::from(ORCHESTRATOR)),
+            agent_type: ORCHESTRATOR,
+            types: &types,
+            prompts: &prompts,
+            root: &root,
+            limits: Limits::new().with_deadline(std::time::Duration::from_secs(data.settings.turn_seconds)),
+            host,
+            record: Some(AgentRecord { file: turns, name: "framing".to_owned() }),
+        };
+        let calls = Arc::new(AtomicU32::new(0));
+        let (counted, telling) = (Arc::clone(&calls), said.clone());
+        let mut events = move |envelope: EventEnvelope| {
+            if matches!(envelope.event, TurnEvent::ToolCallStarted(_)) {
+                let calls = counted.fetch_add(1, Ordering::Relaxed) + 1;
+                telling.send_replace(format!("the orchestrator plans, {calls} tool calls"));
+            }
+        };
+        let report = framing.run(&goal, &mut events).await;
+        for refused in &report.refused {
+            log.log(TaskLogEvent::BriefRefused { reason: refused.to_string() });
+        }
+        for turn in &report.turns {
+            let turn = logged_turn(turn, None, ORCHESTRATOR, ORCHESTRATOR, AgentPhase::Orchestrate);
+            log.log(TaskLogEvent::TurnEnded(turn));
+        }
+        let stopped = cancel.is_cancelled() && report.outcome.is_err();
+        let outcome = match &report.outcome {
+            _ if stopped => "interrupted",
+            Ok(Framed::Brief(_)) => "brief",
+            Ok(Framed::Questions(_)) => "questions",
+            Err(_) => "failed",
+        };
+        log.log(TaskLogEvent::FramingEnded { outcome: outcome.to_owned() });
+        log.finish().await;
+        if stopped {
+            let instead = "call task_orchestrate, which begins it anew";
+            return Err(TaskError::new(TaskErrorKind::Interrupted, "framing was interrupted", instead));
+        }
+        let settling = task.clone();
+        blocking(move || settle_framing(&settling, report.outcome, types)).await
+    }
+
+    /// What the orchestrator is told.
+    async fn goal(&self, data: &TaskData) -> Goal {
+        let mut context = data.context.clone();
+        for note in &data.notes {
+            let context = context.get_or_insert_default();
+            context.push_str("\n\nSince then: ");
+            context.push_str(note);
+        }
+        let recalled = self.memory.recall(&data.project, &data.goal).await.unwrap_or_default();
+        let (maps, project) = (self.maps.clone(), data.project.clone());
+        let context_map = blocking(move || maps.read(&project)).await.unwrap_or_default();
+        Goal {
+            goal: data.goal.clone(),
+            context,
+            answers: data.answers.clone(),
+            remarks: data.remarks.clone(),
+            recalled,
+            context_map,
+        }
+    }
+}
+
+/// What comes of framing, in the status.
+fn settle_framing(
+    task: &Task,
+    outcome: Result<Framed, FramingFailure>,
+    types: AgentTypes,
+) -> Result<(), TaskError> {
+    match outcome {
+        Ok(Framed::Brief(brief)) => {
+            let types = named_types(&brief, types);
+            task.update(|state, data| {
+                *state = state.after(TaskEvent::BriefAccepted, Some(brief.plan()))?;
+                data.brief = draft_of(&brief);
+                data.types = types;
+                Ok(())
+            })
+        }
+        Ok(Framed::Questions(questions)) => {
+            task.update(|state, _| {
+                *state = state.after(TaskEvent::QuestionsAsked(questions.clone()), None)?;
+                Ok(())
+            })?;
+            let _ = task.log(&TaskLogEvent::QuestionsAsked { questions });
+            Ok(())
+        }
+        Err(failure) => {
+            let (reason, error) = match &failure {
+                FramingFailure::Refused { .. } => (failure.to_string(), None),
+                _ => ("the orchestrator could not do its part".to_owned(), Some(failure.to_string())),
+            };
+            task.update(|state, _| {
+                *state = state.after(TaskEvent::FramingFailed { reason, error }, None)?;
+                Ok(())
+            })
+        }
+    }
+}
+
+/// The types of agents that the plan names: a task keeps them as they are.
+fn named_types(brief: &ProblemBrief, types: AgentTypes) -> AgentTypes {
+    let is_named = |name: &str| brief.plan().entries().iter().any(|entry| entry.agent_type() == name);
+    let others: Vec<String> =
+        types.types().filter(|known| !is_named(&known.name)).map(|known| known.name.clone()).collect();
+    // What is built in stays in any case.
+    others.iter().fold(types, |types, name| types.clone().without_type(name).unwrap_or(types))
+}
+
+/// What is odd about the files of a base, in words for the orchestrator and the caller.
+fn remarks(base: &Base) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let mut remark = |paths: &[std::path::PathBuf], what: &str| {
+        if paths.is_empty() {
+            return;
+        }
+        let named: Vec<String> = paths.iter().take(MOST_PATHS).map(|path| path.display().to_string()).collect();
+        let more = match paths.len().saturating_sub(MOST_PATHS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        remarks.push(format!("{what}: {}{more}", named.join(", ")));
+    };
+    match base.includes_uncommitted {
+        true => remark(&base.uncommitted, "not committed, and taken along"),
+        false => remark(&base.uncommitted, "changed and not committed, so that the task does not see the change"),
+    }
+    remark(&base.left_out, "not committed, and left out though what is not committed was taken along");
+    remark(&base.filtered, "kept under a filter such as LFS: only pointers are here, and they cannot be changed");
+    remark(&base.submodules, "submodules: they are empty here, and out of scope");
+    remarks
+}
+
+fn baseline_warning(baseline: &Baseline) -> Option<String> {
+    Some(match &baseline.run.end {
+        SuiteEnd::Passed => return None,
+        SuiteEnd::Failed { exit } => {
+            format!("the project's tests fail before anything is changed, with {exit}: what they show is not of this task alone")
+        }
+        SuiteEnd::DidNotStart { missing } => {
+            format!("the project's tests do not start, as this is missing: {missing}; agents cannot run them")
+        }
+        SuiteEnd::TimedOut => "the project's tests do not end in time before anything is changed".to_owned(),
+        SuiteEnd::ReachedLimit { limit } => {
+            format!("the project's tests reach the limit of {limit} before anything is changed")
+        }
+    })
+}

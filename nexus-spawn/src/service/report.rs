@@ -1,0 +1,316 @@
+//! What callers are shown of a task.
+
+use std::time::SystemTime;
+
+use super::{
+    answer::{
+        AttemptView, BaselineView, CriterionView, CursorView, EntryProgress, EntryView, SpentView, StepView,
+        TaskReport, TaskRow, UnitView, VerdictView, VoteView,
+    },
+    page::{cut, cut_list, fitted},
+    settle::end_in_words,
+};
+use crate::{
+    checks::{Baseline, SuiteEnd},
+    handoff::{Handoff, HandoffAction},
+    problem_brief::{BriefDraft, Plan, PlanEntry, ProblemBrief},
+    review::{Judgement, Reflection, ReviewDecision, ReviewVerdict},
+    step_record::StepRecord,
+    store::{Task, TaskData, TaskSnapshot},
+    task_error::TaskError,
+    task_state::{TaskState, TaskStatus},
+};
+
+/// What runs for a task just now.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunningNow {
+    pub(super) is_running: bool,
+    pub(super) progress: Option<String>,
+}
+
+/// All that a report of a task is made of.
+#[derive(Debug)]
+pub(super) struct ReportParts {
+    pub(super) task_id: String,
+    pub(super) snapshot: TaskSnapshot,
+    pub(super) brief: Option<ProblemBrief>,
+    pub(super) records: Vec<StepRecord>,
+    pub(super) spent: SpentView,
+}
+
+impl ReportParts {
+    pub(super) fn read(task: &Task) -> Result<Self, TaskError> {
+        let snapshot = task.snapshot()?;
+        let brief = task.brief(&snapshot.data)?;
+        let records = task.step_records(&snapshot.state)?;
+        let spent = spent(task)?;
+        Ok(Self { task_id: task.id().to_string(), snapshot, brief, records, spent })
+    }
+
+    pub(super) fn report(&self, now: &RunningNow) -> TaskReport {
+        fitted(|most| self.report_within(now, most))
+    }
+
+    fn report_within(&self, now: &RunningNow, most: usize) -> TaskReport {
+        let TaskSnapshot { state, data, labels, parent, links, .. } = &self.snapshot;
+        let (reason, error) = reason_of(state);
+        let questions = match &state.status {
+            TaskStatus::ClarificationNeeded { questions } => questions.as_slice(),
+            _ => &[],
+        };
+        TaskReport {
+            task_id: self.task_id.clone(),
+            status: state.status.name().to_owned(),
+            next: next_call(state, now.is_running).to_owned(),
+            running: now.is_running,
+            progress: now.progress.as_deref().map(|said| cut(said, most.min(300))),
+            goal: cut(&data.goal, most.min(300)),
+            project: cut(&data.project.to_string_lossy(), most.max(60)),
+            questions: questions.iter().map(|question| cut(question, most.max(500))).collect(),
+            reason: reason.map(|reason| cut(&reason, most)),
+            error: error.map(|error| cut(&error, most)),
+            cursor: match &state.status {
+                TaskStatus::Active { cursor } => Some(CursorView {
+                    entry: cursor.entry,
+                    attempt: cursor.attempt,
+                    retries: cursor.retries,
+                }),
+                _ => None,
+            },
+            plan: self.brief.as_ref().map(|brief| plan_view(brief.plan(), state, data, most)).unwrap_or_default(),
+            criteria: self.criteria(most.min(300)),
+            spent: self.spent,
+            warnings: cut_list(data.warnings.iter().map(String::as_str), most),
+            labels: labels.iter().map(|(name, value)| (cut(name, 64), cut(value, most.max(12)))).collect(),
+            parent_workspace_id: parent.as_ref().map(ToString::to_string),
+            linked_workspace_ids: cut_list(links.iter().map(|id| id.as_str()), most.max(64)),
+        }
+    }
+
+    /// The criteria, each with what the last review that judged it found.
+    pub(super) fn criteria(&self, most: usize) -> Vec<CriterionView> {
+        let Some(brief) = &self.brief else { return Vec::new() };
+        let views = brief.criteria().iter().map(|criterion| {
+            let judged = self.records.iter().rev().find_map(|record| {
+                record.verdict.as_ref()?.criteria().iter().find(|judged| judged.id == criterion.id)
+            });
+            let judgement = match judged.map(|judged| judged.judgement) {
+                Some(Judgement::Pass) => "pass",
+                Some(Judgement::Fail) => "fail",
+                None => "open",
+            };
+            CriterionView {
+                id: criterion.id.clone(),
+                text: cut(&criterion.text, most),
+                judgement: judgement.to_owned(),
+                evidence: evidence(judged.map(|judged| judged.evidence.as_slice()).unwrap_or_default(), most),
+            }
+        });
+        views.collect()
+    }
+}
+
+/// What the turns of a task used, by its log.
+pub(super) fn spent(task: &Task) -> Result<SpentView, TaskError> {
+    let mut spent = SpentView::default();
+    for event in task.events()?.events.iter().filter(|event| event.kind == "turn_ended") {
+        spent.turns += 1;
+        let cost = event.data.get("cost").and_then(|cost| cost.get("usd")).and_then(serde_json::Value::as_f64);
+        spent.usd += cost.unwrap_or(0.0);
+        spent.output_tokens += event.data.get("output_tokens").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    }
+    Ok(spent)
+}
+
+/// What a caller does next.
+pub(super) fn next_call(state: &TaskState, is_running: bool) -> &'static str {
+    match (&state.status, is_running) {
+        (TaskStatus::Framing | TaskStatus::ClarificationNeeded { .. }, true) => {
+            "call task_orchestrate again: that joins what runs"
+        }
+        (TaskStatus::Active { .. }, true) => "call task_run_turn again: that joins what runs",
+        (status, _) => status.next_call(),
+    }
+}
+
+/// Why a task ended, and the failure behind it.
+pub(super) fn reason_of(state: &TaskState) -> (Option<String>, Option<String>) {
+    match &state.status {
+        TaskStatus::Blocked { reasons, .. } => (Some(reasons.join("; ")), None),
+        TaskStatus::Escalated { reason, error, .. } => (Some(reason.clone()), error.clone()),
+        _ => (None, None),
+    }
+}
+
+fn plan_view(plan: &Plan, state: &TaskState, data: &TaskData, most: usize) -> Vec<EntryView> {
+    let at = match &state.status {
+        TaskStatus::Active { cursor } => Some(cursor.entry),
+        TaskStatus::Complete { entry, .. } => plan.step_of(*entry).map(|step| step.end()),
+        TaskStatus::Blocked { entry, .. } => Some(*entry),
+        TaskStatus::Escalated { entry, .. } | TaskStatus::Cancelled { entry } => *entry,
+        TaskStatus::Framing | TaskStatus::ClarificationNeeded { .. } => Some(0),
+    };
+    let current = at.and_then(|at| plan.step_of(at));
+    let is_complete = matches!(state.status, TaskStatus::Complete { .. });
+    let is_committed = |entry: usize| {
+        let of_step = plan.step_of(entry).map(|step| step.first());
+        data.commits.iter().any(|commit| Some(commit.entry) == of_step)
+    };
+    let view = |(number, entry): (usize, &PlanEntry)| {
+        let progress = match (&current, at) {
+            (Some(step), _) if !is_complete && (step.first()..step.end()).contains(&number) => EntryProgress::Current,
+            (_, Some(at)) if number < at => EntryProgress::Done,
+            _ if is_complete => EntryProgress::NotNeeded,
+            _ if is_committed(number) => EntryProgress::Done,
+            _ => EntryProgress::ToDo,
+        };
+        EntryView {
+            entry: number,
+            agent_type: entry.agent_type().to_owned(),
+            phase: entry.phase().to_owned(),
+            outcome: cut(entry.outcome(), most),
+            parallel_group: entry.parallel_group().map(str::to_owned),
+            progress,
+        }
+    };
+    plan.entries().iter().enumerate().map(view).collect()
+}
+
+/// How a step ended, over `records`, its attempts in order.
+pub(super) fn step_view(records: &[StepRecord], data: &TaskData, most: usize) -> Option<StepView> {
+    let last = records.last()?;
+    let (end, reason, error) = end_in_words(&last.end);
+    let commit = data.commits.iter().find(|commit| commit.attempt == last.attempt);
+    Some(StepView {
+        entry: last.entry,
+        end: end.to_owned(),
+        reason: reason.map(|reason| cut(&reason, most)),
+        error: error.map(|error| cut(&error, most)),
+        commit: commit.map(|commit| commit.commit.to_string()),
+        attempts: records.iter().rev().take(6).rev().map(|record| attempt_view(record, most)).collect(),
+    })
+}
+
+pub(super) fn attempt_view(record: &StepRecord, most: usize) -> AttemptView {
+    let units = record.units.iter().map(|unit| UnitView {
+        entry: unit.entry,
+        agent_type: unit.agent_type.clone(),
+        outcome: outcome_of(&unit.outcome).to_owned(),
+        claims: match &unit.outcome {
+            Ok(handoff) => match handoff.action() {
+                HandoffAction::Blocked { reason } => vec![cut(reason, most)],
+                _ => cut_list(handoff.claims().iter().map(|claim| claim.text.as_str()), most),
+            },
+            Err(error) => vec![cut(error, most)],
+        },
+    });
+    let votes = record.votes.iter().map(|vote| VoteView {
+        seat: vote.seat.clone(),
+        vendor: vote.vendor.as_str().to_owned(),
+        decision: decision(vote.verdict.decision()).to_owned(),
+    });
+    let silent: Vec<String> =
+        record.silent.iter().map(|silent| format!("{}: {}", silent.seat, silent.reason)).collect();
+    let reflection = match (&record.reflection, &record.reflection_error) {
+        (Some(Reflection::ReBrief { amendment }), _) => {
+            Some(format!("re_brief: {}", amendment.clarifications.join("; ")))
+        }
+        (Some(Reflection::ReDispatch { hint }), _) => Some(format!("re_dispatch: {hint}")),
+        (Some(Reflection::AcceptTerminal { reason }), _) => Some(format!("accept_terminal: {reason}")),
+        (None, Some(error)) => Some(format!("none: {error}")),
+        (None, None) => None,
+    };
+    AttemptView {
+        attempt: record.attempt,
+        end: end_in_words(&record.end).0.to_owned(),
+        units: units.collect(),
+        verdict: record.verdict.as_ref().map(|verdict| verdict_view(verdict, most)),
+        votes: votes.collect(),
+        silent: cut_list(silent.iter().map(String::as_str), most),
+        reflection: reflection.map(|reflection| cut(&reflection, most)),
+    }
+}
+
+fn verdict_view(verdict: &ReviewVerdict, most: usize) -> VerdictView {
+    let judged = |passed: bool| {
+        verdict.criteria().iter().filter(move |judged| (judged.judgement == Judgement::Pass) == passed)
+    };
+    // What fails comes first: it is what is looked for.
+    let criteria = judged(false).chain(judged(true)).take(16).map(|judged| CriterionView {
+        id: judged.id.clone(),
+        text: String::new(),
+        judgement: if judged.judgement == Judgement::Pass { "pass" } else { "fail" }.to_owned(),
+        evidence: evidence(&judged.evidence, most),
+    });
+    VerdictView {
+        decision: decision(verdict.decision()).to_owned(),
+        alignment: verdict.alignment(),
+        criteria: criteria.collect(),
+        blocking_concerns: cut_list(verdict.blocking_concerns().iter().map(|concern| concern.text.as_str()), most),
+        retry_hint: verdict.retry_hint().map(|hint| cut(hint, most)),
+    }
+}
+
+fn evidence(ids: &[crate::evidence::EvidenceId], most: usize) -> Vec<String> {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    cut_list(ids.iter().map(String::as_str), most.min(200))
+}
+
+pub(super) fn decision(decision: ReviewDecision) -> &'static str {
+    match decision {
+        ReviewDecision::Advance => "advance",
+        ReviewDecision::Retry => "retry",
+        ReviewDecision::Escalate => "escalate",
+    }
+}
+
+/// How a unit ended.
+pub(super) fn outcome_of(outcome: &Result<Handoff, String>) -> &'static str {
+    match outcome.as_ref().map(Handoff::action) {
+        Ok(HandoffAction::StepDone) => "step_done",
+        Ok(HandoffAction::Complete) => "complete",
+        Ok(HandoffAction::Blocked { .. }) => "blocked",
+        Err(_) => "failed",
+    }
+}
+
+pub(super) fn baseline_view(baseline: &Baseline, most: usize) -> BaselineView {
+    let (outcome, output) = match &baseline.run.end {
+        SuiteEnd::Passed => ("passed", String::new()),
+        SuiteEnd::Failed { .. } => ("failed", printed(baseline)),
+        SuiteEnd::DidNotStart { missing } => ("did_not_start", missing.clone()),
+        SuiteEnd::TimedOut => ("timed_out", printed(baseline)),
+        SuiteEnd::ReachedLimit { limit } => ("reached_limit", format!("{limit}\n{}", printed(baseline))),
+    };
+    let begin = output.ceil_char_boundary(output.len().saturating_sub(most));
+    BaselineView { outcome: outcome.to_owned(), output: output[begin..].to_owned() }
+}
+
+fn printed(baseline: &Baseline) -> String {
+    let output = &baseline.run.output;
+    let shown = |kept: &crate::checks::KeptText| format!("{}{}", kept.head, kept.tail);
+    format!("{}{}", shown(&output.stdout), shown(&output.stderr))
+}
+
+pub(super) fn row(task: &Task, snapshot: &TaskSnapshot) -> TaskRow {
+    let labels = snapshot.labels.iter().take(16);
+    TaskRow {
+        task_id: task.id().to_string(),
+        status: snapshot.state.status.name().to_owned(),
+        goal: cut(&snapshot.data.goal, 200),
+        project: cut(&snapshot.data.project.to_string_lossy(), 500),
+        created_at: time(snapshot.created_at),
+        updated_at: time(snapshot.updated_at),
+        labels: labels.map(|(name, value)| (cut(name, 64), cut(value, 100))).collect(),
+    }
+}
+
+/// A time as callers are shown it.
+pub(super) fn time(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// The outcomes of a step's work, as the brief has them.
+pub(super) fn outcome(brief: &BriefDraft, entry: usize) -> String {
+    brief.plan.get(entry).map(|entry| entry.outcome.clone()).unwrap_or_default()
+}

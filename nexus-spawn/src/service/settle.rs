@@ -1,0 +1,241 @@
+//! How an attempt at a step is settled, so that a program that is killed at any moment leaves something that can be gone on with.
+//!
+//! 1. The record of the attempt is written. It does not count yet.
+//! 2. Where there is something to commit, the commit is decided: its intent, with the end of the attempt, in one write of the
+//!    status.
+//! 3. The commit is made, and the ref moved by compare-and-set: the same intent gives the same commit.
+//! 4. The status is written: the state after the step, the new head, the intent taken away.
+//!
+//! Whoever finds an intent in the status does 3 and 4 again. Who finds none begins the attempt anew. The caller holds the step.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nexus_core::Clock;
+use nexus_workspace::tree::{CommitId, CommitIntent, Tree};
+
+use crate::{
+    problem_brief::{BriefDraft, PlanEntry, PlanStep, ProblemBrief},
+    review::Reflection,
+    step_record::StepRecord,
+    store::{SettledStep, StepIntent, Task, TaskData, TaskLogEvent, damaged},
+    task_error::{TaskError, TaskErrorKind},
+    task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus},
+};
+
+/// The ref of a task's last commit, in its own repository.
+pub(super) const HEAD: &str = "head";
+/// Longest first line of a commit's message, in bytes.
+const MOST_SUBJECT_BYTES: usize = 100;
+
+/// Settles an attempt, and gives the commit that it made.
+pub(super) fn settle(
+    task: &Task,
+    tree: &Tree,
+    brief: &ProblemBrief,
+    record: &StepRecord,
+    clock: &dyn Clock,
+) -> Result<Option<CommitId>, TaskError> {
+    let (state, data) = task.data()?;
+    let cursor = active(&state)?;
+    if cursor.attempt != record.attempt || cursor.entry != record.entry {
+        let message = format!("attempt {} is not the one that is to be done", record.attempt);
+        return Err(TaskError::new(TaskErrorKind::WrongStatus, message, "call task_status"));
+    }
+    task.write_step_record(record)?;
+    if let Some(commit) = commit_of(task, tree, brief, record, &data, clock.now())? {
+        task.update(|state, data| {
+            if active(state)?.attempt != record.attempt {
+                return Err(moved_on());
+            }
+            data.intent =
+                Some(StepIntent { attempt: record.attempt, end: record.end.clone(), commit: commit.clone() });
+            Ok(())
+        })?;
+        return carry_out(task, tree);
+    }
+    let base = task.base_folder(tree)?;
+    let amended = amended(brief, record, &data, &base);
+    task.update(|state, data| {
+        if active(state)?.attempt != record.attempt {
+            return Err(moved_on());
+        }
+        leave(state, data, record.end.clone(), brief)?;
+        match &record.end {
+            StepEnd::Advanced | StepEnd::Completed | StepEnd::Blocked { .. } => {
+                data.work = None;
+                data.hints.clear();
+            }
+            StepEnd::Retried { .. } | StepEnd::Escalated { .. } => {
+                if record.work.is_some() {
+                    data.work.clone_from(&record.work);
+                }
+                data.hints = hints(record);
+                if let Some(amended) = amended {
+                    data.brief = Some(amended);
+                }
+            }
+        }
+        Ok(())
+    })?;
+    log_settled(task, record.entry, record.attempt, &record.end, None);
+    Ok(None)
+}
+
+/// Carries out a settling that was decided, if there is one: it may have been begun before.
+pub(super) fn carry_out(task: &Task, tree: &Tree) -> Result<Option<CommitId>, TaskError> {
+    let (state, data) = task.data()?;
+    let Some(intent) = data.intent.clone() else { return Ok(None) };
+    let cursor = active(&state)?;
+    let brief = task.brief(&data)?.ok_or_else(|| damaged(task.folder(), "the task has no brief"))?;
+    let commit = tree.commit(&intent.commit)?;
+    if tree.read_ref(HEAD)?.as_ref() != Some(&commit) {
+        tree.move_ref(HEAD, data.head.as_ref(), &commit)?;
+    }
+    task.update(|state, data| {
+        if data.intent.as_ref() != Some(&intent) {
+            return Err(moved_on());
+        }
+        data.intent = None;
+        leave(state, data, intent.end.clone(), &brief)?;
+        data.head = Some(commit.clone());
+        data.commits.push(SettledStep { entry: cursor.entry, attempt: intent.attempt, commit: commit.clone() });
+        data.work = None;
+        data.hints.clear();
+        Ok(())
+    })?;
+    log_settled(task, cursor.entry, intent.attempt, &intent.end, Some(&commit));
+    Ok(Some(commit))
+}
+
+/// Makes sure that the ref of the last commit is there: it begins at the base.
+pub(super) fn pin_head(tree: &Tree) -> Result<(), TaskError> {
+    if tree.read_ref(HEAD)?.is_none() {
+        tree.move_ref(HEAD, None, &tree.base().commit)?;
+    }
+    Ok(())
+}
+
+/// The step that is to be done.
+pub(super) fn active(state: &TaskState) -> Result<Cursor, TaskError> {
+    match &state.status {
+        TaskStatus::Active { cursor } => Ok(*cursor),
+        status => Err(TaskError::new(
+            TaskErrorKind::WrongStatus,
+            format!("the task is {}", status.name()),
+            status.next_call(),
+        )),
+    }
+}
+
+/// The state after the attempt.
+fn leave(state: &mut TaskState, data: &mut TaskData, end: StepEnd, brief: &ProblemBrief) -> Result<(), TaskError> {
+    let cursor = active(state)?;
+    let after = state.after(TaskEvent::StepSettled(end), Some(brief.plan()))?;
+    let is_retried = matches!(&after.status, TaskStatus::Active { cursor: next } if next.entry == cursor.entry);
+    *state = after;
+    if !is_retried {
+        data.settled = cursor.attempt;
+    }
+    Ok(())
+}
+
+/// What is to be committed: reviewed work that advances and is not what is committed already.
+fn commit_of(
+    task: &Task,
+    tree: &Tree,
+    brief: &ProblemBrief,
+    record: &StepRecord,
+    data: &TaskData,
+    now: SystemTime,
+) -> Result<Option<CommitIntent>, TaskError> {
+    let (StepEnd::Advanced | StepEnd::Completed, Some(work), Some(head)) = (&record.end, &record.work, &data.head)
+    else {
+        return Ok(None);
+    };
+    let content = tree.tree_of(work)?;
+    if content == tree.tree_of(head)? {
+        return Ok(None);
+    }
+    let step = brief.plan().step_of(record.entry);
+    let units = step.as_ref().map(PlanStep::work).unwrap_or_default();
+    // What is read back from the status has whole seconds.
+    let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let time = UNIX_EPOCH + Duration::from_secs(seconds);
+    let mut intent = CommitIntent::new(content, head.clone(), time, message(units))
+        .with_trailer("Task", task.id().as_str())
+        .with_trailer("Step", record.entry.to_string());
+    for unit in units {
+        intent = intent.with_trailer("Agent-Type", unit.agent_type());
+    }
+    Ok(Some(intent.with_trailer("Verdict", "advance")))
+}
+
+/// What was to be true after the step, in one line: nothing in it can pass for a trailer.
+fn message(units: &[PlanEntry]) -> String {
+    let joined = units.iter().map(PlanEntry::outcome).collect::<Vec<_>>().join("; ");
+    let words: Vec<&str> =
+        joined.split(|character: char| character.is_whitespace() || character.is_control()).filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    if line.len() <= MOST_SUBJECT_BYTES {
+        return line;
+    }
+    format!("{}…", &line[..line.floor_char_boundary(MOST_SUBJECT_BYTES)])
+}
+
+/// What is to be done otherwise next time.
+fn hints(record: &StepRecord) -> Vec<String> {
+    let of_the_verdict = record.verdict.as_ref().and_then(|verdict| verdict.retry_hint());
+    let of_the_reflector = match &record.reflection {
+        Some(Reflection::ReDispatch { hint }) => Some(hint.as_str()),
+        _ => None,
+    };
+    of_the_verdict.into_iter().chain(of_the_reflector).map(str::to_owned).collect()
+}
+
+/// The brief with what a reflector added. One that would not hold is left as it was.
+fn amended(brief: &ProblemBrief, record: &StepRecord, data: &TaskData, base: &std::path::Path) -> Option<BriefDraft> {
+    let Some(Reflection::ReBrief { amendment }) = &record.reflection else { return None };
+    draft_of(&brief.amended(amendment, &data.types, base).ok()?)
+}
+
+/// A brief as it is kept.
+pub(super) fn draft_of(brief: &ProblemBrief) -> Option<BriefDraft> {
+    serde_json::from_value(serde_json::to_value(brief).ok()?).ok()
+}
+
+fn log_settled(task: &Task, entry: usize, attempt: u32, end: &StepEnd, commit: Option<&CommitId>) {
+    let (name, reason, error) = end_in_words(end);
+    let status = task.data().map_or("unknown", |(state, _)| state.status.name());
+    let event = TaskLogEvent::StepSettled {
+        entry,
+        attempt,
+        end: name.to_owned(),
+        reason,
+        error,
+        commit: commit.map(ToString::to_string),
+        status: status.to_owned(),
+    };
+    // The log decides nothing: what could not be written is missing in it.
+    let _ = task.log(&event);
+}
+
+/// How an attempt ended: its name, why, and the failure behind it.
+pub(super) fn end_in_words(end: &StepEnd) -> (&'static str, Option<String>, Option<String>) {
+    match end {
+        StepEnd::Advanced => ("advanced", None, None),
+        StepEnd::Completed => ("completed", None, None),
+        StepEnd::Retried { .. } => ("retried", None, None),
+        StepEnd::Blocked { reasons } => ("blocked", Some(reasons.join("; ")), None),
+        StepEnd::Escalated { reason, error } => ("escalated", Some(reason.clone()), error.clone()),
+    }
+}
+
+fn moved_on() -> TaskError {
+    TaskError::new(TaskErrorKind::InUse, "another process settled the step meanwhile", "call task_status")
+}
+
+impl From<crate::task_state::WrongStatus> for TaskError {
+    fn from(wrong: crate::task_state::WrongStatus) -> Self {
+        Self::new(TaskErrorKind::WrongStatus, format!("the task is {}", wrong.status), wrong.instead)
+    }
+}

@@ -1,0 +1,302 @@
+//! Running a step: attempt after attempt, until the cursor leaves it or the task ends.
+
+use std::{path::Path, sync::Arc};
+
+use nexus_core::{Budget, CancelToken, RecordLog, Usd};
+use nexus_workspace::tree::Tree;
+use tokio::sync::watch;
+
+use super::{
+    blocking::blocking,
+    report::outcome_of,
+    settle::{carry_out, pin_head, settle},
+    tasks::Inner,
+    watch::{AttemptWatcher, LogWriter},
+};
+use crate::{
+    handoff::HandoffAction,
+    problem_brief::ProblemBrief,
+    review::Reflection,
+    step::{AttemptPlace, StepAttempt, StepInterrupted},
+    step_record::StepRecord,
+    store::{Task, TaskData, TaskLogEvent},
+    task_error::{TaskError, TaskErrorKind},
+    task_state::{Cursor, TaskEvent, TaskState, TaskStatus},
+};
+
+impl Inner {
+    /// Runs the step that begins with `entry`, if it is the one that is to be done. The caller holds it.
+    pub(super) async fn run_step(
+        &self,
+        task: &Task,
+        entry: usize,
+        cancel: &CancelToken,
+        said: &watch::Sender<String>,
+    ) -> Result<(), TaskError> {
+        loop {
+            let recovering = task.clone();
+            let inner = self.handle();
+            let (state, data, tree) = blocking(move || {
+                let tree = inner.prepare_tree(&recovering)?;
+                recover(&recovering, &tree)?;
+                let (state, data) = recovering.data()?;
+                Ok((state, data, tree))
+            })
+            .await?;
+            let TaskStatus::Active { cursor } = state.status else { return Ok(()) };
+            if cursor.entry != entry {
+                return Ok(());
+            }
+            let record = match self.unsettled(task, cursor.attempt) {
+                Some(record) => record,
+                None => self.attempt(task, &tree, &state, &data, cursor, cancel, said).await?,
+            };
+            said.send_replace("the step is settled".to_owned());
+            let (settling, kept, inner) = (task.clone(), record.clone(), self.handle());
+            let settled = blocking(move || {
+                let brief = brief_of(&settling, &data)?;
+                settle(&settling, &tree, &brief, &record, &*inner.clock)
+            })
+            .await;
+            match settled {
+                Ok(_) => self.forget_unsettled(task),
+                Err(error) => {
+                    // What agents did is not done again because a disk was full.
+                    self.keep_unsettled(task, kept);
+                    return Err(error);
+                }
+            }
+            self.after_step(task).await;
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what the status said, read once")]
+    async fn attempt(
+        &self,
+        task: &Task,
+        tree: &Tree,
+        state: &TaskState,
+        data: &TaskData,
+        cursor: Cursor,
+        cancel: &CancelToken,
+        said: &watch::Sender<String>,
+    ) -> Result<StepRecord, TaskError> {
+        let (beginning, was, now) = (task.clone(), state.clone(), data.clone());
+        let (brief, settled, work, turns) = blocking(move || {
+            let brief = brief_of(&beginning, &now)?;
+            let settled = beginning.step_records(&was)?;
+            let work = beginning.work_folder()?;
+            let turns = beginning.turns()?;
+            beginning.update(|_, data| {
+                data.begun = cursor.attempt;
+                Ok(())
+            })?;
+            Ok((brief, settled, work, turns))
+        })
+        .await?;
+        let head = data.head.clone().unwrap_or_else(|| tree.base().commit.clone());
+        let checks = self.checks(task, data).await?;
+        let log = LogWriter::of(task);
+        log.log(TaskLogEvent::StepBegan { entry: cursor.entry, attempt: cursor.attempt, retries: cursor.retries });
+        let place = place_in_words(&brief, cursor);
+        said.send_replace(place.clone());
+        let prompts = self.prompts().await?;
+        let attempt = StepAttempt {
+            router: &self.router,
+            types: &data.types,
+            prompts: &prompts,
+            settings: &data.settings,
+            brief: &brief,
+            place: AttemptPlace {
+                tree: tree.clone(),
+                checks,
+                work,
+                task_base: tree.base().commit.clone(),
+                step_base: head.clone(),
+                from: data.work.clone().unwrap_or(head),
+            },
+            cursor,
+            hints: data.notes.iter().chain(&data.hints).cloned().collect(),
+            settled,
+            turns: Some(turns),
+            watcher: Arc::new(AttemptWatcher::new(said.clone(), log.sender(), place)),
+            budget: self.budget(task, data).await?,
+            cancel: cancel.clone(),
+        };
+        let ran = attempt.run().await;
+        drop(attempt);
+        match &ran {
+            Ok(record) => log_record(&log, record),
+            Err(StepInterrupted) => log.log(TaskLogEvent::StepInterrupted {
+                entry: cursor.entry,
+                attempt: cursor.attempt,
+                was_killed: false,
+            }),
+        }
+        log.finish().await;
+        match ran {
+            Ok(record) => Ok(record),
+            Err(StepInterrupted) => {
+                let restoring = (task.clone(), tree.clone());
+                blocking(move || {
+                    restoring.0.update(|_, data| {
+                        data.begun = 0;
+                        Ok(())
+                    })?;
+                    put_back(&restoring.0, &restoring.1)
+                })
+                .await?;
+                let instead = "call task_run_turn, which begins it anew";
+                Err(TaskError::new(TaskErrorKind::Interrupted, "the step was interrupted and put back", instead))
+            }
+        }
+    }
+
+    /// What all turns of a task together may still use. `None` if nothing bounds it.
+    pub(super) async fn budget(&self, task: &Task, data: &TaskData) -> Result<Option<Budget>, TaskError> {
+        let bounds = data.settings.budget;
+        if bounds.usd.is_none() && bounds.output_tokens.is_none() {
+            return Ok(None);
+        }
+        let mut budget = Budget::new();
+        if let Some(usd) = bounds.usd {
+            budget = budget.with_cost(Usd(usd));
+        }
+        if let Some(tokens) = bounds.output_tokens {
+            budget = budget.with_output_tokens(tokens);
+        }
+        let path = task.turns_path();
+        blocking(move || {
+            match RecordLog::read(&path) {
+                Ok(log) => {
+                    for turn in &log.turns {
+                        budget.book(&turn.usage().unwrap_or_default(), turn.cost());
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(crate::store::unusable(&path, &error)),
+            }
+            Ok(Some(budget))
+        })
+        .await
+    }
+}
+
+/// Brings a task to where its last settled step left it. The caller holds its step: what was begun was cut off.
+pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
+    let (state, data) = task.data()?;
+    if data.intent.is_some() {
+        carry_out(task, tree)?;
+    }
+    if let TaskStatus::Active { cursor } = state.status
+        && data.intent.is_none()
+        && data.begun == cursor.attempt
+    {
+        put_back(task, tree)?;
+        let event =
+            TaskLogEvent::StepInterrupted { entry: cursor.entry, attempt: cursor.attempt, was_killed: true };
+        let _ = task.log(&event);
+        task.update(|_, data| {
+            data.begun = 0;
+            Ok(())
+        })?;
+    }
+    if data.stop {
+        finish_cancel(task)?;
+    }
+    pin_head(tree)
+}
+
+/// Ends a task that the caller wants cancelled. The caller holds its step.
+pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
+    let (state, _) = task.data()?;
+    if let TaskStatus::Active { cursor } = state.status {
+        // Written, and never settled: it would count once the task has left the attempt.
+        task.discard_step_record(cursor.attempt)?;
+    }
+    let was_cancelled = task.update(|state, data| {
+        data.stop = false;
+        let is_open = !nexus_workspace::WorkspaceState::is_final(state);
+        if is_open {
+            *state = state.after(TaskEvent::Cancelled, None)?;
+            data.settled = state.attempts;
+            data.delivered = state.attempts;
+        }
+        Ok(is_open)
+    })?;
+    if was_cancelled {
+        let _ = task.log(&TaskLogEvent::Cancelled);
+    }
+    Ok(())
+}
+
+/// Makes every folder of the task's agents hold what the next attempt begins with.
+fn put_back(task: &Task, tree: &Tree) -> Result<(), TaskError> {
+    let (_, data) = task.data()?;
+    let from = data.work.or(data.head).unwrap_or_else(|| tree.base().commit.clone());
+    let work = task.work_folder()?;
+    let failed = |error| crate::store::unusable(&work, &error);
+    for entry in std::fs::read_dir(&work).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_dir() {
+            tree.restore(&from, entry.path(), &[] as &[&Path])?;
+        }
+    }
+    Ok(())
+}
+
+/// The brief of a task that has one.
+pub(super) fn brief_of(task: &Task, data: &TaskData) -> Result<ProblemBrief, TaskError> {
+    task.brief(data)?.ok_or_else(|| crate::store::damaged(task.folder(), "the task has no brief"))
+}
+
+/// `step 1 of 3`, and the attempt if it is not the first.
+fn place_in_words(brief: &ProblemBrief, cursor: Cursor) -> String {
+    let steps: Vec<usize> = brief.plan().steps().map(|step| step.first()).collect();
+    let number = steps.iter().position(|first| *first == cursor.entry).map_or(0, |at| at + 1);
+    match cursor.retries {
+        0 => format!("step {number} of {}", steps.len()),
+        retries => format!("step {number} of {}, retry {retries}", steps.len()),
+    }
+}
+
+fn log_record(log: &LogWriter, record: &StepRecord) {
+    let attempt = record.attempt;
+    for unit in &record.units {
+        let reason = match &unit.outcome {
+            Ok(handoff) => match handoff.action() {
+                HandoffAction::Blocked { reason } => Some(reason.clone()),
+                _ => None,
+            },
+            Err(error) => Some(error.clone()),
+        };
+        log.log(TaskLogEvent::HandedIn {
+            attempt,
+            entry: unit.entry,
+            agent_type: unit.agent_type.clone(),
+            outcome: outcome_of(&unit.outcome).to_owned(),
+            reason,
+        });
+    }
+    for vote in &record.votes {
+        let (seat, vendor, decision) = (vote.seat.clone(), vote.vendor.clone(), vote.verdict.decision());
+        log.log(TaskLogEvent::Voted { attempt, seat, vendor, decision });
+    }
+    for silent in &record.silent {
+        let (seat, reason) = (silent.seat.clone(), silent.reason.clone());
+        log.log(TaskLogEvent::StayedSilent { attempt, seat, reason });
+    }
+    if let Some(verdict) = &record.verdict {
+        let (decision, alignment) = (verdict.decision(), verdict.alignment());
+        log.log(TaskLogEvent::VerdictReached { attempt, decision, alignment });
+    }
+    let answer = match &record.reflection {
+        Some(Reflection::ReBrief { .. }) => "re_brief",
+        Some(Reflection::ReDispatch { .. }) => "re_dispatch",
+        Some(Reflection::AcceptTerminal { .. }) => "accept_terminal",
+        None if record.reflection_error.is_some() => "none",
+        None => return,
+    };
+    let error = record.reflection_error.clone();
+    log.log(TaskLogEvent::Reflected { attempt, answer: answer.to_owned(), error });
+}
