@@ -66,12 +66,13 @@ pub use review::{
 };
 pub use service::{
     AgentList, AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, AgentView, AttemptView,
-    BaselineView, CommitView, CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome,
-    LogEntryView, SpentView, StepView, TaskArtifact, TaskArtifactRequest, TaskCancelRequest,
-    TaskCreateRequest, TaskCreated, TaskFramed, TaskLandRequest, TaskLanding, TaskListRequest, TaskLogPage,
-    TaskLogRequest, TaskOrchestrateRequest, TaskPage, TaskReopenRequest, TaskReport, TaskResult,
-    TaskResultRequest, TaskRow, TaskRunTurnRequest, TaskStatusRequest, TaskTurnReport, TierList,
-    TierListRequest, TierRegisterRequest, TierView, UnitView, VerdictView, VoteView,
+    BaselineView, CommitView, CompletedTask, CriterionView, CursorView, EntryProgress, EntryView,
+    LandingOutcome, LogEntryView, NoMemory, SpentView, StepView, TaskArtifact, TaskArtifactRequest,
+    TaskCancelRequest, TaskCreateRequest, TaskCreated, TaskFramed, TaskLandRequest, TaskLanding,
+    TaskListRequest, TaskLogPage, TaskLogRequest, TaskMemory, TaskOrchestrateRequest, TaskPage,
+    TaskReopenRequest, TaskReport, TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest,
+    TaskStatusRequest, TaskTurnReport, Tasks, TasksOptions, TierList, TierListRequest, TierRegisterRequest,
+    TierView, UnitView, VerdictView, VoteView,
 };
 pub use settings::{SandboxKind, SandboxSettings, TaskBudget, TaskConfiguration, TaskSettings, TasksSection};
 pub use step::{

@@ -39,7 +39,8 @@ impl FromStr for ArtifactName {
         };
         named.ok_or_else(|| {
             let message = format!("{:?} names no artifact", text.chars().take(80).collect::<String>());
-            let instead = "name brief, patch, context-map, step-N, patch-N, verdict-N, handoff-N-U, probe-N or turn-ID";
+            let instead =
+                "name brief, patch, context-map, step-N, patch-N, verdict-N, handoff-N-U, probe-N or turn-ID";
             TaskError::new(TaskErrorKind::InvalidArgument, message, instead)
         })
     }
@@ -92,7 +93,11 @@ impl ArtifactName {
     pub(super) fn text(&self, task: &Task, map: Option<String>) -> Result<String, TaskError> {
         let none = || {
             let message = format!("the task {} has no {self}", task.id());
-            TaskError::new(TaskErrorKind::InvalidArgument, message, "call task_log, which names what there is")
+            TaskError::new(
+                TaskErrorKind::InvalidArgument,
+                message,
+                "call task_log, which names what there is",
+            )
         };
         let json = |value: serde_json::Value| serde_json::to_string_pretty(&value).unwrap_or_default();
         let record = |attempt: u32| task.step_record(attempt)?.ok_or_else(none);
@@ -108,7 +113,10 @@ impl ArtifactName {
                 let record = record(*attempt)?;
                 let mut text = String::new();
                 for vote in &record.votes {
-                    text += &shown_verdict(&format!("the vote of {}, by {}", vote.seat, vote.vendor), &vote.verdict);
+                    text += &shown_verdict(
+                        &format!("the vote of {}, by {}", vote.seat, vote.vendor),
+                        &vote.verdict,
+                    );
                 }
                 let verdict = record.verdict.as_ref().ok_or_else(none)?;
                 text += &shown_verdict(&format!("the verdict on attempt {attempt}"), verdict);
@@ -118,9 +126,10 @@ impl ArtifactName {
                 let record = record(*attempt)?;
                 let found = record.units.get(unit - 1).ok_or_else(none)?;
                 match &found.outcome {
-                    Ok(handoff) => {
-                        Ok(shown_handoff(&format!("the handoff of unit {unit} in attempt {attempt}"), handoff))
-                    }
+                    Ok(handoff) => Ok(shown_handoff(
+                        &format!("the handoff of unit {unit} in attempt {attempt}"),
+                        handoff,
+                    )),
                     Err(error) => Ok(format!("unit {unit} of attempt {attempt} handed nothing in: {error}")),
                 }
             }
@@ -158,10 +167,36 @@ mod tests {
 
     #[test]
     fn a_name_is_read_as_it_is_written_and_never_leads_anywhere() {
-        for name in ["brief", "patch", "context-map", "step-1", "patch-20", "verdict-3", "handoff-1-2", "probe-7", "turn-abc_D-1"] {
+        for name in [
+            "brief",
+            "patch",
+            "context-map",
+            "step-1",
+            "patch-20",
+            "verdict-3",
+            "handoff-1-2",
+            "probe-7",
+            "turn-abc_D-1",
+        ] {
             assert_eq!(name.parse::<ArtifactName>().unwrap().to_string(), name);
         }
-        let odd = ["", "..", "step-", "step-0", "step-01", "step-+1", "step-../1", "handoff-1", "handoff-1-0", "turn-", "turn-../x", "turn-a/b", "probe-1/../../x", "steps/1.json", "patch-99999999999"];
+        let odd = [
+            "",
+            "..",
+            "step-",
+            "step-0",
+            "step-01",
+            "step-+1",
+            "step-../1",
+            "handoff-1",
+            "handoff-1-0",
+            "turn-",
+            "turn-../x",
+            "turn-a/b",
+            "probe-1/../../x",
+            "steps/1.json",
+            "patch-99999999999",
+        ];
         for name in odd {
             assert!(name.parse::<ArtifactName>().is_err(), "{name:?}");
         }

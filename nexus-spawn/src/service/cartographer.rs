@@ -7,8 +7,8 @@ use std::{
 };
 
 use nexus_core::{
-    Brief, CancelToken, FileTools, Limits, NullSink, ParticipantScope, Submission, Tool, ToolAccess, ToolPattern,
-    Toolbox, TurnHost, TurnRequest,
+    BeforeRetry, Brief, CancelToken, FileTools, Limits, NullSink, ParticipantScope, Submission, Tool, ToolAccess,
+    ToolPattern, Toolbox, TurnHost, TurnRequest,
 };
 use nexus_router::WorkKind;
 use schemars::JsonSchema;
@@ -64,7 +64,8 @@ impl Maps {
         let path = self.path(project);
         let bytes = read_private(&path, 64 << 10).map_err(|error| unusable(&path, &error))?;
         let Some(bytes) = bytes else { return Ok(None) };
-        let kept: KeptMap = serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
+        let kept: KeptMap =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
         Ok((kept.project == project && kept.map.len() <= MOST_MAP_BYTES).then_some(kept.map))
     }
 
@@ -155,7 +156,9 @@ impl Inner {
             .with_system(prompts.system_with(phase, None))
             .with_tool_access(ToolAccess::ScopedOnly)
             .with_limits(Limits::new().with_deadline(deadline));
-        let mut host = TurnHost::new().with_cancel(cancel.clone());
+        // It changes no file, so there is nothing to put back.
+        let nothing = BeforeRetry::new(|_| async { Ok::<(), std::convert::Infallible>(()) });
+        let mut host = TurnHost::new().with_cancel(cancel.clone()).with_before_retry(nothing);
         if let Some(budget) = self.budget(task, &data).await.map_err(in_words)? {
             host = host.with_budget(budget);
         }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use nexus_core::{CancelToken, EventEnvelope, Limits, TurnEvent, TurnHost};
+use nexus_core::{BeforeRetry, CancelToken, EventEnvelope, Limits, TurnEvent, TurnHost};
 use nexus_router::WorkKind;
 use nexus_workspace::{
     AgentTypes,
@@ -62,7 +62,11 @@ impl Inner {
     }
 
     /// Runs the project's tests before anything is changed, unless they were run.
-    pub(super) async fn baseline(&self, task: &Task, cancel: &CancelToken) -> Result<Option<Baseline>, TaskError> {
+    pub(super) async fn baseline(
+        &self,
+        task: &Task,
+        cancel: &CancelToken,
+    ) -> Result<Option<Baseline>, TaskError> {
         let reading = task.clone();
         let (_, data) = blocking(move || reading.data()).await?;
         if data.baseline.is_some() || data.settings.test_command.is_none() {
@@ -110,7 +114,9 @@ impl Inner {
         let log = LogWriter::of(task);
         log.log(TaskLogEvent::FramingBegan);
         let budget = self.budget(task, &data).await?;
-        let mut host = TurnHost::new().with_cancel(cancel.clone());
+        // It changes no file, so there is nothing to put back.
+        let nothing = BeforeRetry::new(|_| async { Ok::<(), std::convert::Infallible>(()) });
+        let mut host = TurnHost::new().with_cancel(cancel.clone()).with_before_retry(nothing);
         if let Some(budget) = budget {
             host = host.with_budget(budget);
         }
@@ -234,7 +240,8 @@ fn remarks(base: &Base) -> Vec<String> {
         if paths.is_empty() {
             return;
         }
-        let named: Vec<String> = paths.iter().take(MOST_PATHS).map(|path| path.display().to_string()).collect();
+        let named: Vec<String> =
+            paths.iter().take(MOST_PATHS).map(|path| path.display().to_string()).collect();
         let more = match paths.len().saturating_sub(MOST_PATHS) {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -243,10 +250,15 @@ fn remarks(base: &Base) -> Vec<String> {
     };
     match base.includes_uncommitted {
         true => remark(&base.uncommitted, "not committed, and taken along"),
-        false => remark(&base.uncommitted, "changed and not committed, so that the task does not see the change"),
+        false => {
+            remark(&base.uncommitted, "changed and not committed, so that the task does not see the change")
+        }
     }
     remark(&base.left_out, "not committed, and left out though what is not committed was taken along");
-    remark(&base.filtered, "kept under a filter such as LFS: only pointers are here, and they cannot be changed");
+    remark(
+        &base.filtered,
+        "kept under a filter such as LFS: only pointers are here, and they cannot be changed",
+    );
     remark(&base.submodules, "submodules: they are empty here, and out of scope");
     remarks
 }
@@ -255,7 +267,9 @@ fn baseline_warning(baseline: &Baseline) -> Option<String> {
     Some(match &baseline.run.end {
         SuiteEnd::Passed => return None,
         SuiteEnd::Failed { exit } => {
-            format!("the project's tests fail before anything is changed, with {exit}: what they show is not of this task alone")
+            format!(
+                "the project's tests fail before anything is changed, with {exit}: what they show is not of this task alone"
+            )
         }
         SuiteEnd::DidNotStart { missing } => {
             format!("the project's tests do not start, as this is missing: {missing}; agents cannot run them")

@@ -129,7 +129,11 @@ impl Jobs {
         tokio::spawn(async move {
             let outcome = work.await.unwrap_or_else(|error| {
                 let message = format!("the work on the task ended in a way that it should not: {error}");
-                Err(TaskError::new(TaskErrorKind::Failed, message, "make the same call again, and report this"))
+                Err(TaskError::new(
+                    TaskErrorKind::Failed,
+                    message,
+                    "make the same call again, and report this",
+                ))
             });
             let is_good = outcome.is_ok();
             end.send_replace(Some(outcome));

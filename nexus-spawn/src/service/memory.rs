@@ -28,7 +28,11 @@ pub trait TaskMemory: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Any; the goal is framed without it.
-    async fn recall(&self, project: &Path, goal: &str) -> Result<Option<String>, Box<dyn Error + Send + Sync>>;
+    async fn recall(
+        &self,
+        project: &Path,
+        goal: &str,
+    ) -> Result<Option<String>, Box<dyn Error + Send + Sync>>;
 
     /// Takes down what a task came to.
     ///
@@ -44,7 +48,11 @@ pub struct NoMemory;
 
 #[async_trait]
 impl TaskMemory for NoMemory {
-    async fn recall(&self, _project: &Path, _goal: &str) -> Result<Option<String>, Box<dyn Error + Send + Sync>> {
+    async fn recall(
+        &self,
+        _project: &Path,
+        _goal: &str,
+    ) -> Result<Option<String>, Box<dyn Error + Send + Sync>> {
         Ok(None)
     }
 

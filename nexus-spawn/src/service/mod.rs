@@ -4,7 +4,20 @@
 //! are what a model reads of a tool.
 
 mod answer;
+mod artifact;
+mod blocking;
+mod cartographer;
+mod framing_job;
+mod jobs;
+mod memory;
+mod page;
+mod registry;
+mod report;
 mod request;
+mod settle;
+mod step_job;
+mod tasks;
+mod watch;
 
 pub use self::{
     answer::{
@@ -13,10 +26,12 @@ pub use self::{
         TaskCreated, TaskFramed, TaskLanding, TaskLogPage, TaskPage, TaskReport, TaskResult, TaskRow,
         TaskTurnReport, TierList, TierView, UnitView, VerdictView, VoteView,
     },
+    memory::{CompletedTask, NoMemory, TaskMemory},
     request::{
         AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TaskArtifactRequest, TaskCancelRequest,
         TaskCreateRequest, TaskLandRequest, TaskListRequest, TaskLogRequest, TaskOrchestrateRequest,
         TaskReopenRequest, TaskResultRequest, TaskRunTurnRequest, TaskStatusRequest, TierListRequest,
         TierRegisterRequest,
     },
+    tasks::{Tasks, TasksOptions},
 };

@@ -50,7 +50,11 @@ pub(super) fn cut_list<'t>(texts: impl IntoIterator<Item = &'t str>, most: usize
 }
 
 /// As many items from `offset` on as fit, and where the next page begins. There is at least one, if there is any.
-pub(super) fn page<T: Serialize>(items: impl IntoIterator<Item = T>, offset: u64, room: usize) -> (Vec<T>, Option<u64>) {
+pub(super) fn page<T: Serialize>(
+    items: impl IntoIterator<Item = T>,
+    offset: u64,
+    room: usize,
+) -> (Vec<T>, Option<u64>) {
     let mut shown = Vec::new();
     let mut bytes = 0;
     let mut next = offset;

@@ -38,11 +38,13 @@ impl TypeFile {
 
     /// What is built in, and what was registered.
     pub(super) fn read(&self) -> Result<AgentTypes, TaskError> {
-        let bytes = read_private(&self.path, MOST_FILE_BYTES).map_err(|error| unusable(&self.path, &error))?;
+        let bytes =
+            read_private(&self.path, MOST_FILE_BYTES).map_err(|error| unusable(&self.path, &error))?;
         let Some(bytes) = bytes else { return Ok(AgentTypes::built_in()) };
         serde_json::from_slice(&bytes).map_err(|error| {
             let mut error = damaged(&self.path, &error.to_string());
-            "mend the file, or move it away: then only the built-in types are there".clone_into(&mut error.instead);
+            "mend the file, or move it away: then only the built-in types are there"
+                .clone_into(&mut error.instead);
             error
         })
     }
@@ -69,7 +71,8 @@ impl TypeFile {
             std::thread::sleep(Duration::from_millis(5));
         }
         let types = change(self.read()?)?;
-        let bytes = serde_json::to_vec_pretty(&types).map_err(|error| damaged(&self.path, &error.to_string()))?;
+        let bytes =
+            serde_json::to_vec_pretty(&types).map_err(|error| damaged(&self.path, &error.to_string()))?;
         replace_private(&self.path, &bytes).map_err(|error| unusable(&self.path, &error))?;
         let _ = file.unlock();
         Ok(types)
@@ -85,7 +88,8 @@ impl TypeFile {
     pub(super) fn register_agent(&self, request: AgentRegisterRequest) -> Result<AgentView, TaskError> {
         let AgentRegisterRequest { name, tier, phase, description, topics, prompt, surface } = request;
         let surface = surface.map_or_else(Surface::all, Surface::only);
-        let mut agent = AgentType::new(&*name, tier, phase).with_description(description).with_surface(surface);
+        let mut agent =
+            AgentType::new(&*name, tier, phase).with_description(description).with_surface(surface);
         agent.topics.extend(topics);
         agent.prompt = prompt;
         let types = self.change(|types| {

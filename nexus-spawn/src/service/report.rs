@@ -70,14 +70,16 @@ impl ReportParts {
             reason: reason.map(|reason| cut(&reason, most)),
             error: error.map(|error| cut(&error, most)),
             cursor: match &state.status {
-                TaskStatus::Active { cursor } => Some(CursorView {
-                    entry: cursor.entry,
-                    attempt: cursor.attempt,
-                    retries: cursor.retries,
-                }),
+                TaskStatus::Active { cursor } => {
+                    Some(CursorView { entry: cursor.entry, attempt: cursor.attempt, retries: cursor.retries })
+                }
                 _ => None,
             },
-            plan: self.brief.as_ref().map(|brief| plan_view(brief.plan(), state, data, most)).unwrap_or_default(),
+            plan: self
+                .brief
+                .as_ref()
+                .map(|brief| plan_view(brief.plan(), state, data, most))
+                .unwrap_or_default(),
             criteria: self.criteria(most.min(300)),
             spent: self.spent,
             warnings: cut_list(data.warnings.iter().map(String::as_str), most),
@@ -115,9 +117,11 @@ pub(super) fn spent(task: &Task) -> Result<SpentView, TaskError> {
     let mut spent = SpentView::default();
     for event in task.events()?.events.iter().filter(|event| event.kind == "turn_ended") {
         spent.turns += 1;
-        let cost = event.data.get("cost").and_then(|cost| cost.get("usd")).and_then(serde_json::Value::as_f64);
+        let cost =
+            event.data.get("cost").and_then(|cost| cost.get("usd")).and_then(serde_json::Value::as_f64);
         spent.usd += cost.unwrap_or(0.0);
-        spent.output_tokens += event.data.get("output_tokens").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        spent.output_tokens +=
+            event.data.get("output_tokens").and_then(serde_json::Value::as_u64).unwrap_or(0);
     }
     Ok(spent)
 }
@@ -158,7 +162,9 @@ fn plan_view(plan: &Plan, state: &TaskState, data: &TaskData, most: usize) -> Ve
     };
     let view = |(number, entry): (usize, &PlanEntry)| {
         let progress = match (&current, at) {
-            (Some(step), _) if !is_complete && (step.first()..step.end()).contains(&number) => EntryProgress::Current,
+            (Some(step), _) if !is_complete && (step.first()..step.end()).contains(&number) => {
+                EntryProgress::Current
+            }
             (_, Some(at)) if number < at => EntryProgress::Done,
             _ if is_complete => EntryProgress::NotNeeded,
             _ if is_committed(number) => EntryProgress::Done,
@@ -246,7 +252,10 @@ fn verdict_view(verdict: &ReviewVerdict, most: usize) -> VerdictView {
         decision: decision(verdict.decision()).to_owned(),
         alignment: verdict.alignment(),
         criteria: criteria.collect(),
-        blocking_concerns: cut_list(verdict.blocking_concerns().iter().map(|concern| concern.text.as_str()), most),
+        blocking_concerns: cut_list(
+            verdict.blocking_concerns().iter().map(|concern| concern.text.as_str()),
+            most,
+        ),
         retry_hint: verdict.retry_hint().map(|hint| cut(hint, most)),
     }
 }

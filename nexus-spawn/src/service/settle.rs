@@ -98,7 +98,11 @@ pub(super) fn carry_out(task: &Task, tree: &Tree) -> Result<Option<CommitId>, Ta
         data.intent = None;
         leave(state, data, intent.end.clone(), &brief)?;
         data.head = Some(commit.clone());
-        data.commits.push(SettledStep { entry: cursor.entry, attempt: intent.attempt, commit: commit.clone() });
+        data.commits.push(SettledStep {
+            entry: cursor.entry,
+            attempt: intent.attempt,
+            commit: commit.clone(),
+        });
         data.work = None;
         data.hints.clear();
         Ok(())
@@ -128,10 +132,16 @@ pub(super) fn active(state: &TaskState) -> Result<Cursor, TaskError> {
 }
 
 /// The state after the attempt.
-fn leave(state: &mut TaskState, data: &mut TaskData, end: StepEnd, brief: &ProblemBrief) -> Result<(), TaskError> {
+fn leave(
+    state: &mut TaskState,
+    data: &mut TaskData,
+    end: StepEnd,
+    brief: &ProblemBrief,
+) -> Result<(), TaskError> {
     let cursor = active(state)?;
     let after = state.after(TaskEvent::StepSettled(end), Some(brief.plan()))?;
-    let is_retried = matches!(&after.status, TaskStatus::Active { cursor: next } if next.entry == cursor.entry);
+    let is_retried =
+        matches!(&after.status, TaskStatus::Active { cursor: next } if next.entry == cursor.entry);
     *state = after;
     if !is_retried {
         data.settled = cursor.attempt;
@@ -148,7 +158,8 @@ fn commit_of(
     data: &TaskData,
     now: SystemTime,
 ) -> Result<Option<CommitIntent>, TaskError> {
-    let (StepEnd::Advanced | StepEnd::Completed, Some(work), Some(head)) = (&record.end, &record.work, &data.head)
+    let (StepEnd::Advanced | StepEnd::Completed, Some(work), Some(head)) =
+        (&record.end, &record.work, &data.head)
     else {
         return Ok(None);
     };
@@ -173,8 +184,10 @@ fn commit_of(
 /// What was to be true after the step, in one line: nothing in it can pass for a trailer.
 fn message(units: &[PlanEntry]) -> String {
     let joined = units.iter().map(PlanEntry::outcome).collect::<Vec<_>>().join("; ");
-    let words: Vec<&str> =
-        joined.split(|character: char| character.is_whitespace() || character.is_control()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = joined
+        .split(|character: char| character.is_whitespace() || character.is_control())
+        .filter(|word| !word.is_empty())
+        .collect();
     let line = words.join(" ");
     if line.len() <= MOST_SUBJECT_BYTES {
         return line;
@@ -193,7 +206,12 @@ fn hints(record: &StepRecord) -> Vec<String> {
 }
 
 /// The brief with what a reflector added. One that would not hold is left as it was.
-fn amended(brief: &ProblemBrief, record: &StepRecord, data: &TaskData, base: &std::path::Path) -> Option<BriefDraft> {
+fn amended(
+    brief: &ProblemBrief,
+    record: &StepRecord,
+    data: &TaskData,
+    base: &std::path::Path,
+) -> Option<BriefDraft> {
     let Some(Reflection::ReBrief { amendment }) = &record.reflection else { return None };
     draft_of(&brief.amended(amendment, &data.types, base).ok()?)
 }

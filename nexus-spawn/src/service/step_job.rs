@@ -97,7 +97,11 @@ impl Inner {
         let head = data.head.clone().unwrap_or_else(|| tree.base().commit.clone());
         let checks = self.checks(task, data).await?;
         let log = LogWriter::of(task);
-        log.log(TaskLogEvent::StepBegan { entry: cursor.entry, attempt: cursor.attempt, retries: cursor.retries });
+        log.log(TaskLogEvent::StepBegan {
+            entry: cursor.entry,
+            attempt: cursor.attempt,
+            retries: cursor.retries,
+        });
         let place = place_in_words(&brief, cursor);
         said.send_replace(place.clone());
         let prompts = self.prompts().await?;
@@ -147,7 +151,11 @@ impl Inner {
                 })
                 .await?;
                 let instead = "call task_run_turn, which begins it anew";
-                Err(TaskError::new(TaskErrorKind::Interrupted, "the step was interrupted and put back", instead))
+                Err(TaskError::new(
+                    TaskErrorKind::Interrupted,
+                    "the step was interrupted and put back",
+                    instead,
+                ))
             }
         }
     }

@@ -19,8 +19,9 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     answer::{
-        AgentList, AgentView, BaselineView, CommitView, LandingOutcome, LogEntryView, TaskArtifact, TaskCreated,
-        TaskFramed, TaskLanding, TaskLogPage, TaskPage, TaskReport, TaskResult, TaskTurnReport, TierList, TierView,
+        AgentList, AgentView, BaselineView, CommitView, LandingOutcome, LogEntryView, TaskArtifact,
+        TaskCreated, TaskFramed, TaskLanding, TaskLogPage, TaskPage, TaskReport, TaskResult, TaskTurnReport,
+        TierList, TierView,
     },
     artifact::ArtifactName,
     blocking::blocking,
@@ -235,25 +236,30 @@ impl Tasks {
                     return self.0.framed(&task, None).await;
                 }
                 let (inner, framed) = (self.0.handle(), task.clone());
-                self.0.jobs.start(task.id(), JobKind::Framing, "the task is prepared", move |cancel, said| {
-                    inner.held(framed, cancel, said, |inner, task, cancel, said| async move {
-                        let reading = task.clone();
-                        let inner_too = inner.handle();
-                        let state = blocking(move || {
-                            let tree = inner_too.prepare_tree(&reading)?;
-                            recover(&reading, &tree)?;
-                            Ok(reading.data()?.0)
-                        })
-                        .await?;
-                        // Another process may have framed it meanwhile.
-                        match state.status {
-                            TaskStatus::Framing | TaskStatus::ClarificationNeeded { .. } => {
-                                inner.frame(&task, &cancel, &said).await
+                self.0.jobs.start(
+                    task.id(),
+                    JobKind::Framing,
+                    "the task is prepared",
+                    move |cancel, said| {
+                        inner.held(framed, cancel, said, |inner, task, cancel, said| async move {
+                            let reading = task.clone();
+                            let inner_too = inner.handle();
+                            let state = blocking(move || {
+                                let tree = inner_too.prepare_tree(&reading)?;
+                                recover(&reading, &tree)?;
+                                Ok(reading.data()?.0)
+                            })
+                            .await?;
+                            // Another process may have framed it meanwhile.
+                            match state.status {
+                                TaskStatus::Framing | TaskStatus::ClarificationNeeded { .. } => {
+                                    inner.frame(&task, &cancel, &said).await
+                                }
+                                _ => Ok(()),
                             }
-                            _ => Ok(()),
-                        }
-                    })
-                })?
+                        })
+                    },
+                )?
             }
         };
         match job.ended_within(wait).await {
@@ -369,7 +375,10 @@ impl Tasks {
         let inner = self.0.handle();
         blocking(move || {
             let TaskListing { tasks, unreadable } = inner.store.list()?;
-            let project = request.project.as_deref().map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+            let project = request
+                .project
+                .as_deref()
+                .map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
             let rows = tasks.iter().rev().filter(|(_, snapshot)| {
                 let fits = |(name, value): (&String, &String)| snapshot.labels.get(name) == Some(value);
                 request.status.as_deref().is_none_or(|status| snapshot.state.status.name() == status)
@@ -379,7 +388,8 @@ impl Tasks {
             let unreadable: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
             let unreadable = cut_list(unreadable.iter().map(String::as_str), 300);
             let room = MOST_BYTES - 200 - json_bytes(&unreadable);
-            let (tasks, next_offset) = page(rows.map(|(task, snapshot)| row(task, snapshot)), request.offset, room);
+            let (tasks, next_offset) =
+                page(rows.map(|(task, snapshot)| row(task, snapshot)), request.offset, room);
             Ok(TaskPage { tasks, unreadable, next_offset })
         })
         .await
@@ -601,7 +611,11 @@ impl Inner {
         let folder = self.home.join("prompts");
         blocking(move || {
             Prompts::with_folder(&folder).map_err(|error| {
-                TaskError::new(TaskErrorKind::NotConfigured, error.to_string(), "then make the same call again")
+                TaskError::new(
+                    TaskErrorKind::NotConfigured,
+                    error.to_string(),
+                    "then make the same call again",
+                )
             })
         })
         .await
@@ -649,7 +663,8 @@ impl Inner {
     fn settings_of(&self, request: &TaskCreateRequest) -> Result<TaskSettings, TaskError> {
         let mut settings = self.settings.clone();
         if let Some(command) = &request.test_command {
-            if command.first().is_none_or(String::is_empty) || command.iter().any(|part| part.contains('\0')) {
+            if command.first().is_none_or(String::is_empty) || command.iter().any(|part| part.contains('\0'))
+            {
                 let instead = "name a program and its arguments, or leave it out";
                 return Err(invalid("`test_command` names no program", instead));
             }
@@ -663,7 +678,10 @@ impl Inner {
         }
         if let Some(retries) = request.max_review_retries {
             if retries > MOST_RETRIES {
-                return Err(invalid("`max_review_retries` is too large", &format!("name 0 to {MOST_RETRIES}")));
+                return Err(invalid(
+                    "`max_review_retries` is too large",
+                    &format!("name 0 to {MOST_RETRIES}"),
+                ));
             }
             settings.max_review_retries = retries;
         }
@@ -674,7 +692,8 @@ impl Inner {
             settings.min_vendors = Some(vendors);
         }
         if let Some(budget) = request.budget {
-            if budget.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) || budget.output_tokens == Some(0) {
+            if budget.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) || budget.output_tokens == Some(0)
+            {
                 return Err(invalid("`budget` leaves nothing to use", "name more than 0, or leave it out"));
             }
             settings.budget = budget;
@@ -691,7 +710,8 @@ impl Inner {
                     KindError::Unknown(_) => format!("nexus.yaml binds nobody to the work-kind {kind:?}"),
                     error => format!("the work-kind {kind:?} cannot be used: {:?}", error.kind()),
                 };
-                let instead = format!("bind it in nexus.yaml: `types: {{ {kind}: … }}`; nexus.yaml.example has all");
+                let instead =
+                    format!("bind it in nexus.yaml: `types: {{ {kind}: … }}`; nexus.yaml.example has all");
                 TaskError::new(TaskErrorKind::NotConfigured, message, instead)
             })?;
             if kind == ORCHESTRATOR {
@@ -700,6 +720,7 @@ impl Inner {
             let chains = match &explained.target {
                 ExplainedTarget::Chain(chain) => vec![chain],
                 ExplainedTarget::Panel { seats, .. } => seats.iter().map(|seat| &seat.chain).collect(),
+                _ => Vec::new(),
             };
             let lowest = chains.iter().filter_map(|chain| chain.effort).min();
             if let Some(effort) = lowest.filter(|effort| *effort < Effort::Max) {
@@ -730,11 +751,16 @@ impl Inner {
             return Ok(None);
         }
         let (inner, tested) = (self.handle(), task.clone());
-        let job = self.jobs.start(task.id(), JobKind::Baseline, "the project's own tests run", move |cancel, said| {
-            inner.held(tested, cancel, said, |inner, task, cancel, _said| async move {
-                inner.baseline(&task, &cancel).await.map(drop)
-            })
-        })?;
+        let job = self.jobs.start(
+            task.id(),
+            JobKind::Baseline,
+            "the project's own tests run",
+            move |cancel, said| {
+                inner.held(tested, cancel, said, |inner, task, cancel, _said| async move {
+                    inner.baseline(&task, &cancel).await.map(drop)
+                })
+            },
+        )?;
         match job.ended_within(wait).await {
             None => Ok(Some(BaselineView { outcome: "running".to_owned(), output: String::new() })),
             Some(Ok(())) => {
@@ -846,7 +872,8 @@ impl Inner {
         let inner = self.handle();
         read(task, move |task| {
             let (state, data) = task.data()?;
-            let was_begun = matches!(state.status, TaskStatus::Active { cursor } if data.begun == cursor.attempt);
+            let was_begun =
+                matches!(state.status, TaskStatus::Active { cursor } if data.begun == cursor.attempt);
             if data.intent.is_none() && !was_begun && !data.stop {
                 return Ok(());
             }
@@ -893,9 +920,10 @@ impl Inner {
         }
         let (inner, task) = (self.handle(), task.clone());
         self.in_background(async move {
-            let outcomes = data.brief.as_ref().map(|brief| {
-                data.commits.iter().map(|commit| outcome(brief, commit.entry)).collect()
-            });
+            let outcomes = data
+                .brief
+                .as_ref()
+                .map(|brief| data.commits.iter().map(|commit| outcome(brief, commit.entry)).collect());
             let completed = CompletedTask {
                 task_id: task.id().to_string(),
                 project: data.project.clone(),
@@ -922,7 +950,11 @@ impl Inner {
         let mut report = parts.report(&now);
         // It is said beside the report.
         report.progress = None;
-        Ok(TaskFramed { running: job.is_some(), progress: progress.map(|line| cut(&line, 300)), task: report })
+        Ok(TaskFramed {
+            running: job.is_some(),
+            progress: progress.map(|line| cut(&line, 300)),
+            task: report,
+        })
     }
 
     /// How the step ended whose last attempt is `attempt`; it counts as told from now on.
@@ -1028,7 +1060,9 @@ fn is_to_be_framed(task: &Task, answers: Option<Vec<String>>) -> Result<bool, Ta
         let questions = match &state.status {
             TaskStatus::Framing => {
                 return match answers {
-                    Some(_) => Err(invalid("no questions were asked", "call task_orchestrate without answers")),
+                    Some(_) => {
+                        Err(invalid("no questions were asked", "call task_orchestrate without answers"))
+                    }
                     None => Ok(true),
                 };
             }
@@ -1100,8 +1134,13 @@ fn result_of(task: &Task, offset: u64) -> Result<TaskResult, TaskError> {
     }
     let landing = match (data.commits.is_empty(), state.is_final()) {
         (true, _) => "nothing was committed yet".to_owned(),
-        (false, true) => format!("`nexus task land {}` moves the branch of the project to it; the artifact `patch` has it as a patch", task.id()),
-        (false, false) => "it is not done yet; what is committed so far is in the artifact `patch`".to_owned(),
+        (false, true) => format!(
+            "`nexus task land {}` moves the branch of the project to it; the artifact `patch` has it as a patch",
+            task.id()
+        ),
+        (false, false) => {
+            "it is not done yet; what is committed so far is in the artifact `patch`".to_owned()
+        }
     };
     let in_all = files.len() as u64;
     let mut result = fitted(|most| TaskResult {
@@ -1115,7 +1154,11 @@ fn result_of(task: &Task, offset: u64) -> Result<TaskResult, TaskError> {
             .map(|commit| CommitView {
                 id: commit.commit.to_string(),
                 attempt: commit.attempt,
-                outcome: data.brief.as_ref().map(|brief| cut(&outcome(brief, commit.entry), most.min(300))).unwrap_or_default(),
+                outcome: data
+                    .brief
+                    .as_ref()
+                    .map(|brief| cut(&outcome(brief, commit.entry), most.min(300)))
+                    .unwrap_or_default(),
             })
             .collect(),
         files: Vec::new(),
@@ -1159,7 +1202,10 @@ fn bounded(data: serde_json::Value) -> serde_json::Value {
 /// The canonical path of a project, which has to lie in one of `roots`.
 fn project_root(project: &Path, roots: &[PathBuf]) -> Result<PathBuf, TaskError> {
     if !project.is_absolute() {
-        return Err(invalid(&format!("the project {project:?} is no absolute path"), "name it by its absolute path"));
+        return Err(invalid(
+            &format!("the project {project:?} is no absolute path"),
+            "name it by its absolute path",
+        ));
     }
     let found = project.canonicalize().map_err(|error| {
         let message = format!("the project {project:?} cannot be opened: {error}");
@@ -1189,7 +1235,10 @@ fn labels(labels: &BTreeMap<String, String>) -> Result<(), TaskError> {
         return Ok(());
     }
     let message = "`labels` are too many or too long";
-    Err(invalid(message, &format!("name at most {MOST_LABELS}, of at most {MOST_LABEL_BYTES} bytes in one line each")))
+    Err(invalid(
+        message,
+        &format!("name at most {MOST_LABELS}, of at most {MOST_LABEL_BYTES} bytes in one line each"),
+    ))
 }
 
 fn text(field: &str, text: &str, most: usize) -> Result<(), TaskError> {
@@ -1231,10 +1280,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl From<CheckError> for TaskError {
     fn from(error: CheckError) -> Self {
         let (kind, instead) = match &error {
-            CheckError::NoSandbox { .. } => (TaskErrorKind::MissingProgram, "install it, then make the same call again"),
-            CheckError::Settings { .. } | CheckError::Refused(_) | CheckError::NoTestCommand => {
-                (TaskErrorKind::InvalidArgument, "mend the argument of task_create, or the setting in nexus.yaml")
+            CheckError::NoSandbox { .. } => {
+                (TaskErrorKind::MissingProgram, "install it, then make the same call again")
             }
+            CheckError::Settings { .. } | CheckError::Refused(_) | CheckError::NoTestCommand => (
+                TaskErrorKind::InvalidArgument,
+                "mend the argument of task_create, or the setting in nexus.yaml",
+            ),
             CheckError::NoSuchProbe { .. } => (TaskErrorKind::InvalidArgument, "name one that was run"),
             CheckError::Malformed { .. } => (TaskErrorKind::Damaged, "put the file back as it was"),
             CheckError::NoSpace { .. } => (TaskErrorKind::NoSpace, "then make the same call again"),

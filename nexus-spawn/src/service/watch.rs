@@ -143,7 +143,8 @@ pub(super) fn logged_turn(
         .map(|result| &result.provenance)
         .or_else(|| partial.and_then(|partial| partial.provenance.as_ref()));
     let usage = result.map(|result| result.usage).or_else(|| partial.map(|partial| partial.usage));
-    let calls = result.map(|result| &result.tool_calls).or_else(|| partial.map(|partial| &partial.tool_calls));
+    let calls =
+        result.map(|result| &result.tool_calls).or_else(|| partial.map(|partial| &partial.tool_calls));
     LoggedTurn {
         turn: turn.recorded_as.clone(),
         attempt,
@@ -160,7 +161,13 @@ pub(super) fn logged_turn(
         output_tokens: usage.and_then(|usage| usage.all_output_tokens()),
         attempts: provenance.map(|provenance| provenance.attempts),
         skipped: provenance
-            .map(|provenance| provenance.skipped.iter().map(|skipped| format!("{}: {}", skipped.backend, skipped.reason)).collect())
+            .map(|provenance| {
+                provenance
+                    .skipped
+                    .iter()
+                    .map(|skipped| format!("{}: {}", skipped.backend, skipped.reason))
+                    .collect()
+            })
             .unwrap_or_default(),
         effects: result.map(|result| result.effects).or_else(|| partial.map(|partial| partial.effects)),
         tool_calls: calls.map_or(0, |calls| u32::try_from(calls.len()).unwrap_or(u32::MAX)),

@@ -22,14 +22,14 @@ mod log;
 mod task;
 mod tasks;
 
-pub(crate) use self::{
-    file::{make_folder, open_lock, read_private, replace_private},
-    task::{damaged, unusable},
-};
 pub use self::{
     data::{SettledStep, StepIntent, TaskData},
     hold::StepHold,
     log::{LoggedTurn, TaskLogEvent},
     task::{Task, TaskSnapshot},
     tasks::{TaskId, TaskListing, TaskStore},
+};
+pub(crate) use self::{
+    file::{make_folder, open_lock, read_private, replace_private},
+    task::{damaged, unusable},
 };

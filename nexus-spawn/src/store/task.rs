@@ -23,6 +23,7 @@ use super::{
     tasks::{TaskId, TaskStore},
 };
 use crate::{
+    checks::ProbeStore,
     problem_brief::ProblemBrief,
     step_record::StepRecord,
     task_error::{TaskError, TaskErrorKind},
@@ -272,6 +273,11 @@ impl Task {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(&path, &error)),
             _ => Ok(()),
         }
+    }
+
+    /// Where its probes are kept.
+    pub fn probes(&self) -> ProbeStore {
+        ProbeStore::new(self.probes_folder())
     }
 
     /// The folder in which its probes are kept.

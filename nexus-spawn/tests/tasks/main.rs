@@ -1,0 +1,11 @@
+//! Tasks through the calls of their callers, with scripted agents.
+#![cfg(target_os = "linux")]
+
+mod create;
+mod damage;
+mod framing;
+mod kill;
+mod kit;
+mod registry;
+mod steps;
+mod together;
