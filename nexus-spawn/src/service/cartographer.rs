@@ -7,8 +7,8 @@ use std::{
 };
 
 use nexus_core::{
-    BeforeRetry, Brief, CancelToken, FileTools, Limits, NullSink, ParticipantScope, Submission, Tool, ToolAccess,
-    ToolPattern, Toolbox, TurnHost, TurnRequest,
+    BeforeRetry, Brief, CancelToken, FileTools, Limits, NullSink, ParticipantScope, Submission, Tool,
+    ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest,
 };
 use nexus_router::WorkKind;
 use schemars::JsonSchema;

@@ -118,8 +118,13 @@ impl StepWatcher for AttemptWatcher {
         self.say(&who, Some(line));
     }
 
-    fn agent_ended(&self, agent: &StepAgent, _ending: &AgentEnding) {
-        self.say(&agent.to_string(), None);
+    fn agent_ended(&self, agent: &StepAgent, _ending: &AgentEnding, turns: &[AgentTurn]) {
+        let who = agent.to_string();
+        for turn in turns {
+            let turn = logged_turn(turn, Some(agent.attempt), &who, &agent.agent_type, agent.phase);
+            let _ = self.log.send(TaskLogEvent::TurnEnded(turn));
+        }
+        self.say(&who, None);
     }
 
     fn said(&self, line: &str) {

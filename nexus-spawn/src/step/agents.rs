@@ -86,7 +86,7 @@ impl StepAttempt<'_> {
             self.watcher.agent_event(agent, AgentProgress { tool_calls, most_tool_calls }, &event);
         };
         let report = run_agent(router, assignment, &mut events).await;
-        self.watcher.agent_ended(agent, &ending(&report));
+        self.watcher.agent_ended(agent, &ending(&report), &report.turns);
         for (handle, error) in &report.left_behind {
             let line = format!("{agent}: {} still stores its conversation: {error}", handle.backend());
             self.watcher.said(&line);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use nexus_core::{Cost, EventEnvelope, Usage, VendorId};
 
-use crate::agent::AgentPhase;
+use crate::agent::{AgentPhase, AgentTurn};
 
 /// Is told what the agents of a step do: for progress, for `watch`, and for the log. Never for an agent: what it is told names
 /// vendors.
@@ -15,8 +15,8 @@ pub trait StepWatcher: Send + Sync {
     fn agent_began(&self, agent: &StepAgent);
     /// Something happened in an agent's turn. `progress` is as of this event.
     fn agent_event(&self, agent: &StepAgent, progress: AgentProgress, event: &EventEnvelope);
-    /// An agent has ended, all of its turns included.
-    fn agent_ended(&self, agent: &StepAgent, ending: &AgentEnding);
+    /// An agent has ended; `turns` are all of its turns, in order.
+    fn agent_ended(&self, agent: &StepAgent, ending: &AgentEnding, turns: &[AgentTurn]);
     /// A line that a person can read: what the step is at, or what went wrong beside it.
     fn said(&self, line: &str);
 }
@@ -25,7 +25,7 @@ pub trait StepWatcher: Send + Sync {
 impl StepWatcher for () {
     fn agent_began(&self, _agent: &StepAgent) {}
     fn agent_event(&self, _agent: &StepAgent, _progress: AgentProgress, _event: &EventEnvelope) {}
-    fn agent_ended(&self, _agent: &StepAgent, _ending: &AgentEnding) {}
+    fn agent_ended(&self, _agent: &StepAgent, _ending: &AgentEnding, _turns: &[AgentTurn]) {}
     fn said(&self, _line: &str) {}
 }
 

@@ -9,8 +9,8 @@ use std::{
 use nexus_core::{BuildContext, CancelToken, EventEnvelope, ExecutionBackend, RecordFile, Registry};
 use nexus_router::Router;
 use nexus_spawn::{
-    AgentEnding, AgentProgress, AttemptPlace, BriefDraft, Checks, Cursor, ProbeStore, ProblemBrief, Prompts,
-    SandboxKind, StepAgent, StepAttempt, StepRecord, StepWatcher, TaskSettings,
+    AgentEnding, AgentProgress, AgentTurn, AttemptPlace, BriefDraft, Checks, Cursor, ProbeStore,
+    ProblemBrief, Prompts, SandboxKind, StepAgent, StepAttempt, StepRecord, StepWatcher, TaskSettings,
 };
 use nexus_workspace::{
     AgentTypes,
@@ -47,7 +47,7 @@ impl StepWatcher for Watched {
 
     fn agent_event(&self, _agent: &StepAgent, _progress: AgentProgress, _event: &EventEnvelope) {}
 
-    fn agent_ended(&self, agent: &StepAgent, ending: &AgentEnding) {
+    fn agent_ended(&self, agent: &StepAgent, ending: &AgentEnding, _turns: &[AgentTurn]) {
         let vendor = ending.vendor.as_ref().map_or("nobody", |vendor| vendor.as_str());
         let line = format!("{agent} ended: {vendor}, {} calls, {:?}", ending.tool_calls, ending.failure);
         self.0.lock().unwrap().push(line);

@@ -32,11 +32,8 @@ pub(crate) struct Seen {
     pub(crate) brief: String,
     /// What it was asked.
     pub(crate) prompt: String,
-    /// Its system text.
-    pub(crate) system: String,
     /// Which turn of this phase it is, over all agents of a world, from 0 on.
     pub(crate) turn: usize,
-    pub(crate) vendor: &'static str,
 }
 
 /// What an agent does, in order; then its turn ends well.
@@ -69,7 +66,6 @@ impl std::fmt::Debug for Agents {
 #[derive(Debug)]
 struct Puppet {
     id: BackendId,
-    vendor: &'static str,
     agents: Arc<Agents>,
 }
 
@@ -129,9 +125,7 @@ impl ExecutionBackend for Puppet {
         let seen = {
             let mut all = self.agents.seen.lock().unwrap();
             let turn = all.iter().filter(|seen| seen.phase == phase).count();
-            let system = request.system.clone().unwrap_or_default();
-            let seen =
-                Seen { phase, brief, prompt: request.prompt_text(), system, turn, vendor: self.vendor };
+            let seen = Seen { phase, brief, prompt: request.prompt_text(), turn };
             all.push(seen.clone());
             seen
         };
@@ -217,12 +211,12 @@ pub(crate) fn router(agents: &Arc<Agents>, more: &Value) -> Router {
     for (name, value) in more.as_object().into_iter().flatten() {
         configuration["types"][name] = value.clone();
     }
-    let puppet = |id: &str, vendor: &'static str| {
-        Arc::new(Puppet { id: id.into(), vendor, agents: Arc::clone(agents) }) as Arc<dyn ExecutionBackend>
+    let puppet = |id: &str| {
+        Arc::new(Puppet { id: id.into(), agents: Arc::clone(agents) }) as Arc<dyn ExecutionBackend>
     };
     Router::builder(Registry::new(), BuildContext::in_home("home"))
-        .backend_of(VendorId::new("first-vendor"), puppet("alpha", "first-vendor"))
-        .backend_of(VendorId::new("second-vendor"), puppet("beta", "second-vendor"))
+        .backend_of(VendorId::new("first-vendor"), puppet("alpha"))
+        .backend_of(VendorId::new("second-vendor"), puppet("beta"))
         .from_value(configuration)
         .unwrap()
 }
