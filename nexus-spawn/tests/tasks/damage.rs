@@ -18,7 +18,7 @@ async fn each_damaged_file_is_named_and_hinders_no_other_task() {
     let edits: [(&str, &str, &str); 6] = [
         ("status.json", "{", ""),
         ("status.json", "\"version\": 1,\n    \"warnings\"", "\"version\": 9,\n    \"warnings\""),
-        ("status.json", "\"write\": [\n          \"src\"", "\"write\": [\n          \"../src\""),
+        ("status.json", "\"write\": [\n        \"src\"", "\"write\": [\n        \"../src\""),
         ("status.json", "\"attempt\": 2", "\"attempt\": 7"),
         ("status.json", "\"project\": \"/", "\"project\": \""),
         ("steps/1.json", "\"attempt\": 1", "\"attempt\": 3"),
