@@ -31,6 +31,7 @@ mod draft_fault;
 mod evidence;
 mod framing;
 mod handoff;
+mod mcp;
 mod problem_brief;
 mod report;
 mod review;
@@ -56,6 +57,7 @@ pub use draft_fault::{DraftError, DraftFault};
 pub use evidence::{EvidenceId, InvalidEvidenceId, StepEvidence};
 pub use framing::{Framed, Framing, FramingFailure, FramingReport, Goal};
 pub use handoff::{BandOutcome, Claim, Handoff, HandoffAction, HandoffDraft};
+pub use mcp::{OpenTasks, TaskTools};
 pub use problem_brief::{
     Amendment, BriefDraft, BriefLimits, Criterion, Plan, PlanEntry, PlanEntryDraft, PlanStep, ProblemBrief,
 };
