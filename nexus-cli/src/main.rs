@@ -24,6 +24,7 @@ mod login_report;
 #[cfg(feature = "login")]
 mod logout;
 mod manual;
+mod mcp;
 mod output;
 mod printer;
 mod run;
@@ -68,7 +69,9 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return output::exit_code(refuse(&error)),
     };
-    output::watch_reader();
+    if !args.command.serves_output() {
+        output::watch_reader();
+    }
     let as_json = args.command.wants_json();
     let runtime = match start_runtime() {
         Ok(runtime) => runtime,
@@ -135,6 +138,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Doctor { json } => doctor::doctor(&args.config, json).await,
         Command::Completions { shell } => Ok(manual::completions(shell)),
         Command::Manual => manual::manual(),
+        Command::Mcp(command) => mcp::mcp(&args.config, command).await,
         Command::Check { example: true, .. } => Ok(check::example()),
         Command::Check { probe, json, .. } => check::check(&args.config, probe, json).await,
         Command::Status(status) => status::status(&args.config, &status).await,

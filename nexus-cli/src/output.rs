@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use crate::EXIT_FAILED;
 
 /// The reader of standard output went away: as a shell shows a program that SIGPIPE ended.
-const EXIT_CLOSED_PIPE: u8 = 141;
+pub(crate) const EXIT_CLOSED_PIPE: u8 = 141;
 
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
 static FAILED: Notify = Notify::const_new();

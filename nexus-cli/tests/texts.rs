@@ -35,6 +35,8 @@ fn help() {
         "key set",
         "key list",
         "key remove",
+        "mcp",
+        "mcp spawn",
         "completions",
         "manual",
     ] {

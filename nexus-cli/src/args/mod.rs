@@ -8,6 +8,7 @@ mod key;
 mod login;
 #[cfg(feature = "login")]
 mod login_word;
+mod mcp;
 mod run;
 mod status;
 
@@ -20,6 +21,7 @@ use clap_complete::Shell;
 pub(crate) use key::KeyCommand;
 #[cfg(feature = "login")]
 pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
+pub(crate) use mcp::{McpCommand, McpSpawnArgs};
 pub(crate) use run::RunArgs;
 pub(crate) use status::StatusArgs;
 
@@ -97,6 +99,9 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Serve tools to other programs, by the Model Context Protocol
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Log in to a plan of yours, apart from the vendor's own program
     #[cfg(feature = "login")]
     Login(Box<LoginArgs>),
@@ -122,6 +127,11 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
 }
 
 impl Command {
+    /// Whether standard output is another program's, whose going away is no failure by itself.
+    pub(crate) fn serves_output(&self) -> bool {
+        matches!(self, Self::Mcp(McpCommand::Spawn(args)) if args.http.is_none())
+    }
+
     /// Whether the answer is wanted as JSON, also the answer that something is wrong.
     pub(crate) fn wants_json(&self) -> bool {
         match self {
@@ -140,7 +150,7 @@ impl Command {
             #[cfg(feature = "keyring")]
             Self::Key(_) => false,
             Self::Doctor { json } => *json,
-            Self::Completions { .. } | Self::Manual => false,
+            Self::Mcp(_) | Self::Completions { .. } | Self::Manual => false,
         }
     }
 }

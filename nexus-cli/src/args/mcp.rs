@@ -1,0 +1,61 @@
+//! The command line of `nexus mcp`.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use crate::mcp::registration;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpCommand {
+    /// Serve tasks to a caller's agent: from a goal, step by step, to reviewed commits
+    #[command(after_help = registration::help())]
+    Spawn(McpSpawnArgs),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct McpSpawnArgs {
+    /// Serve over HTTP at ADDRESS:PORT, or at a port of this machine that nobody else reaches. A step goes on when its client leaves
+    #[arg(long, value_name = "ADDRESS", value_parser = http_address)]
+    pub(crate) http: Option<SocketAddr>,
+    /// A name of this machine that HTTP requests may be sent to, beside its addresses and localhost. May be repeated
+    #[arg(long, value_name = "NAME", requires = "http")]
+    pub(crate) host: Vec<String>,
+    /// Serve over standard input and output by way of the server that runs for this home with --http
+    #[arg(long, conflicts_with = "http")]
+    pub(crate) attach: bool,
+    /// Nexus's own folder, with tasks, token and nexus.yaml. Default: $NEXUS_HOME (~/.nexus)
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) home: Option<PathBuf>,
+}
+
+/// An address and a port; without an address, of this machine alone.
+fn http_address(text: &str) -> Result<SocketAddr, String> {
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    if let Ok(port) = text.parse() {
+        return Ok(SocketAddr::new(loopback, port));
+    }
+    if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+        return Ok(SocketAddr::new(loopback, port));
+    }
+    text.parse().map_err(|_| "not ADDRESS:PORT or a port, as 127.0.0.1:7878 or 7878".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_without_a_name_is_this_machines_alone() {
+        for text in ["7878", "localhost:7878", "127.0.0.1:7878"] {
+            assert_eq!(http_address(text), Ok("127.0.0.1:7878".parse().unwrap()), "{text}");
+        }
+        assert_eq!(http_address("[::1]:1"), Ok("[::1]:1".parse().unwrap()));
+        for text in ["", "example.org:1", "70000", "127.0.0.1", "http://127.0.0.1:1"] {
+            assert!(http_address(text).is_err(), "{text}");
+        }
+    }
+}
