@@ -227,7 +227,8 @@ fn over_http_a_home_has_one_server_which_others_attach_to() {
 
 #[test]
 fn what_is_registered_is_a_command_that_serves() {
-    for line in [registration::CLAUDE_ADD, registration::CODEX_ADD, registration::GROK_ADD] {
+    let added = registration::lines().filter(|line| line.contains(" mcp add "));
+    for line in added.filter(|line| line.contains(" -- ")) {
         let (add, served) = line.split_once(" -- ").expect("the server's own command line");
         assert!(add.contains(registration::SERVER_NAME), "{add}");
         let words: Vec<_> = served.split(' ').collect();

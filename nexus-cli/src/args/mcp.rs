@@ -12,7 +12,7 @@ use crate::mcp::registration;
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
     /// Serve tasks to a caller's agent: from a goal, step by step, to reviewed commits
-    #[command(after_help = registration::help())]
+    #[command(after_help = registration::HELP)]
     Spawn(McpSpawnArgs),
 }
 
