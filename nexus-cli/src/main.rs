@@ -34,6 +34,7 @@ mod spoken_time;
 mod status;
 #[cfg(feature = "login")]
 mod surroundings;
+mod task;
 #[cfg(feature = "otlp")]
 mod telemetry;
 mod versions;
@@ -135,6 +136,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Explain { kind, json, watch } => {
             explain::explain(&args.config, kind.as_deref(), json, watch).await
         }
+        Command::Task(command) => task::task(&args.config, &command).await,
         Command::Doctor { json } => doctor::doctor(&args.config, json).await,
         Command::Completions { shell } => Ok(manual::completions(shell)),
         Command::Manual => manual::manual(),

@@ -11,6 +11,7 @@ mod login_word;
 mod mcp;
 mod run;
 mod status;
+mod task;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -24,6 +25,7 @@ pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
 pub(crate) use mcp::{McpCommand, McpSpawnArgs};
 pub(crate) use run::RunArgs;
 pub(crate) use status::StatusArgs;
+pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
 
 /// Runs one turn of agent work on whichever vendor nexus.yaml names.
 #[derive(Debug, Parser)]
@@ -59,6 +61,9 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Walk a goal to reviewed work: agents frame it, do it step by step, and reviewers of two vendors have the last word
+    #[command(subcommand)]
+    Task(TaskCommand),
     /// Delete the conversations that `nexus run --keep FILE` kept, where the backends store them. The record in the file stays
     Forget {
         /// The file
@@ -150,6 +155,7 @@ impl Command {
             #[cfg(feature = "keyring")]
             Self::Key(_) => false,
             Self::Doctor { json } => *json,
+            Self::Task(task) => task.wants_json(),
             Self::Mcp(_) | Self::Completions { .. } | Self::Manual => false,
         }
     }

@@ -1,0 +1,185 @@
+//! A goal walked to reviewed work: a model frames it, one does it in a tree of its own, models of two vendors review it with
+//! probes on the code as it was and as it is, and the commit lands in the project's branch.
+//!
+//!     cargo run --example task
+//!     cargo run --example task -- --config nexus.yaml
+//!
+//! It needs git; tests and probes run in bubblewrap's sandbox where there is one.
+
+mod stage;
+
+use std::{fs, path::Path, process::Command};
+
+use nexus::process::sandbox::Sandbox;
+use nexus_spawn::{
+    SandboxKind, TaskCreateRequest, TaskLandRequest, TaskLogRequest, TaskOrchestrateRequest, TaskResultRequest,
+    TaskRunTurnRequest, Tasks, TasksOptions, task_report,
+};
+use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall};
+use serde_json::json;
+use stage::{AnyError, Stage};
+
+/// Two vendors behind one simulated server. `executor` and a seat of the panel are one line each.
+const ROUTES: &str = "\
+groups: { north: [north-model], south: [south-model] }
+backends:
+  north-model: { kind: responses, vendor: north, base_url: URL }
+  south-model: { kind: responses, vendor: south, base_url: URL }
+types:
+  orchestrator: { tier: operations, phase: orchestrate, group: north }
+  executor:     { tier: execution,  phase: implement,   group: south }
+  reviewer:     { tier: operations, phase: review,      panel: review }
+panels:
+  review:
+    - { group: north, lens: boundary-inputs }
+    - { group: south, lens: hidden-contracts }
+lenses:
+  boundary-inputs: Probe negatives, zero, empty and capped inputs.
+  hidden-contracts: Find behaviour that the criteria do not name.
+";
+
+const GOAL: &str = "`sh sum.sh A B` prints the sum of the absolute values. It is to print the sum: `sh sum.sh -1 -2` prints -3.";
+
+#[tokio::main]
+async fn main() -> Result<(), AnyError> {
+    let about = "Walks a goal to reviewed work, from a brief to a commit in the project's branch.";
+    let stage = Stage::open_native(about, Dialect::Responses, Scenario::text(""))?;
+    let model = Sim::builder(Dialect::Responses, Scenario::text("")).answered_by(model).start()?;
+    let router = stage.router(&ROUTES.replace("URL", &model.base_url()))?;
+
+    let project = stage.workspace("sums")?.canonicalize()?;
+    begin(&project)?;
+    let mut options = TasksOptions::in_home(stage.workspace("home")?);
+    if let Err(problem) = Sandbox::new().check().await {
+        println!("Tests and probes run without a sandbox here: {problem}\n");
+        options.settings.sandbox.kind = SandboxKind::None;
+    }
+    let tasks = Tasks::new(router, options);
+
+    let request = TaskCreateRequest {
+        goal: GOAL.to_owned(),
+        project: project.clone(),
+        test_command: Some(vec!["sh".to_owned(), "test.sh".to_owned()]),
+        ..TaskCreateRequest::default()
+    };
+    let created = tasks.create_below(request, std::slice::from_ref(&project)).await?;
+    let task_id = created.task_id;
+    println!("goal      {GOAL}\ntask      {task_id}");
+    println!("tests     {}", created.baseline.map(|tests| tests.outcome).unwrap_or_default());
+
+    let framing = TaskOrchestrateRequest { task_id: task_id.clone(), ..TaskOrchestrateRequest::default() };
+    let framed = tasks.orchestrate(framing).await?;
+    for entry in &framed.task.plan {
+        println!("plan      {}. {}: {}", entry.entry + 1, entry.agent_type, entry.outcome);
+    }
+
+    let step = TaskRunTurnRequest { task_id: task_id.clone(), ..TaskRunTurnRequest::default() };
+    let turn = tasks.run_turn(step).await?;
+    for attempt in turn.step.iter().flat_map(|step| &step.attempts) {
+        for claim in attempt.units.iter().flat_map(|unit| &unit.claims) {
+            println!("claim     {claim}");
+        }
+        for vote in &attempt.votes {
+            println!("vote      {} ({}): {}", vote.seat, vote.vendor, vote.decision);
+        }
+        println!("attempt   {}", attempt.end);
+    }
+
+    let result = tasks.result(TaskResultRequest { task_id: task_id.clone(), ..TaskResultRequest::default() }).await?;
+    for criterion in &result.criteria {
+        println!("criterion {}: {} ({})", criterion.id, criterion.judgement, criterion.evidence.join(", "));
+    }
+    let log = tasks.log(TaskLogRequest { task_id: task_id.clone(), offset: 0 }).await?;
+    println!("log       {} events", log.events.len());
+    let page = task_report(&tasks.store().open(&task_id)?)?;
+    println!("report    {} bytes of HTML, as `nexus task report` writes it", page.len());
+    let landing = tasks.land(TaskLandRequest { task_id }).await?;
+    println!("landed    {:?}, {}", landing.outcome, landing.branch.or(landing.obstacle).unwrap_or_default());
+    println!("sum.sh    {}", fs::read_to_string(project.join("sum.sh"))?.trim());
+    tasks.shutdown().await;
+    Ok(())
+}
+
+/// A project with a mistake, and a test that does not see it.
+fn begin(project: &Path) -> Result<(), AnyError> {
+    fs::write(project.join("sum.sh"), "echo $(( ${1#-} + ${2#-} ))\n")?;
+    fs::write(project.join("test.sh"), "test \"$(sh sum.sh 1 2)\" = 3\n")?;
+    let name = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"];
+    for arguments in [&["init", "-q", "-b", "main"][..], &["add", "."], &["commit", "-q", "-m", "Begin"]] {
+        let status = Command::new("git").args(name).args(arguments).current_dir(project).status()?;
+        if !status.success() {
+            return Err("git could not make the project".into());
+        }
+    }
+    Ok(())
+}
+
+/// What the simulated model does next: by what its phase's text says, and by what its tools answered.
+fn model(conversation: &Conversation) -> Option<Reply> {
+    let answers = conversation.tool_results();
+    let call = |tool: &str, arguments| Some(Reply::call(ToolCall::function(tool, arguments)));
+    let probe = || call("run_probe", json!({ "argv": ["sh", "sum.sh", "-1", "-2"] }));
+    if conversation.system.contains("You turn a goal into a brief") {
+        return match answers.len() {
+            0 => call("read_file", json!({ "path": "sum.sh" })),
+            _ => call("submit_brief", brief()),
+        };
+    }
+    if conversation.system.contains("You do one step of a task") {
+        return match answers.as_slice() {
+            [] => call("read_file", json!({ "path": "sum.sh" })),
+            [file] => call(
+                "write_file",
+                json!({ "path": "sum.sh", "content": "echo $(( $1 + $2 ))\n", "expected_hash": hash(file) }),
+            ),
+            [_, _] => call("run_tests", json!({})),
+            _ => call(
+                "submit_handoff",
+                json!({
+                    "claims": [{ "text": "Numbers keep their sign.", "evidence": ["test-1"] }],
+                    "files": ["sum.sh"],
+                    "action": "complete",
+                }),
+            ),
+        };
+    }
+    match answers.as_slice() {
+        [] => call("read_diff", json!({})),
+        [_] => probe(),
+        [.., probed] => call("submit_verdict", verdict(probed)),
+    }
+}
+
+fn brief() -> serde_json::Value {
+    json!({
+        "problem": "sum.sh takes the sign off its arguments before it adds them.",
+        "criteria": [{ "id": "signs", "text": "`sh sum.sh -1 -2` prints -3" }],
+        "read": ["."],
+        "write": ["sum.sh", "test.sh"],
+        "plan": [{
+            "tier": "execution", "phase": "implement", "agent_type": "executor",
+            "outcome": "sum.sh prints the sum", "criteria": ["signs"],
+        }],
+    })
+}
+
+/// The hash by which a file is replaced, as `read_file` gave it.
+fn hash(answer: &str) -> &str {
+    let found = answer.split(|character: char| !character.is_ascii_alphanumeric());
+    found.into_iter().find(|word| word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit())).unwrap_or("")
+}
+
+/// A verdict from what the probe printed: it advances only where the probe says that the old code answers otherwise.
+fn verdict(probed: &str) -> serde_json::Value {
+    let id = probed.split(|character: char| !(character.is_ascii_alphanumeric() || character == '-'));
+    let id = id.into_iter().find(|word| word.starts_with("probe-")).unwrap_or("probe-1");
+    let holds = probed.contains("differs") && probed.contains("-3");
+    let judged = |criterion: &str| {
+        json!({ "id": criterion, "judgement": if holds { "pass" } else { "fail" }, "evidence": [id] })
+    };
+    json!({
+        "decision": if holds { "advance" } else { "retry" },
+        "criteria": [judged("outcome"), judged("signs")],
+        "alignment": if holds { 1.0 } else { 0.0 },
+    })
+}

@@ -1,0 +1,247 @@
+//! Answers about tasks, as a person reads them.
+
+use std::fmt::Write as _;
+
+use nexus_spawn::{
+    CriterionView, EntryProgress, LandingOutcome, LogEntryView, SpentView, StepView, TaskArtifactRequest,
+    TaskLanding, TaskListRequest, TaskLogRequest, TaskReport, TaskResult, Tasks,
+};
+use serde_json::Value;
+
+use super::note;
+use crate::{
+    command_error::CommandError,
+    output::{printable, printable_lines, say, say_json},
+};
+
+/// What a caller's agent calls, and what a person does instead.
+const COMMANDS: [(&str, &str); 11] = [
+    ("task_create", "`nexus task new`"),
+    ("task_orchestrate", "`nexus task run`"),
+    ("task_run_turn", "`nexus task run`"),
+    ("task_status with wait_s", "`nexus task watch`"),
+    ("task_status", "`nexus task status`"),
+    ("task_result", "`nexus task status`"),
+    ("task_log", "`nexus task log`"),
+    ("task_list", "`nexus task list`"),
+    ("task_artifact", "`nexus task show`"),
+    ("task_cancel", "`nexus task cancel`"),
+    ("task_reopen", "`nexus task reopen`"),
+];
+
+/// Words for a caller's agent, for a person.
+pub(super) fn for_a_person(words: &str) -> String {
+    COMMANDS.iter().fold(words.to_owned(), |words, (call, command)| words.replace(call, command))
+}
+
+pub(super) fn report(report: &TaskReport) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}  {}", report.task_id, report.status.replace('_', " "));
+    let mut row = |name: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "{name:<10}{}", printable_lines(value).replace('\n', "\n          "));
+        }
+    };
+    row("goal", &report.goal);
+    row("project", &report.project.display().to_string());
+    row(
+        "running",
+        report.progress.as_deref().unwrap_or(if report.running { "in another program" } else { "" }),
+    );
+    row("questions", &report.questions.join("\n"));
+    row("reason", report.reason.as_deref().unwrap_or_default());
+    row("error", report.error.as_deref().unwrap_or_default());
+    row("plan", &plan(report).join("\n"));
+    row("criteria", &criteria(&report.criteria));
+    row("spent", &spent(&report.spent));
+    row("warnings", &report.warnings.join("\n"));
+    let labels: Vec<String> = report.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    row("labels", &labels.join("\n"));
+    row("next", &for_a_person(&report.next));
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The plan, a line for each entry.
+pub(super) fn plan(report: &TaskReport) -> Vec<String> {
+    let line = |entry: &nexus_spawn::EntryView| {
+        let mark = match entry.progress {
+            EntryProgress::Done => "done",
+            EntryProgress::Current => "next",
+            EntryProgress::ToDo => "open",
+            EntryProgress::NotNeeded => "not needed",
+        };
+        let group = entry.parallel_group.as_ref().map(|group| format!(" [{group}]")).unwrap_or_default();
+        printable(&format!("{}. {mark:<5} {}{group}: {}", entry.entry + 1, entry.agent_type, entry.outcome))
+    };
+    report.plan.iter().map(line).collect()
+}
+
+fn criteria(criteria: &[CriterionView]) -> String {
+    let line = |criterion: &CriterionView| {
+        let shown = if criterion.evidence.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", criterion.evidence.join(", "))
+        };
+        printable(&format!("{:<5} {}: {}{shown}", criterion.judgement, criterion.id, criterion.text))
+    };
+    criteria.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn spent(spent: &SpentView) -> String {
+    format!(
+        "{} turns, {} tokens out, ${:.4} as far as it is told",
+        spent.turns, spent.output_tokens, spent.usd
+    )
+}
+
+/// How a step ended, in some lines.
+pub(super) fn step(step: &StepView) -> String {
+    let mut text = format!("entry {}: {}", step.entry + 1, step.end);
+    if let Some(commit) = &step.commit {
+        let _ = write!(text, ", commit {}", commit.get(..12).unwrap_or(commit));
+    }
+    for attempt in &step.attempts {
+        let votes: Vec<String> = attempt
+            .votes
+            .iter()
+            .map(|vote| format!("{} ({}): {}", vote.seat, vote.vendor, vote.decision))
+            .collect();
+        let _ = write!(text, "\n  attempt {}: {}", attempt.attempt, attempt.end);
+        if !votes.is_empty() {
+            let _ = write!(text, "; {}", votes.join("; "));
+        }
+        for concern in attempt.verdict.iter().flat_map(|verdict| &verdict.blocking_concerns) {
+            let _ = write!(text, "\n    concern: {}", printable(concern));
+        }
+        for silent in &attempt.silent {
+            let _ = write!(text, "\n    no vote: {}", printable(silent));
+        }
+    }
+    for why in step.reason.iter().chain(&step.error) {
+        let _ = write!(text, "\n  {}", printable(why));
+    }
+    text
+}
+
+pub(super) fn result(result: &TaskResult) -> String {
+    let mut text = format!("{}  {}\n", result.task_id, result.status.replace('_', " "));
+    let mut row = |name: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "{name:<10}{}", printable_lines(value).replace('\n', "\n          "));
+        }
+    };
+    row("reason", result.reason.as_deref().unwrap_or_default());
+    row("criteria", &criteria(&result.criteria));
+    let commits: Vec<String> = result
+        .commits
+        .iter()
+        .map(|commit| format!("{}  {}", commit.id.get(..12).unwrap_or(&commit.id), commit.outcome))
+        .collect();
+    row("commits", &commits.join("\n"));
+    row("files", &result.files.join("\n"));
+    if result.files_in_all > result.files.len() as u64 {
+        row("", &format!("and {} more", result.files_in_all - result.files.len() as u64));
+    }
+    row("spent", &spent(&result.spent));
+    row("landing", &for_a_person(&result.landing));
+    text.truncate(text.trim_end().len());
+    text
+}
+
+pub(super) fn landing(landing: &TaskLanding) -> String {
+    match landing.outcome {
+        LandingOutcome::Nothing => "the task has committed nothing".to_owned(),
+        LandingOutcome::Landed => format!(
+            "{} is at {}",
+            landing.branch.as_deref().unwrap_or("the branch"),
+            landing.commit.as_deref().unwrap_or_default()
+        ),
+        LandingOutcome::Patch => format!(
+            "not landed: {}\nnothing was changed; apply it by: nexus task show {} {} | git apply --index",
+            printable_lines(landing.obstacle.as_deref().unwrap_or_default()),
+            landing.task_id,
+            landing.patch.as_deref().unwrap_or("patch"),
+        ),
+    }
+}
+
+pub(super) async fn list(tasks: &Tasks, request: TaskListRequest, as_json: bool) -> Result<(), CommandError> {
+    let mut offset = 0;
+    loop {
+        let page = tasks.list(TaskListRequest { offset, ..request.clone() }).await?;
+        for row in &page.tasks {
+            match as_json {
+                true => say_json(row),
+                false => say(printable(&format!(
+                    "{}  {:<20}  {}  {}",
+                    row.task_id,
+                    row.status.replace('_', " "),
+                    row.updated_at,
+                    row.goal.lines().next().unwrap_or_default()
+                ))),
+            }
+        }
+        if offset == 0 {
+            for unreadable in &page.unreadable {
+                note(&for_a_person(unreadable));
+            }
+        }
+        match page.next_offset {
+            Some(next) => offset = next,
+            None => return Ok(()),
+        }
+    }
+}
+
+pub(super) async fn log(tasks: &Tasks, task: &str, as_json: bool) -> Result<(), CommandError> {
+    let mut offset = 0;
+    loop {
+        let page = tasks.log(TaskLogRequest { task_id: task.to_owned(), offset }).await?;
+        for event in &page.events {
+            match as_json {
+                true => say_json(event),
+                false => say(printable(&logged(event))),
+            }
+        }
+        match page.next_offset {
+            Some(next) => offset = next,
+            None => return Ok(()),
+        }
+    }
+}
+
+fn logged(event: &LogEntryView) -> String {
+    let mut text = format!("{}  {}", event.time, event.kind.replace('_', " "));
+    for (name, value) in event.data.as_object().into_iter().flatten() {
+        let shown = match value {
+            Value::Null => continue,
+            Value::String(text) => text.clone(),
+            Value::Array(items) if items.is_empty() => continue,
+            other => other.to_string(),
+        };
+        let _ = write!(text, "  {name}={shown}");
+    }
+    text
+}
+
+pub(super) async fn artifact(tasks: &Tasks, task: &str, artifact: &str) -> Result<(), CommandError> {
+    let mut offset = 0;
+    let mut text = String::new();
+    loop {
+        let request = TaskArtifactRequest { task_id: task.to_owned(), artifact: artifact.to_owned(), offset };
+        let page = tasks.artifact(request).await?;
+        text.push_str(&page.text);
+        match page.next_offset {
+            Some(next) => offset = next,
+            None => break,
+        }
+    }
+    // A patch is given to a program as it is; a terminal obeys control characters.
+    match std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+        true => say(printable_lines(text.trim_end_matches('\n'))),
+        false => say(text.strip_suffix('\n').unwrap_or(&text)),
+    }
+    Ok(())
+}
