@@ -12,8 +12,8 @@ use std::{fs, path::Path, process::Command};
 
 use nexus::process::sandbox::Sandbox;
 use nexus_spawn::{
-    SandboxKind, TaskCreateRequest, TaskLandRequest, TaskLogRequest, TaskOrchestrateRequest, TaskResultRequest,
-    TaskRunTurnRequest, Tasks, TasksOptions, task_report,
+    SandboxKind, TaskCreateRequest, TaskLandRequest, TaskLogRequest, TaskOrchestrateRequest,
+    TaskResultRequest, TaskRunTurnRequest, Tasks, TasksOptions, task_report,
 };
 use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall};
 use serde_json::json;
@@ -23,8 +23,8 @@ use stage::{AnyError, Stage};
 const ROUTES: &str = "\
 groups: { north: [north-model], south: [south-model] }
 backends:
-  north-model: { kind: responses, vendor: north, base_url: URL }
-  south-model: { kind: responses, vendor: south, base_url: URL }
+  north-model: { kind: responses, vendor: north, base_url: URL, model: simulated }
+  south-model: { kind: responses, vendor: south, base_url: URL, model: simulated }
 types:
   orchestrator: { tier: operations, phase: orchestrate, group: north }
   executor:     { tier: execution,  phase: implement,   group: south }
@@ -69,6 +69,10 @@ async fn main() -> Result<(), AnyError> {
 
     let framing = TaskOrchestrateRequest { task_id: task_id.clone(), ..TaskOrchestrateRequest::default() };
     let framed = tasks.orchestrate(framing).await?;
+    if framed.task.status != "active" {
+        let why = framed.task.reason.into_iter().chain(framed.task.error).chain(framed.task.questions);
+        return Err(format!("{}: {}", framed.task.status, why.collect::<Vec<_>>().join("; ")).into());
+    }
     for entry in &framed.task.plan {
         println!("plan      {}. {}: {}", entry.entry + 1, entry.agent_type, entry.outcome);
     }
@@ -85,7 +89,8 @@ async fn main() -> Result<(), AnyError> {
         println!("attempt   {}", attempt.end);
     }
 
-    let result = tasks.result(TaskResultRequest { task_id: task_id.clone(), ..TaskResultRequest::default() }).await?;
+    let result =
+        tasks.result(TaskResultRequest { task_id: task_id.clone(), ..TaskResultRequest::default() }).await?;
     for criterion in &result.criteria {
         println!("criterion {}: {} ({})", criterion.id, criterion.judgement, criterion.evidence.join(", "));
     }
@@ -166,7 +171,10 @@ fn brief() -> serde_json::Value {
 /// The hash by which a file is replaced, as `read_file` gave it.
 fn hash(answer: &str) -> &str {
     let found = answer.split(|character: char| !character.is_ascii_alphanumeric());
-    found.into_iter().find(|word| word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit())).unwrap_or("")
+    found
+        .into_iter()
+        .find(|word| word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        .unwrap_or("")
 }
 
 /// A verdict from what the probe printed: it advances only where the probe says that the old code answers otherwise.
@@ -174,9 +182,7 @@ fn verdict(probed: &str) -> serde_json::Value {
     let id = probed.split(|character: char| !(character.is_ascii_alphanumeric() || character == '-'));
     let id = id.into_iter().find(|word| word.starts_with("probe-")).unwrap_or("probe-1");
     let holds = probed.contains("differs") && probed.contains("-3");
-    let judged = |criterion: &str| {
-        json!({ "id": criterion, "judgement": if holds { "pass" } else { "fail" }, "evidence": [id] })
-    };
+    let judged = |criterion: &str| json!({ "id": criterion, "judgement": if holds { "pass" } else { "fail" }, "evidence": [id] });
     json!({
         "decision": if holds { "advance" } else { "retry" },
         "criteria": [judged("outcome"), judged("signs")],

@@ -32,6 +32,15 @@ pub(crate) fn say(line: impl Display) {
     }
 }
 
+/// Writes bytes to standard output, as they are.
+pub(crate) fn say_bytes(bytes: &[u8]) {
+    if FAILURE.get().is_none()
+        && let Err(error) = io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())
+    {
+        fail(error);
+    }
+}
+
 /// Writes a value as one line of JSON.
 pub(crate) fn say_json(value: &impl Serialize) {
     match serde_json::to_string(value) {

@@ -1,6 +1,6 @@
 //! Answers about tasks, as a person reads them.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io::IsTerminal as _};
 
 use nexus_spawn::{
     CriterionView, EntryProgress, LandingOutcome, LogEntryView, SpentView, StepView, TaskArtifactRequest,
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::note;
 use crate::{
     command_error::CommandError,
-    output::{printable, printable_lines, say, say_json},
+    output::{printable, printable_lines, say, say_bytes, say_json},
 };
 
 /// What a caller's agent calls, and what a person does instead.
@@ -43,7 +43,7 @@ pub(super) fn report(report: &TaskReport) -> String {
         }
     };
     row("goal", &report.goal);
-    row("project", &report.project.display().to_string());
+    row("project", &report.project);
     row(
         "running",
         report.progress.as_deref().unwrap_or(if report.running { "in another program" } else { "" }),
@@ -227,6 +227,19 @@ fn logged(event: &LogEntryView) -> String {
 }
 
 pub(super) async fn artifact(tasks: &Tasks, task: &str, artifact: &str) -> Result<(), CommandError> {
+    let is_terminal = std::io::stdout().is_terminal();
+    if let Some(attempt) = patch_of(artifact).filter(|_| !is_terminal) {
+        // A program is to apply it, so not a byte is written in another way.
+        let opened = tasks.store().open(task)?;
+        let patch = tokio::task::spawn_blocking(move || opened.patch(attempt)).await;
+        return match patch.map_err(CommandError::failed)?? {
+            Some(patch) => {
+                say_bytes(patch.as_bytes());
+                Ok(())
+            }
+            None => Err(format!("the task {task} has no {artifact}").into()),
+        };
+    }
     let mut offset = 0;
     let mut text = String::new();
     loop {
@@ -238,10 +251,18 @@ pub(super) async fn artifact(tasks: &Tasks, task: &str, artifact: &str) -> Resul
             None => break,
         }
     }
-    // A patch is given to a program as it is; a terminal obeys control characters.
-    match std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+    // A terminal obeys control characters; a file gets what was said as it is.
+    match is_terminal {
         true => say(printable_lines(text.trim_end_matches('\n'))),
         false => say(text.strip_suffix('\n').unwrap_or(&text)),
     }
     Ok(())
+}
+
+/// The attempt whose patch is meant, or all of them.
+fn patch_of(artifact: &str) -> Option<Option<u32>> {
+    match artifact {
+        "patch" => Some(None),
+        _ => artifact.strip_prefix("patch-")?.parse().ok().map(Some),
+    }
 }

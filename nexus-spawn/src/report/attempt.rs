@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 use nexus_report::{Block, Text, diff};
-use nexus_workspace::tree::CommitId;
 
 use super::plan::judgement;
 use crate::{
+    checks::shown_probe,
     evidence::EvidenceId,
     handoff::{Handoff, HandoffAction},
     problem_brief::ProblemBrief,
@@ -25,7 +25,7 @@ pub(super) fn attempt(task: &Task, brief: Option<&ProblemBrief>, record: &StepRe
         div.beside {
             div { @for unit in &record.units { (unit_part(unit, outcome(unit.entry))) } }
             div { h3 { "Changed" } @match &record.work {
-                Some(work) => { (patch(task, &record.step_base, work)) }
+                Some(_) => { (patch(task, record.attempt)) }
                 None => { p.soft { "Nothing was reviewed." } }
             } }
         }
@@ -74,9 +74,10 @@ fn claims(handoff: &Handoff) -> Markup {
     }
 }
 
-fn patch(task: &Task, from: &CommitId, to: &CommitId) -> Markup {
-    let patch = match task.tree().and_then(|tree| Ok(tree.patch(from, to)?)) {
-        Ok(patch) => patch,
+fn patch(task: &Task, attempt: u32) -> Markup {
+    let patch = match task.patch(Some(attempt)) {
+        Ok(Some(patch)) => patch,
+        Ok(None) => return html! { p.soft { "Nothing was reviewed." } },
         Err(error) => return html! { p.bad { "The diff cannot be shown: " (Text(&error.to_string())) } },
     };
     let text = patch.text();
@@ -120,8 +121,17 @@ fn reflected(reflection: &Reflection) -> Markup {
 }
 
 /// The probes of the attempt, as agents read them.
-fn probes(_task: &Task, record: &StepRecord) -> Vec<(String, String)> {
-    record.evidence.probes().map(|number| (EvidenceId::probe(number).to_string(), String::new())).collect()
+fn probes(task: &Task, record: &StepRecord) -> Vec<(String, String)> {
+    let store = task.probes();
+    let shown = |number| {
+        let id = EvidenceId::probe(number);
+        let text = match store.read(number) {
+            Ok(probe) => shown_probe(&id, &probe),
+            Err(error) => format!("It cannot be shown: {error}"),
+        };
+        (id.to_string(), text)
+    };
+    record.evidence.probes().map(shown).collect()
 }
 
 fn decision(decision: ReviewDecision) -> Markup {

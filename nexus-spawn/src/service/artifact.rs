@@ -134,18 +134,11 @@ impl ArtifactName {
                 }
             }
             Self::Patch => {
-                let (_, data) = task.data()?;
-                let tree = task.tree()?;
-                let head = data.head.ok_or_else(none)?;
-                let patch = tree.patch(&tree.base().commit, &head)?;
+                let patch = task.patch(None)?.ok_or_else(none)?;
                 // It is to be applied, so it is as it is wherever it can be.
                 Ok(String::from_utf8(patch.as_bytes().to_vec()).unwrap_or_else(|_| patch.text()))
             }
-            Self::PatchOf(attempt) => {
-                let record = record(*attempt)?;
-                let work = record.work.as_ref().ok_or_else(none)?;
-                Ok(task.tree()?.patch(&record.step_base, work)?.text())
-            }
+            Self::PatchOf(attempt) => Ok(task.patch(Some(*attempt))?.ok_or_else(none)?.text()),
             Self::Probe(number) => {
                 let path = task.probes_folder().join(format!("{number}.json"));
                 let bytes = read_private(&path, MOST_PROBE_BYTES).map_err(|error| unusable(&path, &error))?;

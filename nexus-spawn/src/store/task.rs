@@ -12,7 +12,7 @@ use std::{
 use nexus_core::RecordFile;
 use nexus_workspace::{
     EventLog, Workspace, WorkspaceStatus,
-    tree::{Project, Tree, TreeOptions},
+    tree::{Patch, Project, Tree, TreeOptions},
 };
 
 use super::{
@@ -215,6 +215,22 @@ impl Task {
             return Err(damaged(&self.folder().join("status.json"), reason));
         }
         Ok(Some(brief))
+    }
+
+    /// All that was committed, or what one attempt changed since its step began, as a patch. `None` if there is nothing of that.
+    ///
+    /// # Errors
+    ///
+    /// As [`Task::snapshot`] and [`Task::step_record`]; those of git.
+    pub fn patch(&self, attempt: Option<u32>) -> Result<Option<Patch>, TaskError> {
+        let (from, to) = match attempt {
+            None => (self.tree()?.base().commit.clone(), self.data()?.1.head),
+            Some(attempt) => match self.step_record(attempt)? {
+                Some(record) => (record.step_base, record.work),
+                None => return Ok(None),
+            },
+        };
+        to.map(|to| Ok(self.tree()?.patch(&from, &to)?)).transpose()
     }
 
     /// What attempt `attempt` came to, whether it counts or not. `None` if nothing was written down.
