@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use nexus_core::{Cost, CostSource, EventEnvelope, Limits, TurnEvent, TurnHost, Usage, Usd};
-use nexus_router::{KindError, Router, WorkKind};
+use nexus_router::{FallbackRule, KindError, Router, WorkKind};
 
 use super::{
     attempt::StepAttempt,
     watcher::{AgentEnding, AgentProgress, StepAgent, StepRole},
 };
 use crate::{
-    agent::{AgentFailure, AgentPhase, AgentRecord, AgentReport, AgentTurn, Assignment, run_agent},
+    agent::{
+        AgentFailure, AgentPhase, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, run_agent,
+    },
     problem_brief::PlanEntry,
 };
 
@@ -28,6 +30,19 @@ impl StepAttempt<'_> {
             kinds.push(WorkKind::from(EXECUTION));
         }
         kinds.into_iter().find(|kind| is_bound(router, kind)).unwrap_or(by_phase)
+    }
+
+    /// Who does the work of an entry. Another backend may take over also after something was written, unless the configuration says
+    /// `never`: what was changed is put back first.
+    pub(super) fn route_of(&self, router: &Router, entry: &PlanEntry) -> AgentRoute {
+        let kind = self.kind_of(router, entry);
+        match router.seat(0, &kind) {
+            Ok(seat) if seat.fallback == FallbackRule::BeforeWrites => {
+                AgentRoute::Seat(Box::new(seat.with_fallback(FallbackRule::Restore)))
+            }
+            // What is wrong with the kind is told by the turn.
+            _ => AgentRoute::Kind(kind),
+        }
     }
 
     /// What bounds a turn, where `turns` of them are run at once.

@@ -19,7 +19,7 @@ use super::{
     watcher::{StepAgent, StepRole},
 };
 use crate::{
-    agent::{AgentPhase, AgentRoute, Assignment, briefing},
+    agent::{AgentPhase, Assignment, briefing},
     evidence::StepEvidence,
     handoff::{Handoff, HandoffAction, HandoffDraft},
     problem_brief::{PlanEntry, PlanStep},
@@ -214,7 +214,7 @@ impl StepAttempt<'_> {
             move || submission.take().and_then(|draft| Handoff::accept(draft, &evidence.all()).ok())
         };
         Assignment {
-            route: AgentRoute::Kind(self.kind_of(router, entry)),
+            route: self.route_of(router, entry),
             request,
             participant: agent.agent_type.as_str().into(),
             scope: scope.clone(),
