@@ -36,8 +36,6 @@ pub mod responses;
 #[cfg(any(feature = "cli", feature = "native"))]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod settings;
-#[cfg(any(feature = "cli", feature = "native"))]
-#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod vendor;
 

@@ -221,7 +221,7 @@ impl Cast<'_> {
         let mut types = json!({
             "executor": {
                 "tier": "execution", "phase": "implement", "group": "makers",
-                "model": { "exact": "any" }, "fallback": "restore",
+                "model": { "exact": "any" },
             },
             "reviewer": { "tier": "operations", "phase": "review", "panel": "review" },
         });
