@@ -9,6 +9,8 @@ use nexus_workspace::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::checks::CheckError;
+
 /// Why a call failed, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -138,4 +140,24 @@ fn with_cause(message: &str, mut cause: Option<&(dyn std::error::Error + 'static
         cause = error.source();
     }
     text
+}
+
+impl From<CheckError> for TaskError {
+    fn from(error: CheckError) -> Self {
+        let (kind, instead) = match &error {
+            CheckError::NoSandbox { .. } => {
+                (TaskErrorKind::MissingProgram, "install it, then make the same call again")
+            }
+            CheckError::Settings { .. } | CheckError::Refused(_) | CheckError::NoTestCommand => (
+                TaskErrorKind::InvalidArgument,
+                "mend the argument of task_create, or the setting in nexus.yaml",
+            ),
+            CheckError::NoSuchProbe { .. } => (TaskErrorKind::InvalidArgument, "name one that was run"),
+            CheckError::Malformed { .. } => (TaskErrorKind::Damaged, "put the file back as it was"),
+            CheckError::NoSpace { .. } => (TaskErrorKind::NoSpace, "then make the same call again"),
+            CheckError::Cancelled => (TaskErrorKind::Interrupted, "make the same call again"),
+            _ => (TaskErrorKind::Failed, "see to it, then make the same call again"),
+        };
+        Self::new(kind, error.to_string(), instead)
+    }
 }

@@ -1,10 +1,6 @@
-//! The maps of projects: one file a project, drawn in the background after a task was completed.
+//! Drawing the map of a project, in the background after a task was completed.
 
-use std::{
-    fmt::Write as _,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fmt::Write as _, sync::Arc};
 
 use nexus_core::{
     BeforeRetry, Brief, CancelToken, FileTools, Limits, NullSink, ParticipantScope, Submission, Tool,
@@ -12,82 +8,28 @@ use nexus_core::{
 };
 use nexus_router::WorkKind;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{
     blocking::blocking,
-    tasks::Inner,
+    inner::Inner,
+    maps::MOST_MAP_BYTES,
     watch::{LogWriter, logged_turn},
 };
 use crate::{
     agent::{AgentPhase, AgentRecord, AgentRoute, Assignment, Quote, run_agent},
-    store::{Task, TaskLogEvent, damaged, read_private, replace_private, unusable},
+    store::{Task, TaskLogEvent},
     task_error::TaskError,
 };
 
 /// The work-kind of whoever draws maps.
 const CARTOGRAPHER: &str = "cartographer";
-/// Longest map, in bytes.
-const MOST_MAP_BYTES: usize = 4 << 10;
-/// The file of one project.
-const FILE: &str = "context-map.json";
-
-/// The maps of a home.
-#[derive(Clone, Debug)]
-pub(super) struct Maps {
-    folder: PathBuf,
-}
-
-/// A map, and whose it is: the name of its folder is a digest, which says nothing.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KeptMap {
-    project: PathBuf,
-    map: String,
-}
-
 /// A map as it is handed in.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct MapDraft {
     /// What lies where, and what to know before changing it. At most 4 KiB.
     map: String,
-}
-
-impl Maps {
-    pub(super) fn in_home(home: &Path) -> Self {
-        Self { folder: home.join("projects") }
-    }
-
-    /// The map of a project, by its canonical root. `None` if none was drawn.
-    pub(super) fn read(&self, project: &Path) -> Result<Option<String>, TaskError> {
-        let path = self.path(project);
-        let bytes = read_private(&path, 64 << 10).map_err(|error| unusable(&path, &error))?;
-        let Some(bytes) = bytes else { return Ok(None) };
-        let kept: KeptMap =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
-        Ok((kept.project == project && kept.map.len() <= MOST_MAP_BYTES).then_some(kept.map))
-    }
-
-    fn write(&self, project: &Path, map: String) -> Result<(), TaskError> {
-        let path = self.path(project);
-        let kept = KeptMap { project: project.to_owned(), map };
-        let bytes = serde_json::to_vec_pretty(&kept).map_err(|error| damaged(&path, &error.to_string()))?;
-        replace_private(&path, &bytes).map_err(|error| unusable(&path, &error))
-    }
-
-    fn path(&self, project: &Path) -> PathBuf {
-        self.folder.join(digest(project)).join(FILE)
-    }
-}
-
-/// A name for a path: FNV-1a of 128 bits. Two projects of one digest overwrite each other's map, and read none of the other's.
-fn digest(path: &Path) -> String {
-    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    let bytes = path.as_os_str().as_encoded_bytes();
-    let hash = bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME));
-    format!("{hash:032x}")
 }
 
 impl Inner {

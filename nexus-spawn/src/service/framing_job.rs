@@ -15,10 +15,10 @@ use tokio::sync::watch;
 
 use super::{
     blocking::blocking,
+    inner::Inner,
     registry::TypeFile,
     report::baseline_view,
     settle::{draft_of, pin_head},
-    tasks::Inner,
     watch::{LogWriter, logged_turn},
 };
 use crate::{
@@ -251,7 +251,7 @@ fn remarks(base: &Base) -> Vec<String> {
     match base.includes_uncommitted {
         true => remark(&base.uncommitted, "not committed, and taken along"),
         false => {
-            remark(&base.uncommitted, "changed and not committed, so that the task does not see the change")
+            remark(&base.uncommitted, "changed and not committed, so that the task does not see the change");
         }
     }
     remark(&base.left_out, "not committed, and left out though what is not committed was taken along");

@@ -8,8 +8,11 @@ mod artifact;
 mod blocking;
 mod cartographer;
 mod framing_job;
+mod inner;
 mod jobs;
+mod maps;
 mod memory;
+mod new_task;
 mod page;
 mod registry;
 mod report;
@@ -26,6 +29,7 @@ pub use self::{
         TaskCreated, TaskFramed, TaskLanding, TaskLogPage, TaskPage, TaskReport, TaskResult, TaskRow,
         TaskTurnReport, TierList, TierView, UnitView, VerdictView, VoteView,
     },
+    inner::TasksOptions,
     memory::{CompletedTask, NoMemory, TaskMemory},
     request::{
         AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TaskArtifactRequest, TaskCancelRequest,
@@ -33,5 +37,5 @@ pub use self::{
         TaskReopenRequest, TaskResultRequest, TaskRunTurnRequest, TaskStatusRequest, TierListRequest,
         TierRegisterRequest,
     },
-    tasks::{Tasks, TasksOptions},
+    tasks::Tasks,
 };

@@ -38,8 +38,8 @@ pub(super) fn cut_list<'t>(texts: impl IntoIterator<Item = &'t str>, most: usize
     let texts: Vec<&str> = texts.into_iter().collect();
     let count = match most {
         0 => 1,
-        ..=60 => 4,
-        ..=500 => 8,
+        1..=60 => 4,
+        61..=500 => 8,
         _ => 16,
     };
     let mut shown: Vec<String> = texts.iter().take(count).map(|text| cut(text, most)).collect();
@@ -57,14 +57,13 @@ pub(super) fn page<T: Serialize>(
 ) -> (Vec<T>, Option<u64>) {
     let mut shown = Vec::new();
     let mut bytes = 0;
-    let mut next = offset;
-    for item in items.into_iter().skip(usize::try_from(offset).unwrap_or(usize::MAX)) {
+    let left = items.into_iter().skip(usize::try_from(offset).unwrap_or(usize::MAX));
+    for (next, item) in (offset..).zip(left) {
         bytes += json_bytes(&item) + 1;
         if bytes > room && !shown.is_empty() {
             return (shown, Some(next));
         }
         shown.push(item);
-        next += 1;
     }
     (shown, None)
 }

@@ -8,9 +8,9 @@ use tokio::sync::watch;
 
 use super::{
     blocking::blocking,
+    inner::Inner,
     report::outcome_of,
     settle::{carry_out, pin_head, settle},
-    tasks::Inner,
     watch::{AttemptWatcher, LogWriter},
 };
 use crate::{

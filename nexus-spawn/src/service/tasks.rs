@@ -1,19 +1,12 @@
 //! The calls on tasks.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    fmt,
-    future::Future,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak},
-    time::Duration,
-};
+use std::{convert::Infallible, fmt, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
-use nexus_core::{CancelToken, Clock, Effort, SystemClock};
-use nexus_router::{ExplainedTarget, KindError, Router, WorkKind};
+use nexus_core::CancelToken;
+use nexus_router::Router;
 use nexus_workspace::{
-    WorkspaceId, WorkspaceState as _,
-    tree::{LandObstacle, Landing, Project},
+    WorkspaceState as _,
+    tree::{LandObstacle, Landing},
 };
 use tokio::{sync::watch, time::Instant};
 
@@ -25,12 +18,12 @@ use super::{
     },
     artifact::ArtifactName,
     blocking::blocking,
-    cartographer::Maps,
-    framing_job::ORCHESTRATOR,
-    jobs::{Job, JobKind, Jobs},
-    memory::{CompletedTask, NoMemory, TaskMemory},
+    inner::{Inner, TasksOptions, lock, read},
+    jobs::{Job, JobKind},
+    memory::CompletedTask,
+    new_task::{invalid, text},
     page::{MOST_BYTES, cut, cut_list, fitted, json_bytes, page, text_page},
-    registry::{TypeFile, agent_list, tier_list},
+    registry::{agent_list, tier_list},
     report::{ReportParts, RunningNow, baseline_view, next_call, outcome, reason_of, row, step_view, time},
     request::{
         AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TaskArtifactRequest, TaskCancelRequest,
@@ -41,12 +34,8 @@ use super::{
     step_job::{brief_of, finish_cancel, recover},
 };
 use crate::{
-    agent::Prompts,
-    checks::{CheckError, Checks},
     problem_brief::ProblemBrief,
-    settings::{SandboxKind, TaskSettings},
-    step_record::StepRecord,
-    store::{StepHold, Task, TaskData, TaskId, TaskListing, TaskLogEvent, TaskStore},
+    store::{StepHold, Task, TaskData, TaskListing, TaskLogEvent, TaskStore},
     task_error::{TaskError, TaskErrorKind},
     task_state::{StepEnd, TaskEvent, TaskState, TaskStatus},
 };
@@ -54,50 +43,13 @@ use crate::{
 /// How long a call waits where its caller says nothing, and at most. Source: clients give a call up after 60 seconds.
 const WAIT: Duration = Duration::from_secs(45);
 const MOST_WAIT: Duration = Duration::from_secs(50);
+/// Longest note and answer, in bytes. Source: our own bounds.
+const MOST_NOTE_BYTES: usize = 2 << 10;
+const MOST_ANSWER_BYTES: usize = 8 << 10;
 /// How often another process is looked at that has the step.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often a running job looks whether another process wants the task cancelled.
 const STOP_PAUSE: Duration = Duration::from_millis(500);
-/// Bounds of what a caller hands over, in bytes and numbers. Source: our own.
-const MOST_GOAL_BYTES: usize = 16 << 10;
-const MOST_CONTEXT_BYTES: usize = 64 << 10;
-const MOST_NOTE_BYTES: usize = 2 << 10;
-const MOST_ANSWER_BYTES: usize = 8 << 10;
-const MOST_LABELS: usize = 16;
-const MOST_LABEL_BYTES: usize = 256;
-const MOST_RETRIES: u32 = 20;
-/// The work-kinds without which there is no task.
-const EXECUTOR: &str = "executor";
-const REVIEWER: &str = "reviewer";
-
-/// What the tasks of a home are run with.
-#[derive(Clone, Debug)]
-pub struct TasksOptions {
-    /// The folder that tasks, maps and registered types are kept in: `NEXUS_HOME`.
-    pub home: PathBuf,
-    /// Absolute paths of folders below which projects may lie.
-    pub roots: Vec<PathBuf>,
-    /// What holds for a task whose creator says nothing else.
-    pub settings: TaskSettings,
-    /// What time it is.
-    pub clock: Arc<dyn Clock>,
-    /// What is remembered from one task to the next.
-    pub memory: Arc<dyn TaskMemory>,
-}
-
-impl TasksOptions {
-    /// Those of the home at `home`, with no root, the usual settings, the machine's clock, and no memory.
-    pub fn in_home(home: impl Into<PathBuf>) -> Self {
-        Self {
-            home: home.into(),
-            roots: Vec::new(),
-            settings: TaskSettings::default(),
-            clock: Arc::new(SystemClock),
-            memory: Arc::new(NoMemory),
-        }
-    }
-}
-
 /// The tasks of one home: creates them, runs them, and shows them. Clones share what runs.
 ///
 /// What is true of a task is what its folder says: any number of these, in any number of processes, may be of one home. A step is
@@ -109,53 +61,10 @@ impl TasksOptions {
 #[derive(Clone)]
 pub struct Tasks(Arc<Inner>);
 
-/// What clones share.
-pub(super) struct Inner {
-    this: Weak<Self>,
-    pub(super) router: Router,
-    pub(super) store: TaskStore,
-    pub(super) home: PathBuf,
-    roots: Vec<PathBuf>,
-    settings: TaskSettings,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) memory: Arc<dyn TaskMemory>,
-    pub(super) maps: Maps,
-    jobs: Arc<Jobs>,
-    /// Records of attempts that could not be settled, as the disk was full.
-    unsettled: Mutex<HashMap<TaskId, StepRecord>>,
-    background: Background,
-    swept: Once,
-}
-
-/// What runs after the answer to a caller.
-#[derive(Debug, Default)]
-struct Background {
-    cancel: CancelToken,
-    running: Mutex<Vec<tokio::task::JoinHandle<()>>>,
-}
-
 impl Tasks {
     /// The tasks of a home. Nothing is read or made yet.
     pub fn new(router: Router, options: TasksOptions) -> Self {
-        let TasksOptions { home, roots, settings, clock, memory } = options;
-        let home = std::path::absolute(&home).unwrap_or(home);
-        let store = TaskStore::in_home(&home).with_clock(Arc::clone(&clock));
-        let maps = Maps::in_home(&home);
-        Self(Arc::new_cyclic(|this| Inner {
-            this: this.clone(),
-            router,
-            store,
-            home,
-            roots,
-            settings,
-            clock,
-            memory,
-            maps,
-            jobs: Arc::default(),
-            unsettled: Mutex::default(),
-            background: Background::default(),
-            swept: Once::new(),
-        }))
+        Self(Inner::new(router, options))
     }
 
     /// Creates a task in a project below the configured roots. See [`Tasks::create_below`].
@@ -591,159 +500,6 @@ impl fmt::Debug for Tasks {
 }
 
 impl Inner {
-    /// Another owner of this.
-    pub(super) fn handle(&self) -> Arc<Self> {
-        // Whoever calls has one.
-        self.this.upgrade().unwrap_or_else(|| unreachable!("a method runs on something that is owned"))
-    }
-
-    async fn open(&self, task_id: &str) -> Result<Task, TaskError> {
-        let (store, id) = (self.store.clone(), task_id.to_owned());
-        blocking(move || store.open(&id)).await
-    }
-
-    fn type_file(&self) -> TypeFile {
-        TypeFile::in_home(&self.home)
-    }
-
-    /// What agents are told.
-    pub(super) async fn prompts(&self) -> Result<Prompts, TaskError> {
-        let folder = self.home.join("prompts");
-        blocking(move || {
-            Prompts::with_folder(&folder).map_err(|error| {
-                TaskError::new(
-                    TaskErrorKind::NotConfigured,
-                    error.to_string(),
-                    "then make the same call again",
-                )
-            })
-        })
-        .await
-    }
-
-    /// What runs the tests and probes of a task.
-    pub(super) async fn checks(&self, task: &Task, data: &TaskData) -> Result<Checks, TaskError> {
-        let (task, project, settings) = (task.clone(), data.project.clone(), data.settings.clone());
-        blocking(move || {
-            let (tree, folder) = (task.tree()?, task.checks_folder()?);
-            Ok(Checks::new(tree, folder, project, &settings, task.probes()))
-        })
-        .await
-    }
-
-    /// What a new task is made of, once all that its caller said was checked.
-    fn new_data(
-        &self,
-        request: TaskCreateRequest,
-        roots: &[PathBuf],
-    ) -> Result<(TaskData, Option<WorkspaceId>, BTreeSet<WorkspaceId>), TaskError> {
-        text("goal", &request.goal, MOST_GOAL_BYTES)?;
-        if let Some(context) = &request.context {
-            text("context", context, MOST_CONTEXT_BYTES)?;
-        }
-        labels(&request.labels)?;
-        let settings = self.settings_of(&request)?;
-        let root = project_root(&request.project, roots)?;
-        self.store.git()?;
-        let project = Project::find(&root)?;
-        let id = |field: &str, id: &str| {
-            id.parse::<WorkspaceId>()
-                .map_err(|error| invalid(&format!("`{field}`: {error}"), "call task_list, which has the ids"))
-        };
-        let parent = request.parent_workspace_id.as_deref().map(|parent| id("parent_workspace_id", parent));
-        let links = request.linked_workspace_ids.iter().map(|link| id("linked_workspace_ids", link));
-        let (parent, links) = (parent.transpose()?, links.collect::<Result<_, _>>()?);
-        let mut data = TaskData::new(request.goal, project.path(), settings);
-        data.context = request.context;
-        data.include_uncommitted = request.include_uncommitted;
-        Ok((data, parent, links))
-    }
-
-    /// The settings of a task: those of the configuration, with what its creator said.
-    fn settings_of(&self, request: &TaskCreateRequest) -> Result<TaskSettings, TaskError> {
-        let mut settings = self.settings.clone();
-        if let Some(command) = &request.test_command {
-            if command.first().is_none_or(String::is_empty) || command.iter().any(|part| part.contains('\0'))
-            {
-                let instead = "name a program and its arguments, or leave it out";
-                return Err(invalid("`test_command` names no program", instead));
-            }
-            settings.test_command = Some(command.clone());
-        }
-        if let Some(keep) = &request.keep {
-            settings.sandbox.keep.clone_from(keep);
-        }
-        if let Some(setup) = &request.setup {
-            settings.sandbox.setup.clone_from(setup);
-        }
-        if let Some(retries) = request.max_review_retries {
-            if retries > MOST_RETRIES {
-                return Err(invalid(
-                    "`max_review_retries` is too large",
-                    &format!("name 0 to {MOST_RETRIES}"),
-                ));
-            }
-            settings.max_review_retries = retries;
-        }
-        if let Some(vendors) = request.min_vendors {
-            if vendors == 0 {
-                return Err(invalid("`min_vendors` is 0", "name 1 or more: no step advances without a vote"));
-            }
-            settings.min_vendors = Some(vendors);
-        }
-        if let Some(budget) = request.budget {
-            if budget.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) || budget.output_tokens == Some(0)
-            {
-                return Err(invalid("`budget` leaves nothing to use", "name more than 0, or leave it out"));
-            }
-            settings.budget = budget;
-        }
-        Ok(settings)
-    }
-
-    /// Whether the configuration binds somebody to each part of the work, and what is weak about it.
-    fn check_configuration(&self) -> Result<Vec<String>, TaskError> {
-        let mut warnings = Vec::new();
-        for kind in [ORCHESTRATOR, EXECUTOR, REVIEWER] {
-            let explained = self.router.explain(WorkKind::from(kind)).map_err(|error| {
-                let message = match error {
-                    KindError::Unknown(_) => format!("nexus.yaml binds nobody to the work-kind {kind:?}"),
-                    error => format!("the work-kind {kind:?} cannot be used: {:?}", error.kind()),
-                };
-                let instead =
-                    format!("bind it in nexus.yaml: `types: {{ {kind}: … }}`; nexus.yaml.example has all");
-                TaskError::new(TaskErrorKind::NotConfigured, message, instead)
-            })?;
-            if kind == ORCHESTRATOR {
-                continue;
-            }
-            let chains = match &explained.target {
-                ExplainedTarget::Chain(chain) => vec![chain],
-                ExplainedTarget::Panel { seats, .. } => seats.iter().map(|seat| &seat.chain).collect(),
-                _ => Vec::new(),
-            };
-            let lowest = chains.iter().filter_map(|chain| chain.effort).min();
-            if let Some(effort) = lowest.filter(|effort| *effort < Effort::Max) {
-                warnings.push(format!(
-                    "{kind} runs with effort {effort}, which is not the most: mistakes get through that more effort would find"
-                ));
-            }
-        }
-        Ok(warnings)
-    }
-
-    /// Whether tests and probes can be run as the settings say.
-    async fn check_sandbox(&self, settings: &TaskSettings) -> Result<(), TaskError> {
-        if settings.sandbox.kind == SandboxKind::None {
-            return Ok(());
-        }
-        nexus_process::sandbox::Sandbox::new().check().await.map_err(|error| {
-            let instead = "install it, or let nexus.yaml say `tasks: { defaults: { sandbox: { kind: none } } }`: \
-                           then tests run as this user with all that it may do";
-            TaskError::new(TaskErrorKind::MissingProgram, error.to_string(), instead)
-        })
-    }
-
     /// Runs the tests on the base, and waits for them so long.
     async fn first_tests(&self, task: &Task, wait: Duration) -> Result<Option<BaselineView>, TaskError> {
         let settings = read(task, Task::data).await?.1.settings;
@@ -776,50 +532,39 @@ impl Inner {
     }
 
     /// Does `work` with the task's step held, once nobody else has it.
-    fn held<F>(
+    async fn held<F>(
         self: Arc<Self>,
         task: Task,
         cancel: CancelToken,
         said: watch::Sender<String>,
         work: impl FnOnce(Arc<Self>, Task, CancelToken, watch::Sender<String>) -> F + Send + 'static,
-    ) -> impl Future<Output = Result<(), TaskError>> + Send
+    ) -> Result<(), TaskError>
     where
         F: Future<Output = Result<(), TaskError>> + Send,
     {
-        async move {
-            let hold = loop {
-                let trying = task.clone();
-                if let Some(hold) = blocking(move || trying.try_hold_step()).await? {
-                    break hold;
-                }
-                said.send_if_modified(|line| {
-                    let waiting = "another process works on this task; this call waits for it";
-                    let is_news = line != waiting;
-                    waiting.clone_into(line);
-                    is_news
-                });
-                tokio::select! {
-                    () = cancel.cancelled() => {
-                        let message = "the call was interrupted while another process worked on the task";
-                        return Err(TaskError::new(TaskErrorKind::Interrupted, message, "make the same call again"));
-                    }
-                    () = tokio::time::sleep(PAUSE) => {}
-                }
-            };
-            let (watched, stopping) = (task.clone(), cancel.clone());
-            let stop = tokio::spawn(async move {
-                loop {
-                    tokio::time::sleep(STOP_PAUSE).await;
-                    let reading = watched.clone();
-                    if blocking(move || Ok(reading.data()?.1.stop)).await.unwrap_or(false) {
-                        stopping.cancel();
-                    }
-                }
+        let _hold = loop {
+            let trying = task.clone();
+            if let Some(hold) = blocking(move || trying.try_hold_step()).await? {
+                break hold;
+            }
+            said.send_if_modified(|line| {
+                let waiting = "another process works on this task; this call waits for it";
+                let is_news = line != waiting;
+                waiting.clone_into(line);
+                is_news
             });
-            let done = work(self, task, cancel, said).await;
-            stop.abort();
-            drop(hold);
-            done
+            tokio::select! {
+                () = cancel.cancelled() => {
+                    let message = "the call was interrupted while another process worked on the task";
+                    return Err(TaskError::new(TaskErrorKind::Interrupted, message, "make the same call again"));
+                }
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+        };
+        let (watched, stopping) = (task.clone(), cancel.clone());
+        tokio::select! {
+            done = work(self, task, cancel, said) => done,
+            never = stop_when_asked(&watched, &stopping) => match never {},
         }
     }
 
@@ -993,17 +738,16 @@ impl Inner {
         })
         .await
     }
+}
 
-    pub(super) fn unsettled(&self, task: &Task, attempt: u32) -> Option<StepRecord> {
-        lock(&self.unsettled).get(task.id()).filter(|record| record.attempt == attempt).cloned()
-    }
-
-    pub(super) fn keep_unsettled(&self, task: &Task, record: StepRecord) {
-        lock(&self.unsettled).insert(task.id().clone(), record);
-    }
-
-    pub(super) fn forget_unsettled(&self, task: &Task) {
-        lock(&self.unsettled).remove(task.id());
+/// Cancels what runs when another process wants the task cancelled.
+async fn stop_when_asked(task: &Task, cancel: &CancelToken) -> Infallible {
+    loop {
+        tokio::time::sleep(STOP_PAUSE).await;
+        let reading = task.clone();
+        if blocking(move || Ok(reading.data()?.1.stop)).await.unwrap_or(false) {
+            cancel.cancel();
+        }
     }
 }
 
@@ -1199,100 +943,10 @@ fn bounded(data: serde_json::Value) -> serde_json::Value {
     })
 }
 
-/// The canonical path of a project, which has to lie in one of `roots`.
-fn project_root(project: &Path, roots: &[PathBuf]) -> Result<PathBuf, TaskError> {
-    if !project.is_absolute() {
-        return Err(invalid(
-            &format!("the project {project:?} is no absolute path"),
-            "name it by its absolute path",
-        ));
-    }
-    let found = project.canonicalize().map_err(|error| {
-        let message = format!("the project {project:?} cannot be opened: {error}");
-        TaskError::new(TaskErrorKind::NotAProject, message, "name a folder that is there")
-    })?;
-    if found.to_str().is_none() {
-        let message = format!("the path of the project {project:?} is not UTF-8");
-        return Err(TaskError::new(TaskErrorKind::NotAProject, message, "rename a folder above it"));
-    }
-    let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| found.starts_with(root));
-    if roots.iter().any(is_below) {
-        return Ok(found);
-    }
-    let message = match roots {
-        [] => format!("no folder is named in which tasks may be made, so that {project:?} is in none"),
-        roots => format!("the project {project:?} is outside of {roots:?}, in which tasks may be made"),
-    };
-    let instead = "name a project in them, or have the person add its folder to `tasks: { roots: [...] }` of nexus.yaml";
-    Err(TaskError::new(TaskErrorKind::OutsideRoots, message, instead))
-}
-
-fn labels(labels: &BTreeMap<String, String>) -> Result<(), TaskError> {
-    let fits = |text: &String| text.len() <= MOST_LABEL_BYTES && !text.chars().any(char::is_control);
-    let is_good = labels.len() <= MOST_LABELS
-        && labels.iter().all(|(name, value)| !name.is_empty() && fits(name) && fits(value));
-    if is_good {
-        return Ok(());
-    }
-    let message = "`labels` are too many or too long";
-    Err(invalid(
-        message,
-        &format!("name at most {MOST_LABELS}, of at most {MOST_LABEL_BYTES} bytes in one line each"),
-    ))
-}
-
-fn text(field: &str, text: &str, most: usize) -> Result<(), TaskError> {
-    if text.trim().is_empty() {
-        return Err(invalid(&format!("`{field}` is empty"), "say what it is"));
-    }
-    if text.len() > most {
-        let message = format!("`{field}` has {} bytes, {most} are the most", text.len());
-        return Err(invalid(&message, "say it in fewer words"));
-    }
-    Ok(())
-}
-
-fn invalid(message: &str, instead: &str) -> TaskError {
-    TaskError::new(TaskErrorKind::InvalidArgument, message, instead)
-}
-
 fn wrong(message: &str, instead: &str) -> TaskError {
     TaskError::new(TaskErrorKind::WrongStatus, message, instead)
 }
 
 fn wait(seconds: Option<u64>) -> Duration {
     seconds.map_or(WAIT, Duration::from_secs).min(MOST_WAIT)
-}
-
-/// Reads or changes the files of a task off the threads of the runtime.
-async fn read<T: Send + 'static>(
-    task: &Task,
-    work: impl FnOnce(&Task) -> Result<T, TaskError> + Send + 'static,
-) -> Result<T, TaskError> {
-    let task = task.clone();
-    blocking(move || work(&task)).await
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl From<CheckError> for TaskError {
-    fn from(error: CheckError) -> Self {
-        let (kind, instead) = match &error {
-            CheckError::NoSandbox { .. } => {
-                (TaskErrorKind::MissingProgram, "install it, then make the same call again")
-            }
-            CheckError::Settings { .. } | CheckError::Refused(_) | CheckError::NoTestCommand => (
-                TaskErrorKind::InvalidArgument,
-                "mend the argument of task_create, or the setting in nexus.yaml",
-            ),
-            CheckError::NoSuchProbe { .. } => (TaskErrorKind::InvalidArgument, "name one that was run"),
-            CheckError::Malformed { .. } => (TaskErrorKind::Damaged, "put the file back as it was"),
-            CheckError::NoSpace { .. } => (TaskErrorKind::NoSpace, "then make the same call again"),
-            CheckError::Cancelled => (TaskErrorKind::Interrupted, "make the same call again"),
-            _ => (TaskErrorKind::Failed, "see to it, then make the same call again"),
-        };
-        Self::new(kind, error.to_string(), instead)
-    }
 }

@@ -17,6 +17,7 @@
 
 mod data;
 mod file;
+mod git;
 mod hold;
 mod log;
 mod task;
@@ -26,8 +27,8 @@ pub use self::{
     data::{SettledStep, StepIntent, TaskData},
     hold::StepHold,
     log::{LoggedTurn, TaskLogEvent},
-    task::{Task, TaskSnapshot},
-    tasks::{TaskId, TaskListing, TaskStore},
+    task::{Task, TaskId, TaskSnapshot},
+    tasks::{TaskListing, TaskStore},
 };
 pub(crate) use self::{
     file::{make_folder, open_lock, read_private, replace_private},

@@ -11,16 +11,16 @@ use std::{
 
 use nexus_core::RecordFile;
 use nexus_workspace::{
-    EventLog, Workspace, WorkspaceStatus,
+    EventLog, Workspace, WorkspaceId, WorkspaceStatus,
     tree::{Patch, Project, Tree, TreeOptions},
 };
 
 use super::{
     data::TaskData,
     file::{make_folder, open_lock, read_private, replace_private},
+    git::SharedGit,
     hold::StepHold,
     log::TaskLogEvent,
-    tasks::{TaskId, TaskStore},
 };
 use crate::{
     checks::ProbeStore,
@@ -35,13 +35,16 @@ const MOST_RECORD_BYTES: u64 = 64 << 20;
 /// How soon a hold that another has is tried again.
 const HOLD_PAUSE: Duration = Duration::from_millis(100);
 
+/// Names a task: the name of its workspace.
+pub type TaskId = WorkspaceId;
+
 /// One task: its folder, and what is in it. It keeps nothing open: any number of them may be of one task.
 ///
 /// Every call reads or writes files and may wait for a lock: in async code, call it by the runtime's `spawn_blocking`.
 #[derive(Clone)]
 pub struct Task {
     workspace: Workspace<TaskState>,
-    store: TaskStore,
+    git: SharedGit,
 }
 
 /// What `status.json` said of a task when it was read.
@@ -82,8 +85,8 @@ impl TaskSnapshot {
 }
 
 impl Task {
-    pub(super) fn of(workspace: Workspace<TaskState>, store: TaskStore) -> Self {
-        Self { workspace, store }
+    pub(super) fn of(workspace: Workspace<TaskState>, git: SharedGit) -> Self {
+        Self { workspace, git }
     }
 
     /// Its id.
@@ -163,7 +166,7 @@ impl Task {
             true => TreeOptions::new().include_uncommitted(),
             false => TreeOptions::new(),
         };
-        let tree = Tree::create(&self.store.git()?, self.folder(), project, &options)?;
+        let tree = Tree::create(&self.git.find()?, self.folder(), project, &options)?;
         self.base_folder(&tree)?;
         Ok(tree)
     }
@@ -174,7 +177,7 @@ impl Task {
     ///
     /// Those of [`Tree::open`].
     pub fn tree(&self) -> Result<Tree, TaskError> {
-        Ok(Tree::open(&self.store.git()?, self.folder())?)
+        Ok(Tree::open(&self.git.find()?, self.folder())?)
     }
 
     /// The folder with the files with which it began: laid out again if it is not there. Nobody works in it.

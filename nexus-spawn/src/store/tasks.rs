@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use nexus_core::Clock;
@@ -12,15 +12,13 @@ use nexus_workspace::{NewWorkspace, WorkspaceId, Workspaces, tree::Git};
 
 use super::{
     data::TaskData,
-    task::{Task, TaskSnapshot, damaged},
+    git::SharedGit,
+    task::{Task, TaskId, TaskSnapshot, damaged},
 };
 use crate::{
     task_error::{TaskError, TaskErrorKind},
     task_state::TaskState,
 };
-
-/// Names a task: the name of its workspace.
-pub type TaskId = WorkspaceId;
 
 /// The folder of tasks in a home.
 const FOLDER: &str = "tasks";
@@ -29,7 +27,7 @@ const FOLDER: &str = "tasks";
 #[derive(Clone, Debug)]
 pub struct TaskStore {
     workspaces: Workspaces<TaskState>,
-    git: Arc<OnceLock<Git>>,
+    git: SharedGit,
 }
 
 /// The tasks of a home, as they were listed.
@@ -44,7 +42,7 @@ pub struct TaskListing {
 impl TaskStore {
     /// Those of the home at `home`. Nothing is read or made yet.
     pub fn in_home(home: &Path) -> Self {
-        Self { workspaces: Workspaces::below(home.join(FOLDER)), git: Arc::default() }
+        Self { workspaces: Workspaces::below(home.join(FOLDER)), git: SharedGit::default() }
     }
 
     /// Takes the time from another clock than the system's.
@@ -65,11 +63,7 @@ impl TaskStore {
     ///
     /// [`MissingProgram`](TaskErrorKind::MissingProgram) if there is none, or one that is too old.
     pub fn git(&self) -> Result<Git, TaskError> {
-        if let Some(git) = self.git.get() {
-            return Ok(git.clone());
-        }
-        let git = Git::find()?;
-        Ok(self.git.get_or_init(|| git).clone())
+        self.git.find()
     }
 
     /// Creates the folder of a task.
@@ -97,7 +91,7 @@ impl TaskStore {
         let new = links.into_iter().fold(new, NewWorkspace::with_link);
         let new = labels.into_iter().fold(new, |new, (name, value)| new.with_label(name, value));
         let workspace = self.workspaces.create(new)?;
-        Ok(Task::of(workspace, self.clone()))
+        Ok(Task::of(workspace, self.git.clone()))
     }
 
     /// The task that a caller names.
@@ -116,7 +110,7 @@ impl TaskStore {
         };
         let id: TaskId = task.parse().map_err(|error| unknown(format!("{error}")))?;
         match self.workspaces.open(&id) {
-            Ok(workspace) => Ok(Task::of(workspace, self.clone())),
+            Ok(workspace) => Ok(Task::of(workspace, self.git.clone())),
             Err(error) if error.kind() == nexus_workspace::WorkspaceErrorKind::NotFound => {
                 Err(unknown(format!("there is no task {id}")))
             }
@@ -136,7 +130,7 @@ impl TaskStore {
             unreadable: list.unreadable.into_iter().map(TaskError::from).collect(),
         };
         for entry in list.entries {
-            let task = Task::of(entry.workspace, self.clone());
+            let task = Task::of(entry.workspace, self.git.clone());
             match TaskSnapshot::of(task.folder(), &entry.status) {
                 Ok(snapshot) => listing.tasks.push((task, snapshot)),
                 Err(error) => listing.unreadable.push(error),

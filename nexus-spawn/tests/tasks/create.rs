@@ -63,7 +63,7 @@ async fn a_project_outside_of_the_roots_is_refused_unless_the_client_names_it() 
         let error = world.tasks.create_below(request, std::slice::from_ref(&elsewhere)).await.unwrap_err();
         assert_eq!(error.kind, TaskErrorKind::OutsideRoots);
     }
-    assert!(world.tasks.create_below(world.request(), &[world.root.clone()]).await.is_ok());
+    assert!(world.tasks.create_below(world.request(), std::slice::from_ref(&world.root)).await.is_ok());
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn links_and_parents_are_two_sided() {
     let child = world.tasks.create(request).await.unwrap().task_id;
     assert_eq!(status(&world.tasks, &child).await.parent_workspace_id, Some(parent.clone()));
     for id in [parent, other] {
-        assert_eq!(status(&world.tasks, &id).await.linked_workspace_ids, [child.clone()]);
+        assert_eq!(status(&world.tasks, &id).await.linked_workspace_ids, std::slice::from_ref(&child));
     }
 }
 

@@ -6,7 +6,9 @@ use super::{conversation::Conversation, reply::Reply};
 
 /// Makes the reply to a call from its conversation, where a script cannot: what comes next depends on what a tool answered.
 #[derive(Clone)]
-pub(super) struct Responder(Arc<dyn Fn(&Conversation) -> Option<Reply> + Send + Sync>);
+pub(super) struct Responder(Arc<MakeReply>);
+
+type MakeReply = dyn Fn(&Conversation) -> Option<Reply> + Send + Sync;
 
 impl Responder {
     pub(super) fn new(reply: impl Fn(&Conversation) -> Option<Reply> + Send + Sync + 'static) -> Self {

@@ -1,0 +1,199 @@
+//! What a new task is made of, once all that its caller said was checked.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use nexus_core::Effort;
+use nexus_router::{ExplainedTarget, KindError, WorkKind};
+use nexus_workspace::{WorkspaceId, tree::Project};
+
+use super::{framing_job::ORCHESTRATOR, inner::Inner, request::TaskCreateRequest};
+use crate::{
+    settings::{SandboxKind, TaskSettings},
+    store::TaskData,
+    task_error::{TaskError, TaskErrorKind},
+};
+
+/// Bounds of what a caller hands over, in bytes and numbers. Source: our own.
+const MOST_GOAL_BYTES: usize = 16 << 10;
+const MOST_CONTEXT_BYTES: usize = 64 << 10;
+const MOST_LABELS: usize = 16;
+const MOST_LABEL_BYTES: usize = 256;
+const MOST_RETRIES: u32 = 20;
+/// The work-kinds without which there is no task.
+const EXECUTOR: &str = "executor";
+const REVIEWER: &str = "reviewer";
+
+impl Inner {
+    /// What a new task is made of, once all that its caller said was checked.
+    pub(super) fn new_data(
+        &self,
+        request: TaskCreateRequest,
+        roots: &[PathBuf],
+    ) -> Result<(TaskData, Option<WorkspaceId>, BTreeSet<WorkspaceId>), TaskError> {
+        text("goal", &request.goal, MOST_GOAL_BYTES)?;
+        if let Some(context) = &request.context {
+            text("context", context, MOST_CONTEXT_BYTES)?;
+        }
+        labels(&request.labels)?;
+        let settings = self.settings_of(&request)?;
+        let root = project_root(&request.project, roots)?;
+        self.store.git()?;
+        let project = Project::find(&root)?;
+        let id = |field: &str, id: &str| {
+            id.parse::<WorkspaceId>()
+                .map_err(|error| invalid(&format!("`{field}`: {error}"), "call task_list, which has the ids"))
+        };
+        let parent = request.parent_workspace_id.as_deref().map(|parent| id("parent_workspace_id", parent));
+        let links = request.linked_workspace_ids.iter().map(|link| id("linked_workspace_ids", link));
+        let (parent, links) = (parent.transpose()?, links.collect::<Result<_, _>>()?);
+        let mut data = TaskData::new(request.goal, project.path(), settings);
+        data.context = request.context;
+        data.include_uncommitted = request.include_uncommitted;
+        Ok((data, parent, links))
+    }
+
+    /// The settings of a task: those of the configuration, with what its creator said.
+    fn settings_of(&self, request: &TaskCreateRequest) -> Result<TaskSettings, TaskError> {
+        let mut settings = self.settings.clone();
+        if let Some(command) = &request.test_command {
+            if command.first().is_none_or(String::is_empty) || command.iter().any(|part| part.contains('\0'))
+            {
+                let instead = "name a program and its arguments, or leave it out";
+                return Err(invalid("`test_command` names no program", instead));
+            }
+            settings.test_command = Some(command.clone());
+        }
+        if let Some(keep) = &request.keep {
+            settings.sandbox.keep.clone_from(keep);
+        }
+        if let Some(setup) = &request.setup {
+            settings.sandbox.setup.clone_from(setup);
+        }
+        if let Some(retries) = request.max_review_retries {
+            if retries > MOST_RETRIES {
+                return Err(invalid(
+                    "`max_review_retries` is too large",
+                    &format!("name 0 to {MOST_RETRIES}"),
+                ));
+            }
+            settings.max_review_retries = retries;
+        }
+        if let Some(vendors) = request.min_vendors {
+            if vendors == 0 {
+                return Err(invalid("`min_vendors` is 0", "name 1 or more: no step advances without a vote"));
+            }
+            settings.min_vendors = Some(vendors);
+        }
+        if let Some(budget) = request.budget {
+            if budget.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) || budget.output_tokens == Some(0)
+            {
+                return Err(invalid("`budget` leaves nothing to use", "name more than 0, or leave it out"));
+            }
+            settings.budget = budget;
+        }
+        Ok(settings)
+    }
+
+    /// Whether the configuration binds somebody to each part of the work, and what is weak about it.
+    pub(super) fn check_configuration(&self) -> Result<Vec<String>, TaskError> {
+        let mut warnings = Vec::new();
+        for kind in [ORCHESTRATOR, EXECUTOR, REVIEWER] {
+            let explained = self.router.explain(WorkKind::from(kind)).map_err(|error| {
+                let message = match error {
+                    KindError::Unknown(_) => format!("nexus.yaml binds nobody to the work-kind {kind:?}"),
+                    error => format!("the work-kind {kind:?} cannot be used: {:?}", error.kind()),
+                };
+                let instead =
+                    format!("bind it in nexus.yaml: `types: {{ {kind}: … }}`; nexus.yaml.example has all");
+                TaskError::new(TaskErrorKind::NotConfigured, message, instead)
+            })?;
+            if kind == ORCHESTRATOR {
+                continue;
+            }
+            let chains = match &explained.target {
+                ExplainedTarget::Chain(chain) => vec![chain],
+                ExplainedTarget::Panel { seats, .. } => seats.iter().map(|seat| &seat.chain).collect(),
+                _ => Vec::new(),
+            };
+            let lowest = chains.iter().filter_map(|chain| chain.effort).min();
+            if let Some(effort) = lowest.filter(|effort| *effort < Effort::Max) {
+                warnings.push(format!(
+                    "{kind} runs with effort {effort}, which is not the most: mistakes get through that more effort would find"
+                ));
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// Whether tests and probes can be run as the settings say.
+    pub(super) async fn check_sandbox(&self, settings: &TaskSettings) -> Result<(), TaskError> {
+        if settings.sandbox.kind == SandboxKind::None {
+            return Ok(());
+        }
+        nexus_process::sandbox::Sandbox::new().check().await.map_err(|error| {
+            let instead = "install it, or let nexus.yaml say `tasks: { defaults: { sandbox: { kind: none } } }`: \
+                           then tests run as this user with all that it may do";
+            TaskError::new(TaskErrorKind::MissingProgram, error.to_string(), instead)
+        })
+    }
+}
+
+/// The canonical path of a project, which has to lie in one of `roots`.
+fn project_root(project: &Path, roots: &[PathBuf]) -> Result<PathBuf, TaskError> {
+    if !project.is_absolute() {
+        return Err(invalid(
+            &format!("the project {project:?} is no absolute path"),
+            "name it by its absolute path",
+        ));
+    }
+    let found = project.canonicalize().map_err(|error| {
+        let message = format!("the project {project:?} cannot be opened: {error}");
+        TaskError::new(TaskErrorKind::NotAProject, message, "name a folder that is there")
+    })?;
+    if found.to_str().is_none() {
+        let message = format!("the path of the project {project:?} is not UTF-8");
+        return Err(TaskError::new(TaskErrorKind::NotAProject, message, "rename a folder above it"));
+    }
+    let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| found.starts_with(root));
+    if roots.iter().any(is_below) {
+        return Ok(found);
+    }
+    let message = match roots {
+        [] => format!("no folder is named in which tasks may be made, so that {project:?} is in none"),
+        roots => format!("the project {project:?} is outside of {roots:?}, in which tasks may be made"),
+    };
+    let instead = "name a project in them, or have the person add its folder to `tasks: { roots: [...] }` of nexus.yaml";
+    Err(TaskError::new(TaskErrorKind::OutsideRoots, message, instead))
+}
+
+fn labels(labels: &BTreeMap<String, String>) -> Result<(), TaskError> {
+    let fits = |text: &String| text.len() <= MOST_LABEL_BYTES && !text.chars().any(char::is_control);
+    let is_good = labels.len() <= MOST_LABELS
+        && labels.iter().all(|(name, value)| !name.is_empty() && fits(name) && fits(value));
+    if is_good {
+        return Ok(());
+    }
+    let message = "`labels` are too many or too long";
+    Err(invalid(
+        message,
+        &format!("name at most {MOST_LABELS}, of at most {MOST_LABEL_BYTES} bytes in one line each"),
+    ))
+}
+
+pub(super) fn text(field: &str, text: &str, most: usize) -> Result<(), TaskError> {
+    if text.trim().is_empty() {
+        return Err(invalid(&format!("`{field}` is empty"), "say what it is"));
+    }
+    if text.len() > most {
+        let message = format!("`{field}` has {} bytes, {most} are the most", text.len());
+        return Err(invalid(&message, "say it in fewer words"));
+    }
+    Ok(())
+}
+
+pub(super) fn invalid(message: &str, instead: &str) -> TaskError {
+    TaskError::new(TaskErrorKind::InvalidArgument, message, instead)
+}
