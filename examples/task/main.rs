@@ -6,17 +6,18 @@
 //!
 //! It needs git; tests and probes run in bubblewrap's sandbox where there is one.
 
+mod model;
+#[path = "../stage/mod.rs"]
 mod stage;
 
-use std::{fs, path::Path, process::Command};
+use std::fs;
 
 use nexus::process::sandbox::Sandbox;
 use nexus_spawn::{
     SandboxKind, TaskCreateRequest, TaskLandRequest, TaskLogRequest, TaskOrchestrateRequest,
     TaskResultRequest, TaskRunTurnRequest, Tasks, TasksOptions, task_report,
 };
-use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall};
-use serde_json::json;
+use nexus_testkit::sim::{Dialect, Scenario, Sim};
 use stage::{AnyError, Stage};
 
 /// Two vendors behind one simulated server. `executor` and a seat of the panel are one line each.
@@ -44,11 +45,11 @@ const GOAL: &str = "`sh sum.sh A B` prints the sum of the absolute values. It is
 async fn main() -> Result<(), AnyError> {
     let about = "Walks a goal to reviewed work, from a brief to a commit in the project's branch.";
     let stage = Stage::open_native(about, Dialect::Responses, Scenario::text(""))?;
-    let model = Sim::builder(Dialect::Responses, Scenario::text("")).answered_by(model).start()?;
+    let model = Sim::builder(Dialect::Responses, Scenario::text("")).answered_by(model::reply).start()?;
     let router = stage.router(&ROUTES.replace("URL", &model.base_url()))?;
 
     let project = stage.workspace("sums")?.canonicalize()?;
-    begin(&project)?;
+    model::begin(&project)?;
     let mut options = TasksOptions::in_home(stage.workspace("home")?);
     if let Err(problem) = Sandbox::new().check().await {
         println!("Tests and probes run without a sandbox here: {problem}\n");
@@ -103,89 +104,4 @@ async fn main() -> Result<(), AnyError> {
     println!("sum.sh    {}", fs::read_to_string(project.join("sum.sh"))?.trim());
     tasks.shutdown().await;
     Ok(())
-}
-
-/// A project with a mistake, and a test that does not see it.
-fn begin(project: &Path) -> Result<(), AnyError> {
-    fs::write(project.join("sum.sh"), "echo $(( ${1#-} + ${2#-} ))\n")?;
-    fs::write(project.join("test.sh"), "test \"$(sh sum.sh 1 2)\" = 3\n")?;
-    let name = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"];
-    for arguments in [&["init", "-q", "-b", "main"][..], &["add", "."], &["commit", "-q", "-m", "Begin"]] {
-        let status = Command::new("git").args(name).args(arguments).current_dir(project).status()?;
-        if !status.success() {
-            return Err("git could not make the project".into());
-        }
-    }
-    Ok(())
-}
-
-/// What the simulated model does next: by what its phase's text says, and by what its tools answered.
-fn model(conversation: &Conversation) -> Option<Reply> {
-    let answers = conversation.tool_results();
-    let call = |tool: &str, arguments| Some(Reply::call(ToolCall::function(tool, arguments)));
-    let probe = || call("run_probe", json!({ "argv": ["sh", "sum.sh", "-1", "-2"] }));
-    if conversation.system.contains("You turn a goal into a brief") {
-        return match answers.len() {
-            0 => call("read_file", json!({ "path": "sum.sh" })),
-            _ => call("submit_brief", brief()),
-        };
-    }
-    if conversation.system.contains("You do one step of a task") {
-        return match answers.as_slice() {
-            [] => call("read_file", json!({ "path": "sum.sh" })),
-            [file] => call(
-                "write_file",
-                json!({ "path": "sum.sh", "content": "echo $(( $1 + $2 ))\n", "expected_hash": hash(file) }),
-            ),
-            [_, _] => call("run_tests", json!({})),
-            _ => call(
-                "submit_handoff",
-                json!({
-                    "claims": [{ "text": "Numbers keep their sign.", "evidence": ["test-1"] }],
-                    "files": ["sum.sh"],
-                    "action": "complete",
-                }),
-            ),
-        };
-    }
-    match answers.as_slice() {
-        [] => call("read_diff", json!({})),
-        [_] => probe(),
-        [.., probed] => call("submit_verdict", verdict(probed)),
-    }
-}
-
-fn brief() -> serde_json::Value {
-    json!({
-        "problem": "sum.sh takes the sign off its arguments before it adds them.",
-        "criteria": [{ "id": "signs", "text": "`sh sum.sh -1 -2` prints -3" }],
-        "read": ["."],
-        "write": ["sum.sh", "test.sh"],
-        "plan": [{
-            "tier": "execution", "phase": "implement", "agent_type": "executor",
-            "outcome": "sum.sh prints the sum", "criteria": ["signs"],
-        }],
-    })
-}
-
-/// The hash by which a file is replaced, as `read_file` gave it.
-fn hash(answer: &str) -> &str {
-    let found = answer.split(|character: char| !character.is_ascii_alphanumeric());
-    found
-        .into_iter()
-        .find(|word| word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit()))
-        .unwrap_or("")
-}
-
-/// A verdict from what the probe printed: it advances only where the probe says that the old code answers otherwise.
-fn verdict(probed: &str) -> serde_json::Value {
-    let id = probed.split(|character: char| !(character.is_ascii_alphanumeric() || character == '-'));
-    let id = id.into_iter().find(|word| word.starts_with("probe-")).unwrap_or("probe-1");
-    let holds = probed.contains("differs") && probed.contains("-3");
-    let judged = |criterion: &str| json!({ "id": criterion, "judgement": if holds { "pass" } else { "fail" }, "evidence": [id] });
-    json!({
-        "decision": if holds { "advance" } else { "retry" },
-        "criteria": [judged("outcome"), judged("signs")],
-        "alignment": if holds { 1.0 } else { 0.0 },
-    })
 }
