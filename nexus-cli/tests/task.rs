@@ -113,7 +113,8 @@ fn bytes_that_are_no_text_are_in_the_patch_as_they_are() {
     let Some(stage) = Stage::new(model::reply) else { return };
     fs::write(stage.project.join("sum.sh"), b"echo $(( ${1#-} + ${2#-} )) # \xff\n").unwrap();
     let project = stage.project.to_str().unwrap();
-    let new = ["task", "new", "mend it", "--project", project, "--include-uncommitted", "--test", "sh test.sh"];
+    let new =
+        ["task", "new", "mend it", "--project", project, "--include-uncommitted", "--test", "sh test.sh"];
     stage.said(&new);
     let walked = stage.nexus(&["task", "run", "last"]);
     assert!(walked.status.success(), "{}", text(&walked.stderr));
