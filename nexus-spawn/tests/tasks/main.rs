@@ -6,6 +6,7 @@ mod damage;
 mod framing;
 mod kill;
 mod kit;
+mod many;
 mod registry;
 mod steps;
 mod together;
