@@ -8,15 +8,32 @@ pub(super) const MOST_BYTES: usize = 9_000;
 /// How long texts may be, from the best on.
 const TEXT_LIMITS: [usize; 10] = [4_000, 2_000, 1_000, 500, 250, 120, 60, 30, 12, 0];
 
-/// The answer with texts as long as they can be: `build` is given how many bytes of each text there may be.
+/// The answer with texts as long as they can be: `build` is given how many bytes of each text there may be. With few of them it is
+/// to shorten its lists as well, by [`most_of`].
 pub(super) fn fitted<T: Serialize>(build: impl Fn(usize) -> T) -> T {
+    fitted_within(MOST_BYTES, build)
+}
+
+/// As [`fitted`], in so many bytes of JSON.
+pub(super) fn fitted_within<T: Serialize>(bytes: usize, build: impl Fn(usize) -> T) -> T {
     for most in TEXT_LIMITS {
         let answer = build(most);
-        if json_bytes(&answer) <= MOST_BYTES {
+        if json_bytes(&answer) <= bytes {
             return answer;
         }
     }
     build(0)
+}
+
+/// How many items of a list there may be where texts have at most `most` bytes: `all`, unless the texts are cut to almost
+/// nothing and it still does not fit.
+pub(super) fn most_of(all: usize, most: usize) -> usize {
+    match most {
+        0 => 4,
+        ..=12 => 12,
+        ..=30 => 24,
+        _ => all,
+    }
 }
 
 /// How many bytes a value has as JSON.

@@ -7,7 +7,7 @@ use super::{
         AttemptView, BaselineView, CriterionView, CursorView, EntryProgress, EntryView, SpentView, StepView,
         TaskReport, TaskRow, UnitView, VerdictView, VoteView,
     },
-    page::{cut, cut_list, fitted},
+    page::{cut, cut_list, fitted, most_of},
     settle::end_in_words,
 };
 use crate::{
@@ -82,17 +82,28 @@ impl ReportParts {
                 .unwrap_or_default(),
             criteria: self.criteria(most.min(300)),
             spent: self.spent,
-            warnings: cut_list(data.warnings.iter().map(String::as_str), most),
-            labels: labels.iter().map(|(name, value)| (cut(name, 64), cut(value, most.max(12)))).collect(),
+            warnings: self
+                .criteria_left_out(most)
+                .into_iter()
+                .chain(cut_list(data.warnings.iter().map(String::as_str), most))
+                .collect(),
+            labels: labels
+                .iter()
+                .take(most_of(labels.len(), most))
+                .map(|(name, value)| (cut(name, most.clamp(30, 64)), cut(value, most.max(12))))
+                .collect(),
             parent_workspace_id: parent.as_ref().map(ToString::to_string),
             linked_workspace_ids: cut_list(links.iter().map(|id| id.as_str()), most.max(64)),
         }
     }
 
     /// The criteria, each with what the last review that judged it found.
+    ///
+    /// Where texts are cut to almost nothing there are only the first; [`Self::criteria_left_out`] says so.
     pub(super) fn criteria(&self, most: usize) -> Vec<CriterionView> {
         let Some(brief) = &self.brief else { return Vec::new() };
-        let views = brief.criteria().iter().map(|criterion| {
+        let shown = most_of(brief.criteria().len(), most);
+        let views = brief.criteria().iter().take(shown).map(|criterion| {
             let judged = self.records.iter().rev().find_map(|record| {
                 record.verdict.as_ref()?.criteria().iter().find(|judged| judged.id == criterion.id)
             });
@@ -109,6 +120,13 @@ impl ReportParts {
             }
         });
         views.collect()
+    }
+
+    /// Says how many criteria are not among those that are shown.
+    fn criteria_left_out(&self, most: usize) -> Option<String> {
+        let all = self.brief.as_ref()?.criteria().len();
+        let left_out = all.saturating_sub(most_of(all, most));
+        (left_out > 0).then(|| format!("{left_out} more criteria are in the artifact `brief`"))
     }
 }
 
@@ -172,10 +190,10 @@ fn plan_view(plan: &Plan, state: &TaskState, data: &TaskData, most: usize) -> Ve
         };
         EntryView {
             entry: number,
-            agent_type: entry.agent_type().to_owned(),
-            phase: entry.phase().to_owned(),
+            agent_type: cut(entry.agent_type(), most.max(16)),
+            phase: cut(entry.phase(), most.max(16)),
             outcome: cut(entry.outcome(), most),
-            parallel_group: entry.parallel_group().map(str::to_owned),
+            parallel_group: entry.parallel_group().map(|group| cut(group, most.max(16))),
             progress,
         }
     };
@@ -193,8 +211,24 @@ pub(super) fn step_view(records: &[StepRecord], data: &TaskData, most: usize) ->
         reason: reason.map(|reason| cut(&reason, most)),
         error: error.map(|error| cut(&error, most)),
         commit: commit.map(|commit| commit.commit.to_string()),
-        attempts: records.iter().rev().take(6).rev().map(|record| attempt_view(record, most)).collect(),
+        attempts: records
+            .iter()
+            .rev()
+            .take(most_attempts(most))
+            .rev()
+            .map(|record| attempt_view(record, most))
+            .collect(),
     })
+}
+
+/// How many attempts there are where texts have at most `most` bytes: the last, whose artifacts have all of each.
+fn most_attempts(most: usize) -> usize {
+    match most {
+        0 => 1,
+        ..=60 => 2,
+        ..=250 => 4,
+        _ => 6,
+    }
 }
 
 pub(super) fn attempt_view(record: &StepRecord, most: usize) -> AttemptView {
@@ -211,8 +245,8 @@ pub(super) fn attempt_view(record: &StepRecord, most: usize) -> AttemptView {
         },
     });
     let votes = record.votes.iter().map(|vote| VoteView {
-        seat: vote.seat.clone(),
-        vendor: vote.vendor.as_str().to_owned(),
+        seat: cut(&vote.seat, most.max(30)),
+        vendor: cut(vote.vendor.as_str(), most.max(30)),
         decision: decision(vote.verdict.decision()).to_owned(),
     });
     let silent: Vec<String> =
@@ -242,12 +276,13 @@ fn verdict_view(verdict: &ReviewVerdict, most: usize) -> VerdictView {
         verdict.criteria().iter().filter(move |judged| (judged.judgement == Judgement::Pass) == passed)
     };
     // What fails comes first: it is what is looked for.
-    let criteria = judged(false).chain(judged(true)).take(16).map(|judged| CriterionView {
-        id: judged.id.clone(),
-        text: String::new(),
-        judgement: if judged.judgement == Judgement::Pass { "pass" } else { "fail" }.to_owned(),
-        evidence: evidence(&judged.evidence, most),
-    });
+    let criteria =
+        judged(false).chain(judged(true)).take(most_of(16, most).min(16)).map(|judged| CriterionView {
+            id: judged.id.clone(),
+            text: String::new(),
+            judgement: if judged.judgement == Judgement::Pass { "pass" } else { "fail" }.to_owned(),
+            evidence: evidence(&judged.evidence, most),
+        });
     VerdictView {
         decision: decision(verdict.decision()).to_owned(),
         alignment: verdict.alignment(),

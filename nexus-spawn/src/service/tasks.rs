@@ -22,7 +22,7 @@ use super::{
     jobs::{Job, JobKind},
     memory::CompletedTask,
     new_task::{invalid, text},
-    page::{MOST_BYTES, cut, cut_list, fitted, json_bytes, page, text_page},
+    page::{MOST_BYTES, cut, cut_list, fitted, fitted_within, json_bytes, most_of, page, text_page},
     registry::{agent_list, tier_list},
     report::{ReportParts, RunningNow, baseline_view, next_call, outcome, reason_of, row, step_view, time},
     request::{
@@ -46,6 +46,8 @@ const MOST_WAIT: Duration = Duration::from_secs(50);
 /// Longest note and answer, in bytes. Source: our own bounds.
 const MOST_NOTE_BYTES: usize = 2 << 10;
 const MOST_ANSWER_BYTES: usize = 8 << 10;
+/// Most bytes of a changed file's path in an answer.
+const MOST_PATH_BYTES: usize = 1_000;
 /// How often another process is looked at that has the step.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often a running job looks whether another process wants the task cancelled.
@@ -119,7 +121,8 @@ impl Tasks {
     /// Frames a task, or joins what frames it. After its questions were asked, it begins when they are answered.
     pub async fn orchestrate(&self, request: TaskOrchestrateRequest) -> Result<TaskFramed, TaskError> {
         self.0.sweep();
-        let wait = wait(request.wait_s);
+        let deadline = Instant::now() + wait(request.wait_s);
+        let left = || deadline.saturating_duration_since(Instant::now());
         let task = self.0.open(&request.task_id).await?;
         if let Some(error) = self.0.jobs.take_failure(task.id()) {
             return Err(error);
@@ -130,7 +133,7 @@ impl Tasks {
             }
             // The tests on the base come first; framing begins behind them.
             Some(job) if job.kind == JobKind::Baseline => {
-                if job.ended_within(wait).await.is_none() {
+                if job.ended_within(left()).await.is_none() {
                     return self.0.framed(&task, Some(&job)).await;
                 }
                 None
@@ -171,7 +174,7 @@ impl Tasks {
                 )?
             }
         };
-        match job.ended_within(wait).await {
+        match job.ended_within(left()).await {
             None => self.0.framed(&task, Some(&job)).await,
             Some(outcome) => {
                 self.0.jobs.take_failure(task.id());
@@ -873,7 +876,7 @@ fn result_of(task: &Task, offset: u64) -> Result<TaskResult, TaskError> {
                 (_, None) => "removed",
                 _ => "modified",
             };
-            files.push(format!("{word} {}", change.path.display()));
+            files.push(cut(&format!("{word} {}", change.path.display()), MOST_PATH_BYTES));
         }
     }
     let landing = match (data.commits.is_empty(), state.is_final()) {
@@ -887,13 +890,15 @@ fn result_of(task: &Task, offset: u64) -> Result<TaskResult, TaskError> {
         }
     };
     let in_all = files.len() as u64;
-    let mut result = fitted(|most| TaskResult {
+    // At least one file is on every page.
+    let without_files = MOST_BYTES - 2 * MOST_PATH_BYTES - 100;
+    let mut result = fitted_within(without_files, |most| TaskResult {
         task_id: parts.task_id.clone(),
         status: state.status.name().to_owned(),
         reason: reason.as_deref().map(|reason| cut(reason, most)),
         criteria: parts.criteria(most.min(300)),
-        commits: data
-            .commits
+        // The newest: the patch has what all of them come to.
+        commits: data.commits[data.commits.len().saturating_sub(most_of(48, most))..]
             .iter()
             .map(|commit| CommitView {
                 id: commit.commit.to_string(),
@@ -911,7 +916,7 @@ fn result_of(task: &Task, offset: u64) -> Result<TaskResult, TaskError> {
         landing: landing.clone(),
         spent: parts.spent,
     });
-    let room = MOST_BYTES.saturating_sub(json_bytes(&result)).max(500);
+    let room = MOST_BYTES.saturating_sub(json_bytes(&result));
     (result.files, result.next_offset) = page(files, offset, room);
     Ok(result)
 }

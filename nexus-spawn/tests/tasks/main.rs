@@ -1,6 +1,7 @@
 //! Tasks through the calls of their callers, with scripted agents.
 #![cfg(target_os = "linux")]
 
+mod attacks;
 mod create;
 mod damage;
 mod framing;
