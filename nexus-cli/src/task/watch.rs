@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus::{RecordLog, RecordedOutcome, TurnEvent, TurnRecord};
+use nexus::{RecordedOutcome, TurnEvent, TurnRecord};
 use nexus_spawn::{Task, TaskReport, TaskStatusRequest, Tasks};
 
 use super::show;
@@ -58,7 +58,7 @@ impl Turns {
         let path = task.turns_path();
         let bytes = fs::metadata(&path).map_or(0, |found| found.len());
         if bytes != self.bytes
-            && let Ok(log) = RecordLog::read(&path)
+            && let Ok(log) = task.turn_log()
         {
             *self = Self { bytes, all: log.turns };
         }

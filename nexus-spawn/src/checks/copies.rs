@@ -442,7 +442,16 @@ fn new_copy(place: &Path) -> Result<Copy, CheckError> {
 }
 
 fn private(folder: &Path) -> Result<(), CheckError> {
-    private_folder(folder).map_err(|error| CheckError::from_io(folder, error))
+    own_folder(folder).map_err(|error| CheckError::from_io(folder, error))
+}
+
+/// Makes a folder that only its owner may enter, unless it is there. A link is refused: what is removed or written in it would be
+/// somewhere else.
+pub(super) fn own_folder(folder: &Path) -> io::Result<()> {
+    if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no folder: remove it"));
+    }
+    private_folder(folder)
 }
 
 /// Removes a file or folder that may not be there.

@@ -7,9 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_process::private_home::private_folder;
-
-use super::{error::CheckError, probe_record::ProbeRecord};
+use super::{copies::own_folder, error::CheckError, probe_record::ProbeRecord};
 
 /// The largest record that is read, in bytes. One of sixteen inputs, each with two outputs of 64 KiB on each of three sides twice,
 /// whose every byte is written as `\u001b`.
@@ -94,7 +92,7 @@ impl ProbeStore {
             let path = path.to_owned();
             move |error| CheckError::from_io(path, error)
         };
-        private_folder(&self.folder).map_err(failed(&self.folder))?;
+        own_folder(&self.folder).map_err(failed(&self.folder))?;
         let place = self.folder.join(".lock");
         let mut options = OpenOptions::new();
         let lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&place);

@@ -5,7 +5,6 @@ mod plan;
 mod turns;
 
 use maud::{Markup, html};
-use nexus_core::RecordLog;
 use nexus_report::{Block, Page, Text};
 
 use crate::{
@@ -31,7 +30,7 @@ pub fn task_report(task: &Task) -> Result<String, TaskError> {
     let snapshot = task.snapshot()?;
     let brief = task.brief(&snapshot.data)?;
     let records = task.step_records(&snapshot.state)?;
-    let turns = RecordLog::read(task.turns_path()).map(|log| log.turns).unwrap_or_default();
+    let turns = task.turn_log().map(|log| log.turns).unwrap_or_default();
     let events = task.events()?.events;
 
     let mut page = Page::new(title(&snapshot)).head(head(task, &snapshot));

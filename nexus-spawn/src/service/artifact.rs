@@ -2,8 +2,6 @@
 
 use std::{fmt, str::FromStr};
 
-use nexus_core::RecordLog;
-
 use crate::{
     agent::{shown_handoff, shown_verdict},
     store::{Task, read_private, unusable},
@@ -145,8 +143,7 @@ impl ArtifactName {
                 Ok(String::from_utf8_lossy(&bytes.ok_or_else(none)?).into_owned())
             }
             Self::Turn(turn) => {
-                let path = task.turns_path();
-                let log = RecordLog::read(&path).map_err(|error| unusable(&path, &error))?;
+                let log = task.turn_log()?;
                 let found = log.turns.iter().find(|record| record.id == *turn).ok_or_else(none)?;
                 Ok(json(serde_json::to_value(found).unwrap_or_default()))
             }

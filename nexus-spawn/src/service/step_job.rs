@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use nexus_core::{Budget, CancelToken, RecordLog, Usd};
+use nexus_core::{Budget, CancelToken, Usd};
 use nexus_workspace::tree::Tree;
 use tokio::sync::watch;
 
@@ -173,16 +173,10 @@ impl Inner {
         if let Some(tokens) = bounds.output_tokens {
             budget = budget.with_output_tokens(tokens);
         }
-        let path = task.turns_path();
+        let task = task.clone();
         blocking(move || {
-            match RecordLog::read(&path) {
-                Ok(log) => {
-                    for turn in &log.turns {
-                        budget.book(&turn.usage().unwrap_or_default(), turn.cost());
-                    }
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(crate::store::unusable(&path, &error)),
+            for turn in &task.turn_log()?.turns {
+                budget.book(&turn.usage().unwrap_or_default(), turn.cost());
             }
             Ok(Some(budget))
         })

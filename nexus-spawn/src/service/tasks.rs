@@ -50,6 +50,8 @@ const MOST_ANSWER_BYTES: usize = 8 << 10;
 const MOST_PATH_BYTES: usize = 1_000;
 /// How often another process is looked at that has the step.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long another call may hold a task that only looks after it, before that counts as work on it.
+const LOOK: Duration = Duration::from_secs(1);
 /// How often a running job looks whether another process wants the task cancelled.
 const STOP_PAUSE: Duration = Duration::from_millis(500);
 /// The tasks of one home: creates them, runs them, and shows them. Clones share what runs.
@@ -243,11 +245,16 @@ impl Tasks {
             let now = self.0.running_now(&task).await?;
             let left = deadline.saturating_duration_since(Instant::now());
             if !now.is_running || left.is_zero() {
-                if !now.is_running {
-                    self.0.recover_if_free(&task).await?;
-                }
+                let unrecovered = match now.is_running {
+                    true => None,
+                    false => self.0.recover_if_free(&task).await.err(),
+                };
                 let parts = read(&task, ReportParts::read).await?;
-                return Ok(parts.report(&now));
+                let mut report = parts.report(&now);
+                // Where the task is can be told nevertheless, as on a full disk.
+                let warning = unrecovered.map(|error| cut(&error.to_string(), 300));
+                report.warnings.splice(0..0, warning);
+                return Ok(report);
             }
             match self.0.jobs.of(task.id()) {
                 Some(job) => {
@@ -377,7 +384,7 @@ impl Tasks {
             return Err(invalid(&message, "say what changed, or what to do otherwise"));
         }
         let task = self.0.open(&request.task_id).await?;
-        let _hold = self.0.hold(&task, Duration::ZERO).await?;
+        let _hold = self.0.hold(&task, LOOK).await?;
         let reopening = task.clone();
         let inner = self.0.handle();
         blocking(move || {
@@ -397,7 +404,7 @@ impl Tasks {
     pub async fn land(&self, request: TaskLandRequest) -> Result<TaskLanding, TaskError> {
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
-        let _hold = self.0.hold(&task, Duration::ZERO).await?;
+        let _hold = self.0.hold(&task, LOOK).await?;
         let inner = self.0.handle();
         read(&task, move |task| {
             let tree = inner.prepare_tree(task)?;

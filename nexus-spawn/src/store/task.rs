@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus_core::RecordFile;
+use nexus_core::{RecordFile, RecordLog};
 use nexus_workspace::{
     EventLog, Workspace, WorkspaceId, WorkspaceStatus,
     tree::{Patch, Project, Tree, TreeOptions},
@@ -275,6 +275,7 @@ impl Task {
     ///
     /// Those of the file system.
     pub fn write_step_record(&self, record: &StepRecord) -> Result<(), TaskError> {
+        self.own_folder("steps")?;
         let path = self.step_file(record.attempt);
         let bytes = serde_json::to_vec_pretty(record).map_err(|error| damaged(&path, &error.to_string()))?;
         // Whoever reads it checks it: what could not be read back is not written.
@@ -324,7 +325,7 @@ impl Task {
 
     fn own_folder(&self, name: &str) -> Result<PathBuf, TaskError> {
         let folder = self.folder().join(name);
-        // A link would have agents work elsewhere.
+        // By a link it would lie elsewhere.
         if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
             return Err(damaged(&folder, "it is no folder"));
         }
@@ -343,6 +344,22 @@ impl Task {
             return Err(damaged(&path, "it is no regular file"));
         }
         RecordFile::open(&path).map_err(|error| damaged(&path, &error.to_string()))
+    }
+
+    /// The turns of its agents, as they were written down. None if there is no such file yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](TaskErrorKind::Damaged) if what is there is no regular file, which could hold the call up; those of the file
+    /// system.
+    pub fn turn_log(&self) -> Result<RecordLog, TaskError> {
+        let path = self.turns_path();
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RecordLog::default()),
+            Ok(found) if !found.is_file() => return Err(damaged(&path, "it is no regular file")),
+            _ => {}
+        }
+        RecordLog::read(&path).map_err(|error| unusable(&path, &error))
     }
 
     /// The file of the turns of its agents.

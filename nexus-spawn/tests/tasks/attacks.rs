@@ -1,15 +1,15 @@
 //! Callers, agents and folders that mean harm.
 
-use std::{fs, os::unix::fs::symlink, time::Duration};
+use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
 use nexus_spawn::{
-    TaskArtifactRequest, TaskCancelRequest, TaskListRequest, TaskLogRequest, TaskOrchestrateRequest,
-    TaskResultRequest, TaskStatusRequest,
+    TaskArtifactRequest, TaskErrorKind, TaskListRequest, TaskLogRequest, TaskOrchestrateRequest,
+    TaskResultRequest, TaskStatusRequest, task_report,
 };
 use serde::Serialize;
 use serde_json::json;
 
-use crate::kit::{Act, Seen, World, brief, honest, run, verdict, walk};
+use crate::kit::{Act, Seen, World, honest, run, status};
 
 /// The largest answer that every client passes whole, in bytes.
 const MOST: usize = 10_000;
@@ -132,4 +132,69 @@ async fn every_answer_on_the_largest_task_is_one_that_every_client_passes() {
         let request = TaskArtifactRequest { task_id: id.clone(), artifact: artifact.to_owned(), offset: 0 };
         fits(artifact, &world.tasks.artifact(request).await.unwrap());
     }
+}
+
+fn make_pipe(path: &Path) {
+    let _ = fs::remove_file(path);
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn a_pipe_in_place_of_the_turns_holds_nothing_up() {
+    let world =
+        World::with(honest, &json!({}), |options| options.settings.budget.output_tokens = Some(10_000));
+    let Some(world) = world else { return };
+    let id = world.framed().await;
+    make_pipe(&world.task_folder(&id).join("turns.jsonl"));
+    let task = world.tasks.store().open(&id).unwrap();
+    let page = tokio::task::spawn_blocking(move || task_report(&task));
+    let wait = std::time::Duration::from_secs(20);
+    assert!(tokio::time::timeout(wait, page).await.expect("it comes back").unwrap().is_ok());
+    let request = TaskArtifactRequest { task_id: id.clone(), artifact: "turn-x".to_owned(), offset: 0 };
+    let answer = tokio::time::timeout(wait, world.tasks.artifact(request)).await.expect("it comes back");
+    assert_eq!(answer.unwrap_err().kind, TaskErrorKind::Damaged);
+    let answer = tokio::time::timeout(wait, world.tasks.run_turn(run(&id))).await.expect("it comes back");
+    assert_eq!(answer.unwrap_err().kind, TaskErrorKind::Damaged);
+}
+
+#[tokio::test]
+async fn nothing_is_written_or_removed_by_a_link_in_a_task_folder() {
+    let Some(world) = World::new(honest) else { return };
+    for name in ["steps", "work", "checks"] {
+        let created = world.tasks.create(nexus_spawn::TaskCreateRequest {
+            test_command: Some(vec!["true".to_owned()]),
+            ..world.request()
+        });
+        let id = created.await.unwrap().task_id;
+        let framing = TaskOrchestrateRequest { task_id: id.clone(), ..Default::default() };
+        world.tasks.orchestrate(framing).await.unwrap();
+        let elsewhere = world.root.join(format!("precious-{name}"));
+        fs::create_dir_all(elsewhere.join("kept")).unwrap();
+        let place = world.task_folder(&id).join(name);
+        let _ = fs::remove_dir_all(&place);
+        symlink(&elsewhere, &place).unwrap();
+        let error = world.tasks.run_turn(run(&id)).await.unwrap_err();
+        assert_eq!(error.kind, TaskErrorKind::Damaged, "{name}: {error}");
+        let names: Vec<_> =
+            fs::read_dir(&elsewhere).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["kept"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn where_a_task_is_can_be_told_when_what_was_begun_cannot_be_put_back() {
+    let Some(world) = World::new(honest) else { return };
+    let id = world.framed().await;
+    let file = world.task_folder(&id).join("status.json");
+    let text = fs::read_to_string(&file).unwrap();
+    // As a server leaves it that was killed in mid-step.
+    assert!(text.contains("\"begun\": 0"), "{text}");
+    fs::write(&file, text.replace("\"begun\": 0", "\"begun\": 1")).unwrap();
+    let work = world.task_folder(&id).join("work");
+    let _ = fs::remove_dir_all(&work);
+    fs::write(&work, "in the way").unwrap();
+    let report = status(&world.tasks, &id).await;
+    assert_eq!(report.status, "active");
+    assert!(report.warnings[0].contains("work"), "{:?}", report.warnings);
+    assert_eq!(world.tasks.run_turn(run(&id)).await.unwrap_err().kind, TaskErrorKind::Damaged);
 }
