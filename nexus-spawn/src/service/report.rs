@@ -51,6 +51,19 @@ impl ReportParts {
         fitted(|most| self.report_within(now, most))
     }
 
+    /// What a caller does next; also that a step was cut off, whether it was put back or its server was killed.
+    fn next_call(&self, now: &RunningNow) -> &'static str {
+        let TaskSnapshot { state, data, .. } = &self.snapshot;
+        match &state.status {
+            TaskStatus::Active { cursor }
+                if !now.is_running && [data.begun, data.interrupted].contains(&cursor.attempt) =>
+            {
+                "the step was interrupted: call task_run_turn, which begins it anew"
+            }
+            _ => next_call(state, now.is_running),
+        }
+    }
+
     fn report_within(&self, now: &RunningNow, most: usize) -> TaskReport {
         let TaskSnapshot { state, data, labels, parent, links, .. } = &self.snapshot;
         let (reason, error) = reason_of(state);
@@ -61,7 +74,7 @@ impl ReportParts {
         TaskReport {
             task_id: self.task_id.clone(),
             status: state.status.name().to_owned(),
-            next: next_call(state, now.is_running).to_owned(),
+            next: self.next_call(now).to_owned(),
             running: now.is_running,
             progress: now.progress.as_deref().map(|said| cut(said, most.min(300))),
             goal: cut(&data.goal, most.min(300)),

@@ -145,6 +145,7 @@ impl Inner {
                 blocking(move || {
                     restoring.0.update(|_, data| {
                         data.begun = 0;
+                        data.interrupted = cursor.attempt;
                         Ok(())
                     })?;
                     put_back(&restoring.0, &restoring.1)
@@ -200,6 +201,7 @@ pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
         let _ = task.log(&event);
         task.update(|_, data| {
             data.begun = 0;
+            data.interrupted = cursor.attempt;
             Ok(())
         })?;
     }

@@ -55,6 +55,8 @@ pub struct TaskData {
     pub notes: Vec<String>,
     /// The attempt that some process began last. If it is the one that is to be done, it was cut off, or runs.
     pub begun: u32,
+    /// The last attempt that was cut off and put back. If it is the one that is to be done, nothing of it is left.
+    pub interrupted: u32,
     /// The last attempt after which the task left its step.
     pub settled: u32,
     /// The last such attempt whose outcome a caller was given.
@@ -117,6 +119,7 @@ impl TaskData {
             hints: Vec::new(),
             notes: Vec::new(),
             begun: 0,
+            interrupted: 0,
             settled: 0,
             delivered: 0,
             stop: false,
@@ -141,7 +144,7 @@ impl TaskData {
         {
             return Some(format!("the attempt {} is not the last of {}", cursor.attempt, state.attempts));
         }
-        let attempts = [self.begun, self.settled, self.delivered];
+        let attempts = [self.begun, self.interrupted, self.settled, self.delivered];
         if attempts.iter().any(|attempt| *attempt > state.attempts) {
             return Some(format!("names an attempt after the last one, {}", state.attempts));
         }

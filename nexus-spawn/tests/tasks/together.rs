@@ -78,6 +78,8 @@ async fn a_server_that_ends_in_mid_step_puts_it_back_and_the_next_one_does_it_an
         assert!(!folder.unwrap().path().join("src/one.txt").exists(), "it was put back");
     }
     let next = world.another();
+    let offered = status(&next, &id).await;
+    assert!(!offered.running && offered.next.contains("interrupted"), "{offered:?}");
     assert_eq!(walk(&next, &id).await.last().unwrap().status, "complete");
     let events = log(&next, &id).await;
     assert_eq!(events.iter().filter(|(kind, _)| kind == "step_interrupted").count(), 1);
