@@ -670,6 +670,13 @@ impl Inner {
     /// Does what follows the completion of a task, after the answer to its caller.
     pub(super) async fn after_step(&self, task: &Task) {
         let Ok((state, data)) = read(task, Task::data).await else { return };
+        if state.is_final()
+            && let Err(error) = read(task, Task::clear_work).await
+        {
+            let (writing, what) =
+                (task.clone(), format!("copies of the project could not be removed: {error}"));
+            let _ = blocking(move || writing.log(&TaskLogEvent::WentWrong { what })).await;
+        }
         if !matches!(state.status, TaskStatus::Complete { .. }) {
             return;
         }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use nexus_core::{RecordFile, RecordLog};
+use nexus_process::private_home::remove_tree;
 use nexus_workspace::{
     EventLog, Workspace, WorkspaceId, WorkspaceStatus,
     tree::{Patch, Project, Tree, TreeOptions},
@@ -321,6 +322,20 @@ impl Task {
     /// Those of the file system.
     pub fn work_folder(&self) -> Result<PathBuf, TaskError> {
         self.own_folder("work")
+    }
+
+    /// Removes the folders in which agents, tests and probes worked, once the task has ended: copies of the project, which are made
+    /// again where it is reopened. The caller holds the step.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub(crate) fn clear_work(&self) -> Result<(), TaskError> {
+        for name in ["work", "checks"] {
+            let folder = self.folder().join(name);
+            remove_tree(&folder).map_err(|error| unusable(&folder, &error))?;
+        }
+        Ok(())
     }
 
     fn own_folder(&self, name: &str) -> Result<PathBuf, TaskError> {

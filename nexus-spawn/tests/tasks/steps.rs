@@ -52,6 +52,10 @@ async fn a_task_is_walked_to_its_end_and_each_step_is_a_commit() {
         ["first-vendor", "second-vendor"]
     );
 
+    // Copies of the project are not kept of what has ended.
+    let folder = world.tasks.store().open(&id).unwrap().folder().to_owned();
+    assert!(!folder.join("work").exists() && !folder.join("checks").exists());
+
     let result = world.tasks.result(TaskResultRequest { task_id: id.clone(), offset: 0 }).await.unwrap();
     assert_eq!(result.commits.len(), 3);
     let made = ["added src/last.txt", "added src/left.txt", "added src/one.txt", "added src/right.txt"];
