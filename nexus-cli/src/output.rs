@@ -127,14 +127,23 @@ pub(crate) fn fail(error: io::Error) {
     FAILED.notify_waiters();
 }
 
-/// An outside text without control characters, which a terminal would obey.
+/// An outside text without what a terminal would obey: control characters, and those that change the direction of text.
 pub(crate) fn printable(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control()).collect()
+    text.chars().filter(|character| !is_obeyed(*character)).collect()
 }
 
 /// An outside text whose lines stay lines, without any other control character.
 pub(crate) fn printable_lines(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
+    text.chars().filter(|character| !is_obeyed(*character) || matches!(character, '\n' | '\t')).collect()
+}
+
+/// Whether a terminal does something else with a character than to show it.
+fn is_obeyed(character: char) -> bool {
+    let changes_direction = matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    character.is_control() || changes_direction || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -143,6 +152,8 @@ mod tests {
 
     #[test]
     fn a_terminal_finds_nothing_to_obey() {
+        assert_eq!(printable("a\u{202e}b\u{2066}c\u{200f}d"), "abcd");
+        assert_eq!(printable_lines("a\u{202e}\n\u{2028}b"), "a\nb");
         assert_eq!(printable("\u{1b}]0;owned\u{7}me@example.org\n\r\u{9b}2J"), "]0;ownedme@example.org2J");
     }
 }

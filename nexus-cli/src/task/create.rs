@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs::File,
     io::{self, IsTerminal as _, Read as _},
     process::ExitCode,
 };
@@ -16,14 +16,17 @@ use crate::{
     output::{say, say_json},
 };
 
-/// Longest goal that is read, in bytes. More is refused by the task itself.
+/// Longest goal or context that is read, in bytes. More is refused by the task itself.
 const MOST_BYTES: u64 = 1 << 20;
 
 pub(super) async fn create(tasks: &Tasks, args: &NewTaskArgs) -> Result<ExitCode, CommandError> {
     let project = absolute(&args.project)?;
     let context = match &args.context {
         Some(path) => {
-            Some(fs::read_to_string(path).map_err(|error| format!("--context {}: {error}", path.display()))?)
+            let mut context = String::new();
+            let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut context));
+            read.map_err(|error| format!("--context {}: {error}", path.display()))?;
+            Some(context)
         }
         None => None,
     };

@@ -29,7 +29,10 @@ mod suite;
 mod test_files;
 mod test_run;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use nexus_workspace::tree::Tree;
 
@@ -43,9 +46,26 @@ pub use shown::{shown_baseline, shown_probe, shown_test_run};
 pub use store::ProbeStore;
 pub use test_run::{Baseline, SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun};
 
-use crate::settings::TaskSettings;
+use crate::settings::{SandboxSettings, TaskSettings};
 use copies::Copies;
 use runner::Runner;
+
+/// Checks what the settings of a task say of its project, as far as that is known before anything is run. Blocks.
+///
+/// # Errors
+///
+/// [`CheckError::Settings`] for a path of `keep` that is none or leads out of the project, and for a command of `setup` that names
+/// no program.
+pub(crate) fn check_settings(project: &Path, sandbox: &SandboxSettings) -> Result<(), CheckError> {
+    keep::find(project, &sandbox.keep)?;
+    for (number, argv) in sandbox.setup.iter().enumerate() {
+        if argv.first().is_none_or(String::is_empty) || argv.iter().any(|part| part.contains('\0')) {
+            let setting = format!("sandbox.setup[{number}]");
+            return Err(CheckError::Settings { setting, reason: "names no program".to_owned() });
+        }
+    }
+    Ok(())
+}
 
 /// Runs the project's tests and probes of one task. Clones share its copies of trees, and how many programs run at once.
 ///

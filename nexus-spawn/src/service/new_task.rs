@@ -11,6 +11,7 @@ use nexus_workspace::{WorkspaceId, tree::Project};
 
 use super::{framing_job::ORCHESTRATOR, inner::Inner, request::TaskCreateRequest};
 use crate::{
+    checks::check_settings,
     settings::{SandboxKind, TaskSettings},
     store::TaskData,
     task_error::{TaskError, TaskErrorKind},
@@ -42,6 +43,8 @@ impl Inner {
         let root = project_root(&request.project, roots)?;
         self.store.git()?;
         let project = Project::find(&root)?;
+        check_settings(project.path(), &settings.sandbox)
+            .map_err(|error| invalid(&error.to_string(), "then make the same call again"))?;
         let id = |field: &str, id: &str| {
             id.parse::<WorkspaceId>()
                 .map_err(|error| invalid(&format!("`{field}`: {error}"), "call task_list, which has the ids"))

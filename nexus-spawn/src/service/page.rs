@@ -30,8 +30,8 @@ pub(super) fn fitted_within<T: Serialize>(bytes: usize, build: impl Fn(usize) ->
 pub(super) fn most_of(all: usize, most: usize) -> usize {
     match most {
         0 => 4,
-        ..=12 => 12,
-        ..=30 => 24,
+        1..=12 => 12,
+        13..=30 => 24,
         _ => all,
     }
 }

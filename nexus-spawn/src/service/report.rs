@@ -238,8 +238,8 @@ pub(super) fn step_view(records: &[StepRecord], data: &TaskData, most: usize) ->
 fn most_attempts(most: usize) -> usize {
     match most {
         0 => 1,
-        ..=60 => 2,
-        ..=250 => 4,
+        1..=60 => 2,
+        61..=250 => 4,
         _ => 6,
     }
 }

@@ -198,3 +198,20 @@ async fn where_a_task_is_can_be_told_when_what_was_begun_cannot_be_put_back() {
     assert!(report.warnings[0].contains("work"), "{:?}", report.warnings);
     assert_eq!(world.tasks.run_turn(run(&id)).await.unwrap_err().kind, TaskErrorKind::Damaged);
 }
+
+#[tokio::test]
+async fn paths_that_lead_out_of_the_project_are_refused_before_there_is_a_task() {
+    let Some(world) = World::new(honest) else { return };
+    symlink("/etc", world.project().join("out")).unwrap();
+    let kept =
+        ["../..", "/etc", ".git", ".", "", "out", "a\0b"].map(|path| (Some(vec![path.to_owned()]), None));
+    let setups = [vec![], vec![String::new()], vec!["sh".to_owned(), "a\0b".to_owned()]];
+    let setups = setups.map(|setup| (None, Some(vec![setup])));
+    for (keep, setup) in kept.into_iter().chain(setups) {
+        let request = nexus_spawn::TaskCreateRequest { keep, setup, ..world.request() };
+        let asked = format!("{request:?}");
+        let error = world.tasks.create(request).await.expect_err(&asked);
+        assert_eq!(error.kind, TaskErrorKind::InvalidArgument, "{asked}");
+    }
+    assert!(world.tasks.list(TaskListRequest::default()).await.unwrap().tasks.is_empty());
+}
