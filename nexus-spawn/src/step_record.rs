@@ -44,8 +44,10 @@ pub struct StepRecord {
     /// What the votes come to.
     pub verdict: Option<ReviewVerdict>,
     /// What the reflector answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reflection: Option<Reflection>,
     /// Why there is no answer of the reflector's where one was asked for: for the caller alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reflection_error: Option<String>,
     /// How it ended.
     pub end: StepEnd,

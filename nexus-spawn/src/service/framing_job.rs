@@ -19,6 +19,7 @@ use super::{
     registry::TypeFile,
     report::baseline_view,
     settle::{draft_of, pin_head},
+    step_job::{NO_BUDGET, is_used_up},
     watch::{LogWriter, logged_turn},
 };
 use crate::{
@@ -117,7 +118,7 @@ impl Inner {
         // It changes no file, so there is nothing to put back.
         let nothing = BeforeRetry::new(|_| async { Ok::<(), std::convert::Infallible>(()) });
         let mut host = TurnHost::new().with_cancel(cancel.clone()).with_before_retry(nothing);
-        if let Some(budget) = budget {
+        if let Some(budget) = budget.clone() {
             host = host.with_budget(budget);
         }
         let prompts = self.prompts().await?;
@@ -162,7 +163,8 @@ impl Inner {
             return Err(TaskError::new(TaskErrorKind::Interrupted, "framing was interrupted", instead));
         }
         let settling = task.clone();
-        blocking(move || settle_framing(&settling, report.outcome, types)).await
+        let no_budget = is_used_up(budget.as_ref());
+        blocking(move || settle_framing(&settling, report.outcome, types, no_budget)).await
     }
 
     /// What the orchestrator is told.
@@ -192,6 +194,7 @@ fn settle_framing(
     task: &Task,
     outcome: Result<Framed, FramingFailure>,
     types: AgentTypes,
+    no_budget: bool,
 ) -> Result<(), TaskError> {
     match outcome {
         Ok(Framed::Brief(brief)) => {
@@ -214,7 +217,10 @@ fn settle_framing(
         Err(failure) => {
             let (reason, error) = match &failure {
                 FramingFailure::Refused { .. } => (failure.to_string(), None),
-                _ => ("the orchestrator could not do its part".to_owned(), Some(failure.to_string())),
+                _ => {
+                    let more = if no_budget { NO_BUDGET } else { "" };
+                    (format!("the orchestrator could not do its part{more}"), Some(failure.to_string()))
+                }
             };
             task.update(|state, _| {
                 *state = state.after(TaskEvent::FramingFailed { reason, error }, None)?;

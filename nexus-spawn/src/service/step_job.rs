@@ -21,8 +21,18 @@ use crate::{
     step_record::StepRecord,
     store::{Task, TaskData, TaskLogEvent},
     task_error::{TaskError, TaskErrorKind},
-    task_state::{Cursor, TaskEvent, TaskState, TaskStatus},
+    task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus},
 };
+
+/// What is said of a failure once nothing is left of a task's budget, behind the reason.
+pub(super) const NO_BUDGET: &str = "; the task's budget is used up: what it committed stays and can be landed, and the rest \
+                                    needs a task of its own, by task_create with another `budget`";
+
+/// Whether nothing is left of a budget.
+pub(super) fn is_used_up(budget: Option<&Budget>) -> bool {
+    let left = budget.map(Budget::left).unwrap_or_default();
+    left.output_tokens == Some(0) || left.cost.is_some_and(|usd| usd.0 <= 0.0)
+}
 
 impl Inner {
     /// Runs the step that begins with `entry`, if it is the one that is to be done. The caller holds it.
@@ -105,6 +115,7 @@ impl Inner {
         let place = place_in_words(&brief, cursor);
         said.send_replace(place.clone());
         let prompts = self.prompts().await?;
+        let budget = self.budget(task, data).await?;
         let attempt = StepAttempt {
             router: &self.router,
             types: &data.types,
@@ -124,11 +135,16 @@ impl Inner {
             settled,
             turns: Some(turns),
             watcher: Arc::new(AttemptWatcher::new(said.clone(), log.sender(), place)),
-            budget: self.budget(task, data).await?,
+            budget: budget.clone(),
             cancel: cancel.clone(),
         };
-        let ran = attempt.run().await;
+        let mut ran = attempt.run().await;
         drop(attempt);
+        if let (Ok(record), true) = (&mut ran, is_used_up(budget.as_ref()))
+            && let StepEnd::Escalated { reason, error: Some(_) } = &mut record.end
+        {
+            reason.push_str(NO_BUDGET);
+        }
         match &ran {
             Ok(record) => log_record(&log, record),
             Err(StepInterrupted) => log.log(TaskLogEvent::StepInterrupted {

@@ -969,3 +969,14 @@ fn wrong(message: &str, instead: &str) -> TaskError {
 fn wait(seconds: Option<u64>) -> Duration {
     seconds.map_or(WAIT, Duration::from_secs).min(MOST_WAIT)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_waits_45_seconds_unless_told_and_50_at_most() {
+        let waited = [None, Some(0), Some(7), Some(50), Some(51), Some(u64::MAX)].map(wait);
+        assert_eq!(waited.map(|time| time.as_secs()), [45, 0, 7, 50, 50, 50]);
+    }
+}

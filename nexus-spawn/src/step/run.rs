@@ -114,13 +114,15 @@ impl StepAttempt<'_> {
     /// Where a verdict that does not advance leads, with what was answered to it.
     fn gated(&self, verdict: &ReviewVerdict, reflection: Option<&Reflection>) -> StepEnd {
         let again = StepEnd::Retried { max_retries: self.settings.max_review_retries };
-        let ended = |reason: &str| StepEnd::Escalated { reason: reason.to_owned(), error: None };
+        let ended = |reason: String| StepEnd::Escalated { reason, error: None };
         match (reflection, verdict.decision()) {
             (Some(Reflection::ReBrief { .. } | Reflection::ReDispatch { .. }), _) => again,
-            (Some(Reflection::AcceptTerminal { .. }), _) => ended(
-                "the review did not let it pass, and the reflector found that doing it again does not help",
-            ),
-            (None, ReviewDecision::Escalate) => ended("the review found that a person has to decide"),
+            (Some(Reflection::AcceptTerminal { reason }), _) => ended(format!(
+                "the review did not let it pass, and the reflector found that doing it again does not help: {reason}"
+            )),
+            (None, ReviewDecision::Escalate) => {
+                ended("the review found that a person has to decide".to_owned())
+            }
             (None, ReviewDecision::Retry | ReviewDecision::Advance) => again,
         }
     }

@@ -8,10 +8,10 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventSink,
-    ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, Provenance, Recorder, Registry,
-    ResumeHandle, Support, ToolCall, ToolContent, ToolResult, TurnError, TurnHost, TurnRequest, TurnResult,
-    Usage, VendorId,
+    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, Cost, CostSource,
+    Enforcement, ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LimitSupport,
+    LoopMode, Provenance, Recorder, Registry, ResumeHandle, Support, ToolCall, ToolContent, ToolResult,
+    TurnError, TurnHost, TurnRequest, TurnResult, Usage, Usd, VendorId,
 };
 use nexus_router::Router;
 use nexus_spawn::{
@@ -32,6 +32,10 @@ pub(crate) struct Seen {
     pub(crate) brief: String,
     /// What it was asked.
     pub(crate) prompt: String,
+    /// What it was told beside that.
+    pub(crate) system: String,
+    /// The tools that it was offered.
+    pub(crate) tools: Vec<String>,
     /// Which turn of this phase it is, over all agents of a world, from 0 on.
     pub(crate) turn: usize,
 }
@@ -41,6 +45,8 @@ pub(crate) struct Seen {
 pub(crate) enum Act {
     Call(&'static str, Value),
     Fail(ErrorKind),
+    /// The turn costs so many US dollars.
+    Cost(f64),
     /// Waits until it is stopped.
     Hang,
     /// Waits until the test lets it go on.
@@ -81,6 +87,8 @@ impl ExecutionBackend for Puppet {
         capabilities.resume = Support::Yes;
         capabilities.caller_tools = Support::Yes;
         capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
+        capabilities.limits =
+            LimitSupport::new().with_output_tokens(Enforcement::Ours).with_cost(Enforcement::Ours);
         capabilities
     }
 
@@ -125,11 +133,18 @@ impl ExecutionBackend for Puppet {
         let seen = {
             let mut all = self.agents.seen.lock().unwrap();
             let turn = all.iter().filter(|seen| seen.phase == phase).count();
-            let seen = Seen { phase, brief, prompt: request.prompt_text(), turn };
+            let seen = Seen {
+                phase,
+                brief,
+                prompt: request.prompt_text(),
+                system: request.system.clone().unwrap_or_default(),
+                tools: offered,
+                turn,
+            };
             all.push(seen.clone());
             seen
         };
-        let mut finish = FinishReason::Stop;
+        let (mut finish, mut cost) = (FinishReason::Stop, None);
         for (number, act) in (self.agents.script)(&seen).into_iter().enumerate() {
             let cancelled = || TurnError::new(ErrorKind::Cancelled, self.id.clone());
             if host.cancel.is_cancelled() {
@@ -148,6 +163,7 @@ impl ExecutionBackend for Puppet {
                 Act::Fail(kind) => {
                     return Err(TurnError::new(kind, self.id.clone()).with_partial(recorder.into_partial()));
                 }
+                Act::Cost(usd) => cost = Some(Cost { usd: Usd(usd), source: CostSource::Reported }),
                 Act::Hang => {
                     host.cancel.cancelled().await;
                     return Err(cancelled());
@@ -160,7 +176,9 @@ impl ExecutionBackend for Puppet {
                 }
             }
         }
-        Ok(recorder.into_result(finish, Provenance::new(self.id.clone())))
+        let mut result = recorder.into_result(finish, Provenance::new(self.id.clone()));
+        result.cost = cost;
+        Ok(result)
     }
 }
 

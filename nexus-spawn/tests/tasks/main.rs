@@ -1,6 +1,8 @@
 //! Tasks through the calls of their callers, with scripted agents.
 #![cfg(target_os = "linux")]
 
+mod answers;
+mod around;
 mod attacks;
 mod create;
 mod damage;
@@ -8,6 +10,7 @@ mod framing;
 mod kill;
 mod kit;
 mod many;
+mod projects;
 mod registry;
 mod steps;
 mod together;

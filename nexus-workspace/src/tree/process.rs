@@ -243,7 +243,9 @@ impl Ended {
             );
         }
         let has = |part: &str| stderr.contains(part);
-        let kind = if has("No space left on device") || has("Disk quota exceeded") {
+        // Of its configuration git does not say why it could not be written; that it could be made shows that it may be.
+        let is_cut_off = has("failed to write new configuration file");
+        let kind = if has("No space left on device") || has("Disk quota exceeded") || is_cut_off {
             TreeErrorKind::NoSpace
         } else if has("Permission denied") || has("Read-only file system") {
             TreeErrorKind::PermissionDenied
@@ -258,6 +260,7 @@ impl Ended {
             TreeErrorKind::GitTooOld => {
                 ": the repository is of a kind that this git does not know; install a newer git (reftable needs 2.45)"
             }
+            TreeErrorKind::NoSpace if is_cut_off => ": the disk is full",
             TreeErrorKind::MissingObject => {
                 ": objects are fetched by nobody but you; `git fetch --refetch` gets all"
             }
