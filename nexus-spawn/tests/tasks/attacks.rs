@@ -38,7 +38,7 @@ fn largest_brief() -> serde_json::Value {
         "problem": "p".repeat(16_000),
         "criteria": (0..64).map(|number| json!({ "id": long(number), "text": text })).collect::<Vec<_>>(),
         "clarifications": vec![text.clone(); 64],
-        "out_of_scope": vec![text.clone(); 64],
+        "out_of_scope": vec![text; 64],
         "read": ["."], "write": ["src"],
         "plan": plan,
     })
