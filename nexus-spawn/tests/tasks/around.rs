@@ -453,13 +453,14 @@ async fn a_registered_type_works_with_its_prompt_at_its_tier_and_keeps_them_in_i
     world.tasks.agent_remove(nexus_spawn::AgentRemoveRequest { name: "typist".to_owned() }).await.unwrap();
     let report = world.tasks.run_turn(run(&id)).await.unwrap();
     assert_eq!(report.status, "complete", "{report:#?}");
-    let seen = world.agents.seen.lock().unwrap();
-    let typist = seen.iter().find(|seen| seen.phase == "implement").unwrap();
+    let typist = {
+        let seen = world.agents.seen.lock().unwrap();
+        seen.iter().find(|seen| seen.phase == "implement").unwrap().clone()
+    };
     assert!(typist.system.contains("Type with ten fingers."), "{}", typist.system);
     let mut tools = typist.tools.clone();
     tools.sort();
     assert_eq!(tools, ["read_file", "read_handoffs", "read_my_brief", "submit_handoff", "write_file"]);
-    drop(seen);
     let result = world.tasks.result(nexus_spawn::TaskResultRequest { task_id: id, offset: 0 }).await.unwrap();
     assert_eq!(result.files, ["added src/one.txt"], "the tool that it has not changed nothing");
     let error = world

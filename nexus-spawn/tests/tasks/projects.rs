@@ -79,7 +79,8 @@ async fn a_task_lands_on_the_branch_that_it_began_on_and_once() {
 
 #[tokio::test]
 async fn what_keeps_a_task_from_landing_is_said_and_the_patch_applies() {
-    let obstacles: [(&str, fn(&Path)); 4] = [
+    type Hinder = fn(&Path);
+    let obstacles: [(&str, Hinder); 4] = [
         ("moved", |project| {
             fs::write(project.join("other.txt"), "other\n").unwrap();
             git(project, &["add", "-A"]);
