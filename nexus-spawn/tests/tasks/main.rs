@@ -6,6 +6,7 @@ mod around;
 mod attacks;
 mod create;
 mod damage;
+mod disk;
 mod framing;
 mod kill;
 mod kit;
