@@ -1,4 +1,7 @@
-//! What a task is made of: the brief that bounds it, the plan, what agents hand in, the verdict of a review, and the status.
+//! Tasks: a goal walked to reviewed work, step by step, by agents on any vendor.
+//!
+//! [`Tasks`] has the calls: it creates tasks, frames them, runs their steps, shows and lands them. [`TaskTools`] offers them to MCP clients,
+//! the `nexus` command to a person. Only an independent review completes anything. It uses the public interface of the engine alone. Linux only.
 //!
 //! | type | is |
 //! | --- | --- |
@@ -16,6 +19,9 @@
 //! | [`TaskSettings`] | what bounds a task beside its brief: tests, sandbox, retries, budget |
 //! | [`StepAttempt`] | one attempt at a step: its units, its review, and the reflector |
 //! | [`StepRecord`] | what one attempt at a step came to |
+//! | [`TaskStore`], [`Task`], [`TaskData`] | the folders of tasks, and what is in one |
+//! | [`TaskConfiguration`], [`TasksSection`] | the section `tasks` of `nexus.yaml` |
+//! | [`task_report`] | the report of a task: one HTML page |
 //! | [`TaskState`], [`TaskEvent`] | what a status file holds of a task, and every transition of it |
 //!
 //! What an agent writes arrives as a *draft*: plain data with a JSON schema, whose texts are data and nothing else. One
