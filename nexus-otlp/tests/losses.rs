@@ -93,6 +93,11 @@ fn end(exporter: &Exporter, spans: usize) {
 /// Asserts that it was told of as many lost spans as are not there, and returns the reason.
 fn told(collector: &Collector, outcome: Result<(), ExportError>, ended: u64) -> String {
     let ExportError::SpansLost { lost, spans, reason } = outcome.unwrap_err() else { panic!("no loss") };
+    // The collector counts a batch when it has answered, which the exporter may learn first.
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while lost + collector.taken() < ended && std::time::Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     assert_eq!((lost, spans), (ended - collector.taken(), ended), "{reason}");
     reason
 }
