@@ -1,4 +1,5 @@
-//! The host is killed in mid-tool, with nobody left to clean up: the next start does.
+//! The host is killed in mid-tool, with nobody left to clean up: the kernel ends the processes, and the next start removes what they
+//! left.
 //!
 //! The host is this very program, started again with a variable that says which CLI to run.
 
@@ -147,6 +148,9 @@ async fn what_a_killed_host_leaves_is_gone_after_the_next_start() {
 
         host.kill().unwrap();
         host.wait().unwrap();
+        // Nobody sweeps yet: a namespace of processes, which there is where this runs, dies with its host.
+        wait_until(subject.variable, || marked(&runs).is_empty());
+        assert_ne!(runs_of(home), [] as [String; 0], "{}: swept before anybody did", subject.variable);
         // A turn that needs no model: the program is asked, and whatever is left is swept first.
         sim.set_scenario(Scenario::text("swept"));
         let backend = backend(subject, &program, home, &base_url);

@@ -35,9 +35,16 @@ struct Place {
     is_folder: bool,
 }
 
-/// A turn works in a conversation, as long as this lives.
+/// The lock on a conversation, until it is dropped: shared by the turns that work in it, or held by one that deletes it.
 #[derive(Debug)]
-pub(super) struct ConversationInUse(#[expect(dead_code, reason = "held for its lock")] File);
+pub(super) struct ConversationLock(File);
+
+impl Drop for ConversationLock {
+    fn drop(&mut self) {
+        // Closing would not do while a process that was just forked has a copy of the handle.
+        let _ = self.0.unlock();
+    }
+}
 
 impl KeptConversation {
     /// A conversation that goes by `name`, the same for all its handles and for no other conversation of Nexus's, such as
@@ -63,7 +70,7 @@ impl KeptConversation {
     }
 
     /// Says that a turn works in it, once nobody deletes it. Without a lock the turn goes on: it is forgetting that refuses then.
-    pub(super) async fn begin_use(&self, nexus_home: &Path) -> Option<ConversationInUse> {
+    pub(super) async fn begin_use(&self, nexus_home: &Path) -> Option<ConversationLock> {
         let path = self.lock_path(nexus_home);
         let lock = run_blocking(move || {
             let file = open_lock(&path)?;
@@ -71,7 +78,7 @@ impl KeptConversation {
             io::Result::Ok(file)
         });
         match lock.await {
-            Ok(Ok(file)) => Some(ConversationInUse(file)),
+            Ok(Ok(file)) => Some(ConversationLock(file)),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "that the conversation is in use cannot be noted");
                 None
@@ -89,11 +96,11 @@ impl KeptConversation {
         };
         let lock_path = self.lock_path(nexus_home);
         let lock = open_lock(&lock_path).map_err(|error| failed(&lock_path, error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
+        let _lock = match lock.try_lock() {
+            Ok(()) => ConversationLock(lock),
             Err(TryLockError::WouldBlock) => return Err(ForgetError::InUse { backend: backend.clone() }),
             Err(TryLockError::Error(error)) => return Err(failed(&lock_path, error)),
-        }
+        };
         let mut found = Found::default();
         for place in &self.places {
             place.delete(&mut found).map_err(|error| failed(&place.path, error))?;

@@ -42,7 +42,7 @@ pub struct FailureRow {
     /// Whether nobody takes the connection.
     #[serde(default)]
     refused: bool,
-    /// The limit on silence before the first byte, in seconds.
+    /// The limit on silence of the model, before the first byte and later, in seconds.
     idle_seconds: Option<u64>,
     kind: String,
     retry: String,
@@ -134,6 +134,7 @@ impl FailureRow {
         if let Some(seconds) = self.idle_seconds {
             let mut idle = IdleLimits::none();
             idle.first_byte = Some(Duration::from_secs(seconds));
+            idle.model = idle.first_byte;
             request = request.with_limits(Limits::new().with_idle(idle));
         }
         let turn = staged.run(request).await?;

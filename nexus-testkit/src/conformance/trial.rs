@@ -8,8 +8,8 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, Capabilities, ErrorKind, EventEnvelope, ExecutionBackend, ToolAccess, TurnError, TurnEvent,
-    TurnHost, TurnRequest, TurnResult,
+    BackendId, Capabilities, ErrorKind, EventEnvelope, ExecutionBackend, LoopMode, ToolAccess, TurnError,
+    TurnEvent, TurnHost, TurnRequest, TurnResult,
 };
 use tracing::instrument::WithSubscriber as _;
 
@@ -31,6 +31,7 @@ pub struct Trial<'a> {
     folder: tempfile::TempDir,
     unique: String,
     brings_tools: bool,
+    loops_itself: bool,
 }
 
 impl<'a> Trial<'a> {
@@ -40,7 +41,7 @@ impl<'a> Trial<'a> {
         let folder = folder.map_err(|error| Finding::new("a temporary folder", error.to_string()))?;
         let unique = folder.path().file_name().map(|name| name.to_string_lossy().into_owned());
         let unique = unique.unwrap_or_default();
-        let trial = Self { subject, case, folder, unique, brings_tools: false };
+        let trial = Self { subject, case, folder, unique, brings_tools: false, loops_itself: false };
         for name in ["workspace", "user", "nexus"] {
             trial.new_folder(name)?;
         }
@@ -49,12 +50,21 @@ impl<'a> Trial<'a> {
 
     /// Notes what is known of the backend before one is staged.
     pub(super) fn of(self, capabilities: &Capabilities) -> Self {
-        Self { brings_tools: capabilities.harness_tools.is_yes(), ..self }
+        Self {
+            brings_tools: capabilities.harness_tools.is_yes(),
+            loops_itself: capabilities.mode == LoopMode::Native,
+            ..self
+        }
     }
 
     /// Whether the backend brings tools of its own.
     pub(super) fn brings_tools(&self) -> bool {
         self.brings_tools
+    }
+
+    /// Whether the backend runs the loop, so that it makes the calls of a reply in their order.
+    pub(super) fn loops_itself(&self) -> bool {
+        self.loops_itself
     }
 
     /// How long things take here.

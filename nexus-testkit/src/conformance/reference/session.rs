@@ -56,7 +56,7 @@ impl History {
 #[derive(Debug)]
 pub(super) struct Session {
     name: String,
-    _in_use: File,
+    in_use: File,
 }
 
 /// Keeps `history` in `home` for a later turn: in the file of `session`, which it goes on from, or in one of its own.
@@ -83,13 +83,20 @@ pub(super) fn keep(
     Ok(ResumeHandle::new(backend.clone(), json!({ "session": name })))
 }
 
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Closing would not do while a process that was just forked has a copy of the handle.
+        let _ = self.in_use.unlock();
+    }
+}
+
 /// What was said in the conversation of `handle`, if it is still there.
 pub(super) fn take_up(home: &Path, handle: &ResumeHandle) -> Option<(History, Session)> {
     let name = name_in(handle)?;
     let file = File::open(home.join(SESSIONS).join(name)).ok()?;
     file.lock_shared().ok()?;
     let history = serde_json::from_reader(&file).ok()?;
-    Some((history, Session { name: name.to_owned(), _in_use: file }))
+    Some((history, Session { name: name.to_owned(), in_use: file }))
 }
 
 /// Deletes the conversation of `handle`, which this backend made, unless a turn works in it.
