@@ -1,7 +1,9 @@
 //! Serves a set of tools to clients of the Model Context Protocol (MCP): over stdio, over streamable HTTP, and over stdio by
 //! way of a server that already runs.
 //!
-//! The crate knows the protocol and nothing of what the tools do: that is a [`ToolService`].
+//! The crate knows the protocol and nothing of what the tools do: that is a [`ToolService`]. What services have in common stands
+//! beside it: [`OnFirstCall`] for tools whose arguments and answers are types, [`page`] for answers that every client passes whole,
+//! [`jobs`] for work that outlasts the call that began it.
 //!
 //! - Revisions 2025-06-18 and 2025-11-25 begin with `initialize`; revision 2026-07-28 has no handshake, and every request
 //!   names its revision. All three are answered on one connection, in any order.
@@ -43,15 +45,19 @@ mod deferred;
 mod endpoint;
 mod http;
 mod in_flight;
+pub mod jobs;
 mod line;
 mod message;
+pub mod page;
 mod questions;
 mod reply;
 mod roots;
+pub mod schema;
 mod server_file;
 mod service;
 mod stdio;
 mod token;
+mod typed;
 mod wire;
 
 pub use attach::{AttachError, attach};
@@ -62,3 +68,4 @@ pub use server_file::{RunningServer, ServerFile, ServerFileError};
 pub use service::{CallAnswer, JsonObject, MAX_ANSWER_BYTES, ServedTool, ServiceInfo, ToolKind, ToolService};
 pub use stdio::{StdioEnd, StdioSettings, serve_lines, serve_stdio};
 pub use token::{HttpToken, TokenError};
+pub use typed::{OnFirstCall, ToolDescription};

@@ -20,7 +20,7 @@ const MAX_FILE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub struct ServerFile {
     place: Place,
-    _lock: File,
+    _lock: ServerLock,
 }
 
 /// An HTTP server that runs.
@@ -62,6 +62,17 @@ pub enum ServerFileError {
     },
 }
 
+/// The right to be a server of a home.
+#[derive(Debug)]
+struct ServerLock(File);
+
+impl Drop for ServerLock {
+    fn drop(&mut self) {
+        // Closing would not do while a process that was just forked has a copy of the handle.
+        let _ = self.0.unlock();
+    }
+}
+
 /// The files of one server.
 #[derive(Clone, Debug)]
 struct Place {
@@ -79,10 +90,10 @@ impl Place {
     }
 
     /// Takes the lock; `None` if another process, or another part of this one, has it.
-    fn lock(&self) -> io::Result<Option<File>> {
+    fn lock(&self) -> io::Result<Option<ServerLock>> {
         let file = OpenOptions::new().create(true).append(true).open(self.file("lock"))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
+            Ok(()) => Ok(Some(ServerLock(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }

@@ -2,7 +2,7 @@
 //!
 //! A [`Page`] is a title and sections of markup, made by the macro of the crate [`maud`], which escapes every value. What comes from agents, models and files is put in as [`Text`],
 //! [`Block`] or [`diff`]: escaped, with what a reader would not see written out. Plots are SVG in the page: [`Bars`],
-//! [`TimeLine`].
+//! [`Intervals`], [`TimeLine`].
 //!
 //! | what a browser is told | by |
 //! | --- | --- |
@@ -19,11 +19,13 @@
 //! ```
 
 mod bars;
+mod intervals;
 mod page;
 mod text;
 mod time_line;
 
 pub use bars::{Bar, Bars};
+pub use intervals::{Estimate, Intervals};
 pub use page::Page;
 pub use text::{Block, Text, diff};
 pub use time_line::{Span, SpanKind, TimeLine};

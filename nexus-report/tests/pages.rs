@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use maud::{Render as _, html};
-use nexus_report::{Bar, Bars, Block, Page, Span, SpanKind, Text, TimeLine, diff};
+use nexus_report::{Bar, Bars, Block, Estimate, Intervals, Page, Span, SpanKind, Text, TimeLine, diff};
 use proptest::prelude::*;
 
 const HOSTILE: &str =
@@ -72,4 +72,28 @@ proptest! {
     fn no_text_makes_a_tag(text in "(?s)(.|<|>|\"|&|\t|\n){0,40}") {
         prop_assert_eq!(tags(&page(&text)).len(), tags(&page(&text.replace(['<', '>', '"'], "x"))).len());
     }
+}
+
+#[test]
+fn an_estimate_stays_on_its_scale() {
+    let estimate = |label: &str, value: Option<f64>, low: f64, high: f64| Estimate {
+        label: label.to_owned(),
+        value,
+        low,
+        high,
+        shown: label.to_owned(),
+    };
+    let estimates = vec![
+        estimate("half", Some(0.5), 0.25, 0.75),
+        estimate("nothing", None, 0.0, 1.0),
+        estimate("odd", Some(f64::NAN), f64::NEG_INFINITY, f64::INFINITY),
+        estimate("<script>", Some(7.0), -7.0, 7.0),
+    ];
+    let plot = Intervals { title: "Shares".to_owned(), scale: (0.0, 1.0), estimates }.render().into_string();
+    assert!(plot.contains("cx=\"420.0\"") && plot.contains("x=\"320.0\" y=\"18\" width=\"200.0\""), "{plot}");
+    assert_eq!(plot.matches("<circle").count(), 3);
+    assert!(!plot.contains("NaN") && !plot.contains("inf") && !plot.contains("<script>"), "{plot}");
+    let none =
+        Intervals { title: String::new(), scale: (1.0, 1.0), estimates: Vec::new() }.render().into_string();
+    assert!(!none.contains("NaN") && none.contains("<svg"), "{none}");
 }

@@ -84,6 +84,7 @@ mod id;
 mod links;
 mod lock;
 mod new_workspace;
+pub mod private_file;
 mod settings;
 mod state;
 mod status;

@@ -156,6 +156,23 @@ impl<S: WorkspaceState> Workspaces<S> {
         Workspace::at(id.clone(), self.root.join(id.as_str()), self.settings.clone())
     }
 
+    /// Removes a workspace with all that is in it: as a whole, or not at all, whenever this ends. Others that name it still do. The
+    /// caller sees to it that nobody works in it.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](WorkspaceErrorKind::NotFound) if there is none;
+    /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and [`Io`](WorkspaceErrorKind::Io), also where it is gone for
+    /// everybody and some of its files lie under another name: those are removed when they are an hour old.
+    pub fn remove(&self, id: &WorkspaceId) -> Result<(), WorkspaceError> {
+        let folder = self.root.join(id.as_str());
+        let unfinished = self.root.join(format!("{UNFINISHED}{}", WorkspaceId::random()));
+        let failed = |error| WorkspaceError::from_io(&folder, "cannot be removed", error);
+        fs::rename(&folder, &unfinished).map_err(failed)?;
+        file::sync_folder(&self.root)?;
+        fs::remove_dir_all(&unfinished).map_err(failed)
+    }
+
     /// Reads the status of every workspace here, the oldest first. Those of another kind are passed over, and so is what
     /// is no folder with the name of a workspace. Where the place itself is not there yet, there are none.
     ///

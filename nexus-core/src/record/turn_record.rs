@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Cut, RecordedRequest};
 use crate::{
     error::TurnErrorReport,
-    turn::{Cost, Effects, EventEnvelope, Provenance, ResumeHandle, TurnResult, Usage},
+    turn::{Cost, Effects, EventEnvelope, Provenance, ResumeHandle, TurnEvent, TurnResult, Usage},
 };
 
 /// What a turn was: what was asked, what happened, how it ended, who ran it, and what it cost.
@@ -80,6 +80,17 @@ impl TurnRecord {
     pub fn usage(&self) -> Option<Usage> {
         let failed = self.error().map(|error| error.partial.usage);
         self.result().map(|result| result.usage).or(failed)
+    }
+
+    /// Tokens used: of a turn that ended, those; of one that was cut off, what its messages reported until then.
+    pub fn usage_so_far(&self) -> Usage {
+        self.usage().unwrap_or_else(|| {
+            let reported = self.events.iter().filter_map(|envelope| match &envelope.event {
+                TurnEvent::MessageEnded(message) => message.usage,
+                _ => None,
+            });
+            reported.fold(Usage::new(), |sum, usage| sum.plus(&usage))
+        })
     }
 
     /// What it cost, where that is known.

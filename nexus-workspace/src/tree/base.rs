@@ -33,6 +33,8 @@ pub struct Base {
     pub filtered: Vec<PathBuf>,
     /// Submodules: empty folders here, out of scope.
     pub submodules: Vec<PathBuf>,
+    /// Whether the project may keep files under a filter, also such as are not there yet.
+    pub has_filters: bool,
 }
 
 /// What is written down of a tree.
@@ -51,6 +53,9 @@ pub(super) struct Record {
     left_out: Vec<PathText>,
     filtered: Vec<PathText>,
     submodules: Vec<PathText>,
+    /// Not in records of before it was known.
+    #[serde(default)]
+    has_filters: Option<bool>,
 }
 
 impl Record {
@@ -74,6 +79,7 @@ impl Record {
             left_out: texts(&base.left_out),
             filtered: texts(&base.filtered),
             submodules: texts(&base.submodules),
+            has_filters: Some(base.has_filters),
         }
     }
 
@@ -88,6 +94,7 @@ impl Record {
             left_out: paths(&self.left_out),
             filtered: paths(&self.filtered),
             submodules: paths(&self.submodules),
+            has_filters: self.has_filters.unwrap_or(true),
         }
     }
 

@@ -3,25 +3,26 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufWriter, Read as _, Write as _},
-    path::Path,
-    process::ChildStdin,
+    io::Read as _,
 };
 
 use super::{
     TreeError, TreeErrorKind,
-    process::Running,
+    process::{Running, reason},
     refusal::to_path,
     repo::{Repo, Scratch},
     text::unexpected,
 };
+
+/// How much is gathered before it is written, in bytes. Source: pipe(7), the capacity of a pipe.
+const CHUNK: usize = 64 << 10;
 
 /// Takes contents into the repository.
 #[derive(Debug)]
 pub(super) struct BlobWriter {
     /// Gone once it has ended.
     running: Option<Running>,
-    input: BufWriter<ChildStdin>,
+    pending: Vec<u8>,
     scratch: Scratch,
     count: usize,
 }
@@ -30,21 +31,15 @@ impl BlobWriter {
     pub(super) fn start(repo: &Repo) -> Result<Self, TreeError> {
         let scratch = repo.scratch()?;
         let command = repo.command("fast-import").args(["--quiet", "--done"]);
-        let mut running = command.path_option("--export-marks=", &scratch.join("marks")).start()?;
-        let input = running.input().ok_or_else(|| unexpected("nothing: it has no pipes"))?;
-        Ok(Self {
-            running: Some(running),
-            input: BufWriter::with_capacity(64 << 10, input),
-            scratch,
-            count: 0,
-        })
+        let running = command.path_option("--export-marks=", &scratch.join("marks")).start()?;
+        Ok(Self { running: Some(running), pending: Vec::with_capacity(CHUNK), scratch, count: 0 })
     }
 
     /// Takes bytes. Their id is at this position of what [`finish`](Self::finish) gives.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<usize, TreeError> {
         let at = self.header(bytes.len() as u64)?;
-        let written = self.input.write_all(bytes).and_then(|()| self.input.write_all(b"\n"));
-        written.map_err(|error| self.failed(error))?;
+        self.put(bytes)?;
+        self.put(b"\n")?;
         Ok(at)
     }
 
@@ -62,10 +57,10 @@ impl BlobWriter {
             if read == 0 {
                 return Err(changed(path));
             }
-            self.input.write_all(&chunk[..read]).map_err(|error| self.failed(error))?;
+            self.put(&chunk[..read])?;
             left -= read as u64;
         }
-        self.input.write_all(b"\n").map_err(|error| self.failed(error))?;
+        self.put(b"\n")?;
         let after = file.metadata().map_err(unreadable)?;
         let times = |found: &fs::Metadata| {
             use std::os::unix::fs::MetadataExt as _;
@@ -76,12 +71,11 @@ impl BlobWriter {
 
     /// The ids of all that was taken, in order.
     pub(super) fn finish(mut self) -> Result<Vec<String>, TreeError> {
-        let written = self.input.write_all(b"done\n").and_then(|()| self.input.flush());
-        drop(self.input);
-        if let Some(running) = self.running {
+        self.put(b"done\n")?;
+        self.flush()?;
+        if let Some(running) = self.running.take() {
             running.finish()?.success()?;
         }
-        written.map_err(unwritable)?;
         let path = self.scratch.join("marks");
         let marks =
             fs::read_to_string(&path).map_err(|error| TreeError::from_io(&path, "cannot be read", error))?;
@@ -101,19 +95,29 @@ impl BlobWriter {
 
     fn header(&mut self, length: u64) -> Result<usize, TreeError> {
         self.count += 1;
-        write!(self.input, "blob\nmark :{}\ndata {length}\n", self.count)
-            .map_err(|error| self.failed(error))?;
+        self.put(format!("blob\nmark :{}\ndata {length}\n", self.count).as_bytes())?;
         Ok(self.count - 1)
     }
 
-    /// Git closes its end early only when it ends.
-    fn failed(&mut self, error: io::Error) -> TreeError {
-        super::process::reason(self.running.take(), unwritable(error))
+    fn put(&mut self, bytes: &[u8]) -> Result<(), TreeError> {
+        if self.pending.len() + bytes.len() > CHUNK {
+            self.flush()?;
+        }
+        self.pending.extend_from_slice(bytes);
+        Ok(())
     }
-}
 
-fn unwritable(error: io::Error) -> TreeError {
-    TreeError::from_io(Path::new("git fast-import"), "cannot be written to", error)
+    /// Writes what was gathered. Git closes its end early only when it ends.
+    fn flush(&mut self) -> Result<(), TreeError> {
+        let ended = || unexpected("nothing: it has ended");
+        let mut running = self.running.take().ok_or_else(ended)?;
+        if !running.write(&self.pending)? {
+            return Err(reason(running, ended()));
+        }
+        self.pending.clear();
+        self.running = Some(running);
+        Ok(())
+    }
 }
 
 fn changed(path: &[u8]) -> TreeError {

@@ -6,14 +6,9 @@
 use std::{
     io::{self, BufRead, Write},
     path::Path,
-    thread,
 };
 
-use super::{
-    CommitId, Tree, TreeError, TreeErrorKind,
-    repo::Repo,
-    text::{self, unexpected},
-};
+use super::{CommitId, Tree, TreeError, TreeErrorKind, repo::Repo, text};
 
 const V2: &str = "# v2 git bundle";
 const V3: &str = "# v3 git bundle";
@@ -119,19 +114,8 @@ impl Tree {
         let failed = |error| TreeError::from_io(Path::new("a bundle"), "cannot be written", error);
         to.write_all(head.as_bytes()).map_err(failed)?;
         let command = self.repo.command("pack-objects").args(["--quiet", "--stdout"]).args(options);
-        let mut running = command.start()?;
-        let (Some(mut input), Some(mut output)) = (running.input(), running.output()) else {
-            return Err(unexpected("nothing: it has no pipes"));
-        };
-        let copied = thread::scope(|scope| {
-            // Git may end before it has read everything; how it ended says why.
-            scope.spawn(move || drop(input.write_all(objects)));
-            let copied = io::copy(&mut output, to);
-            drop(output);
-            copied
-        });
-        running.finish()?.success()?;
-        copied.map_err(failed)?;
+        let ended = command.start()?.exchange(objects, |chunk| to.write_all(chunk).map_err(failed))?;
+        ended.success()?;
         to.flush().map_err(failed)
     }
 }
@@ -177,9 +161,21 @@ pub(super) fn unpack(repo: &Repo, from: &mut (dyn BufRead + Send), max_bytes: u6
     let limit = format!("--max-input-size={max_bytes}");
     let command = repo.command("index-pack").args(["--stdin", "--fix-thin", "--strict", &limit]);
     let mut running = command.start()?;
-    let mut input = running.input().ok_or_else(|| unexpected("nothing: it has no pipes"))?;
-    let copied = io::copy(from, &mut input);
-    drop(input);
+    let unread = |error| TreeError::from_io(Path::new("a bundle"), "cannot be read", error);
+    let copied = loop {
+        let chunk = match from.fill_buf() {
+            Ok([]) => break Ok(()),
+            Ok(chunk) => chunk,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => break Err(unread(error)),
+        };
+        let length = chunk.len();
+        // It may end before it has read everything; how it ended says why.
+        if !running.write(chunk)? {
+            break Ok(());
+        }
+        from.consume(length);
+    };
     let ended = running.finish()?;
     if ended.code().is_none() {
         return Err(ended.failure());
@@ -196,6 +192,5 @@ pub(super) fn unpack(repo: &Repo, from: &mut (dyn BufRead + Send), max_bytes: u6
             _ => TreeError::new(kind, format!("a bundle cannot be read: {failure}")),
         });
     }
-    copied.map_err(|error| TreeError::from_io(Path::new("a bundle"), "cannot be read", error))?;
-    Ok(())
+    copied
 }

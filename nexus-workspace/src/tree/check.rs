@@ -1,6 +1,6 @@
 //! What of a tree is not taken into a commit.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, os::unix::ffi::OsStrExt as _, path::Path};
 
 use super::{
     Refusal, Tree, TreeError, TreeErrorKind, TreeId,
@@ -12,6 +12,10 @@ use super::{
 
 /// The longest target of a link, in bytes.
 const MAX_TARGET: u64 = 64 << 10;
+/// The largest attribute file that git obeys, in bytes. Source: git, `ATTR_MAX_FILE_SIZE`.
+const MOST_ATTRIBUTES: u64 = 100 << 20;
+/// What an attribute file says that names a filter. Macros of a name of their own are defined by it, too.
+const FILTER: &[u8] = b"filter";
 
 impl Tree {
     /// Refuses what a tree must not add to the base: names, links, submodules and filtered files.
@@ -56,13 +60,57 @@ impl Tree {
     }
 }
 
+impl Tree {
+    /// Why a commit would not take a file at `path`, from the top of the tree, whatever is in it: as it is in a submodule of the
+    /// base, or as the base keeps what has this name under a filter.
+    ///
+    /// # Errors
+    ///
+    /// Those of git.
+    pub fn refusal_of(&self, path: &Path) -> Result<Option<Refusal>, TreeError> {
+        let base = self.base();
+        if base.submodules.iter().any(|submodule| path.starts_with(submodule)) {
+            return Ok(Some(Refusal::Submodule));
+        }
+        if !base.has_filters {
+            return Ok(None);
+        }
+        let entries = self.repo.entries(base.commit.as_str())?;
+        let filtered = filtered(&self.repo, &entries, [path.as_os_str().as_bytes()].into_iter())?;
+        Ok((!filtered.is_empty()).then_some(Refusal::Filtered))
+    }
+}
+
+/// Whether an attribute file of the base speaks of filters.
+pub(super) fn has_filters(repo: &Repo, base: &Entries) -> Result<bool, TreeError> {
+    let is_file = |entry: &repo::Entry| entry.mode != GITLINK && entry.mode != LINK;
+    let attributes = base.iter().filter(|(path, entry)| is_attributes(path) && is_file(entry));
+    let ids: Vec<&str> = attributes.map(|(_, entry)| entry.id.as_str()).collect();
+    if ids.is_empty() {
+        return Ok(false);
+    }
+    let mut has_filters = false;
+    let read = repo.reader()?.blobs(&ids, MOST_ATTRIBUTES, |_, text| {
+        has_filters |= text.windows(FILTER.len()).any(|window| window == FILTER);
+        Ok(())
+    });
+    match read {
+        // What git does not obey is looked at again for each path.
+        Err(error) if error.kind() == TreeErrorKind::TooLarge => Ok(true),
+        read => read.map(|()| has_filters),
+    }
+}
+
+fn is_attributes(path: &[u8]) -> bool {
+    path.rsplit(|byte| *byte == b'/').next() == Some(b".gitattributes")
+}
+
 /// Those of the paths for which the attributes of the base name a filter.
 pub(super) fn filtered<'a>(
     repo: &Repo,
     base: &Entries,
     paths: impl Iterator<Item = &'a [u8]>,
 ) -> Result<BTreeSet<Vec<u8>>, TreeError> {
-    let is_attributes = |path: &[u8]| path.rsplit(|byte| *byte == b'/').next() == Some(b".gitattributes");
     let mut attributes = base.clone();
     attributes.retain(|path, _| is_attributes(path));
     if attributes.is_empty() {
@@ -93,11 +141,11 @@ fn links(repo: &Repo, entries: &Entries) -> Result<Links, TreeError> {
     if links.is_empty() {
         return Ok(Links::new());
     }
-    let mut reader = repo.reader()?;
+    let ids: Vec<&str> = links.iter().map(|(_, entry)| entry.id.as_str()).collect();
     let mut targets = Links::new();
-    for (path, entry) in links {
-        targets.insert(path.clone(), reader.blob(&entry.id, MAX_TARGET)?);
-    }
-    reader.close()?;
+    repo.reader()?.blobs(&ids, MAX_TARGET, |at, target| {
+        targets.insert(links[at].0.clone(), target);
+        Ok(())
+    })?;
     Ok(targets)
 }

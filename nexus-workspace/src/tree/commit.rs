@@ -90,14 +90,11 @@ impl Tree {
     /// there; [`Malformed`](TreeErrorKind::Malformed) for a message or a trailer that is none; those of git.
     pub fn commit(&self, intent: &CommitIntent) -> Result<CommitId, TreeError> {
         let object = intent.object()?;
-        let mut ids = vec![intent.tree.as_str()];
-        ids.extend(intent.parents.iter().map(CommitId::as_str));
-        let kinds = self.repo.kinds(&ids)?;
-        for (at, id) in ids.iter().enumerate() {
-            let expected = if at == 0 { "tree" } else { "commit" };
-            if kinds.get(at).and_then(Option::as_deref) != Some(expected) {
-                return Err(self.repo.no_object(expected, id));
-            }
+        for parent in &intent.parents {
+            self.repo.tree_of(parent)?;
+        }
+        if self.repo.root(intent.tree.as_str())? != intent.tree.as_str() {
+            return Err(self.repo.no_object("tree", intent.tree.as_str()));
         }
         self.check(&intent.tree)?;
         let id = self

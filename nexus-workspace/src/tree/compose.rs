@@ -23,8 +23,7 @@ impl Tree {
         paths: impl IntoIterator<Item = impl AsRef<Path>>,
     ) -> Result<TreeId, TreeError> {
         use std::os::unix::ffi::OsStrExt as _;
-        let (tree, from) = (self.existing(tree.into())?, self.existing(from.into())?);
-        let (mut entries, others) = (self.repo.entries(tree)?, self.repo.entries(from)?);
+        let (mut entries, others) = (self.repo.entries(tree.into().0)?, self.repo.entries(from.into().0)?);
         for path in paths {
             let path = path.as_ref().as_os_str().as_bytes();
             match others.get(path) {

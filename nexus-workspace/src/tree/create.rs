@@ -205,19 +205,33 @@ impl Tree {
     ///
     /// Those of git and of the operating system. A repository that is gone is no error.
     pub fn delete(self) -> Result<(), TreeError> {
-        if let Some((_, person)) = self.person()
-            && let Some(pin) = &self.record.pin
-            && person.git_dir().exists()
-        {
-            let git = self.repo.git();
-            if let Some(found) = person.read_ref(git, pin)?
-                && let Err(words) = person::move_ref(git, person, pin, None, Some(&found), &[])?
-            {
-                return Err(TreeError::new(TreeErrorKind::Git, format!("{pin} cannot be removed: {words}")));
-            }
+        Self::delete_at(self.repo.git(), &self.folder, &self.record)
+    }
+
+    /// As [`Tree::delete`], of the workspace's tree: also of one that cannot be opened any more, as its project is gone or has lost
+    /// the base. A workspace that has none is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`](TreeErrorKind::Malformed), and those of [`Tree::delete`].
+    pub fn delete_in(git: &Git, workspace: impl AsRef<Path>) -> Result<(), TreeError> {
+        let folder = absolute(workspace.as_ref())?.join(FOLDER);
+        if !folder.join("tree.json").exists() {
+            return Ok(());
         }
-        fs::remove_dir_all(&self.folder)
-            .map_err(|error| TreeError::from_io(&self.folder, "cannot be removed", error))
+        Self::delete_at(git, &folder, &Record::read(&folder)?)
+    }
+
+    fn delete_at(git: &Git, folder: &Path, record: &Record) -> Result<(), TreeError> {
+        if let Some(person) = record.project.as_ref().and_then(Project::repository)
+            && let Some(pin) = &record.pin
+            && person.git_dir().exists()
+            && let Some(found) = person.read_ref(git, pin)?
+            && let Err(words) = person::move_ref(git, person, pin, None, Some(&found), &[])?
+        {
+            return Err(TreeError::new(TreeErrorKind::Git, format!("{pin} cannot be removed: {words}")));
+        }
+        fs::remove_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be removed", error))
     }
 
     /// Keeps the base in the person's repository, so that no collection of theirs takes it away.
@@ -233,7 +247,7 @@ impl Tree {
             return Err(TreeError::new(TreeErrorKind::NotFound, message));
         }
         let git = self.repo.git();
-        if person.read_ref(git, pin)?.as_ref() == Some(head) {
+        if person.read_own_ref(git, pin)?.as_ref() == Some(head) {
             return Ok(());
         }
         // Only this tree has a ref of this name: a lock is that of a git that was killed.
@@ -323,6 +337,7 @@ fn plain_base(commit: CommitId) -> Base {
         left_out: Vec::new(),
         filtered: Vec::new(),
         submodules: Vec::new(),
+        has_filters: false,
     }
 }
 
@@ -331,6 +346,7 @@ fn complete(repo: &Repo, staging: &Path, base: &mut Base) -> Result<(), TreeErro
     let entries = repo.entries(base.commit.as_str())?;
     IgnoreRules::write(staging.join("rules"), repo, &entries)?;
     let files = entries.iter().filter(|(_, entry)| entry.mode != GITLINK).map(|(path, _)| path.as_slice());
+    base.has_filters = check::has_filters(repo, &entries)?;
     base.filtered = check::filtered(repo, &entries, files)?.iter().map(|path| to_path(path)).collect();
     let submodules = entries.iter().filter(|(_, entry)| entry.mode == GITLINK);
     base.submodules = submodules.map(|(path, _)| to_path(path)).collect();
@@ -353,9 +369,8 @@ fn present(repo: &Repo, commit: &CommitId) -> Result<(), TreeError> {
         .filter(|(_, entry)| entry.mode != GITLINK)
         .map(|(path, entry)| (path, entry.id.as_str()))
         .unzip();
-    let kinds = repo.kinds(&ids)?;
-    let missing: Vec<_> = paths.iter().zip(&kinds).filter(|(_, kind)| kind.is_none()).collect();
-    let Some((path, _)) = missing.first() else { return Ok(()) };
+    let missing = repo.missing(&ids)?;
+    let Some(path) = missing.first().and_then(|at| paths.get(*at)) else { return Ok(()) };
     let message = format!(
         "the content of {} files is missing, as {:?}: the project is a partial clone, and nothing is fetched here; \
          `git fetch --refetch --no-filter` gets all",

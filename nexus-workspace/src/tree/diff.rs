@@ -49,8 +49,7 @@ impl Tree {
         from: impl Into<Treeish<'a>>,
         to: impl Into<Treeish<'a>>,
     ) -> Result<Vec<ChangedPath>, TreeError> {
-        let (from, to) = (self.existing(from.into())?, self.existing(to.into())?);
-        let differences = self.repo.differences(from, to)?;
+        let differences = self.repo.differences(from.into().0, to.into().0)?;
         let entry = |entry: Entry| TreeEntry { mode: entry.mode, id: entry.id };
         Ok(differences
             .into_iter()
@@ -101,12 +100,8 @@ impl Tree {
     }
 
     /// The id of a commit or tree that is there.
-    pub(super) fn existing<'a>(&self, tree: Treeish<'a>) -> Result<&'a str, TreeError> {
-        let id = tree.0;
-        match self.repo.kinds(&[id])?.first() {
-            Some(Some(kind)) if kind == "commit" || kind == "tree" => Ok(id),
-            _ => Err(self.repo.no_object("commit or tree", id)),
-        }
+    fn existing<'a>(&self, tree: Treeish<'a>) -> Result<&'a str, TreeError> {
+        self.repo.root(tree.0).map(|_| tree.0)
     }
 
     fn empty_tree(&self) -> &'static str {
@@ -120,7 +115,7 @@ impl Tree {
 
 /// A tree, or that of a commit.
 #[derive(Clone, Copy, Debug)]
-pub struct Treeish<'a>(&'a str);
+pub struct Treeish<'a>(pub(super) &'a str);
 
 impl<'a> From<&'a CommitId> for Treeish<'a> {
     fn from(id: &'a CommitId) -> Self {

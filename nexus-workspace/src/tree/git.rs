@@ -14,7 +14,7 @@ use nexus_core::CancelToken;
 
 use super::{
     TreeError, TreeErrorKind,
-    process::{Ended, Running},
+    process::{Bounds, Ended, Running},
 };
 
 /// The oldest git that knows every variable and option in use here: `GIT_CONFIG_GLOBAL` came with it.
@@ -106,7 +106,7 @@ impl Git {
         let git = Self { program, version: [0; 3], time_limit: Duration::from_secs(30), cancel: None };
         let mut command = Command::new(&git.program);
         command.env_clear().env("LC_ALL", "C").arg("--version");
-        let running = Running::start(command, "git --version".to_owned(), git.time_limit, None)
+        let running = Running::start(command, "git --version".to_owned(), git.bounds())
             .map_err(|error| not_started(&git.program, error))?;
         let (ended, output) = running.run(b"", 4 << 10)?;
         ended.success()?;
@@ -142,6 +142,16 @@ impl Git {
     /// Its version: major, minor, patch.
     pub fn version(&self) -> [u32; 3] {
         self.version
+    }
+
+    /// What bounds a run that begins now.
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds::new(self.time_limit, self.cancel.clone())
+    }
+
+    /// Whether another one is the same program.
+    pub(super) fn is_program_of(&self, other: &Self) -> bool {
+        self.program == other.program
     }
 
     /// A command on the repository at `git_dir`.
@@ -256,8 +266,9 @@ impl GitCommand<'_> {
     }
 
     pub(super) fn start(self) -> Result<Running, TreeError> {
-        Running::start(self.command, self.name, self.git.time_limit, self.git.cancel.clone())
-            .map_err(|error| not_started(&self.git.program, error))
+        let bounds = self.git.bounds();
+        bounds.check(&self.name)?;
+        Running::start(self.command, self.name, bounds).map_err(|error| not_started(&self.git.program, error))
     }
 
     /// Runs it, and gives what it printed if it succeeded.

@@ -35,14 +35,11 @@ impl IgnoreRules {
     pub(super) fn write(folder: PathBuf, repo: &Repo, base: &Entries) -> Result<Self, TreeError> {
         let rules = Self { folder };
         rules.make_folder(&rules.folder)?;
-        let mut reader = repo.reader()?;
-        for (path, entry) in base.iter().filter(|(path, _)| is_rules(path)) {
-            // Links are not obeyed. So git does it.
-            if matches!(entry.mode, repo::FILE | repo::EXECUTABLE) {
-                rules.add(path, &reader.blob(&entry.id, MAX_BYTES)?)?;
-            }
-        }
-        reader.close()?;
+        // Links are not obeyed. So git does it.
+        let is_file = |entry: &repo::Entry| matches!(entry.mode, repo::FILE | repo::EXECUTABLE);
+        let found = base.iter().filter(|(path, entry)| is_rules(path) && is_file(entry));
+        let (paths, ids): (Vec<_>, Vec<&str>) = found.map(|(path, entry)| (path, entry.id.as_str())).unzip();
+        repo.reader()?.blobs(&ids, MAX_BYTES, |at, content| rules.add(paths[at], &content))?;
         Ok(rules)
     }
 

@@ -13,7 +13,7 @@ impl Tree {
     /// [`Overlap`](TreeErrorKind::Overlap), with the paths, if two of them change the same path, be it alike, or if one has a
     /// file where another has a folder; [`NotFound`](TreeErrorKind::NotFound) if a commit or tree is not there.
     pub fn merge(&self, parent: &CommitId, units: &[TreeId]) -> Result<TreeId, TreeError> {
-        let mut entries = self.repo.entries(self.repo.tree_of(parent)?.as_str())?;
+        let mut entries = self.repo.entries(parent.as_str())?;
         let mut changed: BTreeMap<Vec<u8>, bool> = BTreeMap::new();
         let mut overlaps = Vec::new();
         for unit in units {

@@ -93,13 +93,16 @@ mod in_the_way;
 mod land;
 mod limits;
 mod link_target;
+mod listing;
 mod merge;
 mod names;
+mod objects;
 mod person;
 mod process;
 mod project;
 mod put_back;
 mod refresh;
+mod refs;
 mod refusal;
 mod repo;
 mod restore;
@@ -143,7 +146,9 @@ const DEAD_LOCK: Duration = Duration::from_secs(2);
 
 /// A repository in a workspace over the objects of a project. See the [module](self).
 ///
-/// It keeps nothing open: any number of them may be of the same workspace, in any number of threads and processes.
+/// Any number of them may be of the same workspace, in any number of threads and processes. Between two calls it keeps at most one git,
+/// which waits to read objects: clones share it, and it ends when the last of them is dropped, or this process ends. A repository that was
+/// replaced meanwhile is read by another one.
 #[derive(Clone, Debug)]
 pub struct Tree {
     repo: Repo,
@@ -184,7 +189,7 @@ impl Tree {
     /// Runs another git, or the same with another time limit or cancel token.
     #[must_use]
     pub fn with_git(mut self, git: &Git) -> Self {
-        self.repo = Repo::at(git, &self.folder);
+        self.repo = self.repo.with_git(git);
         self
     }
 

@@ -1,21 +1,25 @@
 //! One run of git: its pipes, its time, and the end of all that it started.
+//!
+//! It is talked to from one thread. Every wait is for a pipe, or its end, and for the time limit and the caller's cancel token
+//! at once.
 
 use std::{
-    io::{self, Read, Write},
-    os::unix::process::{CommandExt as _, ExitStatusExt as _},
-    path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU8, Ordering},
-        mpsc::{self, RecvTimeoutError},
+    io::{self, Read as _, Write as _},
+    os::{
+        fd::OwnedFd,
+        unix::process::{CommandExt as _, ExitStatusExt as _},
     },
-    thread::{self, JoinHandle},
+    path::Path,
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
 use nexus_core::CancelToken;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, ioctl_fionbio},
+    process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open},
+};
 
 use super::{TreeError, TreeErrorKind};
 
@@ -23,27 +27,31 @@ use super::{TreeError, TreeErrorKind};
 const MAX_STDERR: usize = 8 << 10;
 /// How soon a cancelled caller is noticed.
 const CANCEL_PAUSE: Duration = Duration::from_millis(20);
+/// How often its end is looked for where the system does not tell it.
+const END_PAUSE: Duration = Duration::from_millis(2);
+/// How much is read at once, in bytes. Source: pipe(7), the capacity of a pipe.
+const CHUNK: usize = 64 << 10;
 
-const RUNS: u8 = 0;
-const TIMED_OUT: u8 = 1;
-const CANCELLED: u8 = 2;
+/// What bounds a run.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    deadline: Instant,
+    cancel: Option<CancelToken>,
+}
 
 /// A running git. It and all that it started are killed when this is dropped before [`finish`](Self::finish).
 #[derive(Debug)]
 pub(super) struct Running {
     name: String,
-    shared: Arc<Shared>,
+    /// Gone once it was waited for: from then on its id may be another process's.
+    child: Option<Child>,
+    /// Tells its end. `None` on a system without such handles.
+    end: Option<OwnedFd>,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
-    stderr: Option<JoinHandle<Vec<u8>>>,
-    watchdog: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    /// Gone once it was waited for: from then on its id may be another process's.
-    child: Mutex<Option<Child>>,
-    stopped: AtomicU8,
+    stderr: Option<ChildStderr>,
+    said: Vec<u8>,
+    bounds: Bounds,
 }
 
 /// How git ended.
@@ -54,154 +62,213 @@ pub(super) struct Ended {
     stderr: String,
 }
 
+/// What is waited for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Awaited {
+    room: bool,
+    output: bool,
+}
+
+impl Bounds {
+    pub(super) fn new(time_limit: Duration, cancel: Option<CancelToken>) -> Self {
+        Self { deadline: Instant::now() + time_limit, cancel }
+    }
+
+    /// Refuses to go on when the caller has cancelled, or the time is over. `name` is for the message.
+    pub(super) fn check(&self, name: &str) -> Result<Duration, TreeError> {
+        if self.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
+            return Err(TreeError::new(TreeErrorKind::Cancelled, format!("{name} was cancelled")));
+        }
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let message = format!("{name} did not end in time and was killed");
+            return Err(TreeError::new(TreeErrorKind::TimedOut, message));
+        }
+        Ok(self.cancel.as_ref().map_or(left, |_| left.min(CANCEL_PAUSE)))
+    }
+}
+
 impl Running {
     /// Starts it. `name` is for messages: "git diff-tree".
-    pub(super) fn start(
-        mut command: Command,
-        name: String,
-        time_limit: Duration,
-        cancel: Option<CancelToken>,
-    ) -> io::Result<Self> {
+    pub(super) fn start(mut command: Command, name: String, bounds: Bounds) -> io::Result<Self> {
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let stderr = child.stderr.take().map(|stderr| thread::spawn(move || first_bytes(stderr)));
-        let shared = Arc::new(Shared { child: Mutex::new(Some(child)), stopped: AtomicU8::new(RUNS) });
-        let (done, watched) = mpsc::channel();
-        let watching = Arc::clone(&shared);
-        let watchdog =
-            thread::spawn(move || watching.watch(&watched, Instant::now() + time_limit, cancel.as_ref()));
-        Ok(Self { name, shared, stdin, stdout, stderr, watchdog: Some((done, watchdog)) })
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let end = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let running = Self { name, child: Some(child), end, stdin, stdout, stderr, said: Vec::new(), bounds };
+        // Only these ends of the pipes are changed by it, and not those of git.
+        running.stdin.as_ref().map_or(Ok(()), |pipe| ioctl_fionbio(pipe, true))?;
+        running.stdout.as_ref().map_or(Ok(()), |pipe| ioctl_fionbio(pipe, true))?;
+        running.stderr.as_ref().map_or(Ok(()), |pipe| ioctl_fionbio(pipe, true))?;
+        Ok(running)
     }
 
-    /// Its standard input.
-    pub(super) fn input(&mut self) -> Option<ChildStdin> {
-        self.stdin.take()
+    /// Goes on within other bounds. `false` if it is of no more use: it has ended, or says what nobody asked for.
+    pub(super) fn go_on(&mut self, bounds: Bounds) -> bool {
+        self.bounds = bounds;
+        let Some(stdout) = &self.stdout else { return false };
+        let now = Timespec::default();
+        matches!(poll(&mut [PollFd::new(stdout, PollFlags::IN)], Some(&now)), Ok(0))
     }
 
-    /// Its standard output.
-    pub(super) fn output(&mut self) -> Option<ChildStdout> {
-        self.stdout.take()
+    /// Writes to its standard input. `false` if it reads no more: how it ended says why.
+    pub(super) fn write(&mut self, mut bytes: &[u8]) -> Result<bool, TreeError> {
+        self.bounds.check(&self.name)?;
+        while !bytes.is_empty() {
+            let Some(stdin) = &mut self.stdin else { return Ok(false) };
+            match stdin.write(bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(Awaited { room: true, ..Awaited::default() })?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(false),
+                Err(error) => return Err(self.unusable("cannot be written to", error)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads from its standard output. 0 at its end.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, TreeError> {
+        self.bounds.check(&self.name)?;
+        loop {
+            let Some(stdout) = &mut self.stdout else { return Ok(0) };
+            match stdout.read(buffer) {
+                Ok(read) => return Ok(read),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(Awaited { output: true, ..Awaited::default() })?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.unusable("cannot be read from", error)),
+            }
+        }
+    }
+
+    /// Feeds it `input`, gives away what it writes, and waits for its end.
+    pub(super) fn exchange(
+        mut self,
+        mut input: &[u8],
+        mut take: impl FnMut(&[u8]) -> Result<(), TreeError>,
+    ) -> Result<Ended, TreeError> {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            while let Some(stdin) = &mut self.stdin {
+                match stdin.write(input) {
+                    Ok(written) if written < input.len() => input = &input[written..],
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    // All is written; or git has ended before it has read everything, and how it ended says why.
+                    _ => self.stdin = None,
+                }
+            }
+            let Some(stdout) = &mut self.stdout else { break };
+            match stdout.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(read) => {
+                    self.bounds.check(&self.name)?;
+                    take(&chunk[..read])?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(Awaited { room: self.stdin.is_some(), output: true })?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.unusable("cannot be read from", error)),
+            }
+        }
+        self.finish()
+    }
+
+    /// Feeds it `input`, reads at most `max_bytes` of what it writes, and waits for its end.
+    pub(super) fn run(self, input: &[u8], max_bytes: u64) -> Result<(Ended, Vec<u8>), TreeError> {
+        let (name, mut bytes) = (self.name.clone(), Vec::new());
+        let ended = self.exchange(input, |chunk| {
+            if (bytes.len() + chunk.len()) as u64 > max_bytes {
+                let message = format!("{name} gave more than {max_bytes} bytes");
+                return Err(TreeError::new(TreeErrorKind::TooLarge, message));
+            }
+            bytes.extend_from_slice(chunk);
+            Ok(())
+        })?;
+        Ok((ended, bytes))
     }
 
     /// Waits for its end. What nobody has read of its output is read and thrown away.
     pub(super) fn finish(mut self) -> Result<Ended, TreeError> {
-        drop(self.stdin.take());
-        if let Some(mut stdout) = self.stdout.take() {
-            let _ = io::copy(&mut stdout, &mut io::sink());
-        }
-        let stderr = self.stderr.take().and_then(|reader| reader.join().ok()).unwrap_or_default();
-        let status = self.shared.wait(&self.name)?;
-        self.end_watchdog();
-        let stopped = match self.shared.stopped.load(Ordering::Acquire) {
-            TIMED_OUT => Some((TreeErrorKind::TimedOut, "did not end in time and was killed")),
-            CANCELLED => Some((TreeErrorKind::Cancelled, "was cancelled")),
-            _ => None,
+        self.stdin = None;
+        let mut chunk = [0; 4 << 10];
+        while self.read(&mut chunk)? > 0 {}
+        self.stdout = None;
+        let status = loop {
+            let ended = self.child.as_mut().map_or(Ok(None), Child::try_wait);
+            match ended.map_err(|error| self.unusable("cannot be waited for", error))? {
+                Some(status) => break status,
+                None => self.wait(Awaited::default())?,
+            }
         };
-        if let Some((kind, what)) = stopped {
-            return Err(TreeError::new(kind, format!("{} {what}", self.name)));
-        }
-        Ok(Ended { name: std::mem::take(&mut self.name), status, stderr: readable(&stderr) })
+        self.child = None;
+        self.hear();
+        Ok(Ended { name: std::mem::take(&mut self.name), status, stderr: readable(&self.said) })
     }
 
-    /// Feeds it `input`, reads at most `max_bytes` of what it writes, and waits for its end.
-    pub(super) fn run(mut self, input: &[u8], max_bytes: u64) -> Result<(Ended, Vec<u8>), TreeError> {
-        let mut bytes = Vec::new();
-        let (stdin, stdout) = (self.input(), self.output());
-        let read = thread::scope(|scope| {
-            if let Some(mut stdin) = stdin {
-                // Git may end before it has read everything; how it ended says why.
-                scope.spawn(move || drop(stdin.write_all(input)));
-            }
-            let Some(mut stdout) = stdout else { return Ok(true) };
-            stdout.by_ref().take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
-            let fits = bytes.len() as u64 <= max_bytes;
-            if !fits {
-                self.shared.kill();
-            }
-            io::Result::Ok(fits)
-        });
-        let name = self.name.clone();
-        let fits =
-            read.map_err(|error| TreeError::from_io(Path::new(&name), "cannot be read from", error))?;
-        if !fits {
-            let message = format!("{name} gave more than {max_bytes} bytes");
-            return Err(TreeError::new(TreeErrorKind::TooLarge, message));
+    /// Waits until there is something to do with a pipe. Where none is awaited, it waits for the end.
+    fn wait(&mut self, awaited: Awaited) -> Result<(), TreeError> {
+        let mut left = self.bounds.check(&self.name)?;
+        let mut waited = Vec::with_capacity(4);
+        if let (Some(stderr), flags) = (&self.stderr, PollFlags::IN) {
+            waited.push(PollFd::new(stderr, flags));
         }
-        Ok((self.finish()?, bytes))
+        if let (Some(stdin), true) = (&self.stdin, awaited.room) {
+            waited.push(PollFd::new(stdin, PollFlags::OUT));
+        }
+        if let (Some(stdout), true) = (&self.stdout, awaited.output) {
+            waited.push(PollFd::new(stdout, PollFlags::IN));
+        }
+        if !awaited.room && !awaited.output {
+            match &self.end {
+                Some(end) => waited.push(PollFd::new(end, PollFlags::IN)),
+                None => left = left.min(END_PAUSE),
+            }
+        }
+        match poll(&mut waited, Timespec::try_from(left).ok().as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(self.unusable("cannot be waited for", error.into())),
+        }
+        self.hear();
+        Ok(())
     }
 
-    fn end_watchdog(&mut self) {
-        if let Some((done, watchdog)) = self.watchdog.take() {
-            drop(done);
-            let _ = watchdog.join();
+    /// Takes what it has said on standard error by now. The first bytes are kept, and the rest is thrown away, so that it never
+    /// waits for room in the pipe.
+    fn hear(&mut self) {
+        let mut chunk = [0; 4 << 10];
+        while let Some(stderr) = &mut self.stderr {
+            match stderr.read(&mut chunk) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => self.stderr = None,
+                Ok(read) => {
+                    let room = MAX_STDERR.saturating_sub(self.said.len());
+                    self.said.extend_from_slice(&chunk[..read.min(room)]);
+                }
+            }
         }
+    }
+
+    fn unusable(&self, what: &str, error: io::Error) -> TreeError {
+        TreeError::from_io(Path::new(&self.name), what, error)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if self.watchdog.is_some() {
-            self.shared.kill();
-            let _ = self.shared.wait(&self.name);
-            self.end_watchdog();
-        }
-    }
-}
-
-impl Shared {
-    fn kill(&self) {
-        let child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        let pid = child.as_ref().and_then(|child| i32::try_from(child.id()).ok()).and_then(Pid::from_raw);
-        if let Some(pid) = pid {
+        let Some(child) = &mut self.child else { return };
+        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             // It has ended by itself.
             let _ = kill_process_group(pid, Signal::KILL);
         }
-    }
-
-    fn wait(&self, name: &str) -> Result<ExitStatus, TreeError> {
-        let mut pause = Duration::from_micros(200);
-        loop {
-            {
-                let mut slot = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-                let Some(child) = slot.as_mut() else {
-                    return Err(TreeError::new(TreeErrorKind::Git, format!("{name} has ended already")));
-                };
-                let ended = child.try_wait();
-                if !matches!(ended, Ok(None)) {
-                    *slot = None;
-                }
-                match ended {
-                    Ok(Some(status)) => return Ok(status),
-                    Ok(None) => {}
-                    Err(error) => {
-                        return Err(TreeError::from_io(Path::new(name), "cannot be waited for", error));
-                    }
-                }
-            }
-            thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(10));
-        }
-    }
-
-    /// Kills it when its time is over or the caller cancels, unless it is done before.
-    fn watch(&self, done: &mpsc::Receiver<()>, deadline: Instant, cancel: Option<&CancelToken>) {
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let reason = match cancel {
-                Some(cancel) if cancel.is_cancelled() => CANCELLED,
-                _ if left.is_zero() => TIMED_OUT,
-                _ => RUNS,
-            };
-            if reason != RUNS {
-                self.stopped.store(reason, Ordering::Release);
-                return self.kill();
-            }
-            let pause = if cancel.is_some() { left.min(CANCEL_PAUSE) } else { left };
-            if done.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-                return;
-            }
-        }
+        let _ = child.wait();
     }
 }
 
@@ -271,20 +338,12 @@ impl Ended {
 }
 
 /// Why a git whose pipe is closed has ended, or `otherwise` if it does not say.
-pub(super) fn reason(running: Option<Running>, otherwise: TreeError) -> TreeError {
-    match running.map(Running::finish) {
-        Some(Err(error)) => error,
-        Some(Ok(ended)) if ended.code() != Some(0) => ended.failure(),
-        _ => otherwise,
+pub(super) fn reason(running: Running, otherwise: TreeError) -> TreeError {
+    match running.finish() {
+        Err(error) => error,
+        Ok(ended) if ended.code() != Some(0) => ended.failure(),
+        Ok(_) => otherwise,
     }
-}
-
-/// The first bytes; the rest is read and thrown away, so that nobody waits for room in the pipe.
-fn first_bytes(mut from: impl Read) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let _ = from.by_ref().take(MAX_STDERR as u64).read_to_end(&mut bytes);
-    let _ = io::copy(&mut from, &mut io::sink());
-    bytes
 }
 
 fn readable(bytes: &[u8]) -> String {

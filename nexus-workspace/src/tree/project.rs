@@ -10,6 +10,7 @@ use std::{
 use super::{
     CommitId, Git, TreeError, TreeErrorKind,
     git::GitCommand,
+    refs,
     text::{self, PathText},
 };
 use serde::{Deserialize, Serialize};
@@ -124,7 +125,15 @@ impl Repository {
 
     /// What a ref points to. Nothing but the ref is read.
     pub(super) fn read_ref(&self, git: &Git, name: &str) -> Result<Option<CommitId>, TreeError> {
-        read_ref(self.command(git, "rev-parse"), name)
+        refs::read(self.command(git, "rev-parse"), name)
+    }
+
+    /// What a ref points to that is ours. Nothing but the ref is read.
+    pub(super) fn read_own_ref(&self, git: &Git, name: &str) -> Result<Option<CommitId>, TreeError> {
+        match refs::loose(&self.common_dir, name) {
+            Some(commit) => Ok(Some(commit)),
+            None => self.read_ref(git, name),
+        }
     }
 
     /// A setting of the repository's own file; what it includes is not read.
@@ -156,17 +165,6 @@ impl Repository {
             ("BISECT_LOG", "a bisection"),
         ];
         states.into_iter().find(|(file, _)| self.git_dir.join(file).exists()).map(|(_, what)| what)
-    }
-}
-
-/// What a ref points to, as `rev-parse` says.
-pub(super) fn read_ref(rev_parse: GitCommand<'_>, name: &str) -> Result<Option<CommitId>, TreeError> {
-    let (ended, output) = rev_parse.args(["--verify", "-q", name]).outcome(b"")?;
-    match ended.code() {
-        Some(0) => text::id(&text::line(output)?).map(Some),
-        // It does not exist.
-        Some(1) => Ok(None),
-        _ => Err(ended.failure()),
     }
 }
 

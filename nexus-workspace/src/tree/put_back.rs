@@ -69,10 +69,9 @@ fn is_half_written(repo: &Repo, root: &std::os::fd::OwnedFd, change: &Difference
             .transpose()
     });
     let Ok(Some(found)) = found else { return false };
-    let whole = repo.reader().and_then(|mut reader| {
-        let whole = reader.blob(id, u64::MAX - 1)?;
-        reader.close().map(|()| whole)
-    });
+    let Ok(Some(whole)) = repo.reader().and_then(|mut reader| reader.object(id, u64::MAX)) else {
+        return false;
+    };
     let plain = |bytes: &[u8]| bytes.iter().copied().filter(|byte| *byte != b'\r').collect::<Vec<_>>();
-    whole.is_ok_and(|whole| plain(&whole).starts_with(&plain(&found)))
+    plain(&whole.bytes).starts_with(&plain(&found))
 }

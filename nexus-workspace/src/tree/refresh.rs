@@ -26,7 +26,7 @@ impl Tree {
         folder: impl AsRef<Path>,
     ) -> Result<(), TreeError> {
         let (commit, folder) = (commit.into(), folder.as_ref());
-        let entries = self.repo.entries(self.existing(commit)?)?;
+        let entries = self.repo.entries(commit.0)?;
         let root = handle::open_folder(folder)
             .map_err(|error| TreeError::from_io(folder, "cannot be opened", error))?;
         let mut found = scan::scan(&root, &self.limits)?;

@@ -4,18 +4,18 @@ use std::{
     collections::BTreeMap,
     ffi::OsStr,
     fs,
-    io::{BufRead, BufReader, Read as _, Write as _},
     os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
-    process::{ChildStdin, ChildStdout},
+    sync::Arc,
 };
 
 use super::{
     CommitId, Git, Refusal, TreeError, TreeErrorKind, TreeId,
     git::GitCommand,
-    process::{Running, reason},
+    objects::{IdleReader, ObjectReader},
+    refs,
     refusal::RefusedPath,
-    text::{self, unexpected},
+    text,
 };
 use crate::{WorkspaceId, file};
 
@@ -26,6 +26,9 @@ pub(super) const LINK: u32 = 0o120_000;
 /// A file that may be executed, and one that may not.
 pub(super) const EXECUTABLE: u32 = 0o100_755;
 pub(super) const FILE: u32 = 0o100_644;
+
+/// The largest commit that is read, in bytes.
+const MAX_COMMIT: u64 = 1 << 30;
 
 /// A path and what is there.
 pub(super) type Entries = BTreeMap<Vec<u8>, Entry>;
@@ -53,12 +56,23 @@ pub(super) struct Repo {
     git_dir: PathBuf,
     /// A folder for what lives as long as one operation.
     scratch: PathBuf,
+    idle: Arc<IdleReader>,
 }
 
 impl Repo {
     /// That in the folder of a tree.
     pub(super) fn at(git: &Git, folder: &Path) -> Self {
-        Self { git: git.clone(), git_dir: folder.join("repository"), scratch: folder.join("scratch") }
+        let (git_dir, scratch) = (folder.join("repository"), folder.join("scratch"));
+        Self { git: git.clone(), git_dir, scratch, idle: Arc::default() }
+    }
+
+    /// The same, by another git.
+    pub(super) fn with_git(mut self, git: &Git) -> Self {
+        if !git.is_program_of(&self.git) {
+            self.idle = Arc::default();
+        }
+        self.git = git.clone();
+        self
     }
 
     /// Makes it, with the objects of another repository at hand.
@@ -120,45 +134,6 @@ impl Repo {
         Ok(Scratch(path))
     }
 
-    /// All files and links of a commit or tree. Submodules are entries of their own.
-    pub(super) fn entries(&self, tree: &str) -> Result<Entries, TreeError> {
-        let output = self.command("ls-tree").args(["-r", "-z", "--full-tree", tree]).run(b"")?;
-        let mut entries = Entries::new();
-        for record in records(&output) {
-            let (meta, path) =
-                split_once(record, b'\t').ok_or_else(|| unexpected("an odd list of a tree"))?;
-            let meta = std::str::from_utf8(meta).map_err(|_| unexpected("an odd list of a tree"))?;
-            let mut words = meta.split(' ');
-            let (Some(mode), Some(_), Some(id)) = (words.next(), words.next(), words.next()) else {
-                return Err(unexpected("an odd list of a tree"));
-            };
-            entries.insert(path.to_vec(), Entry { mode: octal(mode)?, id: id.to_owned() });
-        }
-        Ok(entries)
-    }
-
-    /// What differs between two commits or trees. It goes by ids alone, so no attribute hides anything.
-    pub(super) fn differences(&self, from: &str, to: &str) -> Result<Vec<Difference>, TreeError> {
-        let options =
-            ["-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", from, to];
-        let output = self.command("diff-tree").args(options).run(b"")?;
-        let mut records = records(&output);
-        let mut differences = Vec::new();
-        while let Some(meta) = records.next() {
-            let odd = || unexpected("an odd list of differences");
-            let path = records.next().ok_or_else(odd)?.to_vec();
-            let meta = std::str::from_utf8(meta).map_err(|_| odd())?;
-            let words: Vec<&str> = meta.trim_start_matches(':').split(' ').collect();
-            let [old_mode, new_mode, old, new, _] = words[..] else { return Err(odd()) };
-            let entry = |mode, id: &str| -> Result<Option<Entry>, TreeError> {
-                let mode = octal(mode)?;
-                Ok((mode != 0).then(|| Entry { mode, id: id.to_owned() }))
-            };
-            differences.push(Difference { path, old: entry(old_mode, old)?, new: entry(new_mode, new)? });
-        }
-        Ok(differences)
-    }
-
     /// Makes a tree of entries. Names that git refuses are refused here: `.git` in all of its forms, and
     /// links that it takes for `.gitmodules`.
     pub(super) fn write_tree(&self, entries: &Entries) -> Result<TreeId, TreeError> {
@@ -184,11 +159,9 @@ impl Repo {
 
     /// The tree of a commit.
     pub(super) fn tree_of(&self, commit: &CommitId) -> Result<TreeId, TreeError> {
-        let name = format!("{commit}^{{tree}}");
-        let (ended, output) = self.command("rev-parse").args(["--verify", "-q", &name]).outcome(b"")?;
-        match ended.refusal()? {
-            None => text::id(&text::line(output)?),
-            Some(_) => Err(self.no_object("commit", commit.as_str())),
+        match self.reader()?.object(commit.as_str(), MAX_COMMIT)? {
+            Some(object) if object.kind == "commit" => text::tree_in(&object.bytes),
+            _ => Err(self.no_object("commit", commit.as_str())),
         }
     }
 
@@ -197,78 +170,26 @@ impl Repo {
         TreeError::new(TreeErrorKind::NotFound, message)
     }
 
-    /// The kind of each object: "commit", "tree", "blob", or `None` for one that is missing.
-    pub(super) fn kinds(&self, ids: &[&str]) -> Result<Vec<Option<String>>, TreeError> {
+    /// Which of the objects are missing, by their places.
+    pub(super) fn missing(&self, ids: &[&str]) -> Result<Vec<usize>, TreeError> {
         let mut input = ids.join("\n");
         input.push('\n');
         let output = self.command("cat-file").arg("--batch-check=%(objecttype)").run(input.as_bytes())?;
-        let text = String::from_utf8_lossy(&output);
-        Ok(text
-            .lines()
-            .map(|line| Some(line.to_owned()).filter(|line| !line.ends_with(" missing")))
-            .collect())
+        let lines = output.split(|byte| *byte == b'\n').enumerate();
+        Ok(lines.filter(|(_, line)| line.ends_with(b" missing")).map(|(at, _)| at).collect())
     }
 
     /// Starts reading objects.
     pub(super) fn reader(&self) -> Result<ObjectReader, TreeError> {
-        let mut running = self.command("cat-file").arg("--batch").start()?;
-        let (Some(input), Some(output)) = (running.input(), running.output()) else {
-            return Err(unexpected("nothing: it has no pipes"));
-        };
-        Ok(ObjectReader { running: Some(running), input, output: BufReader::new(output) })
+        self.idle.reader(&self.git, &self.git_dir)
     }
 
     /// The repository's own ref for one thing.
     pub(super) fn read_ref(&self, name: &str) -> Result<Option<CommitId>, TreeError> {
-        super::project::read_ref(self.command("rev-parse"), name)
-    }
-}
-
-/// Reads objects, one after the other.
-#[derive(Debug)]
-pub(super) struct ObjectReader {
-    /// Gone once it has ended.
-    running: Option<Running>,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl ObjectReader {
-    /// The content of a blob.
-    pub(super) fn blob(&mut self, id: &str, max_bytes: u64) -> Result<Vec<u8>, TreeError> {
-        let failed = |error| TreeError::from_io(Path::new("git cat-file"), "cannot be talked to", error);
-        let asked = self.input.write_all(format!("{id}\n").as_bytes());
-        asked.map_err(|error| reason(self.running.take(), failed(error)))?;
-        let mut header = String::new();
-        self.output.read_line(&mut header).map_err(failed)?;
-        let words: Vec<&str> = header.split_whitespace().collect();
-        let size: u64 = match words[..] {
-            [_, "blob", size] => size.parse().map_err(|_| unexpected("an odd size"))?,
-            [_, "missing"] => {
-                let message = format!(
-                    "the object {id} is missing: the project is a partial clone, or was cleaned up; fetch it"
-                );
-                return Err(TreeError::new(TreeErrorKind::MissingObject, message));
-            }
-            [] => return Err(reason(self.running.take(), unexpected("no object"))),
-            _ => return Err(unexpected("no object")),
-        };
-        if size > max_bytes {
-            let message = format!("the object {id} has {size} bytes, more than {max_bytes}");
-            return Err(TreeError::new(TreeErrorKind::TooLarge, message));
+        match refs::loose(&self.git_dir, name) {
+            Some(commit) => Ok(Some(commit)),
+            None => refs::read(self.command("rev-parse"), name),
         }
-        let mut bytes = Vec::new();
-        self.output.by_ref().take(size + 1).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.pop() != Some(b'\n') || bytes.len() as u64 != size {
-            return Err(reason(self.running.take(), unexpected("half an object")));
-        }
-        Ok(bytes)
-    }
-
-    /// Ends it.
-    pub(super) fn close(self) -> Result<(), TreeError> {
-        drop((self.input, self.output));
-        self.running.map_or(Ok(()), |running| running.finish()?.success())
     }
 }
 
@@ -319,10 +240,6 @@ pub(super) fn beginnings(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 pub(super) fn os(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
-}
-
-fn octal(text: &str) -> Result<u32, TreeError> {
-    u32::from_str_radix(text, 8).map_err(|_| unexpected("an odd mode"))
 }
 
 /// A path as `objects/info/alternates` has it. Source: gitrepository-layout(5), and `parse_alt_odb_entry` in git.

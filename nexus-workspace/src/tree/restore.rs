@@ -67,7 +67,7 @@ impl Tree {
         keep: &[&Path],
     ) -> Result<(), TreeError> {
         let folder = folder.as_ref();
-        let entries = self.repo.entries(self.existing(commit.into())?)?;
+        let entries = self.repo.entries(commit.into().0)?;
         super::names::refuse_dot_git(entries.keys())?;
         fs::create_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be made", error))?;
         let root = handle::open_folder(folder)
@@ -81,11 +81,10 @@ impl Tree {
         for path in &wanted.folders {
             make_folder(&root, path).map_err(failed(to_path(path)))?;
         }
-        let mut reader = self.repo.reader()?;
-        for (path, entry) in
-            entries.iter().filter(|(path, entry)| entry.mode != GITLINK && !wanted.keeps(path))
-        {
-            let content = reader.blob(&entry.id, self.limits.file_bytes)?;
+        let files = entries.iter().filter(|(path, entry)| entry.mode != GITLINK && !wanted.keeps(path));
+        let (files, ids): (Vec<_>, Vec<&str>) = files.map(|file| (file, file.1.id.as_str())).unzip();
+        self.repo.reader()?.blobs(&ids, self.limits.file_bytes, |at, content| {
+            let (path, entry) = files[at];
             let (parent, name) = handle::open_parent(&root, path).map_err(failed(to_path(path)))?;
             let done = if entry.mode == LINK {
                 put_link(&parent, name, &content)
@@ -93,9 +92,8 @@ impl Tree {
                 let mode = if entry.mode == EXECUTABLE { 0o755 } else { 0o644 };
                 put_file(&parent, name, &content, mode)
             };
-            done.map_err(failed(to_path(path)))?;
-        }
-        reader.close()?;
+            done.map_err(failed(to_path(path)))
+        })?;
         trash.empty(&root).map_err(failed(PathBuf::new()))
     }
 }
@@ -199,12 +197,22 @@ fn put_file(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> io::Res
     if is_right(parent, name, content, mode) {
         return Ok(());
     }
-    let pending = pending_name();
+    // Where nothing is, it is written in place. One that is cut off is no right one, and is replaced by the next call.
+    match write_new(parent, name, content, mode) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let pending = pending_name();
+            write_new(parent, &pending, content, mode)?;
+            Ok(rustix::fs::renameat(parent, &*pending, parent, name)?)
+        }
+        written => written,
+    }
+}
+
+fn write_new(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = fs::File::from(rustix::fs::openat(parent, &*pending, flags, Mode::from_raw_mode(0o600))?);
+    let mut file = fs::File::from(rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(0o600))?);
     file.write_all(content)?;
-    file.set_permissions(fs::Permissions::from_mode(mode))?;
-    Ok(rustix::fs::renameat(parent, &*pending, parent, name)?)
+    file.set_permissions(fs::Permissions::from_mode(mode))
 }
 
 /// Whether a file is what it should be, and no file outside is the same one.

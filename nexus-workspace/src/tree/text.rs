@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{TreeError, TreeErrorKind};
+use super::{TreeError, TreeErrorKind, TreeId};
 
 /// A path in a file of ours. What is not UTF-8 in it, and `%`, stands there as `%` and two digits.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +77,13 @@ pub(super) fn line(bytes: Vec<u8>) -> Result<String, TreeError> {
 /// An id that git printed.
 pub(super) fn id<I: FromStr>(text: &str) -> Result<I, TreeError> {
     text.parse().map_err(|_| unexpected(&format!("{text:?} where an id should be")))
+}
+
+/// The tree that a commit names. Source: gitformat-commit, whose first line it is.
+pub(super) fn tree_in(commit: &[u8]) -> Result<TreeId, TreeError> {
+    let line = commit.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let name = line.strip_prefix(b"tree ").ok_or_else(|| unexpected("an odd commit"))?;
+    id(&String::from_utf8_lossy(name))
 }
 
 /// Git printed something else than its manual says.

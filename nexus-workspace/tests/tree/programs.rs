@@ -42,7 +42,7 @@ fn a_git_that_does_not_end_is_killed_with_all_that_it_started() {
     script(
         &wrapper,
         &format!(
-            "case \"$*\" in *--version) exec {0} \"$@\" ;; *ls-tree*) sleep 300 & echo $! > {1}; wait ;; *) exec {0} \"$@\" ;; esac",
+            "case \"$*\" in *--version) exec {0} \"$@\" ;; *cat-file*) sleep 300 & echo $! > {1}; wait ;; *) exec {0} \"$@\" ;; esac",
             real_git().display(),
             pids.display()
         ),

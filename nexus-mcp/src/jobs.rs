@@ -1,0 +1,182 @@
+//! What runs behind the calls in this process: at most one job a key, which callers join.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::Future,
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use nexus_core::CancelToken;
+use tokio::sync::watch;
+
+/// Why a job has no outcome of its own.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JobFault {
+    /// It was cut off with the program that ran it.
+    #[error("the work was cut off with the program that ran it")]
+    CutOff,
+    /// None is started any more.
+    #[error("the server ends")]
+    Closed,
+    /// It panicked.
+    #[error("the work ended in a way that it should not: {0}")]
+    Panicked(String),
+}
+
+/// Something that runs, or that failed and no caller was told yet. `T` is what the owner says of it, `E` how it fails.
+#[derive(Debug)]
+pub struct Job<T, E> {
+    /// What it does.
+    pub kind: T,
+    /// Stops it.
+    pub cancel: CancelToken,
+    said: watch::Sender<String>,
+    ended: watch::Receiver<Option<Result<(), E>>>,
+}
+
+/// The jobs of a process, at most one for each key of the type `K`.
+pub struct Jobs<K, T, E> {
+    running: Mutex<Running<K, T, E>>,
+}
+
+struct Running<K, T, E> {
+    jobs: HashMap<K, Arc<Job<T, E>>>,
+    is_closed: bool,
+}
+
+impl<T, E: Clone + From<JobFault>> Job<T, E> {
+    /// What it said last.
+    pub fn progress(&self) -> String {
+        self.said.borrow().clone()
+    }
+
+    /// What it says from now on.
+    pub fn follow(&self) -> watch::Receiver<String> {
+        self.said.subscribe()
+    }
+
+    /// How it ended, if it did.
+    pub fn outcome(&self) -> Option<Result<(), E>> {
+        self.ended.borrow().clone()
+    }
+
+    /// Waits until it ends.
+    pub async fn ended(&self) -> Result<(), E> {
+        let mut ended = self.ended.clone();
+        match ended.wait_for(Option::is_some).await {
+            Ok(outcome) => outcome.clone().unwrap_or(Ok(())),
+            Err(_) => Err(JobFault::CutOff.into()),
+        }
+    }
+
+    /// Waits until it ends, at most so long. `None` if it still runs.
+    pub async fn ended_within(&self, time: Duration) -> Option<Result<(), E>> {
+        tokio::time::timeout(time, self.ended()).await.ok()
+    }
+}
+
+impl<K, T, E> Jobs<K, T, E>
+where
+    K: Clone + Eq + Hash + Send + Sync + 'static,
+    T: Send + Sync + 'static,
+    E: Clone + From<JobFault> + Send + Sync + 'static,
+{
+    /// What runs for a key.
+    pub fn of(&self, key: &K) -> Option<Arc<Job<T, E>>> {
+        self.lock().jobs.get(key).filter(|job| job.outcome().is_none()).cloned()
+    }
+
+    /// A failure of the last job that no caller was told.
+    pub fn take_failure(&self, key: &K) -> Option<E> {
+        let mut running = self.lock();
+        let failed = running.jobs.get(key)?.outcome()?;
+        running.jobs.remove(key);
+        failed.err()
+    }
+
+    /// Starts a job, unless one runs for the key: then that. `work` is given what stops it and where it says what it does.
+    ///
+    /// # Errors
+    ///
+    /// [`JobFault::Closed`] after [`Jobs::close`].
+    pub fn start<F>(
+        self: &Arc<Self>,
+        key: &K,
+        kind: T,
+        first: &str,
+        work: impl FnOnce(CancelToken, watch::Sender<String>) -> F,
+    ) -> Result<Arc<Job<T, E>>, E>
+    where
+        F: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        let mut running = self.lock();
+        if running.is_closed {
+            return Err(JobFault::Closed.into());
+        }
+        if let Some(job) = running.jobs.get(key).filter(|job| job.outcome().is_none()) {
+            return Ok(Arc::clone(job));
+        }
+        let (said, _) = watch::channel(first.to_owned());
+        let (end, ended) = watch::channel(None);
+        let cancel = CancelToken::new();
+        let job = Arc::new(Job { kind, cancel: cancel.clone(), said: said.clone(), ended });
+        running.jobs.insert(key.clone(), Arc::clone(&job));
+        drop(running);
+        let work = tokio::spawn(work(cancel, said));
+        let (jobs, key) = (Arc::clone(self), key.clone());
+        tokio::spawn(async move {
+            let outcome =
+                work.await.unwrap_or_else(|error| Err(JobFault::Panicked(error.to_string()).into()));
+            let is_good = outcome.is_ok();
+            end.send_replace(Some(outcome));
+            if is_good {
+                jobs.forget(&key);
+            }
+        });
+        Ok(job)
+    }
+
+    /// Starts no job any more, and stops those that run. Comes back when all of them have ended.
+    pub async fn close(&self) {
+        let jobs: Vec<Arc<Job<T, E>>> = {
+            let mut running = self.lock();
+            running.is_closed = true;
+            running.jobs.values().cloned().collect()
+        };
+        for job in &jobs {
+            job.cancel.cancel();
+        }
+        for job in &jobs {
+            // How it ended is for its callers.
+            let _ = job.ended().await;
+        }
+    }
+
+    /// Forgets a job that ended well.
+    fn forget(&self, key: &K) {
+        let mut running = self.lock();
+        if running.jobs.get(key).is_some_and(|job| matches!(job.outcome(), Some(Ok(())))) {
+            running.jobs.remove(key);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Running<K, T, E>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K, T, E> Default for Jobs<K, T, E> {
+    fn default() -> Self {
+        Self { running: Mutex::new(Running { jobs: HashMap::new(), is_closed: false }) }
+    }
+}
+
+impl<K, T, E> fmt::Debug for Jobs<K, T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,152 @@
+//! Answers that every client passes whole: texts are cut, lists come in pages.
+//!
+//! A service builds its answers within [`MOST_BYTES`]; an answer above [`MAX_ANSWER_BYTES`](crate::MAX_ANSWER_BYTES) becomes an error.
+
+use serde::Serialize;
+
+/// Most bytes of an answer as JSON. Source: 10 kB is the largest result that every client passes whole; the rest is for what a
+/// protocol puts around it.
+pub const MOST_BYTES: usize = 9_000;
+/// How long texts may be, from the best on.
+const TEXT_LIMITS: [usize; 10] = [4_000, 2_000, 1_000, 500, 250, 120, 60, 30, 12, 0];
+
+/// The answer with texts as long as they can be: `build` is given how many bytes of each text there may be. With few of them it is
+/// to shorten its lists as well, by [`most_of`].
+pub fn fitted<T: Serialize>(build: impl Fn(usize) -> T) -> T {
+    fitted_within(MOST_BYTES, build)
+}
+
+/// As [`fitted`], in so many bytes of JSON.
+pub fn fitted_within<T: Serialize>(bytes: usize, build: impl Fn(usize) -> T) -> T {
+    for most in TEXT_LIMITS {
+        let answer = build(most);
+        if json_bytes(&answer) <= bytes {
+            return answer;
+        }
+    }
+    build(0)
+}
+
+/// How many items of a list there may be where texts have at most `most` bytes: `all`, unless the texts are cut to almost
+/// nothing and it still does not fit.
+pub fn most_of(all: usize, most: usize) -> usize {
+    match most {
+        0 => 4,
+        1..=12 => 12,
+        13..=30 => 24,
+        _ => all,
+    }
+}
+
+/// How many bytes a value has as JSON.
+pub fn json_bytes<T: Serialize>(value: &T) -> usize {
+    serde_json::to_vec(value).map_or(usize::MAX, |bytes| bytes.len())
+}
+
+/// At most `most` bytes of a text; what is missing is said.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(most);
+    format!("{}… ({} more bytes)", &text[..end], text.len() - end)
+}
+
+/// The texts of a list, as many as may be: at most `most` of them, each cut.
+pub fn cut_list<'t>(texts: impl IntoIterator<Item = &'t str>, most: usize) -> Vec<String> {
+    let texts: Vec<&str> = texts.into_iter().collect();
+    let count = match most {
+        0 => 1,
+        1..=60 => 4,
+        61..=500 => 8,
+        _ => 16,
+    };
+    let mut shown: Vec<String> = texts.iter().take(count).map(|text| cut(text, most)).collect();
+    if texts.len() > count {
+        shown.push(format!("… and {} more", texts.len() - count));
+    }
+    shown
+}
+
+/// As many items from `offset` on as fit, and where the next page begins. There is at least one, if there is any.
+pub fn page<T: Serialize>(
+    items: impl IntoIterator<Item = T>,
+    offset: u64,
+    room: usize,
+) -> (Vec<T>, Option<u64>) {
+    let mut shown = Vec::new();
+    let mut bytes = 0;
+    let left = items.into_iter().skip(usize::try_from(offset).unwrap_or(usize::MAX));
+    for (next, item) in (offset..).zip(left) {
+        bytes += json_bytes(&item) + 1;
+        if bytes > room && !shown.is_empty() {
+            return (shown, Some(next));
+        }
+        shown.push(item);
+    }
+    (shown, None)
+}
+
+/// As much of a text from byte `offset` on as fits into `room` bytes of JSON, and where the next page begins. An offset in
+/// the middle of a character is moved back.
+pub fn text_page(text: &str, offset: u64, room: usize) -> (&str, Option<u64>) {
+    let start = text.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX).min(text.len()));
+    let mut room = room;
+    let mut end = start;
+    for character in text[start..].chars() {
+        let bytes = match character {
+            '"' | '\\' | '\n' | '\r' | '\t' => 2,
+            character if character.is_control() => 6,
+            character => character.len_utf8(),
+        };
+        if bytes > room {
+            return (&text[start..end], Some(end as u64));
+        }
+        room -= bytes;
+        end += character.len_utf8();
+    }
+    (&text[start..end], None)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn pages_of_a_text_come_to_the_text_and_each_fits(text in "(?s)(.|\"|\\\\|\u{1}|\n){0,80}", room in 6_usize..40) {
+            let mut read = String::new();
+            let mut offset = 0;
+            loop {
+                let (part, next) = text_page(&text, offset, room);
+                prop_assert!(json_bytes(&part) <= room + 2);
+                read.push_str(part);
+                match next {
+                    Some(next) => {
+                        prop_assert!(next > offset);
+                        offset = next;
+                    }
+                    None => break,
+                }
+            }
+            prop_assert_eq!(read, text);
+        }
+
+        #[test]
+        fn pages_of_a_list_come_to_the_list(items in prop::collection::vec("[a-z\"]{0,30}", 0..30), room in 1_usize..90) {
+            let mut read = Vec::new();
+            let mut offset = 0;
+            loop {
+                let (part, next) = page(items.iter().cloned(), offset, room);
+                read.extend(part);
+                match next {
+                    Some(next) => offset = next,
+                    None => break,
+                }
+            }
+            prop_assert_eq!(read, items);
+        }
+    }
+}

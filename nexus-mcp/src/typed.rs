@@ -1,0 +1,213 @@
+//! Tools whose arguments and answers are types, over something that is opened at the first call.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::sync::{OnceCell, watch};
+
+use super::{
+    context::CallContext,
+    schema,
+    service::{CallAnswer, JsonObject, ServedTool, ToolKind},
+};
+
+/// How often it is looked whether something runs whose progress is to be told.
+const PROGRESS_PAUSE: Duration = Duration::from_millis(200);
+
+/// One tool, as it is described. Its schemas come from types.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolDescription {
+    /// Name that models call it by.
+    pub name: &'static str,
+    /// Name for people.
+    pub title: &'static str,
+    /// What it does and when to call it, for the model.
+    pub text: &'static str,
+    /// What a call changes.
+    pub kind: ToolKind,
+    /// Whether a call may take long.
+    pub may_take_long: bool,
+}
+
+impl ToolDescription {
+    /// A tool that answers soon.
+    pub const fn new(name: &'static str, title: &'static str, kind: ToolKind, text: &'static str) -> Self {
+        Self { name, title, text, kind, may_take_long: false }
+    }
+
+    /// A tool that waits.
+    pub const fn waiting(
+        name: &'static str,
+        title: &'static str,
+        kind: ToolKind,
+        text: &'static str,
+    ) -> Self {
+        Self { name, title, text, kind, may_take_long: true }
+    }
+
+    /// The tool with arguments of the type `Q` and answers of the type `A`.
+    pub fn served<Q, A>(&self) -> ServedTool
+    where
+        Q: JsonSchema + DeserializeOwned,
+        A: JsonSchema + Serialize,
+    {
+        let tool = ServedTool::new(self.name, self.text, schema::of_arguments::<Q>())
+            .with_title(self.title)
+            .with_output_schema(schema::of_answer::<A>())
+            .with_kind(self.kind);
+        if self.may_take_long { tool.long() } else { tool }
+    }
+}
+
+/// Something that calls are made of and that is opened at the first one: what is listed of a server depends on no configuration
+/// and no file. `S` is a handle whose clones share what runs.
+pub struct OnFirstCall<S> {
+    open: Arc<dyn Fn() -> Result<S, String> + Send + Sync>,
+    opened: OnceCell<S>,
+    is_stopping: AtomicBool,
+}
+
+impl<S: Clone + Send + Sync + 'static> OnFirstCall<S> {
+    /// What `open` opens. It is called at the first call of a tool, and again at the next if it fails; it may block.
+    pub fn new<E: fmt::Display>(open: impl Fn() -> Result<S, E> + Send + Sync + 'static) -> Self {
+        let open = Arc::new(move || open().map_err(|error| error.to_string()));
+        Self { open, opened: OnceCell::new(), is_stopping: AtomicBool::new(false) }
+    }
+
+    async fn open(&self) -> Result<S, String> {
+        let opening = || async {
+            let open = Arc::clone(&self.open);
+            tokio::task::spawn_blocking(move || open()).await.unwrap_or_else(|error| {
+                Err(format!(
+                    "the configuration could not be loaded: {error}; make the same call again, and report this"
+                ))
+            })
+        };
+        let opened = self.opened.get_or_try_init(opening).await?;
+        match self.is_stopping.load(Ordering::SeqCst) {
+            true => Err("the server ends; start it again, then make the same call again: \
+                         everything is where it was"
+                .to_owned()),
+            false => Ok(opened.clone()),
+        }
+    }
+
+    /// A call that answers soon, and goes on to its end.
+    pub async fn answer<Q, A, E, F>(
+        &self,
+        tool: &str,
+        arguments: JsonObject,
+        call: impl FnOnce(S, Q) -> F,
+    ) -> CallAnswer
+    where
+        Q: JsonSchema + DeserializeOwned,
+        A: Serialize,
+        E: fmt::Display,
+        F: Future<Output = Result<A, E>>,
+    {
+        let request = match schema::read::<Q>(tool, arguments) {
+            Ok(request) => request,
+            Err(problem) => return CallAnswer::error(problem),
+        };
+        match self.open().await {
+            Ok(opened) => answer(call(opened, request).await),
+            Err(error) => CallAnswer::error(error),
+        }
+    }
+
+    /// A call that waits for something that goes on without it, and passes on what `progress` says meanwhile. It stops waiting when
+    /// its client does; a client that fetches the answer later has all the time: for it the call is made again for as long as
+    /// `is_running` says of an answer that there is more to wait for.
+    pub async fn answer_waiting<Q, A, E, F>(
+        &self,
+        tool: &str,
+        arguments: JsonObject,
+        context: &CallContext,
+        progress: impl Fn(&S, &Q) -> Option<watch::Receiver<String>>,
+        is_running: impl Fn(&A) -> bool,
+        call: impl Fn(S, Q) -> F,
+    ) -> CallAnswer
+    where
+        Q: JsonSchema + DeserializeOwned + Clone,
+        A: Serialize,
+        E: fmt::Display,
+        F: Future<Output = Result<A, E>>,
+    {
+        let request = match schema::read::<Q>(tool, arguments) {
+            Ok(request) => request,
+            Err(problem) => return CallAnswer::error(problem),
+        };
+        let opened = match self.open().await {
+            Ok(opened) => opened,
+            Err(error) => return CallAnswer::error(error),
+        };
+        let answered = async {
+            loop {
+                let answered = call(opened.clone(), request.clone()).await;
+                if !(context.is_deferred() && answered.as_ref().is_ok_and(&is_running)) {
+                    return answer(answered);
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            answered = answered => answered,
+            never = tell_progress(|| progress(&opened, &request), context) => match never {},
+            () = context.cancelled().cancelled() => {
+                CallAnswer::error(format!("{tool} waits no longer; what runs is not stopped by that. Make the same call again"))
+            }
+        }
+    }
+
+    /// Answers no call any more. What was opened, if anything was.
+    pub fn stop(&self) -> Option<&S> {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        self.opened.get()
+    }
+}
+
+impl<S> fmt::Debug for OnFirstCall<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnFirstCall").field("is_open", &self.opened.initialized()).finish_non_exhaustive()
+    }
+}
+
+fn answer<A: Serialize, E: fmt::Display>(answered: Result<A, E>) -> CallAnswer {
+    match answered {
+        Ok(answer) => CallAnswer::of(&answer),
+        Err(error) => CallAnswer::error(error.to_string()),
+    }
+}
+
+/// Passes on what is said for as long as it is polled.
+async fn tell_progress(
+    follow: impl Fn() -> Option<watch::Receiver<String>>,
+    context: &CallContext,
+) -> Infallible {
+    loop {
+        let Some(mut lines) = follow() else {
+            tokio::time::sleep(PROGRESS_PAUSE).await;
+            continue;
+        };
+        loop {
+            let line = lines.borrow_and_update().clone();
+            if !line.is_empty() {
+                context.progress().say(line);
+            }
+            if lines.changed().await.is_err() {
+                break;
+            }
+        }
+        tokio::time::sleep(PROGRESS_PAUSE).await;
+    }
+}

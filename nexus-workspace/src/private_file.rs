@@ -1,0 +1,118 @@
+//! Files that are their owner's alone, such as those that lie beside a workspace's own: read within bounds, replaced as a whole, held by a lock.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read as _, Write as _},
+    path::Path,
+};
+
+use super::WorkspaceId;
+
+/// Reads a regular file of at most `most` bytes. `None` if there is none.
+///
+/// # Errors
+///
+/// [`InvalidData`](io::ErrorKind::InvalidData) if it is a link, a pipe or the like, or larger; those of the file system.
+pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    // A pipe would hold the call up, and a link leads elsewhere.
+    if !found.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let reason = format!("it has more than {most} bytes, which no file of this kind has");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    Ok(Some(bytes))
+}
+
+/// Replaces a file as a whole, in a folder that is made if it is not there: it has the old content or the new one, whenever this
+/// ends.
+///
+/// # Errors
+///
+/// Those of the file system, with the old content in place.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    make_folder(folder)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let pending = folder.join(format!(".{name}.{}.new", WorkspaceId::random()));
+    let written = write_new(&pending, bytes).and_then(|()| fs::rename(&pending, path));
+    if written.is_err() {
+        // What cannot be removed either is in nobody's way.
+        let _ = fs::remove_file(&pending);
+    }
+    written?;
+    File::open(folder)?.sync_all()
+}
+
+/// Makes a folder that only its owner may enter, unless it is there.
+///
+/// # Errors
+///
+/// Those of the file system.
+pub fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
+/// Opens a file to be locked; makes it where there is none.
+///
+/// # Errors
+///
+/// [`InvalidData`](io::ErrorKind::InvalidData) if it is a link, a pipe or the like; those of the file system.
+pub fn open_lock(path: &Path) -> io::Result<File> {
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
+    }
+    private(OpenOptions::new().read(true).write(true).create(true)).open(path)
+}
+
+/// The lock of a file, until it is dropped: of all threads and processes, one has it. The operating system takes it back from a
+/// process that dies.
+#[derive(Debug)]
+pub struct FileHold {
+    file: File,
+}
+
+impl FileHold {
+    /// Takes the lock of the file at `path`, which is made where there is none. `None` if somebody has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_lock`].
+    pub fn try_take(path: &Path) -> io::Result<Option<Self>> {
+        let file = open_lock(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Self { file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+impl Drop for FileHold {
+    fn drop(&mut self) {
+        // Closing would not do while a process that was just forked has a copy of the handle.
+        let _ = self.file.unlock();
+    }
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = private(OpenOptions::new().write(true).create_new(true)).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}

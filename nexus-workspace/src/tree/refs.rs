@@ -1,0 +1,37 @@
+//! Reading refs: a file where there is one, else by git.
+
+use std::{
+    fs::{self, File},
+    io::Read as _,
+    path::Path,
+};
+
+use super::{CommitId, TreeError, git::GitCommand, text};
+
+/// The longest file of a ref that is read, in bytes: an id, and a line end.
+const MAX_BYTES: u64 = 65;
+
+/// What a ref points to that lies in a file of its own: so git keeps one that was not packed. `None` where only git can say: there is no
+/// such file, it names another ref, or the repository keeps its refs in a reftable. Source: gitrepository-layout(5).
+pub(super) fn loose(repository: &Path, name: &str) -> Option<CommitId> {
+    let path = repository.join(name);
+    // A pipe would hold the call up.
+    let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+    if !is_file || repository.join("reftable").exists() {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    text.strip_suffix('\n')?.parse().ok()
+}
+
+/// What a ref points to, as `rev-parse` says.
+pub(super) fn read(rev_parse: GitCommand<'_>, name: &str) -> Result<Option<CommitId>, TreeError> {
+    let (ended, output) = rev_parse.args(["--verify", "-q", name]).outcome(b"")?;
+    match ended.code() {
+        Some(0) => text::id(&text::line(output)?).map(Some),
+        // It does not exist.
+        Some(1) => Ok(None),
+        _ => Err(ended.failure()),
+    }
+}
