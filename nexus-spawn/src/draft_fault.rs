@@ -35,15 +35,16 @@ fn lines(faults: &[DraftFault]) -> String {
 /// Most faults that are told of one draft.
 const MOST_TOLD: usize = 20;
 
-/// Collects what is wrong with a draft.
+/// Collects what is wrong with a draft: for whoever checks one.
 #[derive(Debug, Default)]
-pub(crate) struct Faults {
+pub struct Faults {
     found: Vec<DraftFault>,
     more: usize,
 }
 
 impl Faults {
-    pub(crate) fn add(&mut self, place: impl Into<String>, problem: impl Into<String>) {
+    /// Takes down one thing that is wrong. `place` is a path in the draft; `problem` says what is wrong there, and the way out.
+    pub fn add(&mut self, place: impl Into<String>, problem: impl Into<String>) {
         match self.found.len() < MOST_TOLD {
             true => self.found.push(DraftFault { place: place.into(), problem: problem.into() }),
             false => self.more += 1,
@@ -51,7 +52,7 @@ impl Faults {
     }
 
     /// Holds a text to `1..=most` bytes, without control characters but line ends and tabs.
-    pub(crate) fn text(&mut self, place: &str, text: &str, most: usize) {
+    pub fn text(&mut self, place: &str, text: &str, most: usize) {
         let is_odd = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
         if text.trim().is_empty() {
             self.add(place, "is empty");
@@ -63,14 +64,18 @@ impl Faults {
     }
 
     /// Holds a list to at most `most` entries.
-    pub(crate) fn count(&mut self, place: &str, count: usize, most: usize) {
+    pub fn count(&mut self, place: &str, count: usize, most: usize) {
         if count > most {
             self.add(place, format!("has {count} entries, {most} are the most"));
         }
     }
 
-    /// The error, if anything was found.
-    pub(crate) fn into_result(mut self, what: &'static str) -> Result<(), DraftError> {
+    /// The error, if anything was found. `what` was handed in: `brief`.
+    ///
+    /// # Errors
+    ///
+    /// [`DraftError`] with all that was found, or the first 20 of it.
+    pub fn into_result(mut self, what: &'static str) -> Result<(), DraftError> {
         if self.more > 0 {
             let problem = format!("{} more faults are not listed; mend these first", self.more);
             self.found.push(DraftFault { place: "the rest".to_owned(), problem });

@@ -59,11 +59,11 @@ pub use checks::{
     SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun, shown_baseline,
     shown_probe, shown_test_run,
 };
-pub use draft_fault::{DraftError, DraftFault};
+pub use draft_fault::{DraftError, DraftFault, Faults};
 pub use evidence::{EvidenceId, InvalidEvidenceId, StepEvidence};
 pub use framing::{Framed, Framing, FramingFailure, FramingReport, Goal};
 pub use handoff::{BandOutcome, Claim, Handoff, HandoffAction, HandoffDraft};
-pub use mcp::{OpenTasks, TaskTools};
+pub use mcp::TaskTools;
 pub use problem_brief::{
     Amendment, BriefDraft, BriefLimits, Criterion, Plan, PlanEntry, PlanEntryDraft, PlanStep, ProblemBrief,
 };
@@ -78,18 +78,18 @@ pub use service::{
     LandingOutcome, LogEntryView, NoMemory, SpentView, StepView, TaskArtifact, TaskArtifactRequest,
     TaskCancelRequest, TaskCreateRequest, TaskCreated, TaskFramed, TaskLandRequest, TaskLanding,
     TaskListRequest, TaskLogPage, TaskLogRequest, TaskMemory, TaskOrchestrateRequest, TaskPage,
-    TaskReopenRequest, TaskReport, TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest,
-    TaskStatusRequest, TaskTurnReport, Tasks, TasksOptions, TierList, TierListRequest, TierRegisterRequest,
-    TierView, UnitView, VerdictView, VoteView,
+    TaskRemoveRequest, TaskRemoved, TaskReopenRequest, TaskReport, TaskResult, TaskResultRequest, TaskRow,
+    TaskRunTurnRequest, TaskStatusRequest, TaskTurnReport, Tasks, TasksOptions, TierList, TierListRequest,
+    TierRegisterRequest, TierView, UnitView, VerdictView, VoteView,
 };
 pub use settings::{SandboxKind, SandboxSettings, TaskBudget, TaskConfiguration, TaskSettings, TasksSection};
 pub use step::{
-    AgentEnding, AgentProgress, AttemptPlace, ReviewOutcome, StepAgent, StepAttempt, StepInterrupted,
-    StepReview, StepRole, StepWatcher, StepWork,
+    AgentEnding, AgentProgress, AttemptPlace, PageRequest, ReviewOutcome, StepAgent, StepAttempt,
+    StepInterrupted, StepReview, StepRole, StepWatcher, StepWork, quoted_page,
 };
 pub use step_record::{SilentReviewer, StepRecord, UnitRecord};
 pub use store::{
-    LoggedTurn, SettledStep, StepHold, StepIntent, Task, TaskData, TaskId, TaskListing, TaskLogEvent,
+    FollowUp, LoggedTurn, SettledStep, StepIntent, Task, TaskData, TaskId, TaskListing, TaskLogEvent,
     TaskSnapshot, TaskStore,
 };
 pub use task_error::{TaskError, TaskErrorKind};

@@ -70,6 +70,17 @@ impl TaskConfiguration {
 
     fn read(value: &Value) -> Result<Self, SettingsError> {
         let read: Self = SettingsError::reading(value)?;
+        // What is no number in YAML, such as `.nan`, arrives as nothing, and would bound nothing.
+        let no_number =
+            |name: &str| value.pointer(&format!("/defaults/budget/{name}")).is_some_and(Value::is_null);
+        let fault = read.defaults.fault().or_else(|| {
+            let name = ["usd", "output_tokens"].into_iter().find(|name| no_number(name))?;
+            Some((vec!["budget", name], "is no number: write more than 0, or leave it out".to_owned()))
+        });
+        if let Some((path, reason)) = fault {
+            let path = ["defaults"].into_iter().chain(path).map(str::to_owned).collect();
+            return Err(SettingsError { path, reason });
+        }
         match read.roots.iter().position(|root| !root.is_absolute()) {
             Some(index) => Err(SettingsError {
                 path: vec!["roots".to_owned(), index.to_string()],
@@ -147,6 +158,48 @@ pub struct TaskBudget {
     pub output_tokens: Option<u64>,
 }
 
+/// Most retries of a step. Source: our own bound.
+const MOST_RETRIES: u32 = 20;
+
+impl TaskSettings {
+    /// What keeps them from being used: the keys that lead to it, and what is wrong.
+    pub(crate) fn fault(&self) -> Option<(Vec<&'static str>, String)> {
+        let is_program = |command: &Vec<String>| {
+            command.first().is_some_and(|program| !program.is_empty())
+                && !command.iter().any(|part| part.contains('\0'))
+        };
+        if !self.test_command.as_ref().is_none_or(is_program) {
+            let reason = "names no program: name a program and its arguments, or leave it out";
+            return Some((vec!["test_command"], reason.to_owned()));
+        }
+        if self.max_review_retries > MOST_RETRIES {
+            let reason = format!("is too large: name 0 to {MOST_RETRIES}");
+            return Some((vec!["max_review_retries"], reason));
+        }
+        if self.min_vendors == Some(0) {
+            let reason = "is 0: name 1 or more, as no step advances without a vote";
+            return Some((vec!["min_vendors"], reason.to_owned()));
+        }
+        let name = self.budget.fault()?;
+        Some((vec!["budget", name], "leaves nothing to use: name more than 0, or leave it out".to_owned()))
+    }
+}
+
+impl TaskBudget {
+    /// The key of a bound that leaves nothing to use.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        if self.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
+            return Some("usd");
+        }
+        (self.output_tokens == Some(0)).then_some("output_tokens")
+    }
+
+    /// These bounds, with those of `other` where it has one.
+    pub(crate) fn raised_by(self, other: Self) -> Self {
+        Self { usd: other.usd.or(self.usd), output_tokens: other.output_tokens.or(self.output_tokens) }
+    }
+}
+
 impl Default for TaskSettings {
     fn default() -> Self {
         Self {
@@ -170,5 +223,30 @@ impl Default for SandboxSettings {
             seconds: 600,
             memory_mib: 4_096,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leaves_nothing_to_use_is_refused_where_it_stands() {
+        let refused = |defaults: Value| {
+            TasksSection.check(&serde_json::json!({ "defaults": defaults })).unwrap_err().path.join(".")
+        };
+        let budget = |value: Value| refused(serde_json::json!({ "budget": value }));
+        for usd in [serde_json::json!(-1), serde_json::json!(0), serde_json::json!(-0.0), Value::Null] {
+            assert_eq!(budget(serde_json::json!({ "usd": usd })), "defaults.budget.usd", "{usd}");
+        }
+        for tokens in [serde_json::json!(0), Value::Null] {
+            let path = budget(serde_json::json!({ "output_tokens": tokens }));
+            assert_eq!(path, "defaults.budget.output_tokens");
+        }
+        assert_eq!(refused(serde_json::json!({ "min_vendors": 0 })), "defaults.min_vendors");
+        assert_eq!(refused(serde_json::json!({ "max_review_retries": 21 })), "defaults.max_review_retries");
+        assert_eq!(refused(serde_json::json!({ "test_command": [] })), "defaults.test_command");
+        let good = serde_json::json!({ "budget": { "usd": 0.5, "output_tokens": 1 } });
+        assert_eq!(TasksSection.check(&serde_json::json!({ "defaults": good })), Ok(()));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{error::Error as _, fmt};
 
+use nexus_mcp::jobs::JobFault;
 use nexus_workspace::{
     WorkspaceError, WorkspaceErrorKind,
     tree::{TreeError, TreeErrorKind},
@@ -140,6 +141,17 @@ fn with_cause(message: &str, mut cause: Option<&(dyn std::error::Error + 'static
         cause = error.source();
     }
     text
+}
+
+impl From<JobFault> for TaskError {
+    fn from(fault: JobFault) -> Self {
+        let (kind, instead) = match &fault {
+            JobFault::Closed => (TaskErrorKind::Interrupted, "start it anew, then make the same call again"),
+            JobFault::CutOff => (TaskErrorKind::Interrupted, "make the same call again"),
+            _ => (TaskErrorKind::Failed, "make the same call again, and report this"),
+        };
+        Self::new(kind, fault.to_string(), instead)
+    }
 }
 
 impl From<CheckError> for TaskError {

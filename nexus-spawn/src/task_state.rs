@@ -264,6 +264,10 @@ impl Default for TaskState {
 }
 
 impl TaskStatus {
+    /// The name of each.
+    pub(crate) const NAMES: [&str; 7] =
+        ["framing", "clarification_needed", "active", "complete", "blocked", "escalated", "cancelled"];
+
     /// Its name in files and answers.
     pub fn name(&self) -> &'static str {
         match self {

@@ -55,7 +55,7 @@ impl Prompts {
 
     /// What an agent of this phase is told.
     pub fn system(&self, phase: AgentPhase) -> &str {
-        let name = name(phase);
+        let name = phase.name();
         let own = self.own.iter().find(|(own, _)| *own == name).map(|(_, text)| text.as_str());
         own.or_else(|| BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text))
             .unwrap_or_default()
@@ -79,17 +79,6 @@ const BUILT_IN: [(&str, &str); 6] = [
     ("reflect", include_str!("../../prompts/reflect.md")),
     ("cartographer", include_str!("../../prompts/cartographer.md")),
 ];
-
-fn name(phase: AgentPhase) -> &'static str {
-    match phase {
-        AgentPhase::Orchestrate => "orchestrate",
-        AgentPhase::Implement => "implement",
-        AgentPhase::Survey => "survey",
-        AgentPhase::Review => "review",
-        AgentPhase::Reflect => "reflect",
-        AgentPhase::Cartographer => "cartographer",
-    }
-}
 
 fn read(path: &Path) -> io::Result<String> {
     let metadata = fs::metadata(path)?;

@@ -44,6 +44,18 @@ impl AgentPhase {
         })
     }
 
+    /// Its name, in a word: `review`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Orchestrate => "orchestrate",
+            Self::Implement => "implement",
+            Self::Survey => "survey",
+            Self::Review => "review",
+            Self::Reflect => "reflect",
+            Self::Cartographer => "cartographer",
+        }
+    }
+
     /// The tools of the phase, in the order in which they are offered.
     pub fn tools(self) -> Vec<&'static str> {
         let of_its_own: &[&[&str]] = match self {

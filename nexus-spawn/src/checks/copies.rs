@@ -14,7 +14,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{self, File, FileTimes, OpenOptions, TryLockError},
+    fs::{self, File, FileTimes, OpenOptions},
     io,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink},
     path::{Path, PathBuf},
@@ -25,6 +25,7 @@ use nexus_core::{CancelToken, harness::run_blocking};
 use nexus_process::private_home::{private_folder, remove_tree};
 use nexus_workspace::{
     WorkspaceId,
+    private_file::FileHold,
     tree::{Tree, TreeId},
 };
 use serde::{Deserialize, Serialize};
@@ -75,7 +76,7 @@ struct Slot {
 struct Room {
     path: PathBuf,
     /// Locked for as long as the room is held.
-    _lock: File,
+    _lock: FileHold,
 }
 
 /// What is written down of a copy that is whole.
@@ -415,16 +416,9 @@ fn open_room(folder: &Path) -> Result<(Room, Vec<(PathBuf, Ready)>), CheckError>
 }
 
 /// The lock of a room, unless another process has it.
-fn lock(room: &Path) -> Result<Option<File>, CheckError> {
+fn lock(room: &Path) -> Result<Option<FileHold>, CheckError> {
     let place = room.join(".lock");
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let lock = options.open(&place).map_err(|error| CheckError::from_io(&place, error))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(Some(lock)),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(CheckError::from_io(&place, error)),
-    }
+    FileHold::try_take(&place).map_err(|error| CheckError::from_io(&place, error))
 }
 
 fn names(folder: &Path) -> Result<Vec<PathBuf>, CheckError> {

@@ -7,6 +7,9 @@ use super::output::ProgramExit;
 /// Exit codes with which shells, `env` and their like say that a program is not there or cannot be executed. Source: POSIX,
 /// `sh`, "Exit Status".
 const NO_PROGRAM: [i32; 2] = [126, 127];
+/// The words in which they say so, in their last line.
+const NO_PROGRAM_WORDS: [&str; 4] =
+    ["not found", "No such file or directory", "Permission denied", "cannot execute"];
 /// How Python says that a module is not there.
 const NO_MODULE: &str = "No module named ";
 /// How much of what a program said is looked through, in bytes.
@@ -21,19 +24,15 @@ pub(super) fn tool(exit: ProgramExit, stderr: &str) -> Option<String> {
     let is_module = exit == ProgramExit::Code(1)
         && last.contains(": No module named ")
         && !last.starts_with("ModuleNotFoundError");
-    (is_no_program(exit) || is_module).then(|| last.to_owned())
+    (is_no_program(exit, last) || is_module).then(|| last.to_owned())
 }
 
 /// What a probe that wrote nothing and ended with an error says is missing, in the same words that any program could write: it
 /// counts where it is so on every side, so that nothing is hidden by it.
 pub(super) fn said(exit: ProgramExit, stderr: &str) -> Option<String> {
     let last = last_line(stderr)?;
-    let has_no_program = is_no_program(exit)
-        && ["not found", "No such file or directory", "Permission denied", "cannot execute"]
-            .iter()
-            .any(|words| last.contains(words));
     let has_no_module = exit == ProgramExit::Code(1) && module(stderr).is_some();
-    (has_no_program || has_no_module).then(|| last.to_owned())
+    (is_no_program(exit, last) || has_no_module).then(|| last.to_owned())
 }
 
 /// What a probe names that is missing on this side, and is there on another: a file, or a module of Python's. Its own words are
@@ -55,8 +54,10 @@ pub(super) fn file(stderr: &str, project: &Path, here: &Path, others: &[PathBuf]
     })
 }
 
-fn is_no_program(exit: ProgramExit) -> bool {
+/// Whether a program ended with such a code and says so: tests that ran may end with any code, as with the number of failures.
+fn is_no_program(exit: ProgramExit, last: &str) -> bool {
     matches!(exit, ProgramExit::Code(code) if NO_PROGRAM.contains(&code))
+        && NO_PROGRAM_WORDS.iter().any(|words| last.contains(words))
 }
 
 fn last_line(text: &str) -> Option<&str> {
@@ -127,6 +128,11 @@ mod tests {
         assert_eq!(tool(code(1), "ModuleNotFoundError: No module named 'x'\n"), None);
         assert_eq!(tool(code(2), "make: cargo: No such file or directory\n"), None);
         assert_eq!(tool(code(127), ""), None);
+        assert_eq!(
+            tool(code(127), "127 of 300 tests failed\n"),
+            None,
+            "it ran, and ended with the number of failures"
+        );
         assert_eq!(said(code(127), "sh: 1: frob: not found\n").unwrap(), "sh: 1: frob: not found");
         assert_eq!(said(code(127), "all is well\n"), None);
         assert_eq!(

@@ -56,7 +56,7 @@ impl ProbeDraft {
     /// # Errors
     ///
     /// A [`DraftError`] with every fault.
-    pub(super) fn check(&self) -> Result<(), DraftError> {
+    pub fn check(&self) -> Result<(), DraftError> {
         let mut faults = Faults::default();
         faults.count("files", self.files.len(), MOST_FILES);
         for (number, file) in self.files.iter().enumerate() {

@@ -2,7 +2,6 @@
 //! [`nexus_mcp`].
 
 mod descriptions;
-mod schema;
 mod tools;
 
-pub use self::tools::{OpenTasks, TaskTools};
+pub use self::tools::TaskTools;

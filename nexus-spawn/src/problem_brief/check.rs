@@ -228,8 +228,21 @@ fn scope(draft: &BriefDraft, root: &Path, faults: &mut Faults) {
     }
     for slices in bands(&draft.plan) {
         if let Err(error) = scope.check_slices(&slices) {
-            faults.add("plan", error.to_string());
+            faults.add("plan", below(error, &scope).to_string());
         }
+    }
+}
+
+/// An error that names a path as a brief does: relative to the root. Where the tree lies is nothing to an agent.
+fn below(error: ScopeError, scope: &ParticipantScope) -> ScopeError {
+    match (error, scope.root()) {
+        (ScopeError::Overlap { first, second, path }, Some(root)) => {
+            let path = path.strip_prefix(root).map(Path::to_owned).unwrap_or(path);
+            // The root itself has no name.
+            let path = if path.as_os_str().is_empty() { Path::new(".").to_owned() } else { path };
+            ScopeError::Overlap { first, second, path }
+        }
+        (error, _) => error,
     }
 }
 

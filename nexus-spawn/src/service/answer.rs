@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::settings::TaskBudget;
+
 /// A task was created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCreated {
@@ -195,6 +197,9 @@ pub struct TaskReport {
     pub criteria: Vec<CriterionView>,
     /// What its turns used so far.
     pub spent: SpentView,
+    /// What follows its completion and is still to be done: a server does it beside the calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub to_do: Vec<String>,
     /// What you should know.
     pub warnings: Vec<String>,
     /// The labels that it was given.
@@ -258,6 +263,14 @@ pub struct SpentView {
     pub usd: f64,
     /// Tokens that models wrote.
     pub output_tokens: u64,
+}
+
+impl SpentView {
+    /// Whether nothing is left of a budget.
+    pub(super) fn is_over(&self, budget: &TaskBudget) -> bool {
+        budget.usd.is_some_and(|usd| self.usd >= usd)
+            || budget.output_tokens.is_some_and(|tokens| self.output_tokens >= tokens)
+    }
 }
 
 /// What a task has come to.
@@ -401,6 +414,15 @@ pub enum LandingOutcome {
     Patch,
     /// The task has committed nothing.
     Nothing,
+}
+
+/// A task was removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TaskRemoved {
+    /// The task.
+    pub task_id: String,
+    /// The project that it worked on.
+    pub project: String,
 }
 
 /// The tiers at which agents work.

@@ -2,9 +2,11 @@
 
 use std::{fmt, str::FromStr};
 
+use nexus_workspace::private_file;
+
 use crate::{
     agent::{shown_handoff, shown_verdict},
-    store::{Task, read_private, unusable},
+    store::{Task, unusable},
     task_error::{TaskError, TaskErrorKind},
 };
 
@@ -139,7 +141,8 @@ impl ArtifactName {
             Self::PatchOf(attempt) => Ok(task.patch(Some(*attempt))?.ok_or_else(none)?.text()),
             Self::Probe(number) => {
                 let path = task.probes_folder().join(format!("{number}.json"));
-                let bytes = read_private(&path, MOST_PROBE_BYTES).map_err(|error| unusable(&path, &error))?;
+                let bytes =
+                    private_file::read(&path, MOST_PROBE_BYTES).map_err(|error| unusable(&path, &error))?;
                 Ok(String::from_utf8_lossy(&bytes.ok_or_else(none)?).into_owned())
             }
             Self::Turn(turn) => {

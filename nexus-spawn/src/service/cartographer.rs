@@ -14,11 +14,11 @@ use super::{
     blocking::blocking,
     inner::Inner,
     maps::MOST_MAP_BYTES,
-    watch::{LogWriter, logged_turn},
+    watch::{LogWriter, MAP_TURNS, log_cut_off},
 };
 use crate::{
     agent::{AgentPhase, AgentRecord, AgentRoute, Assignment, Quote, run_agent},
-    store::{Task, TaskLogEvent},
+    store::{LoggedTurn, Task, TaskLogEvent},
     task_error::TaskError,
 };
 
@@ -38,12 +38,20 @@ impl Inner {
         self.router.binding(WorkKind::from(CARTOGRAPHER)).is_ok()
     }
 
-    /// Draws the map of the project anew, as the task left it. A failure is logged, and the old map stays.
-    pub(super) async fn draw_map(&self, task: &Task, cancel: &CancelToken) {
+    /// Draws the map of the project anew, as the task left it. A failure is logged, and the old map stays. Returns whether it came
+    /// to an end: it did not if `cancel` was cancelled meanwhile.
+    pub(super) async fn draw_map(&self, task: &Task, cancel: &CancelToken) -> bool {
+        if cancel.is_cancelled() {
+            return false;
+        }
         let log = LogWriter::of(task);
         let error = self.map(task, cancel, &log).await.err();
-        log.log(TaskLogEvent::ContextMapDrawn { error });
+        let is_done = error.is_none() || !cancel.is_cancelled();
+        if is_done {
+            log.log(TaskLogEvent::ContextMapDrawn { error });
+        }
         log.finish().await;
+        is_done
     }
 
     async fn map(&self, task: &Task, cancel: &CancelToken, log: &LogWriter) -> Result<(), String> {
@@ -58,6 +66,7 @@ impl Inner {
             let head = data.head.clone().unwrap_or_else(|| tree.base().commit.clone());
             tree.restore(&head, &folder, &[])?;
             let old = maps.read(&data.project)?;
+            log_cut_off(&reading, |name| name == MAP_TURNS);
             Ok((data, folder, old, reading.turns()?))
         })
         .await
@@ -112,12 +121,18 @@ impl Inner {
             tools: Arc::new(toolbox),
             tool_calls: phase.tool_calls(),
             host,
-            record: Some(AgentRecord { file: turns, name: "map".to_owned() }),
+            record: Some(AgentRecord { file: turns, name: MAP_TURNS.to_owned() }),
             answer: Box::new(move || map.take()),
         };
         let report = run_agent(&self.router, &assignment, &mut NullSink).await;
         for turn in &report.turns {
-            log.log(TaskLogEvent::TurnEnded(logged_turn(turn, None, CARTOGRAPHER, CARTOGRAPHER, phase)));
+            log.log(TaskLogEvent::TurnEnded(LoggedTurn::of(
+                turn,
+                None,
+                CARTOGRAPHER,
+                CARTOGRAPHER,
+                phase.name(),
+            )));
         }
         let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(&folder)).await;
         let drawn = report.answer.map_err(|failure| failure.to_string())?;

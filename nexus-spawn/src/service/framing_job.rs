@@ -15,19 +15,19 @@ use tokio::sync::watch;
 
 use super::{
     blocking::blocking,
-    inner::Inner,
+    inner::{Inner, read},
     registry::TypeFile,
     report::baseline_view,
     settle::{draft_of, pin_head},
     step_job::{NO_BUDGET, is_used_up},
-    watch::{LogWriter, logged_turn},
+    watch::{LogWriter, MAP_TURNS, log_cut_off},
 };
 use crate::{
     agent::{AgentPhase, AgentRecord, AgentRoute},
     checks::{Baseline, SuiteEnd},
     framing::{Framed, Framing, FramingFailure, Goal},
     problem_brief::ProblemBrief,
-    store::{Task, TaskData, TaskLogEvent},
+    store::{LoggedTurn, Task, TaskData, TaskLogEvent},
     task_error::{TaskError, TaskErrorKind},
     task_state::TaskEvent,
 };
@@ -73,7 +73,8 @@ impl Inner {
         if data.baseline.is_some() || data.settings.test_command.is_none() {
             return Ok(data.baseline);
         }
-        let checks = self.checks(task, &data).await?;
+        let tree = read(task, Task::tree).await?;
+        let checks = self.checks(task, &tree, &data).await?;
         let Some(baseline) = checks.baseline(cancel).await? else { return Ok(None) };
         let outcome = baseline_view(&baseline, 300);
         let warning = baseline_warning(&baseline);
@@ -113,6 +114,12 @@ impl Inner {
         let goal = self.goal(&data).await;
         said.send_replace("the orchestrator plans".to_owned());
         let log = LogWriter::of(task);
+        let looking = task.clone();
+        let _ = blocking(move || {
+            log_cut_off(&looking, |name| name != MAP_TURNS);
+            Ok(())
+        })
+        .await;
         log.log(TaskLogEvent::FramingBegan);
         let budget = self.budget(task, &data).await?;
         // It changes no file, so there is nothing to put back.
@@ -146,7 +153,7 @@ impl Inner {
             log.log(TaskLogEvent::BriefRefused { reason: refused.to_string() });
         }
         for turn in &report.turns {
-            let turn = logged_turn(turn, None, ORCHESTRATOR, ORCHESTRATOR, AgentPhase::Orchestrate);
+            let turn = LoggedTurn::of(turn, None, ORCHESTRATOR, ORCHESTRATOR, AgentPhase::Orchestrate.name());
             log.log(TaskLogEvent::TurnEnded(turn));
         }
         let stopped = cancel.is_cancelled() && report.outcome.is_err();

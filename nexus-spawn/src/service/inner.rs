@@ -2,16 +2,18 @@
 
 use std::{
     collections::HashMap,
+    future::Future,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak},
 };
 
 use nexus_core::{CancelToken, Clock, SystemClock};
+use nexus_mcp::jobs::{Job, Jobs};
 use nexus_router::Router;
+use nexus_workspace::tree::Tree;
 
 use super::{
     blocking::blocking,
-    jobs::Jobs,
     maps::Maps,
     memory::{NoMemory, TaskMemory},
     registry::TypeFile,
@@ -53,6 +55,20 @@ impl TasksOptions {
     }
 }
 
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobKind {
+    /// It runs the project's tests before anything is changed.
+    Baseline,
+    /// It frames the goal.
+    Framing,
+    /// It runs the step that begins with this entry.
+    Step { entry: usize },
+}
+
+/// Something that runs for a task.
+pub(super) type TaskJob = Job<JobKind, TaskError>;
+
 /// What clones share.
 pub(super) struct Inner {
     this: Weak<Self>,
@@ -64,11 +80,12 @@ pub(super) struct Inner {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) memory: Arc<dyn TaskMemory>,
     pub(super) maps: Maps,
-    pub(super) jobs: Arc<Jobs>,
+    pub(super) jobs: Arc<Jobs<TaskId, JobKind, TaskError>>,
     /// Records of attempts that could not be settled, as the disk was full.
     pub(super) unsettled: Mutex<HashMap<TaskId, StepRecord>>,
     pub(super) background: Background,
     pub(super) swept: Once,
+    pub(super) followed_up: Once,
 }
 
 /// What runs after the answer to a caller.
@@ -99,6 +116,7 @@ impl Inner {
             unsettled: Mutex::default(),
             background: Background::default(),
             swept: Once::new(),
+            followed_up: Once::new(),
         })
     }
 
@@ -133,11 +151,16 @@ impl Inner {
     }
 
     /// What runs the tests and probes of a task.
-    pub(super) async fn checks(&self, task: &Task, data: &TaskData) -> Result<Checks, TaskError> {
-        let (task, project, settings) = (task.clone(), data.project.clone(), data.settings.clone());
-        let home = self.home.clone();
+    pub(super) async fn checks(
+        &self,
+        task: &Task,
+        tree: &Tree,
+        data: &TaskData,
+    ) -> Result<Checks, TaskError> {
+        let (project, settings) = (data.project.clone(), data.settings.clone());
+        let (task, tree, home) = (task.clone(), tree.clone(), self.home.clone());
         blocking(move || {
-            let (tree, folder) = (task.tree()?, task.checks_folder()?);
+            let folder = task.checks_folder()?;
             Ok(Checks::new(tree, folder, project, &settings, task.probes()).with_run_registry(&home))
         })
         .await
@@ -153,6 +176,12 @@ impl Inner {
 
     pub(super) fn forget_unsettled(&self, task: &Task) {
         lock(&self.unsettled).remove(task.id());
+    }
+
+    pub(super) fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut running = lock(&self.background.running);
+        running.retain(|task| !task.is_finished());
+        running.push(tokio::spawn(work));
     }
 }
 

@@ -34,7 +34,8 @@ pub trait TaskMemory: fmt::Debug + Send + Sync {
         goal: &str,
     ) -> Result<Option<String>, Box<dyn Error + Send + Sync>>;
 
-    /// Takes down what a task came to.
+    /// Takes down what a task came to: once for each completion. A server that is killed in the middle of this call leaves it to the
+    /// next one, so that the same task may come a second time: keep it by its `task_id`.
     ///
     /// # Errors
     ///

@@ -3,17 +3,18 @@
 //! Each call takes one request and gives one answer, or a [`TaskError`](crate::TaskError) whose words say what to call instead. Their JSON schemas
 //! are what a model reads of a tool.
 
+mod after_step;
 mod answer;
 mod artifact;
 mod blocking;
 mod cartographer;
 mod framing_job;
+mod holding;
 mod inner;
-mod jobs;
 mod maps;
 mod memory;
 mod new_task;
-mod page;
+mod recovery;
 mod registry;
 mod report;
 mod request;
@@ -26,16 +27,16 @@ pub use self::{
     answer::{
         AgentList, AgentView, AttemptView, BaselineView, CommitView, CriterionView, CursorView,
         EntryProgress, EntryView, LandingOutcome, LogEntryView, SpentView, StepView, TaskArtifact,
-        TaskCreated, TaskFramed, TaskLanding, TaskLogPage, TaskPage, TaskReport, TaskResult, TaskRow,
-        TaskTurnReport, TierList, TierView, UnitView, VerdictView, VoteView,
+        TaskCreated, TaskFramed, TaskLanding, TaskLogPage, TaskPage, TaskRemoved, TaskReport, TaskResult,
+        TaskRow, TaskTurnReport, TierList, TierView, UnitView, VerdictView, VoteView,
     },
     inner::TasksOptions,
     memory::{CompletedTask, NoMemory, TaskMemory},
     request::{
         AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TaskArtifactRequest, TaskCancelRequest,
         TaskCreateRequest, TaskLandRequest, TaskListRequest, TaskLogRequest, TaskOrchestrateRequest,
-        TaskReopenRequest, TaskResultRequest, TaskRunTurnRequest, TaskStatusRequest, TierListRequest,
-        TierRegisterRequest,
+        TaskRemoveRequest, TaskReopenRequest, TaskResultRequest, TaskRunTurnRequest, TaskStatusRequest,
+        TierListRequest, TierRegisterRequest,
     },
     tasks::Tasks,
 };

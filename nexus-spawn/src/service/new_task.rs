@@ -6,7 +6,7 @@ use std::{
 };
 
 use nexus_core::Effort;
-use nexus_router::{ExplainedTarget, KindError, WorkKind};
+use nexus_router::{ExplainedTarget, KindError, Panel, WorkKind};
 use nexus_workspace::{WorkspaceId, tree::Project};
 
 use super::{framing_job::ORCHESTRATOR, inner::Inner, request::TaskCreateRequest};
@@ -22,7 +22,6 @@ const MOST_GOAL_BYTES: usize = 16 << 10;
 const MOST_CONTEXT_BYTES: usize = 64 << 10;
 const MOST_LABELS: usize = 16;
 const MOST_LABEL_BYTES: usize = 256;
-const MOST_RETRIES: u32 = 20;
 /// The work-kinds without which there is no task.
 const EXECUTOR: &str = "executor";
 const REVIEWER: &str = "reviewer";
@@ -62,11 +61,6 @@ impl Inner {
     fn settings_of(&self, request: &TaskCreateRequest) -> Result<TaskSettings, TaskError> {
         let mut settings = self.settings.clone();
         if let Some(command) = &request.test_command {
-            if command.first().is_none_or(String::is_empty) || command.iter().any(|part| part.contains('\0'))
-            {
-                let instead = "name a program and its arguments, or leave it out";
-                return Err(invalid("`test_command` names no program", instead));
-            }
             settings.test_command = Some(command.clone());
         }
         if let Some(keep) = &request.keep {
@@ -76,32 +70,24 @@ impl Inner {
             settings.sandbox.setup.clone_from(setup);
         }
         if let Some(retries) = request.max_review_retries {
-            if retries > MOST_RETRIES {
-                return Err(invalid(
-                    "`max_review_retries` is too large",
-                    &format!("name 0 to {MOST_RETRIES}"),
-                ));
-            }
             settings.max_review_retries = retries;
         }
         if let Some(vendors) = request.min_vendors {
-            if vendors == 0 {
-                return Err(invalid("`min_vendors` is 0", "name 1 or more: no step advances without a vote"));
-            }
             settings.min_vendors = Some(vendors);
         }
         if let Some(budget) = request.budget {
-            if budget.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) || budget.output_tokens == Some(0)
-            {
-                return Err(invalid("`budget` leaves nothing to use", "name more than 0, or leave it out"));
-            }
             settings.budget = budget;
         }
-        Ok(settings)
+        match settings.fault() {
+            Some((path, reason)) => {
+                Err(invalid(&format!("`{}` {reason}", path.join(".")), "then make the same call again"))
+            }
+            None => Ok(settings),
+        }
     }
 
     /// Whether the configuration binds somebody to each part of the work, and what is weak about it.
-    pub(super) fn check_configuration(&self) -> Result<Vec<String>, TaskError> {
+    pub(super) fn check_configuration(&self, request: &TaskCreateRequest) -> Result<Vec<String>, TaskError> {
         let mut warnings = Vec::new();
         for kind in [ORCHESTRATOR, EXECUTOR, REVIEWER] {
             let explained = self.router.explain(WorkKind::from(kind)).map_err(|error| {
@@ -115,6 +101,10 @@ impl Inner {
             })?;
             if kind == ORCHESTRATOR {
                 continue;
+            }
+            if kind == REVIEWER {
+                let asked = request.min_vendors.or(self.settings.min_vendors);
+                warnings.extend(too_few_vendors(&explained.target, asked));
             }
             let chains = match &explained.target {
                 ExplainedTarget::Chain(chain) => vec![chain],
@@ -142,6 +132,29 @@ impl Inner {
             TaskError::new(TaskErrorKind::MissingProgram, error.to_string(), instead)
         })
     }
+}
+
+/// Says that no step can advance, as there are not so many vendors among the reviewers. Where nothing is asked for, the panel itself
+/// says how many it takes.
+fn too_few_vendors(target: &ExplainedTarget, asked: Option<usize>) -> Option<String> {
+    let (chains, of_panel) = match target {
+        ExplainedTarget::Chain(chain) => (vec![chain], Panel::new(REVIEWER, []).min_vendors),
+        ExplainedTarget::Panel { seats, min_vendors, .. } => {
+            (seats.iter().map(|seat| &seat.chain).collect(), *min_vendors)
+        }
+        _ => return None,
+    };
+    let needed = asked.unwrap_or(of_panel);
+    let vendors: BTreeSet<_> =
+        chains.iter().flat_map(|chain| &chain.entries).filter_map(|entry| entry.vendor.as_ref()).collect();
+    // Each seat has one vote.
+    let most = vendors.len().min(chains.len());
+    (needed > most).then(|| {
+        format!(
+            "no step can advance: it needs votes of {needed} vendors (`min_vendors`), and the reviewers of nexus.yaml have votes of \
+             {most} at most; bind reviewers of more vendors, or create the task with a smaller `min_vendors`"
+        )
+    })
 }
 
 /// The canonical path of a project, which has to lie in one of `roots`.

@@ -5,16 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_workspace::{AgentType, AgentTypeError, AgentTypes, agent::Surface};
+use nexus_mcp::page::{MOST_BYTES, cut, page};
+use nexus_workspace::{AgentType, AgentTypeError, AgentTypes, agent::Surface, private_file};
 
 use super::{
     answer::{AgentList, AgentView, TierList, TierView},
-    page::{MOST_BYTES, cut, page},
     request::{AgentRegisterRequest, TierRegisterRequest},
 };
 use crate::{
     agent::AgentPhase,
-    store::{damaged, open_lock, read_private, replace_private, unusable},
+    store::{damaged, unusable},
     task_error::{TaskError, TaskErrorKind},
 };
 
@@ -39,7 +39,7 @@ impl TypeFile {
     /// What is built in, and what was registered.
     pub(super) fn read(&self) -> Result<AgentTypes, TaskError> {
         let bytes =
-            read_private(&self.path, MOST_FILE_BYTES).map_err(|error| unusable(&self.path, &error))?;
+            private_file::read(&self.path, MOST_FILE_BYTES).map_err(|error| unusable(&self.path, &error))?;
         let Some(bytes) = bytes else { return Ok(AgentTypes::built_in()) };
         serde_json::from_slice(&bytes).map_err(|error| {
             let mut error = damaged(&self.path, &error.to_string());
@@ -56,9 +56,9 @@ impl TypeFile {
     ) -> Result<AgentTypes, TaskError> {
         let lock = self.path.with_extension("lock");
         if let Some(folder) = self.path.parent() {
-            crate::store::make_folder(folder).map_err(|error| unusable(folder, &error))?;
+            private_file::make_folder(folder).map_err(|error| unusable(folder, &error))?;
         }
-        let file = open_lock(&lock).map_err(|error| unusable(&lock, &error))?;
+        let file = private_file::open_lock(&lock).map_err(|error| unusable(&lock, &error))?;
         let began = Instant::now();
         while let Err(error) = file.try_lock() {
             if let std::fs::TryLockError::Error(error) = error {
@@ -73,7 +73,7 @@ impl TypeFile {
         let types = change(self.read()?)?;
         let bytes =
             serde_json::to_vec_pretty(&types).map_err(|error| damaged(&self.path, &error.to_string()))?;
-        replace_private(&self.path, &bytes).map_err(|error| unusable(&self.path, &error))?;
+        private_file::replace(&self.path, &bytes).map_err(|error| unusable(&self.path, &error))?;
         let _ = file.unlock();
         Ok(types)
     }

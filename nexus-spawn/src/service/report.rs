@@ -2,14 +2,17 @@
 
 use std::time::SystemTime;
 
+use nexus_mcp::page::{cut, cut_list, fitted, most_of};
+
 use super::{
     answer::{
         AttemptView, BaselineView, CriterionView, CursorView, EntryProgress, EntryView, SpentView, StepView,
         TaskReport, TaskRow, UnitView, VerdictView, VoteView,
     },
-    page::{cut, cut_list, fitted, most_of},
     settle::end_in_words,
 };
+use nexus_workspace::WorkspaceState as _;
+
 use crate::{
     checks::{Baseline, SuiteEnd},
     handoff::{Handoff, HandoffAction},
@@ -95,9 +98,11 @@ impl ReportParts {
                 .unwrap_or_default(),
             criteria: self.criteria(most.min(300)),
             spent: self.spent,
+            to_do: data.follow_ups.iter().map(ToString::to_string).collect(),
             warnings: self
-                .criteria_left_out(most)
+                .used_up()
                 .into_iter()
+                .chain(self.criteria_left_out(most))
                 .chain(cut_list(data.warnings.iter().map(String::as_str), most))
                 .collect(),
             labels: labels
@@ -135,6 +140,17 @@ impl ReportParts {
         views.collect()
     }
 
+    /// Says that nothing is left for the next turn.
+    fn used_up(&self) -> Option<String> {
+        let TaskSnapshot { state, data, .. } = &self.snapshot;
+        let is_over = self.spent.is_over(&data.settings.budget);
+        (is_over && !state.is_final()).then(|| {
+            "nothing is left of the task's budget, so that its next turn is refused: raise it by task_reopen with a larger `budget` \
+             once the task has ended"
+                .to_owned()
+        })
+    }
+
     /// Says how many criteria are not among those that are shown.
     fn criteria_left_out(&self, most: usize) -> Option<String> {
         let all = self.brief.as_ref()?.criteria().len();
@@ -147,14 +163,28 @@ impl ReportParts {
 pub(super) fn spent(task: &Task) -> Result<SpentView, TaskError> {
     let mut spent = SpentView::default();
     for event in task.events()?.events.iter().filter(|event| event.kind == "turn_ended") {
+        if !has_run(&event.data) {
+            continue;
+        }
         spent.turns += 1;
         let cost =
             event.data.get("cost").and_then(|cost| cost.get("usd")).and_then(serde_json::Value::as_f64);
-        spent.usd += cost.unwrap_or(0.0);
-        spent.output_tokens +=
-            event.data.get("output_tokens").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        // A log is a file that anybody may have edited.
+        spent.usd += cost.filter(|usd| usd.is_finite() && *usd > 0.0).unwrap_or(0.0);
+        let tokens = event.data.get("output_tokens").and_then(serde_json::Value::as_u64);
+        spent.output_tokens = spent.output_tokens.saturating_add(tokens.unwrap_or(0));
     }
     Ok(spent)
+}
+
+/// Whether a backend was started for a turn of the log: it is in the log, too, that one was refused before.
+fn has_run(turn: &serde_json::Value) -> bool {
+    let is_known = |name: &str| turn.get(name).is_some_and(|value| !value.is_null());
+    let has_called =
+        turn.get("tool_calls").and_then(serde_json::Value::as_u64).is_some_and(|calls| calls > 0);
+    !is_known("failure")
+        || has_called
+        || ["attempts", "input_tokens", "output_tokens", "cost"].iter().any(|name| is_known(name))
 }
 
 /// What a caller does next.

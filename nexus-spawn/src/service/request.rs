@@ -160,7 +160,7 @@ pub struct TaskCancelRequest {
 }
 
 /// Goes on with a task that ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskReopenRequest {
     /// The task, as `task_create` named it.
@@ -170,6 +170,18 @@ pub struct TaskReopenRequest {
     /// The entry of the plan to go on with, counted from 0. By default the one that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_entry: Option<usize>,
+    /// What all turns of the task together may use from now on, with what they used so far: a bound that is named takes the place of
+    /// the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<TaskBudget>,
+}
+
+/// Removes a task that ended, with all that it made and did not land.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskRemoveRequest {
+    /// The task, as `task_create` named it.
+    pub task_id: String,
 }
 
 /// Moves the person's branch to what a task committed.

@@ -17,7 +17,7 @@ use crate::{
     problem_brief::{BriefDraft, PlanEntry, PlanStep, ProblemBrief},
     review::Reflection,
     step_record::StepRecord,
-    store::{SettledStep, StepIntent, Task, TaskData, TaskLogEvent, damaged},
+    store::{FollowUp, SettledStep, StepIntent, Task, TaskData, TaskLogEvent, damaged},
     task_error::{TaskError, TaskErrorKind},
     task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus},
 };
@@ -55,6 +55,11 @@ pub(super) fn settle(
     }
     let base = task.base_folder(tree)?;
     let amended = amended(brief, record, &data, &base);
+    if let Err(reason) = &amended {
+        let what =
+            format!("the reflector's amendment does not hold, so that the brief stays as it is: {reason}");
+        let _ = task.log(&TaskLogEvent::WentWrong { what });
+    }
     task.update(|state, data| {
         if active(state)?.attempt != record.attempt {
             return Err(moved_on());
@@ -69,8 +74,8 @@ pub(super) fn settle(
                 if record.work.is_some() {
                     data.work.clone_from(&record.work);
                 }
-                data.hints = hints(record);
-                if let Some(amended) = amended {
+                data.hints = hints(record, amended.is_ok());
+                if let Ok(Some(amended)) = amended {
                     data.brief = Some(amended);
                 }
             }
@@ -146,6 +151,9 @@ fn leave(
     if !is_retried {
         data.settled = cursor.attempt;
     }
+    if matches!(state.status, TaskStatus::Complete { .. }) {
+        data.follow_ups = FollowUp::ALL.to_vec();
+    }
     Ok(())
 }
 
@@ -195,25 +203,27 @@ fn message(units: &[PlanEntry]) -> String {
     format!("{}…", &line[..line.floor_char_boundary(MOST_SUBJECT_BYTES)])
 }
 
-/// What is to be done otherwise next time.
-fn hints(record: &StepRecord) -> Vec<String> {
+/// What is to be done otherwise next time. An amendment that does not hold counts as its clarifications, as hints.
+fn hints(record: &StepRecord, is_amended: bool) -> Vec<String> {
     let of_the_verdict = record.verdict.as_ref().and_then(|verdict| verdict.retry_hint());
     let of_the_reflector = match &record.reflection {
-        Some(Reflection::ReDispatch { hint }) => Some(hint.as_str()),
-        _ => None,
+        Some(Reflection::ReDispatch { hint }) => std::slice::from_ref(hint),
+        Some(Reflection::ReBrief { amendment }) if !is_amended => &amendment.clarifications,
+        _ => &[],
     };
-    of_the_verdict.into_iter().chain(of_the_reflector).map(str::to_owned).collect()
+    of_the_verdict.into_iter().map(str::to_owned).chain(of_the_reflector.iter().cloned()).collect()
 }
 
-/// The brief with what a reflector added. One that would not hold is left as it was.
+/// The brief with what a reflector added, or why that does not hold.
 fn amended(
     brief: &ProblemBrief,
     record: &StepRecord,
     data: &TaskData,
     base: &std::path::Path,
-) -> Option<BriefDraft> {
-    let Some(Reflection::ReBrief { amendment }) = &record.reflection else { return None };
-    draft_of(&brief.amended(amendment, &data.types, base).ok()?)
+) -> Result<Option<BriefDraft>, String> {
+    let Some(Reflection::ReBrief { amendment }) = &record.reflection else { return Ok(None) };
+    let amended = brief.amended(amendment, &data.types, base).map_err(|error| error.to_string())?;
+    Ok(draft_of(&amended))
 }
 
 /// A brief as it is kept.

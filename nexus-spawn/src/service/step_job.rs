@@ -1,6 +1,6 @@
 //! Running a step: attempt after attempt, until the cursor leaves it or the task ends.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use nexus_core::{Budget, CancelToken, Usd};
 use nexus_workspace::tree::Tree;
@@ -9,8 +9,9 @@ use tokio::sync::watch;
 use super::{
     blocking::blocking,
     inner::Inner,
+    recovery::{put_back, recover},
     report::outcome_of,
-    settle::{carry_out, pin_head, settle},
+    settle::settle,
     watch::{AttemptWatcher, LogWriter},
 };
 use crate::{
@@ -21,12 +22,12 @@ use crate::{
     step_record::StepRecord,
     store::{Task, TaskData, TaskLogEvent},
     task_error::{TaskError, TaskErrorKind},
-    task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus},
+    task_state::{Cursor, StepEnd, TaskState, TaskStatus},
 };
 
 /// What is said of a failure once nothing is left of a task's budget, behind the reason.
 pub(super) const NO_BUDGET: &str = "; the task's budget is used up: what it committed stays and can be landed, and the rest \
-                                    needs a task of its own, by task_create with another `budget`";
+                                    goes on by task_reopen with a larger `budget`, or as a task of its own, by task_create";
 
 /// Whether nothing is left of a budget.
 pub(super) fn is_used_up(budget: Option<&Budget>) -> bool {
@@ -43,11 +44,16 @@ impl Inner {
         cancel: &CancelToken,
         said: &watch::Sender<String>,
     ) -> Result<(), TaskError> {
+        // One for all attempts: what reads its objects goes on from one to the next.
+        let mut opened: Option<Tree> = None;
         loop {
-            let recovering = task.clone();
+            let (recovering, opened_before) = (task.clone(), opened.take());
             let inner = self.handle();
             let (state, data, tree) = blocking(move || {
-                let tree = inner.prepare_tree(&recovering)?;
+                let tree = match opened_before {
+                    Some(tree) => tree,
+                    None => inner.prepare_tree(&recovering)?,
+                };
                 recover(&recovering, &tree)?;
                 let (state, data) = recovering.data()?;
                 Ok((state, data, tree))
@@ -62,6 +68,7 @@ impl Inner {
                 None => self.attempt(task, &tree, &state, &data, cursor, cancel, said).await?,
             };
             said.send_replace("the step is settled".to_owned());
+            opened = Some(tree.clone());
             let (settling, kept, inner) = (task.clone(), record.clone(), self.handle());
             let settled = blocking(move || {
                 let brief = brief_of(&settling, &data)?;
@@ -105,7 +112,7 @@ impl Inner {
         })
         .await?;
         let head = data.head.clone().unwrap_or_else(|| tree.base().commit.clone());
-        let checks = self.checks(task, data).await?;
+        let checks = self.checks(task, tree, data).await?;
         let log = LogWriter::of(task);
         log.log(TaskLogEvent::StepBegan {
             entry: cursor.entry,
@@ -193,76 +200,12 @@ impl Inner {
         let task = task.clone();
         blocking(move || {
             for turn in &task.turn_log()?.turns {
-                budget.book(&turn.usage().unwrap_or_default(), turn.cost());
+                budget.book(&turn.usage_so_far(), turn.cost());
             }
             Ok(Some(budget))
         })
         .await
     }
-}
-
-/// Brings a task to where its last settled step left it. The caller holds its step: what was begun was cut off.
-pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
-    let (state, data) = task.data()?;
-    if data.intent.is_some() {
-        carry_out(task, tree)?;
-    }
-    if let TaskStatus::Active { cursor } = state.status
-        && data.intent.is_none()
-        && data.begun == cursor.attempt
-    {
-        put_back(task, tree)?;
-        let event =
-            TaskLogEvent::StepInterrupted { entry: cursor.entry, attempt: cursor.attempt, was_killed: true };
-        let _ = task.log(&event);
-        task.update(|_, data| {
-            data.begun = 0;
-            data.interrupted = cursor.attempt;
-            Ok(())
-        })?;
-    }
-    if data.stop {
-        finish_cancel(task)?;
-    }
-    pin_head(tree)
-}
-
-/// Ends a task that the caller wants cancelled. The caller holds its step.
-pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
-    let (state, _) = task.data()?;
-    if let TaskStatus::Active { cursor } = state.status {
-        // Written, and never settled: it would count once the task has left the attempt.
-        task.discard_step_record(cursor.attempt)?;
-    }
-    let was_cancelled = task.update(|state, data| {
-        data.stop = false;
-        let is_open = !nexus_workspace::WorkspaceState::is_final(state);
-        if is_open {
-            *state = state.after(TaskEvent::Cancelled, None)?;
-            data.settled = state.attempts;
-            data.delivered = state.attempts;
-        }
-        Ok(is_open)
-    })?;
-    if was_cancelled {
-        let _ = task.log(&TaskLogEvent::Cancelled);
-    }
-    Ok(())
-}
-
-/// Makes every folder of the task's agents hold what the next attempt begins with.
-fn put_back(task: &Task, tree: &Tree) -> Result<(), TaskError> {
-    let (_, data) = task.data()?;
-    let from = data.work.or(data.head).unwrap_or_else(|| tree.base().commit.clone());
-    let work = task.work_folder()?;
-    let failed = |error| crate::store::unusable(&work, &error);
-    for entry in std::fs::read_dir(&work).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.file_type().map_err(failed)?.is_dir() {
-            tree.restore(&from, entry.path(), &[] as &[&Path])?;
-        }
-    }
-    Ok(())
 }
 
 /// The brief of a task that has one.

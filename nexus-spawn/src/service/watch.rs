@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use nexus_core::EventEnvelope;
+use nexus_core::{BackendId, Effects, EventEnvelope, TurnEvent, TurnRecord};
 use tokio::sync::{mpsc, watch};
 
 use super::blocking::blocking;
@@ -14,6 +14,9 @@ use crate::{
     step::{AgentEnding, AgentProgress, StepAgent, StepWatcher},
     store::{LoggedTurn, Task, TaskLogEvent},
 };
+
+/// What the turns of a cartographer are called where they are written down.
+pub(super) const MAP_TURNS: &str = "map";
 
 /// Writes the log of a task beside its work: whoever has something to say does not wait for the disk.
 #[derive(Debug)]
@@ -121,7 +124,7 @@ impl StepWatcher for AttemptWatcher {
     fn agent_ended(&self, agent: &StepAgent, _ending: &AgentEnding, turns: &[AgentTurn]) {
         let who = agent.to_string();
         for turn in turns {
-            let turn = logged_turn(turn, Some(agent.attempt), &who, &agent.agent_type, agent.phase);
+            let turn = LoggedTurn::of(turn, Some(agent.attempt), &who, &agent.agent_type, agent.phase.name());
             let _ = self.log.send(TaskLogEvent::TurnEnded(turn));
         }
         self.say(&who, None);
@@ -132,50 +135,67 @@ impl StepWatcher for AttemptWatcher {
     }
 }
 
-/// A turn as the log has it.
-pub(super) fn logged_turn(
-    turn: &AgentTurn,
-    attempt: Option<u32>,
-    agent: &str,
-    agent_type: &str,
-    phase: AgentPhase,
-) -> LoggedTurn {
-    let (partial, result) = match &turn.outcome {
-        Ok(result) => (None, Some(result)),
-        Err(error) => (Some(error.partial()), None),
+/// Takes into the log the turns of a task that were cut off with the program that ran them, with what they reported until then.
+/// `is_meant` says of which of its agents: nothing of those may run.
+pub(super) fn log_cut_off(task: &Task, is_meant: impl Fn(&str) -> bool) {
+    let (Ok(turns), Ok(log)) = (task.turn_log(), task.events()) else { return };
+    let is_logged = |id: &str| {
+        let known = log.events.iter().filter_map(|event| event.data.get("turn"));
+        known.filter_map(serde_json::Value::as_str).any(|known| known == id)
     };
-    let provenance = result
-        .map(|result| &result.provenance)
-        .or_else(|| partial.and_then(|partial| partial.provenance.as_ref()));
-    let usage = result.map(|result| result.usage).or_else(|| partial.map(|partial| partial.usage));
-    let calls =
-        result.map(|result| &result.tool_calls).or_else(|| partial.map(|partial| &partial.tool_calls));
+    for turn in turns.turns.iter().filter(|turn| turn.outcome.is_none()) {
+        let (agent, purpose) = turn.name.rsplit_once(' ').unwrap_or((&turn.name, ""));
+        if is_meant(agent) && !is_logged(&turn.id) {
+            // What cannot be written is missing in the log, and nowhere else.
+            let _ = task.log(&TaskLogEvent::TurnEnded(cut_off(turn, agent, purpose)));
+        }
+    }
+}
+
+fn cut_off(turn: &TurnRecord, name: &str, purpose: &str) -> LoggedTurn {
+    // As `StepAttempt::record_of` names it: `0.3 unit 1`.
+    let (place, agent) = name.split_once(' ').unwrap_or(("", name));
+    let attempt = place.split_once('.').and_then(|(_, attempt)| attempt.parse().ok());
+    let started = turn.events.iter().rev().find_map(|envelope| match &envelope.event {
+        TurnEvent::Started(started) => Some(started),
+        _ => None,
+    });
+    let number = |is_meant: fn(&TurnEvent) -> bool| {
+        u32::try_from(turn.events.iter().filter(|envelope| is_meant(&envelope.event)).count())
+            .unwrap_or(u32::MAX)
+    };
+    let attempts = number(|event| matches!(event, TurnEvent::Started(_)));
+    let usage = turn.usage_so_far();
     LoggedTurn {
-        turn: turn.recorded_as.clone(),
+        turn: Some(turn.id.clone()),
         attempt,
         agent: agent.to_owned(),
-        agent_type: agent_type.to_owned(),
-        phase: format!("{phase:?}").to_lowercase(),
-        purpose: turn.purpose.to_string(),
-        backend: turn.backend.clone(),
-        vendor: turn.vendor.clone(),
-        model: provenance.and_then(|provenance| provenance.model.clone()),
-        effort: provenance.and_then(|provenance| provenance.effort).map(|effort| effort.applied.to_string()),
-        cost: result.and_then(|result| result.cost).or_else(|| partial.and_then(|partial| partial.cost)),
-        input_tokens: usage.and_then(|usage| usage.all_input_tokens()),
-        output_tokens: usage.and_then(|usage| usage.all_output_tokens()),
-        attempts: provenance.map(|provenance| provenance.attempts),
-        skipped: provenance
-            .map(|provenance| {
-                provenance
-                    .skipped
-                    .iter()
-                    .map(|skipped| format!("{}: {}", skipped.backend, skipped.reason))
-                    .collect()
-            })
-            .unwrap_or_default(),
-        effects: result.map(|result| result.effects).or_else(|| partial.map(|partial| partial.effects)),
-        tool_calls: calls.map_or(0, |calls| u32::try_from(calls.len()).unwrap_or(u32::MAX)),
-        failure: turn.outcome.as_ref().err().map(|error| format!("{:?}: {error}", error.kind())),
+        agent_type: String::new(),
+        phase: phase_of(agent).to_owned(),
+        purpose: purpose.to_owned(),
+        backend: started.map_or_else(|| BackendId::new("unknown"), |started| started.backend.clone()),
+        vendor: None,
+        model: started.and_then(|started| started.model.clone()),
+        effort: None,
+        cost: None,
+        input_tokens: usage.all_input_tokens(),
+        output_tokens: usage.all_output_tokens(),
+        attempts: (attempts > 0).then_some(attempts),
+        skipped: Vec::new(),
+        effects: Some(Effects::Unknown),
+        tool_calls: number(|event| matches!(event, TurnEvent::ToolCallStarted(_))),
+        failure: Some("cut off with the program that ran it".to_owned()),
+    }
+}
+
+/// The phase of an agent, by what its turns are called.
+fn phase_of(agent: &str) -> &'static str {
+    match agent.split(' ').next() {
+        Some("unit") => "implement",
+        Some("seat") => "review",
+        Some("reflector") => "reflect",
+        Some("framing") => "orchestrate",
+        Some(MAP_TURNS) => "cartographer",
+        _ => "unknown",
     }
 }

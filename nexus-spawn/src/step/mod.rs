@@ -17,9 +17,11 @@ mod tools;
 mod units;
 mod watcher;
 mod work;
+mod write_guard;
 
 pub use self::{
     attempt::{AttemptPlace, StepAttempt, StepInterrupted},
+    pages::{PageRequest, quoted_page},
     watcher::{AgentEnding, AgentProgress, StepAgent, StepRole, StepWatcher},
     work::{ReviewOutcome, StepReview, StepWork},
 };

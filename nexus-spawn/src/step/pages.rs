@@ -13,10 +13,16 @@ const ANSWER_BYTES: usize = 9_800;
 /// Where to begin.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PageRequest {
+pub struct PageRequest {
     /// Where to begin, in bytes from the start: what the last answer said to go on with. Leave it out to begin at the start.
     #[serde(default)]
-    pub(super) offset: Option<usize>,
+    pub offset: Option<usize>,
+}
+
+/// The page of a text that is made of quotations: at most 9,000 bytes from `offset` on, and how to go on. What goes on within a line of
+/// one stays within it.
+pub fn quoted_page(whole: &str, offset: Option<usize>) -> String {
+    Page::of_quotes(whole, offset)
 }
 
 /// A part of a text.

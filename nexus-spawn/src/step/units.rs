@@ -17,6 +17,7 @@ use super::{
     earlier::{shown_handoffs, shown_history},
     tools::{History, NowFiles, ToolPlace, patterns, refused_files, submit_handoff, toolbox, unnamed},
     watcher::{StepAgent, StepRole},
+    write_guard::WriteGuard,
 };
 use crate::{
     agent::{AgentPhase, Assignment, briefing},
@@ -218,7 +219,12 @@ impl StepAttempt<'_> {
             request,
             participant: agent.agent_type.as_str().into(),
             scope: scope.clone(),
-            tools: Arc::new(tools),
+            tools: Arc::new(WriteGuard {
+                tools: Arc::new(tools),
+                scope: scope.clone(),
+                tree: self.place.tree.clone(),
+                cancel: self.cancel.clone(),
+            }),
             tool_calls: agent.phase.tool_calls(),
             host: self.host().with_before_retry(hook),
             record: self.record_of(agent),

@@ -1,6 +1,6 @@
 //! What a task's `status.json` holds beside its state.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use nexus_workspace::{
     AgentTypes,
@@ -65,6 +65,19 @@ pub struct TaskData {
     pub stop: bool,
     /// A settling that was decided, and is to be carried out.
     pub intent: Option<StepIntent>,
+    /// What follows its completion and was not done yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub follow_ups: Vec<FollowUp>,
+}
+
+/// What is done once after a task was completed, beside the calls on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FollowUp {
+    /// The memory is told what it came to.
+    Remember,
+    /// The map of the project is drawn anew, if the configuration binds a cartographer.
+    DrawMap,
 }
 
 /// A step that was committed.
@@ -90,6 +103,20 @@ pub struct StepIntent {
     pub end: StepEnd,
     /// The commit that is to be made.
     pub commit: CommitIntent,
+}
+
+impl FollowUp {
+    /// All of them, in the order in which they are done.
+    pub const ALL: [Self; 2] = [Self::Remember, Self::DrawMap];
+}
+
+impl fmt::Display for FollowUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Remember => "the memory is to be told what it came to",
+            Self::DrawMap => "the map of the project is to be drawn",
+        })
+    }
 }
 
 impl TaskData {
@@ -124,6 +151,7 @@ impl TaskData {
             delivered: 0,
             stop: false,
             intent: None,
+            follow_ups: Vec::new(),
         }
     }
 

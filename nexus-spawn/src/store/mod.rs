@@ -11,26 +11,21 @@
 //! | `base/` | the files with which the task began |
 //! | `work/`, `checks/` | folders in which agents, tests and probes work |
 //! | `.step` | nothing; whoever runs a step holds a lock on it |
+//! | `.follow-ups` | nothing; whoever does what follows a completion holds a lock on it |
 //!
 //! Files are their owner's alone, and replaced as a whole. What somebody else wrote into them is an error that names the file;
 //! nothing is written then.
 
 mod data;
-mod file;
 mod git;
-mod hold;
 mod log;
 mod task;
 mod tasks;
 
+pub(crate) use self::task::{damaged, unusable};
 pub use self::{
-    data::{SettledStep, StepIntent, TaskData},
-    hold::StepHold,
+    data::{FollowUp, SettledStep, StepIntent, TaskData},
     log::{LoggedTurn, TaskLogEvent},
     task::{Task, TaskId, TaskSnapshot},
     tasks::{TaskListing, TaskStore},
-};
-pub(crate) use self::{
-    file::{make_folder, open_lock, read_private, replace_private},
-    task::{damaged, unusable},
 };

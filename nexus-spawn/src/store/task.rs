@@ -2,9 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
-    fs::{self, TryLockError},
-    io,
+    fmt, fs, io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -13,16 +11,11 @@ use nexus_core::{RecordFile, RecordLog};
 use nexus_process::private_home::remove_tree;
 use nexus_workspace::{
     EventLog, Workspace, WorkspaceId, WorkspaceStatus,
+    private_file::{self, FileHold, make_folder},
     tree::{Patch, Project, Tree, TreeOptions},
 };
 
-use super::{
-    data::TaskData,
-    file::{make_folder, open_lock, read_private, replace_private},
-    git::SharedGit,
-    hold::StepHold,
-    log::TaskLogEvent,
-};
+use super::{data::TaskData, git::SharedGit, log::TaskLogEvent};
 use crate::{
     checks::ProbeStore,
     problem_brief::ProblemBrief,
@@ -33,6 +26,8 @@ use crate::{
 
 /// The largest record of an attempt, in bytes.
 const MOST_RECORD_BYTES: u64 = 64 << 20;
+/// The folders in which agents, tests and probes work on copies of the project.
+const COPIES: [&str; 2] = ["work", "checks"];
 /// How soon a hold that another has is tried again.
 const HOLD_PAUSE: Duration = Duration::from_millis(100);
 
@@ -228,13 +223,15 @@ impl Task {
     /// As [`Task::snapshot`] and [`Task::step_record`]; those of git.
     pub fn patch(&self, attempt: Option<u32>) -> Result<Option<Patch>, TaskError> {
         let (from, to) = match attempt {
-            None => (self.tree()?.base().commit.clone(), self.data()?.1.head),
+            None => (None, self.data()?.1.head),
             Some(attempt) => match self.step_record(attempt)? {
-                Some(record) => (record.step_base, record.work),
+                Some(record) => (Some(record.step_base), record.work),
                 None => return Ok(None),
             },
         };
-        to.map(|to| Ok(self.tree()?.patch(&from, &to)?)).transpose()
+        let Some(to) = to else { return Ok(None) };
+        let tree = self.tree()?;
+        Ok(Some(tree.patch(from.as_ref().unwrap_or(&tree.base().commit), &to)?))
     }
 
     /// What attempt `attempt` came to, whether it counts or not. `None` if nothing was written down.
@@ -244,7 +241,7 @@ impl Task {
     /// [`Damaged`](TaskErrorKind::Damaged) if the file is not what was written there.
     pub fn step_record(&self, attempt: u32) -> Result<Option<StepRecord>, TaskError> {
         let path = self.step_file(attempt);
-        let bytes = read_private(&path, MOST_RECORD_BYTES).map_err(|error| unusable(&path, &error))?;
+        let bytes = private_file::read(&path, MOST_RECORD_BYTES).map_err(|error| unusable(&path, &error))?;
         let Some(bytes) = bytes else { return Ok(None) };
         let record: StepRecord =
             serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
@@ -284,7 +281,7 @@ impl Task {
             let message = format!("the record of attempt {} would not be readable: {error}", record.attempt);
             TaskError::new(TaskErrorKind::Failed, message, "nothing was written; report this")
         })?;
-        replace_private(&path, &bytes).map_err(|error| unusable(&path, &error))
+        private_file::replace(&path, &bytes).map_err(|error| unusable(&path, &error))
     }
 
     /// Removes the record of an attempt that was never settled.
@@ -331,11 +328,16 @@ impl Task {
     ///
     /// Those of the file system.
     pub(crate) fn clear_work(&self) -> Result<(), TaskError> {
-        for name in ["work", "checks"] {
+        for name in COPIES {
             let folder = self.folder().join(name);
             remove_tree(&folder).map_err(|error| unusable(&folder, &error))?;
         }
         Ok(())
+    }
+
+    /// Whether there is anything that [`Task::clear_work`] removes.
+    pub(crate) fn has_copies(&self) -> bool {
+        COPIES.iter().any(|name| fs::symlink_metadata(self.folder().join(name)).is_ok())
     }
 
     fn own_folder(&self, name: &str) -> Result<PathBuf, TaskError> {
@@ -409,14 +411,18 @@ impl Task {
     /// # Errors
     ///
     /// Those of the file system.
-    pub fn try_hold_step(&self) -> Result<Option<StepHold>, TaskError> {
-        let path = self.folder().join(".step");
-        let file = open_lock(&path).map_err(|error| unusable(&path, &error))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(StepHold::of(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(unusable(&path, &error)),
-        }
+    pub fn try_hold_step(&self) -> Result<Option<FileHold>, TaskError> {
+        self.try_hold(".step")
+    }
+
+    /// Takes the right to do what follows the completion, if nobody has it. Whoever has it runs no step.
+    pub(crate) fn try_hold_follow_ups(&self) -> Result<Option<FileHold>, TaskError> {
+        self.try_hold(".follow-ups")
+    }
+
+    fn try_hold(&self, name: &str) -> Result<Option<FileHold>, TaskError> {
+        let path = self.folder().join(name);
+        FileHold::try_take(&path).map_err(|error| unusable(&path, &error))
     }
 
     /// Takes the right to run a step; waits for as long as `patience` for who has it.
@@ -424,7 +430,7 @@ impl Task {
     /// # Errors
     ///
     /// [`InUse`](TaskErrorKind::InUse) if somebody has it all the time; those of the file system.
-    pub fn hold_step(&self, patience: Duration) -> Result<StepHold, TaskError> {
+    pub fn hold_step(&self, patience: Duration) -> Result<FileHold, TaskError> {
         let began = std::time::Instant::now();
         loop {
             if let Some(hold) = self.try_hold_step()? {

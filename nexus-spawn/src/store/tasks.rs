@@ -2,18 +2,20 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use nexus_core::Clock;
-use nexus_workspace::{NewWorkspace, WorkspaceId, Workspaces, tree::Git};
+use nexus_workspace::{
+    NewWorkspace, WorkspaceId, Workspaces,
+    tree::{Git, Tree},
+};
 
 use super::{
     data::TaskData,
     git::SharedGit,
-    task::{Task, TaskId, TaskSnapshot, damaged},
+    task::{Task, TaskId, TaskSnapshot},
 };
 use crate::{
     task_error::{TaskError, TaskErrorKind},
@@ -139,15 +141,10 @@ impl TaskStore {
         Ok(listing)
     }
 
-    /// Removes a task that nobody knows of yet.
-    pub(crate) fn discard(&self, task: &Task) -> Result<(), TaskError> {
-        if let Ok(tree) = task.tree() {
-            tree.delete()?;
-        }
-        fs::remove_dir_all(task.folder()).map_err(|error| damaged_io(task.folder(), &error))
+    /// Removes a task: its folder, and its ref in the repository of the project. The caller sees to it that nobody works on it.
+    pub(crate) fn remove(&self, task: &Task) -> Result<(), TaskError> {
+        task.clear_work()?;
+        Tree::delete_in(&self.git.find()?, task.folder())?;
+        Ok(self.workspaces.remove(task.id())?)
     }
-}
-
-fn damaged_io(path: &Path, error: &std::io::Error) -> TaskError {
-    damaged(path, &error.to_string())
 }

@@ -358,7 +358,12 @@ async fn an_accepted_end_escalates_with_its_reason() {
     let report = world.tasks.run_turn(run(&id)).await.unwrap();
     assert_eq!((report.status.as_str(), world.turns("implement")), ("escalated", 1));
     assert!(report.step.unwrap().reason.unwrap().contains("cannot be done"), "the reason is told");
-    let note = TaskReopenRequest { task_id: id.clone(), note: "It can now.".to_owned(), from_entry: None };
+    let note = TaskReopenRequest {
+        task_id: id.clone(),
+        note: "It can now.".to_owned(),
+        from_entry: None,
+        budget: None,
+    };
     world.tasks.reopen(note).await.unwrap();
     assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");
 }

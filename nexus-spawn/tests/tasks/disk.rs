@@ -210,6 +210,7 @@ async fn reopen(tasks: &Tasks, id: &str) {
         task_id: id.to_owned(),
         note: "There is room again.".to_owned(),
         from_entry: None,
+        budget: None,
     };
     tasks.reopen(note).await.unwrap();
 }

@@ -115,7 +115,12 @@ async fn the_third_brief_that_breaks_a_rule_escalates_and_reopening_begins_anew(
     let refused = log(&world.tasks, &id).await.iter().filter(|(kind, _)| kind == "brief_refused").count();
     assert_eq!(refused, 3);
     assert_eq!(world.tasks.run_turn(run(&id)).await.unwrap_err().kind, TaskErrorKind::WrongStatus);
-    let reopen = TaskReopenRequest { task_id: id.clone(), note: "Stay in src.".to_owned(), from_entry: None };
+    let reopen = TaskReopenRequest {
+        task_id: id.clone(),
+        note: "Stay in src.".to_owned(),
+        from_entry: None,
+        budget: None,
+    };
     assert_eq!(world.tasks.reopen(reopen).await.unwrap().status, "framing");
     assert_eq!(orchestrate(&world.tasks, &id).await.status, "active");
     assert!(world.agents.seen.lock().unwrap()[1].prompt.contains("Stay in src."));
@@ -133,8 +138,12 @@ async fn a_failure_of_the_infrastructure_escalates_with_the_error() {
     let report = orchestrate(&world.tasks, &id).await;
     assert_eq!(report.status, "escalated");
     assert!(report.error.unwrap().contains("alpha"));
-    let reopen =
-        TaskReopenRequest { task_id: id.clone(), note: "Signed in again.".to_owned(), from_entry: None };
+    let reopen = TaskReopenRequest {
+        task_id: id.clone(),
+        note: "Signed in again.".to_owned(),
+        from_entry: None,
+        budget: None,
+    };
     world.tasks.reopen(reopen).await.unwrap();
     assert_eq!(orchestrate(&world.tasks, &id).await.status, "active");
 }

@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
     sync::{Arc, Mutex},
 };
 
@@ -206,6 +207,28 @@ pub(crate) fn has_git() -> bool {
     assert!(std::env::var_os("NEXUS_TEST_GIT").is_none(), "git is required here");
     println!("NOT TESTED: there is no git");
     false
+}
+
+/// What git prints, as the person whose project it is.
+pub(crate) fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"])
+        .args(["-c", "protocol.file.allow=always", "-c", "advice.detachedHead=false"])
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("HOME", folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Makes the project a repository with one commit.
+pub(crate) fn commit_all(project: &Path) {
+    git(project, &["init", "--quiet"]);
+    git(project, &["add", "-A"]);
+    git(project, &["commit", "--quiet", "-m", "first"]);
 }
 
 /// Agents that follow a script.

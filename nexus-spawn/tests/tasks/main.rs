@@ -7,6 +7,8 @@ mod attacks;
 mod create;
 mod damage;
 mod disk;
+mod ending;
+mod follow_ups;
 mod framing;
 mod kill;
 mod kit;

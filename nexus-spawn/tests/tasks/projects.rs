@@ -9,31 +9,9 @@ use nexus_spawn::{
 use serde_json::json;
 
 use crate::kit::{
-    Act, World, agents, brief, has_git, honest, make_project, options, orchestrate, router, status, walk,
-    work,
+    Act, World, agents, brief, commit_all, git, has_git, honest, make_project, options, orchestrate, router,
+    status, walk, work,
 };
-
-/// What git prints, as the person whose project it is.
-fn git(folder: &Path, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"])
-        .args(["-c", "protocol.file.allow=always", "-c", "advice.detachedHead=false"])
-        .args(arguments)
-        .current_dir(folder)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("HOME", folder)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
-
-/// Makes the project a repository with one commit.
-fn commit_all(project: &Path) {
-    git(project, &["init", "--quiet"]);
-    git(project, &["add", "-A"]);
-    git(project, &["commit", "--quiet", "-m", "first"]);
-}
 
 async fn done(world: &World) -> String {
     let id = world.framed().await;
@@ -143,17 +121,23 @@ async fn on_a_detached_head_and_in_a_repository_without_commits_there_is_a_task_
 
 #[tokio::test]
 async fn submodules_and_files_under_a_filter_are_told_and_cannot_be_changed() {
-    let Some(world) = World::new(|seen| match (seen.phase, seen.turn) {
-        ("orchestrate", _) => vec![Act::Call("submit_brief", {
+    let Some(world) = World::new(|seen| match seen.phase {
+        "orchestrate" => vec![Act::Call("submit_brief", {
             let mut draft = brief(&[("src/one.txt", None)]);
             draft["write"] = json!(["."]);
             draft
         })],
-        ("implement", turn) => {
-            let mut acts = work(seen, "step_done");
-            if let Some(path) = ["module/new", "new.bin"].get(turn) {
-                acts.insert(0, Act::Call("write_file", json!({ "path": path, "content": "the content\n" })));
-            }
+        "implement" => {
+            let write =
+                |path: &str| Act::Call("write_file", json!({ "path": path, "content": "the content\n" }));
+            let edit = json!({ "path": "./big.bin", "expected_hash": "x", "old_text": "size 1", "new_text": "size 2" });
+            let mut acts = vec![
+                write("module/new"),
+                write("src/../new.bin"),
+                Act::Call("delete_file", json!({ "path": "big.bin" })),
+                Act::Call("edit_file", edit),
+            ];
+            acts.extend(work(seen, "step_done"));
             acts
         }
         _ => honest(seen),
@@ -181,20 +165,21 @@ async fn submodules_and_files_under_a_filter_are_told_and_cannot_be_changed() {
     assert_eq!(orchestrate(&world.tasks, &id).await.status, "active");
     let framing = world.agents.seen.lock().unwrap()[0].clone();
     assert!(format!("{}{}", framing.prompt, framing.brief).contains("big.bin"));
-    // Twice something is written where nothing may be: the step ends, names it, and none of it is committed.
-    for written in ["module/new", "new.bin"] {
-        let report = world.tasks.run_turn(crate::kit::run(&id)).await.unwrap();
-        assert_eq!(report.status, "escalated", "{report:#?}");
-        let reason = report.step.unwrap().reason.unwrap();
-        assert!(reason.contains(written), "{reason}");
-        let again = nexus_spawn::TaskReopenRequest {
-            task_id: id.clone(),
-            note: "Leave it alone.".to_owned(),
-            from_entry: None,
-        };
-        world.tasks.reopen(again).await.unwrap();
+    // What may not be written is refused by the tool at once, in words that say why, and the agent goes on without it.
+    let report = world.tasks.run_turn(crate::kit::run(&id)).await.unwrap();
+    assert_eq!(report.status, "complete", "{report:#?}");
+    let answers = world.agents.answers.lock().unwrap().clone();
+    let said: Vec<&str> =
+        answers.iter().filter(|(tool, _)| tool.ends_with("_file")).map(|(_, text)| text.as_str()).collect();
+    let [into_module, new_pointer, old_pointer, edited, plain] = said.as_slice() else { panic!("{said:?}") };
+    assert!(into_module.contains("\"module/new\" is in a submodule"), "{into_module}");
+    for (answer, name) in [(new_pointer, "new.bin"), (old_pointer, "big.bin"), (edited, "big.bin")] {
+        assert!(
+            answer.contains(name) && answer.contains("filter") && answer.contains("nothing was changed"),
+            "{answer}"
+        );
     }
-    assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");
+    assert!(!plain.contains("nothing was changed"), "{plain}");
     let request = nexus_spawn::TaskResultRequest { task_id: id, offset: 0 };
     assert_eq!(world.tasks.result(request).await.unwrap().files, ["added src/one.txt"]);
 }

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use crate::kit::{Act, Seen, World, files, honest, log, run, run_entry, status, verdict, walk, work};
 
 fn reopen(id: &str, from_entry: Option<usize>) -> TaskReopenRequest {
-    TaskReopenRequest { task_id: id.to_owned(), note: "Mind the signs.".to_owned(), from_entry }
+    TaskReopenRequest { task_id: id.to_owned(), note: "Mind the signs.".to_owned(), from_entry, budget: None }
 }
 
 /// Agents that do what they are asked, but for the reviews of one file, each with its decision.

@@ -1,0 +1,133 @@
+//! What follows a settled step.
+
+use nexus_router::WorkKind;
+use nexus_workspace::private_file::FileHold;
+
+use super::{
+    blocking::blocking,
+    framing_job::ORCHESTRATOR,
+    holding::{LOOK, PAUSE},
+    inner::{Inner, read},
+    memory::CompletedTask,
+    recovery::clear_copies,
+    report::outcome,
+};
+use crate::{
+    store::{FollowUp, Task, TaskData, TaskLogEvent},
+    task_error::TaskError,
+    task_state::TaskStatus,
+};
+
+impl Inner {
+    /// Does what follows a settled step: removes the copies of a task that has ended, and begins what follows its completion.
+    pub(super) async fn after_step(&self, task: &Task) {
+        let clearing = task.clone();
+        let _ = blocking(move || {
+            clear_copies(&clearing);
+            Ok(())
+        })
+        .await;
+        self.follow_up(task);
+    }
+
+    /// Does what follows the completion of a task, after the answer to its caller, unless another process does.
+    pub(super) fn follow_up(&self, task: &Task) {
+        if !self.can_follow_up() {
+            return;
+        }
+        let (inner, task) = (self.handle(), task.clone());
+        self.in_background(async move {
+            // What is wrong with the task is told to whoever asks for it; what was not done stays in its status.
+            let _ = inner.do_follow_ups(&task).await;
+        });
+    }
+
+    /// Does what servers before this one left undone, once, beside the first call that runs agents.
+    pub(super) fn follow_up_all(&self) {
+        if !self.can_follow_up() {
+            return;
+        }
+        self.followed_up.call_once(|| {
+            let inner = self.handle();
+            self.in_background(async move {
+                let listing = {
+                    let inner = inner.handle();
+                    blocking(move || inner.store.list()).await
+                };
+                for (task, snapshot) in listing.map(|listing| listing.tasks).unwrap_or_default() {
+                    if inner.background.cancel.is_cancelled() {
+                        return;
+                    }
+                    if !snapshot.data.follow_ups.is_empty() {
+                        let _ = inner.do_follow_ups(&task).await;
+                    }
+                }
+            });
+        });
+    }
+
+    /// Whether this runs agents at all: one without a configuration only looks at tasks.
+    fn can_follow_up(&self) -> bool {
+        self.router.binding(WorkKind::from(ORCHESTRATOR)).is_ok()
+    }
+
+    /// Takes the right to do what follows the completion. `None` if another has it, and is not just ending.
+    pub(super) async fn hold_follow_ups(&self, task: &Task) -> Result<Option<FileHold>, TaskError> {
+        let began = tokio::time::Instant::now();
+        loop {
+            match read(task, Task::try_hold_follow_ups).await? {
+                None if began.elapsed() < LOOK => tokio::time::sleep(PAUSE).await,
+                hold => return Ok(hold),
+            }
+        }
+    }
+
+    async fn do_follow_ups(&self, task: &Task) -> Result<(), TaskError> {
+        let Some(_hold) = self.hold_follow_ups(task).await? else { return Ok(()) };
+        loop {
+            let (state, data) = read(task, Task::data).await?;
+            let (TaskStatus::Complete { .. }, Some(next)) = (&state.status, data.follow_ups.first().copied())
+            else {
+                return Ok(());
+            };
+            match next {
+                FollowUp::Remember => self.remember(task, &data).await,
+                FollowUp::DrawMap if self.has_cartographer() => {
+                    if !self.draw_map(task, &self.background.cancel).await {
+                        return Ok(());
+                    }
+                }
+                FollowUp::DrawMap => {}
+            }
+            let settled = data.settled;
+            read(task, move |task| {
+                task.update(|_, data| {
+                    // Where it was completed anew meanwhile, it follows once more.
+                    if data.settled == settled {
+                        data.follow_ups.retain(|one| *one != next);
+                    }
+                    Ok(())
+                })
+            })
+            .await?;
+        }
+    }
+
+    async fn remember(&self, task: &Task, data: &TaskData) {
+        let outcomes = data
+            .brief
+            .as_ref()
+            .map(|brief| data.commits.iter().map(|commit| outcome(brief, commit.entry)).collect());
+        let completed = CompletedTask {
+            task_id: task.id().to_string(),
+            project: data.project.clone(),
+            goal: data.goal.clone(),
+            problem: data.brief.as_ref().map(|brief| brief.problem.clone()).unwrap_or_default(),
+            outcomes: outcomes.unwrap_or_default(),
+        };
+        if let Err(error) = self.memory.remember(&completed).await {
+            let what = format!("the task could not be remembered: {error}");
+            let _ = read(task, move |task| task.log(&TaskLogEvent::WentWrong { what })).await;
+        }
+    }
+}

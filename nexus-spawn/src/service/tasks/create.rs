@@ -1,0 +1,102 @@
+//! Creating a task.
+
+use std::{path::PathBuf, time::Duration};
+
+use nexus_mcp::page::{cut, cut_list, fitted};
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        answer::{BaselineView, TaskCreated},
+        blocking::blocking,
+        inner::{Inner, JobKind, read},
+        report::baseline_view,
+        request::TaskCreateRequest,
+    },
+    Tasks, wait,
+};
+use crate::{store::Task, task_error::TaskError};
+
+impl Tasks {
+    /// Creates a task in a project below the configured roots. See [`Tasks::create_below`].
+    pub async fn create(&self, request: TaskCreateRequest) -> Result<TaskCreated, TaskError> {
+        self.create_below(request, &[]).await
+    }
+
+    /// Creates a task in a project below the configured roots or those of the client, and runs the project's tests on it
+    /// before anything is changed. A project whose tests fail gets its task, with a warning.
+    pub async fn create_below(
+        &self,
+        request: TaskCreateRequest,
+        client_roots: &[PathBuf],
+    ) -> Result<TaskCreated, TaskError> {
+        self.0.sweep();
+        let wait = wait(request.wait_s);
+        let began = Instant::now();
+        let inner = self.0.handle();
+        let mut roots = self.0.roots.clone();
+        roots.extend_from_slice(client_roots);
+        let configuration = self.0.check_configuration(&request)?;
+        let asked = request.clone();
+        let (mut data, parent, links) = blocking(move || inner.new_data(asked, &roots)).await?;
+        data.warnings.extend(configuration);
+        self.0.check_sandbox(&data.settings).await?;
+        let (inner, labels) = (self.0.handle(), request.labels);
+        let task = blocking(move || {
+            let task = inner.store.create(&data, parent, links, labels)?;
+            match inner.prepare_tree(&task) {
+                Ok(_) => Ok(task),
+                Err(error) => {
+                    // Nobody knows of it yet. What cannot be removed is listed, and can be cancelled.
+                    let _ = inner.store.remove(&task);
+                    Err(error)
+                }
+            }
+        })
+        .await?;
+        let baseline = self.0.first_tests(&task, wait.saturating_sub(began.elapsed())).await?;
+        let snapshot = read(&task, Task::snapshot).await?;
+        let data = &snapshot.data;
+        Ok(fitted(|most| TaskCreated {
+            task_id: task.id().to_string(),
+            status: snapshot.state.status.name().to_owned(),
+            next: snapshot.state.status.next_call().to_owned(),
+            base: data.head.as_ref().map(ToString::to_string).unwrap_or_default(),
+            baseline: baseline.clone().map(|view| BaselineView { output: cut(&view.output, most), ..view }),
+            warnings: cut_list(data.warnings.iter().map(String::as_str), most),
+        }))
+    }
+}
+
+impl Inner {
+    /// Runs the tests on the base, and waits for them so long.
+    async fn first_tests(&self, task: &Task, wait: Duration) -> Result<Option<BaselineView>, TaskError> {
+        let settings = read(task, Task::data).await?.1.settings;
+        if settings.test_command.is_none() {
+            return Ok(None);
+        }
+        let (inner, tested) = (self.handle(), task.clone());
+        let job = self.jobs.start(
+            task.id(),
+            JobKind::Baseline,
+            "the project's own tests run",
+            move |cancel, said| {
+                inner.held(tested, cancel, said, |inner, task, cancel, _said| async move {
+                    inner.baseline(&task, &cancel).await.map(drop)
+                })
+            },
+        )?;
+        match job.ended_within(wait).await {
+            None => Ok(Some(BaselineView { outcome: "running".to_owned(), output: String::new() })),
+            Some(Ok(())) => {
+                let baseline = read(task, Task::data).await?.1.baseline;
+                Ok(baseline.map(|baseline| baseline_view(&baseline, 3_000)))
+            }
+            // The task is there: what keeps its tests from running is told, and tried again when it is framed.
+            Some(Err(error)) => {
+                self.jobs.take_failure(task.id());
+                Ok(Some(BaselineView { outcome: "did_not_start".to_owned(), output: error.to_string() }))
+            }
+        }
+    }
+}

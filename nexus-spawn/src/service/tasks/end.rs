@@ -1,0 +1,133 @@
+//! Ending a task, and going on with one that ended.
+
+use nexus_workspace::WorkspaceState as _;
+
+use super::{
+    super::{
+        answer::TaskReport,
+        blocking::blocking,
+        holding::LOOK,
+        inner::read,
+        new_task::invalid,
+        recovery::{clear_copies, finish_cancel, recover},
+        report::{ReportParts, RunningNow},
+        request::{TaskCancelRequest, TaskReopenRequest},
+    },
+    MOST_WAIT, Tasks, wrong,
+};
+use crate::{
+    problem_brief::ProblemBrief,
+    settings::TaskBudget,
+    store::{TaskData, TaskLogEvent},
+    task_error::TaskError,
+    task_state::{TaskEvent, TaskState, TaskStatus},
+};
+
+/// Longest note, in bytes. Source: our own bound.
+const MOST_NOTE_BYTES: usize = 2 << 10;
+
+impl Tasks {
+    /// Ends a task. What runs for it is stopped first, here or in another process, and put back.
+    pub async fn cancel(&self, request: TaskCancelRequest) -> Result<TaskReport, TaskError> {
+        self.0.sweep();
+        let task = self.0.open(&request.task_id).await?;
+        let marking = task.clone();
+        let is_over = blocking(move || {
+            marking.update(|state, data| {
+                data.stop = !state.is_final();
+                match &state.status {
+                    TaskStatus::Cancelled { .. } => Ok(true),
+                    status if state.is_final() => Err(wrong(
+                        &format!("the task is {}, and nothing of it runs", status.name()),
+                        status.next_call(),
+                    )),
+                    _ => Ok(false),
+                }
+            })
+        })
+        .await?;
+        if !is_over {
+            if let Some(job) = self.0.jobs.of(task.id()) {
+                job.cancel.cancel();
+                // How it ended is for those who asked for it.
+                let _ = job.ended().await;
+                self.0.jobs.take_failure(task.id());
+            }
+            let ending = task.clone();
+            let _hold = self.0.hold(&task, MOST_WAIT).await?;
+            let inner = self.0.handle();
+            blocking(move || {
+                // A tree that is gone keeps nobody from ending the task.
+                if let Ok(tree) = inner.prepare_tree(&ending) {
+                    recover(&ending, &tree)?;
+                }
+                finish_cancel(&ending)?;
+                clear_copies(&ending);
+                Ok(())
+            })
+            .await?;
+            self.0.forget_unsettled(&task);
+        }
+        Ok(read(&task, ReportParts::read).await?.report(&RunningNow::default()))
+    }
+
+    /// Goes on with a task that ended. The note reaches its agents as the caller's words.
+    pub async fn reopen(&self, request: TaskReopenRequest) -> Result<TaskReport, TaskError> {
+        self.0.sweep();
+        if request.note.trim().is_empty() || request.note.len() > MOST_NOTE_BYTES {
+            let message = format!("`note` has 1 to {MOST_NOTE_BYTES} bytes");
+            return Err(invalid(&message, "say what changed, or what to do otherwise"));
+        }
+        if let Some(name) = request.budget.as_ref().and_then(TaskBudget::fault) {
+            let message = format!("`budget.{name}` leaves nothing to use");
+            return Err(invalid(&message, "name more than 0, or leave it out"));
+        }
+        let task = self.0.open(&request.task_id).await?;
+        let _hold = self.0.hold(&task, LOOK).await?;
+        let reopening = task.clone();
+        let inner = self.0.handle();
+        blocking(move || {
+            let tree = inner.prepare_tree(&reopening)?;
+            recover(&reopening, &tree)?;
+            let (_, data) = reopening.data()?;
+            let brief = reopening.brief(&data)?;
+            let entry = reopening.update(|state, data| reopen(state, data, brief.as_ref(), &request))?;
+            let _ = reopening.log(&TaskLogEvent::Reopened { note: request.note.clone(), entry });
+            Ok(())
+        })
+        .await?;
+        Ok(read(&task, ReportParts::read).await?.report(&RunningNow::default()))
+    }
+}
+
+fn reopen(
+    state: &mut TaskState,
+    data: &mut TaskData,
+    brief: Option<&ProblemBrief>,
+    request: &TaskReopenRequest,
+) -> Result<Option<usize>, TaskError> {
+    let ended_with = match &state.status {
+        TaskStatus::Escalated { entry, .. } | TaskStatus::Cancelled { entry } => *entry,
+        _ => None,
+    };
+    let event = TaskEvent::Reopened { from_entry: request.from_entry };
+    *state = state.after(event, brief.map(ProblemBrief::plan))?;
+    let entry = match &state.status {
+        TaskStatus::Active { cursor } => Some(cursor.entry),
+        _ => None,
+    };
+    // What a review sent back is gone on with in its own step alone.
+    if entry.is_none() || entry != ended_with {
+        data.work = None;
+        data.hints.clear();
+    }
+    if let Some(budget) = request.budget {
+        data.settings.budget = data.settings.budget.raised_by(budget);
+    }
+    data.follow_ups.clear();
+    data.notes.push(request.note.clone());
+    let most = TaskData::NOTES;
+    data.notes.drain(..data.notes.len().saturating_sub(most));
+    data.delivered = data.settled;
+    Ok(entry)
+}

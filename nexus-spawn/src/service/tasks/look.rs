@@ -1,0 +1,143 @@
+//! What a caller reads of tasks.
+
+use nexus_mcp::page::{MOST_BYTES, cut, cut_list, fitted, json_bytes, page, text_page};
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        answer::{LogEntryView, TaskArtifact, TaskLogPage, TaskPage, TaskReport},
+        artifact::ArtifactName,
+        blocking::blocking,
+        holding::PAUSE,
+        inner::read,
+        new_task::invalid,
+        report::{ReportParts, row, time},
+        request::{TaskArtifactRequest, TaskListRequest, TaskLogRequest, TaskStatusRequest},
+    },
+    Tasks, wait,
+};
+use crate::{store::TaskListing, task_error::TaskError, task_state::TaskStatus};
+
+impl Tasks {
+    /// Where a task is; waits while something runs for it.
+    pub async fn status(&self, request: TaskStatusRequest) -> Result<TaskReport, TaskError> {
+        self.0.sweep();
+        let deadline = Instant::now() + wait(request.wait_s);
+        let task = self.0.open(&request.task_id).await?;
+        loop {
+            let now = self.0.running_now(&task).await?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !now.is_running || left.is_zero() {
+                let unrecovered = match now.is_running {
+                    true => None,
+                    false => self.0.recover_if_free(&task).await.err(),
+                };
+                let parts = read(&task, ReportParts::read).await?;
+                if !parts.snapshot.data.follow_ups.is_empty() {
+                    self.0.follow_up(&task);
+                }
+                let mut report = parts.report(&now);
+                // Where the task is can be told nevertheless, as on a full disk.
+                let warning = unrecovered.map(|error| cut(&error.to_string(), 300));
+                report.warnings.splice(0..0, warning);
+                return Ok(report);
+            }
+            match self.0.jobs.of(task.id()) {
+                Some(job) => {
+                    let _ = job.ended_within(left).await;
+                }
+                None => tokio::time::sleep(PAUSE.min(left)).await,
+            }
+        }
+    }
+
+    /// What happened in a task, the oldest first.
+    pub async fn log(&self, request: TaskLogRequest) -> Result<TaskLogPage, TaskError> {
+        let task = self.0.open(&request.task_id).await?;
+        read(&task, move |task| {
+            let events = task.events()?.events;
+            let views = events.into_iter().map(|event| LogEntryView {
+                number: event.sequence,
+                time: time(event.time),
+                kind: event.kind,
+                data: bounded(event.data),
+            });
+            let (events, next_offset) = page(views, request.offset, MOST_BYTES - 200);
+            Ok(TaskLogPage { task_id: task.id().to_string(), events, next_offset })
+        })
+        .await
+    }
+
+    /// Tasks, the newest first.
+    pub async fn list(&self, request: TaskListRequest) -> Result<TaskPage, TaskError> {
+        self.0.sweep();
+        if let Some(status) = request.status.as_deref().filter(|status| !TaskStatus::NAMES.contains(status)) {
+            let message = format!("{:?} is no status", cut(status, 100));
+            return Err(invalid(&message, &format!("name one of {}", TaskStatus::NAMES.join(", "))));
+        }
+        let inner = self.0.handle();
+        blocking(move || {
+            let TaskListing { tasks, unreadable } = inner.store.list()?;
+            let project = request
+                .project
+                .as_deref()
+                .map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+            let rows = tasks.iter().rev().filter(|(_, snapshot)| {
+                let fits = |(name, value): (&String, &String)| snapshot.labels.get(name) == Some(value);
+                request.status.as_deref().is_none_or(|status| snapshot.state.status.name() == status)
+                    && project.as_ref().is_none_or(|project| snapshot.data.project == *project)
+                    && request.labels.iter().all(fits)
+            });
+            let unreadable: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
+            let unreadable = cut_list(unreadable.iter().map(String::as_str), 300);
+            let room = MOST_BYTES - 200 - json_bytes(&unreadable);
+            let (tasks, next_offset) =
+                page(rows.map(|(task, snapshot)| row(task, snapshot)), request.offset, room);
+            Ok(TaskPage { tasks, unreadable, next_offset })
+        })
+        .await
+    }
+
+    /// A page of something that a task made.
+    pub async fn artifact(&self, request: TaskArtifactRequest) -> Result<TaskArtifact, TaskError> {
+        let name: ArtifactName = request.artifact.parse()?;
+        let task = self.0.open(&request.task_id).await?;
+        let maps = self.0.maps.clone();
+        read(&task, move |task| {
+            let map = maps.read(&task.data()?.1.project)?;
+            let text = name.text(task, map)?;
+            let (shown, next_offset) = text_page(&text, request.offset, MOST_BYTES - 400);
+            Ok(TaskArtifact {
+                task_id: task.id().to_string(),
+                artifact: name.to_string(),
+                text: shown.to_owned(),
+                bytes: text.len() as u64,
+                next_offset,
+            })
+        })
+        .await
+    }
+}
+
+/// What a log entry says, with texts that fit into a page.
+fn bounded(data: serde_json::Value) -> serde_json::Value {
+    if json_bytes(&data) <= MOST_BYTES / 3 {
+        return data;
+    }
+    fn cut_all(value: &mut serde_json::Value, most: usize) {
+        match value {
+            serde_json::Value::String(text) => *text = cut(text, most),
+            serde_json::Value::Array(values) => {
+                values.truncate(32);
+                values.iter_mut().for_each(|value| cut_all(value, most));
+            }
+            serde_json::Value::Object(fields) => fields.values_mut().for_each(|value| cut_all(value, most)),
+            _ => {}
+        }
+    }
+    fitted(|most| {
+        let mut value = data.clone();
+        cut_all(&mut value, most.min(2_000));
+        value
+    })
+}

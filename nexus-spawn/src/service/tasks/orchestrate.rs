@@ -1,0 +1,141 @@
+//! Framing a task.
+
+use nexus_mcp::page::cut;
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        answer::TaskFramed,
+        blocking::blocking,
+        inner::{Inner, JobKind, TaskJob, read},
+        new_task::{invalid, text},
+        recovery::recover,
+        report::{ReportParts, RunningNow},
+        request::TaskOrchestrateRequest,
+    },
+    Tasks, wait, wrong,
+};
+use crate::{store::Task, task_error::TaskError, task_state::TaskStatus};
+
+/// Longest answer, in bytes. Source: our own bound.
+const MOST_ANSWER_BYTES: usize = 8 << 10;
+
+impl Tasks {
+    /// Frames a task, or joins what frames it. After its questions were asked, it begins when they are answered.
+    pub async fn orchestrate(&self, request: TaskOrchestrateRequest) -> Result<TaskFramed, TaskError> {
+        self.0.sweep();
+        self.0.follow_up_all();
+        let deadline = Instant::now() + wait(request.wait_s);
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let task = self.0.open(&request.task_id).await?;
+        if let Some(error) = self.0.jobs.take_failure(task.id()) {
+            return Err(error);
+        }
+        let job = match self.0.jobs.of(task.id()) {
+            Some(job) if matches!(job.kind, JobKind::Step { .. }) => {
+                return Err(wrong("a step of the task runs", "call task_run_turn, which joins it"));
+            }
+            // The tests on the base come first; framing begins behind them.
+            Some(job) if job.kind == JobKind::Baseline => {
+                if job.ended_within(left()).await.is_none() {
+                    return self.0.framed(&task, Some(&job)).await;
+                }
+                None
+            }
+            job => job,
+        };
+        let job = match job {
+            Some(job) => job,
+            None => {
+                let (answering, answers) = (task.clone(), request.answers);
+                if !blocking(move || is_to_be_framed(&answering, answers)).await? {
+                    return self.0.framed(&task, None).await;
+                }
+                let (inner, framed) = (self.0.handle(), task.clone());
+                self.0.jobs.start(
+                    task.id(),
+                    JobKind::Framing,
+                    "the task is prepared",
+                    move |cancel, said| {
+                        inner.held(framed, cancel, said, |inner, task, cancel, said| async move {
+                            let reading = task.clone();
+                            let inner_too = inner.handle();
+                            let state = blocking(move || {
+                                let tree = inner_too.prepare_tree(&reading)?;
+                                recover(&reading, &tree)?;
+                                Ok(reading.data()?.0)
+                            })
+                            .await?;
+                            // Another process may have framed it meanwhile.
+                            match state.status {
+                                TaskStatus::Framing | TaskStatus::ClarificationNeeded { .. } => {
+                                    inner.frame(&task, &cancel, &said).await
+                                }
+                                _ => Ok(()),
+                            }
+                        })
+                    },
+                )?
+            }
+        };
+        match job.ended_within(left()).await {
+            None => self.0.framed(&task, Some(&job)).await,
+            Some(outcome) => {
+                self.0.jobs.take_failure(task.id());
+                outcome?;
+                self.0.framed(&task, None).await
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Where framing is, with the task.
+    async fn framed(&self, task: &Task, job: Option<&TaskJob>) -> Result<TaskFramed, TaskError> {
+        let parts = read(task, ReportParts::read).await?;
+        let progress = job.map(TaskJob::progress);
+        let now = RunningNow { is_running: job.is_some(), progress: progress.clone() };
+        let mut report = parts.report(&now);
+        // It is said beside the report.
+        report.progress = None;
+        Ok(TaskFramed {
+            running: job.is_some(),
+            progress: progress.map(|line| cut(&line, 300)),
+            task: report,
+        })
+    }
+}
+
+/// Whether there is something to be framed, once the answers were taken down.
+fn is_to_be_framed(task: &Task, answers: Option<Vec<String>>) -> Result<bool, TaskError> {
+    task.update(|state, data| {
+        let questions = match &state.status {
+            TaskStatus::Framing => {
+                return match answers {
+                    Some(_) => {
+                        Err(invalid("no questions were asked", "call task_orchestrate without answers"))
+                    }
+                    None => Ok(true),
+                };
+            }
+            TaskStatus::ClarificationNeeded { questions } => questions,
+            TaskStatus::Active { .. } | TaskStatus::Escalated { entry: None, .. } => return Ok(false),
+            status => return Err(wrong(&format!("the task is {}", status.name()), status.next_call())),
+        };
+        let known = data.answers.len().saturating_sub(questions.len());
+        let is_answered = data.answers[known..].iter().map(|(question, _)| question).eq(questions);
+        let Some(answers) = answers else { return Ok(is_answered) };
+        if answers.len() != questions.len() {
+            let message = format!("{} answers were given to {} questions", answers.len(), questions.len());
+            return Err(invalid(&message, "give one answer to each question, in their order"));
+        }
+        for answer in &answers {
+            text("answers", answer, MOST_ANSWER_BYTES)?;
+        }
+        if is_answered {
+            data.answers.truncate(known);
+        }
+        data.answers.extend(questions.iter().cloned().zip(answers));
+        Ok(true)
+    })
+}

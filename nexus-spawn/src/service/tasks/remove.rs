@@ -1,0 +1,37 @@
+//! Removing a task.
+
+use nexus_workspace::WorkspaceState as _;
+
+use super::{
+    super::{answer::TaskRemoved, holding::LOOK, inner::read, request::TaskRemoveRequest},
+    Tasks, wrong,
+};
+use crate::task_error::{TaskError, TaskErrorKind};
+
+impl Tasks {
+    /// Removes a task that ended: its folder with all that it made, and the ref that keeps its base in the repository of the
+    /// project. What was landed stays; what was not is gone.
+    pub async fn remove(&self, request: TaskRemoveRequest) -> Result<TaskRemoved, TaskError> {
+        self.0.sweep();
+        let task = self.0.open(&request.task_id).await?;
+        let _hold = self.0.hold(&task, LOOK).await?;
+        let Some(_follow_ups) = self.0.hold_follow_ups(&task).await? else {
+            let message = "the map of the project is being drawn";
+            return Err(TaskError::new(TaskErrorKind::InUse, message, "make the same call again later"));
+        };
+        let store = self.0.store.clone();
+        read(&task, move |task| {
+            let (state, data) = task.data()?;
+            if !state.is_final() {
+                let message = format!("the task is {}", state.status.name());
+                return Err(wrong(&message, "end it by task_cancel first"));
+            }
+            store.remove(task)?;
+            Ok(TaskRemoved {
+                task_id: task.id().to_string(),
+                project: data.project.to_string_lossy().into_owned(),
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,171 @@
+//! Running the next step of a task, or joining what runs it.
+
+use std::sync::Arc;
+
+use nexus_mcp::page::{cut, fitted};
+
+use super::{
+    super::{
+        answer::TaskTurnReport,
+        blocking::blocking,
+        inner::{Inner, JobKind, TaskJob, read},
+        new_task::invalid,
+        report::{next_call, step_view},
+        request::TaskRunTurnRequest,
+        step_job::brief_of,
+    },
+    Tasks, wait, wrong,
+};
+use crate::{
+    store::Task,
+    task_error::TaskError,
+    task_state::{StepEnd, TaskStatus},
+};
+
+impl Tasks {
+    /// Runs the next step of a task over all of its retries, or joins what runs it. What was settled and told nobody yet comes
+    /// first; with `entry`, a step that is settled is told again.
+    pub async fn run_turn(&self, request: TaskRunTurnRequest) -> Result<TaskTurnReport, TaskError> {
+        self.0.sweep();
+        self.0.follow_up_all();
+        let wait = wait(request.wait_s);
+        let task = self.0.open(&request.task_id).await?;
+        if let Some(error) = self.0.jobs.take_failure(task.id()) {
+            return Err(error);
+        }
+        let job = match self.0.jobs.of(task.id()) {
+            Some(job) => job,
+            None => {
+                let (reading, entry) = (task.clone(), request.entry);
+                match blocking(move || next_turn(&reading, entry)).await? {
+                    NextTurn::Tell { attempt } => return self.0.told(&task, attempt).await,
+                    NextTurn::Run { entry } => self.0.start_step(&task, entry)?,
+                }
+            }
+        };
+        let JobKind::Step { entry } = job.kind else {
+            return Err(wrong("the task is still framed", "call task_orchestrate, which joins that"));
+        };
+        if let Some(asked) = request.entry {
+            let reading = task.clone();
+            if !blocking(move || is_of_step(&reading, entry, asked)).await? {
+                let message = format!("entry {asked} is not the one that runs, which is {entry}");
+                return Err(wrong(&message, "call task_run_turn without entry, which joins what runs"));
+            }
+        }
+        match job.ended_within(wait).await {
+            None => {
+                let state = read(&task, Task::data).await?.0;
+                Ok(TaskTurnReport {
+                    task_id: task.id().to_string(),
+                    running: true,
+                    progress: Some(cut(&job.progress(), 500)),
+                    step: None,
+                    status: state.status.name().to_owned(),
+                    next: next_call(&state, true).to_owned(),
+                })
+            }
+            Some(outcome) => {
+                self.0.jobs.take_failure(task.id());
+                outcome?;
+                let data = read(&task, Task::data).await?.1;
+                self.0.told(&task, data.settled).await
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn start_step(&self, task: &Task, entry: usize) -> Result<Arc<TaskJob>, TaskError> {
+        let (inner, stepping) = (self.handle(), task.clone());
+        self.jobs.start(task.id(), JobKind::Step { entry }, "the step begins", move |cancel, said| {
+            inner.held(stepping, cancel, said, move |inner, task, cancel, said| async move {
+                inner.run_step(&task, entry, &cancel, &said).await
+            })
+        })
+    }
+
+    /// How the step ended whose last attempt is `attempt`; it counts as told from now on.
+    async fn told(&self, task: &Task, attempt: u32) -> Result<TaskTurnReport, TaskError> {
+        read(task, move |task| {
+            let (state, data) = task.data()?;
+            let records = task.step_records(&state)?;
+            let last = records.iter().rposition(|record| record.attempt == attempt);
+            let Some(last) = last else {
+                let message = format!("nothing is known of attempt {attempt}");
+                return Err(wrong(&message, state.status.next_call()));
+            };
+            let mut first = last;
+            while first > 0
+                && records[first - 1].entry == records[last].entry
+                && matches!(records[first - 1].end, StepEnd::Retried { .. })
+            {
+                first -= 1;
+            }
+            let answer = fitted(|most| TaskTurnReport {
+                task_id: task.id().to_string(),
+                running: false,
+                progress: None,
+                step: step_view(&records[first..=last], &data, most),
+                status: state.status.name().to_owned(),
+                next: next_call(&state, false).to_owned(),
+            });
+            if data.delivered < attempt {
+                // Told again at worst.
+                let _ = task.update(|_, data| {
+                    data.delivered = data.delivered.max(attempt);
+                    Ok(())
+                });
+            }
+            Ok(answer)
+        })
+        .await
+    }
+}
+
+/// What a call of `task_run_turn` comes to.
+enum NextTurn {
+    /// How the step ended whose last attempt is this.
+    Tell { attempt: u32 },
+    /// The step that begins with this entry is run.
+    Run { entry: usize },
+}
+
+fn next_turn(task: &Task, entry: Option<usize>) -> Result<NextTurn, TaskError> {
+    let (state, data) = task.data()?;
+    let untold = data.settled > data.delivered;
+    let Some(asked) = entry else {
+        return match &state.status {
+            _ if untold => Ok(NextTurn::Tell { attempt: data.settled }),
+            TaskStatus::Active { cursor } => Ok(NextTurn::Run { entry: cursor.entry }),
+            status => Err(wrong(&format!("the task is {}", status.name()), status.next_call())),
+        };
+    };
+    if data.brief.is_none() {
+        return Err(wrong(&format!("the task is {}", state.status.name()), state.status.next_call()));
+    }
+    let brief = brief_of(task, &data)?;
+    let Some(step) = brief.plan().step_of(asked) else {
+        let message = format!("the plan has no entry {asked}");
+        return Err(invalid(&message, "call task_status, which lists the plan; entries are counted from 0"));
+    };
+    if let TaskStatus::Active { cursor } = &state.status
+        && cursor.entry == step.first()
+    {
+        return Ok(NextTurn::Run { entry: cursor.entry });
+    }
+    let records = task.step_records(&state)?;
+    match records.iter().rfind(|record| record.entry == step.first()) {
+        Some(record) => Ok(NextTurn::Tell { attempt: record.attempt }),
+        None => {
+            let message = format!("entry {asked} is not to be done yet, and was not done");
+            Err(wrong(&message, "call task_run_turn without entry, which does what is next"))
+        }
+    }
+}
+
+fn is_of_step(task: &Task, first: usize, asked: usize) -> Result<bool, TaskError> {
+    let (_, data) = task.data()?;
+    let brief = brief_of(task, &data)?;
+    Ok(brief.plan().step_of(asked).is_some_and(|step| step.first() == first))
+}

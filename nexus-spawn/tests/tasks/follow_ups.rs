@@ -1,0 +1,159 @@
+//! What follows a completion: also where its server is killed before it is done.
+
+use std::{
+    error::Error,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use nexus_core::{BuildContext, Registry};
+use nexus_router::Router;
+use nexus_spawn::{CompletedTask, TaskMemory, TaskReopenRequest, Tasks};
+use serde_json::{Value, json};
+
+use crate::kit::{Act, World, brief, honest, options, router, run, status, walk};
+
+fn with_cartographer() -> Value {
+    json!({ "cartographer": {
+        "tier": "operations", "phase": "cartographer", "group": "first", "model": { "exact": "any" }, "effort": "max",
+    } })
+}
+
+/// Counts what it is told, and is told nothing until it is let.
+#[derive(Debug, Default)]
+struct Counter {
+    told: AtomicUsize,
+    hangs: AtomicBool,
+}
+
+#[async_trait]
+impl TaskMemory for Counter {
+    async fn recall(&self, _: &Path, _: &str) -> Result<Option<String>, Box<dyn Error + Send + Sync>> {
+        Ok(None)
+    }
+
+    async fn remember(&self, _: &CompletedTask) -> Result<(), Box<dyn Error + Send + Sync>> {
+        while self.hangs.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.told.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// A world whose cartographer hangs the first time, with its memory.
+fn world() -> Option<(World, Arc<Counter>)> {
+    let memory = Arc::new(Counter::default());
+    let of_options = Arc::clone(&memory) as Arc<dyn TaskMemory>;
+    let script = |seen: &crate::kit::Seen| match (seen.phase, seen.turn) {
+        ("orchestrate", _) => vec![Act::Call("submit_brief", brief(&[("src/one.txt", None)]))],
+        ("cartographer", 0) => vec![Act::Hang],
+        _ => honest(seen),
+    };
+    let world = World::with(script, &with_cartographer(), |options| options.memory = of_options)?;
+    Some((world, memory))
+}
+
+fn server(world: &World, memory: &Arc<Counter>) -> Tasks {
+    let mut options = options(&world.root);
+    options.memory = Arc::clone(memory) as Arc<dyn TaskMemory>;
+    Tasks::new(router(&world.agents, &with_cartographer()), options)
+}
+
+/// Tasks that are only looked at.
+fn onlooker(world: &World) -> Tasks {
+    let context = BuildContext::in_home("home");
+    Tasks::new(Router::from_value(json!({}), Registry::new(), context).unwrap(), options(&world.root))
+}
+
+async fn to_do(tasks: &Tasks, id: &str) -> Vec<String> {
+    status(tasks, id).await.to_do
+}
+
+async fn until_nothing_is_to_do(tasks: &Tasks, id: &str) {
+    let waiting = async {
+        while !to_do(tasks, id).await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("it is done");
+}
+
+#[test]
+fn a_map_that_a_killed_server_was_drawing_is_drawn_by_the_next_one_and_nothing_is_remembered_twice() {
+    let Some((world, memory)) = world() else { return };
+    let first = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let id = first.block_on(async {
+        let id = world.framed().await;
+        assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");
+        world.until(|world| world.turns("cartographer") == 1).await;
+        id
+    });
+    // All of it ends at once, wherever it is.
+    first.shutdown_background();
+    let next = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    next.block_on(async {
+        assert_eq!(memory.told.load(Ordering::SeqCst), 1);
+        // Who has no agents says what is left, and leaves it.
+        for _ in 0..2 {
+            let left = to_do(&onlooker(&world), &id).await;
+            assert!(left.len() == 1 && left[0].contains("map of the project"), "{left:?}");
+        }
+        until_nothing_is_to_do(&server(&world, &memory), &id).await;
+        assert_eq!(world.turns("cartographer"), 2);
+        assert_eq!(to_do(&server(&world, &memory), &id).await, [""; 0]);
+        assert_eq!(world.turns("cartographer"), 2);
+        assert_eq!(memory.told.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn what_a_killed_server_had_not_yet_remembered_is_remembered_by_the_next_one_that_works() {
+    let Some((world, memory)) = world() else { return };
+    memory.hangs.store(true, Ordering::SeqCst);
+    let first = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let id = first.block_on(async {
+        let id = world.framed().await;
+        walk(&world.tasks, &id).await;
+        assert_eq!(to_do(&onlooker(&world), &id).await.len(), 2);
+        id
+    });
+    first.shutdown_background();
+    memory.hangs.store(false, Ordering::SeqCst);
+    let next = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    next.block_on(async {
+        let tasks = server(&world, &memory);
+        // The work on another task is what begins it.
+        let other = tasks.create(world.request()).await.unwrap().task_id;
+        assert_eq!(to_do(&onlooker(&world), &id).await.len(), 2);
+        crate::kit::orchestrate(&tasks, &other).await;
+        world.until(|world| world.turns("cartographer") == 1).await;
+        assert_eq!(memory.told.load(Ordering::SeqCst), 1);
+        // The map is not drawn while the server ends, and stays to do.
+        tasks.shutdown().await;
+        assert_eq!(to_do(&onlooker(&world), &id).await.len(), 1);
+    });
+}
+
+#[tokio::test]
+async fn what_follows_a_completion_is_dropped_where_the_task_is_reopened() {
+    let Some((world, memory)) = world() else { return };
+    let id = world.framed().await;
+    walk(&world.tasks, &id).await;
+    world.until(|world| world.turns("cartographer") == 1).await;
+    world.tasks.shutdown().await;
+    let tasks = server(&world, &memory);
+    let note =
+        TaskReopenRequest { task_id: id.clone(), note: "Again.".to_owned(), from_entry: None, budget: None };
+    assert_eq!(tasks.reopen(note).await.unwrap().to_do, [""; 0]);
+    tasks.run_turn(run(&id)).await.unwrap();
+    assert_eq!(world.turns("implement"), 2);
+    // What another attempt came to is no completion.
+    assert_eq!(to_do(&tasks, &id).await, [""; 0]);
+    assert_eq!((memory.told.load(Ordering::SeqCst), world.turns("cartographer")), (1, 1));
+}
