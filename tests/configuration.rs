@@ -3,6 +3,7 @@
 use std::{fs, path::Path, sync::Arc};
 
 use nexus::{BuildContext, Registry, Router};
+use nexus_debate::DebateSection;
 use nexus_spawn::TasksSection;
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ fn read(name: &str) -> String {
 
 /// All that the `nexus` command reads.
 fn registry() -> Registry {
-    nexus::registry().with_section(Arc::new(TasksSection))
+    nexus::registry().with_section(Arc::new(TasksSection)).with_section(Arc::new(DebateSection))
 }
 
 fn load(text: &str) -> Router {
@@ -36,7 +37,19 @@ fn uncommented(example: &str) -> String {
 fn the_example_loads_and_parks_nothing() {
     let example = read("nexus.yaml.example");
     let router = load(&example);
-    assert_eq!(router.kinds(), ["orchestrator", "executor", "reviewer", "reflector", "cartographer"]);
+    assert_eq!(
+        router.kinds(),
+        [
+            "orchestrator",
+            "executor",
+            "reviewer",
+            "reflector",
+            "cartographer",
+            "framer",
+            "panelist",
+            "arbiter"
+        ]
+    );
     for kind in router.kinds() {
         let explained = router.explain(kind.as_str()).unwrap().to_string();
         assert!(!explained.contains("parked"), "{explained}");

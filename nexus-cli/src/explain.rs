@@ -12,8 +12,7 @@ use nexus::{BuildContext, Router};
 use crate::{
     args::ConfigArgs,
     command_error::CommandError,
-    config,
-    interrupt::interrupted,
+    config, interrupt,
     output::{broken, complain, printable, say},
     versions::{self, ProgramNote},
 };
@@ -39,7 +38,7 @@ pub(crate) async fn explain(
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
-            _ = interrupted() => return Ok(ExitCode::SUCCESS),
+            _ = interrupt::interrupted() => return Ok(interrupt::exit_code()),
             () = broken() => return Ok(ExitCode::SUCCESS),
         }
         let now = self::stamp(&path);

@@ -9,6 +9,7 @@ mod check;
 mod command_error;
 mod config;
 mod core_dump;
+mod debate;
 mod doctor;
 mod explain;
 #[cfg(feature = "login")]
@@ -37,6 +38,7 @@ mod surroundings;
 mod task;
 #[cfg(feature = "otlp")]
 mod telemetry;
+mod testbed;
 mod versions;
 mod warnings;
 
@@ -136,7 +138,9 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Explain { kind, json, watch } => {
             explain::explain(&args.config, kind.as_deref(), json, watch).await
         }
+        Command::Debate(command) => debate::debate(&args.config, &command).await,
         Command::Task(command) => task::task(&args.config, &command).await,
+        Command::Testbed(command) => testbed::testbed(command).await,
         Command::Doctor { json } => doctor::doctor(&args.config, json).await,
         Command::Completions { shell } => Ok(manual::completions(shell)),
         Command::Manual => manual::manual(),

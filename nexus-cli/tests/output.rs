@@ -1,104 +1,22 @@
-//! Output that cannot be written, readers that go away, and errors as JSON: every subcommand.
+//! Answers of turns and panels on output that is not taken, and errors as JSON.
 
 #![cfg(target_os = "linux")]
 
 mod support;
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{BufRead as _, BufReader},
-    path::Path,
-    process::{Command, Output, Stdio},
+    process::Stdio,
     time::Duration,
 };
 
-use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
+use nexus_testkit::sim::Reply;
 use serde_json::Value;
-use support::{Folder, text};
-
-/// Exit code of a program whose reader went away, as a shell shows one that SIGPIPE ended.
-const CLOSED_PIPE: i32 = 141;
-
-/// A folder with a configuration, a home of its own, and a simulated model.
-struct Stage {
-    folder: Folder,
-    model: Sim,
-}
-
-impl Stage {
-    fn new(reply: Reply) -> Self {
-        let scenario = Scenario::new(vec![reply; 8]).models(["simulated"]);
-        let model = Sim::start(Dialect::Responses, scenario).unwrap();
-        let config = format!(
-            "groups: {{ main: [local], other: [second] }}\n\
-             models: {{ simulated: {{ main: simulated, other: simulated }} }}\n\
-             backends:\n  local: {{ kind: responses, base_url: {url:?}, vendor: one }}\n  \
-             second: {{ kind: responses, base_url: {url:?}, vendor: two }}\n\
-             panels: {{ jury: [{{ group: main, model: simulated, lens: edges }}, {{ group: other, model: simulated }}] }}\n\
-             lenses: {{ edges: Look at the edges. }}\n\
-             types:\n  talker: {{ tier: execution, phase: talk, group: main, model: simulated }}\n  \
-             judges: {{ tier: advisory, phase: review, panel: jury }}\n",
-            url = model.base_url()
-        );
-        Self { folder: Folder::with(&config), model }
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        self.folder.command(arguments)
-    }
-
-    fn nexus(&self, arguments: &[&str]) -> Output {
-        self.folder.nexus(arguments)
-    }
-}
-
-fn full() -> File {
-    File::options().write(true).open("/dev/full").unwrap()
-}
-
-/// Every subcommand that answers on standard output and needs no person.
-const ANSWERING: &[&[&str]] = &[
-    &["--help"],
-    &["--version"],
-    &["run", "--help"],
-    &["run", "talker", "hello"],
-    &["run", "talker", "hello", "--quiet"],
-    &["run", "talker", "hello", "--json"],
-    &["run", "judges", "hello"],
-    &["run", "judges", "hello", "--quiet"],
-    &["run", "judges", "hello", "--json"],
-    &["explain"],
-    &["explain", "--json"],
-    &["check"],
-    &["check", "--json"],
-    &["check", "--probe"],
-    &["check", "--example"],
-    &["doctor"],
-    &["doctor", "--json"],
-    &["completions", "bash"],
-    &["manual"],
-    &["status"],
-    &["status", "--json"],
-    #[cfg(feature = "login")]
-    &["logout", "codex"],
-    #[cfg(feature = "login")]
-    &["logout", "codex", "--json"],
-];
-
-#[test]
-fn a_full_disk_on_standard_output_is_a_failure_of_every_command() {
-    let folder = Stage::new(Reply::text("Here."));
-    for arguments in ANSWERING {
-        let output = folder.command(arguments).stdout(full()).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
-        assert!(said.contains("standard output cannot be written"), "{arguments:?}: {said}");
-    }
-}
+use support::{
+    stage::{CLOSED_PIPE, Stage, full},
+    text,
+};
 
 #[test]
 fn an_answer_that_standard_output_does_not_take_is_not_lost() {
@@ -106,33 +24,6 @@ fn an_answer_that_standard_output_does_not_take_is_not_lost() {
     for arguments in [&["run", "talker", "hello"][..], &["run", "talker", "hello", "--quiet"]] {
         let output = folder.command(arguments).stdout(full()).output().unwrap();
         assert!(text(&output.stderr).contains("Here."), "{arguments:?}: {}", text(&output.stderr));
-    }
-}
-
-#[test]
-fn a_reader_that_is_gone_ends_every_command_quietly() {
-    let folder = Stage::new(Reply::text("Here."));
-    for arguments in ANSWERING {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let output = folder.command(arguments).stdout(writer).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(CLOSED_PIPE), "{arguments:?}: {said}");
-        assert!(!said.contains("panic") && !said.contains("standard output"), "{arguments:?}: {said}");
-    }
-}
-
-#[test]
-fn a_closed_standard_error_changes_no_outcome() {
-    let folder = Stage::new(Reply::text("Here."));
-    for arguments in ANSWERING {
-        let expected = folder.nexus(arguments).status.code();
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        for stderr in [Stdio::from(writer), Stdio::from(full())] {
-            let output = folder.command(arguments).stderr(stderr).output().unwrap();
-            assert_eq!(output.status.code(), expected, "{arguments:?}");
-        }
     }
 }
 
@@ -266,6 +157,13 @@ fn a_panel_of_fewer_vendors_than_it_asks_for_does_not_count() {
     assert_eq!(output.status.code(), Some(1), "{last}");
     assert_eq!(last["vendors"], serde_json::json!(["one"]));
     assert_eq!(last["shortfall"]["min_vendors"], 2);
+    let usage = &last["usage"];
+    assert_eq!(
+        (&usage["input_tokens"], &usage["output_tokens"]),
+        (&200.into(), &46.into()),
+        "of both seats: {last}"
+    );
+    assert!(last["cost_usd"].is_null(), "neither says what it costs: {last}");
 
     let meant = one_vendor
         .replace("jury: [", "jury: { min_vendors: 1, seats: [")

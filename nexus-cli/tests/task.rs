@@ -44,7 +44,9 @@ impl Stage {
              tasks: {{ defaults: {{ sandbox: {{ kind: none }} }} }}\n",
             url = model.base_url(),
         );
-        let folder = Folder::with(&config);
+        let folder = Folder::empty();
+        fs::create_dir(folder.nexus_home()).unwrap();
+        fs::write(folder.nexus_home().join("nexus.yaml"), &config).unwrap();
         let project = folder.path().canonicalize().unwrap().join("sums");
         fs::create_dir(&project).unwrap();
         model::begin(&project).unwrap();
@@ -227,11 +229,64 @@ fn what_cannot_be_done_says_what_to_do() {
 fn tasks_are_looked_at_without_a_configuration() {
     let Some(stage) = Stage::new(model::reply) else { return };
     let id = stage.created();
-    fs::write(stage.folder.path().join("nexus.yaml"), "groups: [\n").unwrap();
+    fs::write(stage.folder.nexus_home().join("nexus.yaml"), "groups: [\n").unwrap();
     for arguments in
         [&["task", "status", &id][..], &["task", "list"], &["task", "log", &id], &["task", "report", &id]]
     {
         stage.said(arguments);
     }
     assert_eq!(stage.nexus(&["task", "run", &id]).status.code(), Some(2));
+}
+
+#[test]
+fn a_configuration_of_the_folder_that_it_is_started_in_is_not_taken_unless_it_is_named() {
+    let Some(stage) = Stage::new(model::reply) else { return };
+    let (mine, project) = (stage.folder.nexus_home().join("nexus.yaml"), stage.project.to_str().unwrap());
+    let new = ["task", "new", "mend it", "--project", project, "--test", "sh test.sh"];
+    // A stranger's file: whoever reads it fails.
+    fs::write(stage.folder.path().join("nexus.yaml"), "groups: 7\n").unwrap();
+    let created = stage.nexus(&new);
+    let said = text(&created.stderr);
+    assert!(created.status.success(), "{said}");
+    assert!(said.contains("./nexus.yaml is not used") && said.contains("--config nexus.yaml"), "{said}");
+    assert!(said.contains(mine.to_str().unwrap()), "it names the one that is used: {said}");
+    let named = stage.nexus(&[&["--config", "nexus.yaml"][..], &new].concat());
+    assert_eq!(named.status.code(), Some(2), "it was read: {}", text(&named.stderr));
+    // Without one of the home nothing is done, and the way out is named.
+    let good = fs::read(&mine).unwrap();
+    fs::remove_file(&mine).unwrap();
+    for command in [&new[..], &["task", "run", "last"]] {
+        let refused = stage.nexus(command);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("there is no ") && said.contains("./nexus.yaml is not used"), "{said}");
+    }
+    fs::write(stage.folder.path().join("nexus.yaml"), good).unwrap();
+    stage.said(&[&["--config", "nexus.yaml"][..], &new].concat());
+}
+
+#[test]
+fn a_task_is_gone_on_with_under_a_larger_budget_and_removed_when_it_ended() {
+    let Some(stage) = Stage::new(model::reply) else { return };
+    let id = stage.created();
+    let refs = || {
+        let listed =
+            Command::new("git").args(["for-each-ref", "refs/nexus"]).current_dir(&stage.project).output();
+        text(&listed.unwrap().stdout).lines().count()
+    };
+    assert_eq!(refs(), 1);
+    let refused = stage.nexus(&["task", "remove", &id]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("`nexus task cancel`"), "{}", text(&refused.stderr));
+    stage.said(&["task", "cancel", &id]);
+    let refused = stage.nexus(&["task", "reopen", &id, "go on", "--usd", "-1"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    stage.said(&["task", "reopen", &id, "go on", "--usd", "5", "--output-tokens", "100000"]);
+    stage.said(&["task", "cancel", &id]);
+    let listed = stage.nexus(&["task", "list", "--status", "nonsense"]);
+    assert_eq!(listed.status.code(), Some(2));
+    assert!(text(&listed.stderr).contains("clarification_needed"), "{}", text(&listed.stderr));
+    assert_eq!(stage.said(&["task", "remove", &id]).trim(), format!("{id} is removed"));
+    assert_eq!(refs(), 0);
+    assert_eq!(stage.nexus(&["task", "status", &id]).status.code(), Some(2));
 }

@@ -37,6 +37,10 @@ fn help() {
         "key remove",
         "mcp",
         "mcp spawn",
+        "mcp debate",
+        "debate",
+        "debate new",
+        "debate advance",
         "completions",
         "manual",
     ] {

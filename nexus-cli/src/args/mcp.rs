@@ -13,12 +13,15 @@ use crate::mcp::registration;
 pub(crate) enum McpCommand {
     /// Serve tasks to a caller's agent: from a goal, step by step, to reviewed commits
     #[command(after_help = registration::HELP)]
-    Spawn(McpSpawnArgs),
+    Spawn(McpServerArgs),
+    /// Serve debates to a caller's agent: from a question, stage by stage, to where a panel stands and every word that was said
+    #[command(after_help = registration::DEBATE_HELP)]
+    Debate(McpServerArgs),
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct McpSpawnArgs {
-    /// Serve over HTTP at ADDRESS:PORT, or at a port of this machine that nobody else reaches. A step goes on when its client leaves
+pub(crate) struct McpServerArgs {
+    /// Serve over HTTP at ADDRESS:PORT, or at a port of this machine that nobody else reaches. Work goes on when its client leaves
     #[arg(long, value_name = "ADDRESS", value_parser = http_address)]
     pub(crate) http: Option<SocketAddr>,
     /// A name of this machine that HTTP requests may be sent to, beside its addresses and localhost. May be repeated
@@ -27,7 +30,7 @@ pub(crate) struct McpSpawnArgs {
     /// Serve over standard input and output by way of the server that runs for this home with --http
     #[arg(long, conflicts_with = "http")]
     pub(crate) attach: bool,
-    /// Nexus's own folder, with tasks, token and nexus.yaml. Default: $NEXUS_HOME (~/.nexus)
+    /// Nexus's own folder, with tasks, debates, tokens and nexus.yaml. Default: $NEXUS_HOME (~/.nexus)
     #[arg(long, value_name = "FOLDER")]
     pub(crate) home: Option<PathBuf>,
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod debate;
 #[cfg(feature = "login")]
 mod issuer_url;
 #[cfg(feature = "keyring")]
@@ -12,20 +13,23 @@ mod mcp;
 mod run;
 mod status;
 mod task;
+mod testbed;
 
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use debate::{DebateCommand, NewDebateArgs};
 #[cfg(feature = "keyring")]
 pub(crate) use key::KeyCommand;
 #[cfg(feature = "login")]
 pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
-pub(crate) use mcp::{McpCommand, McpSpawnArgs};
+pub(crate) use mcp::{McpCommand, McpServerArgs};
 pub(crate) use run::RunArgs;
 pub(crate) use status::StatusArgs;
 pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
+pub(crate) use testbed::{RunTestbedArgs, TestbedCommand, TrapArgs};
 
 /// Runs one turn of agent work on whichever vendor nexus.yaml names.
 #[derive(Debug, Parser)]
@@ -44,7 +48,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ConfigArgs {
-    /// Configuration. Default: ./nexus.yaml, else nexus.yaml in $NEXUS_HOME (~/.nexus)
+    /// Configuration. Default: ./nexus.yaml, else nexus.yaml in $NEXUS_HOME (~/.nexus); for task, debate and mcp the latter alone
     #[arg(long, global = true, value_name = "FILE", env = "NEXUS_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -64,6 +68,12 @@ pub(crate) enum Command {
     /// Walk a goal to reviewed work: agents frame it, do it step by step, and reviewers of two vendors have the last word
     #[command(subcommand)]
     Task(TaskCommand),
+    /// Measure which reviewers catch a confident wrong answer: traps, scripts that play models, and experiments with statistics
+    #[command(subcommand)]
+    Testbed(TestbedCommand),
+    /// Have a panel judge a question: apart from one another, then by answering the best case against each position
+    #[command(subcommand)]
+    Debate(DebateCommand),
     /// Delete the conversations that `nexus run --keep FILE` kept, where the backends store them. The record in the file stays
     Forget {
         /// The file
@@ -134,7 +144,7 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
 impl Command {
     /// Whether standard output is another program's, whose going away is no failure by itself.
     pub(crate) fn serves_output(&self) -> bool {
-        matches!(self, Self::Mcp(McpCommand::Spawn(args)) if args.http.is_none())
+        matches!(self, Self::Mcp(McpCommand::Spawn(args) | McpCommand::Debate(args)) if args.http.is_none())
     }
 
     /// Whether the answer is wanted as JSON, also the answer that something is wrong.
@@ -156,6 +166,8 @@ impl Command {
             Self::Key(_) => false,
             Self::Doctor { json } => *json,
             Self::Task(task) => task.wants_json(),
+            Self::Testbed(testbed) => testbed.wants_json(),
+            Self::Debate(debate) => debate.wants_json(),
             Self::Mcp(_) | Self::Completions { .. } | Self::Manual => false,
         }
     }

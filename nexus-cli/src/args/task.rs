@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
+use nexus_spawn::TaskBudget;
 
 /// What `TASK` may be.
 const TASK_HELP: &str = "The task: its id, the beginning of it, or `last` for the newest";
@@ -31,21 +32,12 @@ configuration; 130 cancelled."
     /// End a task; a step that runs is stopped and put back
     Cancel(OneTaskArgs),
     /// Go on with a task that ended
-    Reopen {
-        #[arg(help = TASK_HELP)]
-        task: String,
-        /// What the agents are to know: what changed since, what to do otherwise
-        note: String,
-        /// The entry of the plan to go on with, counted from 1. Default: the one that ended it
-        #[arg(long, value_name = "N")]
-        from: Option<usize>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Reopen(ReopenTaskArgs),
+    /// Remove a task that ended, with all that it made and did not land, and its ref in the repository of the project
+    Remove(OneTaskArgs),
     /// List the tasks, the newest first
     List {
-        /// Only those in this status, such as active or complete
+        /// Only those in this status: framing, clarification_needed, active, complete, blocked, escalated or cancelled
         #[arg(long)]
         status: Option<String>,
         /// Only those of the project in this folder
@@ -111,15 +103,46 @@ pub(crate) struct NewTaskArgs {
     /// Votes of how many vendors a step needs; 1 says that one will do
     #[arg(long, value_name = "N")]
     pub(crate) min_vendors: Option<usize>,
-    /// Most US dollars that all its turns may cost, as far as the vendors tell
-    #[arg(long, value_name = "DOLLARS")]
-    pub(crate) usd: Option<f64>,
-    /// Most tokens that the models may write in all its turns
-    #[arg(long, value_name = "N")]
-    pub(crate) output_tokens: Option<u64>,
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
     /// A name and a value by which you find it again. Can be given again
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) label: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What all turns of a task together may use.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct BudgetArgs {
+    /// Most US dollars that all its turns may cost, as far as the vendors tell
+    #[arg(long, value_name = "DOLLARS")]
+    usd: Option<f64>,
+    /// Most tokens that the models may write in all its turns
+    #[arg(long, value_name = "N")]
+    output_tokens: Option<u64>,
+}
+
+impl BudgetArgs {
+    /// What was named, if anything was.
+    pub(crate) fn named(&self) -> Option<TaskBudget> {
+        let Self { usd, output_tokens } = *self;
+        (usd.is_some() || output_tokens.is_some()).then_some(TaskBudget { usd, output_tokens })
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ReopenTaskArgs {
+    #[arg(help = TASK_HELP)]
+    pub(crate) task: String,
+    /// What the agents are to know: what changed since, what to do otherwise
+    pub(crate) note: String,
+    /// The entry of the plan to go on with, counted from 1. Default: the one that ended it
+    #[arg(long, value_name = "N")]
+    pub(crate) from: Option<usize>,
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -146,8 +169,13 @@ impl TaskCommand {
         match self {
             Self::New(args) => args.json,
             Self::Run(args) => args.json,
-            Self::Status(args) | Self::Log(args) | Self::Cancel(args) | Self::Land(args) => args.json,
-            Self::Reopen { json, .. } | Self::List { json, .. } => *json,
+            Self::Reopen(args) => args.json,
+            Self::Status(args)
+            | Self::Log(args)
+            | Self::Cancel(args)
+            | Self::Land(args)
+            | Self::Remove(args) => args.json,
+            Self::List { json, .. } => *json,
             Self::Show { .. } | Self::Watch { .. } | Self::Report { .. } => false,
         }
     }

@@ -9,31 +9,51 @@ use std::{
     sync::Arc,
 };
 
-use nexus::BuildContext;
+use nexus::{BuildContext, Router};
+use nexus_debate::{DebateError, DebateErrorKind, DebateTools, Debates};
 use nexus_mcp::{
-    HttpServer, HttpSettings, HttpToken, ServerFile, StdioEnd, StdioSettings, attach, serve_stdio,
+    HttpServer, HttpSettings, HttpToken, ServerFile, StdioEnd, StdioSettings, ToolService, attach,
+    serve_stdio,
 };
 use nexus_spawn::{TaskConfiguration, TaskError, TaskErrorKind, TaskTools, Tasks, TasksOptions};
 
 use crate::{
     EXIT_FAILED,
-    args::{ConfigArgs, McpCommand, McpSpawnArgs},
+    args::{ConfigArgs, McpCommand, McpServerArgs},
     command_error::CommandError,
-    config,
+    config, debate,
     interrupt::interrupted,
     output::{EXIT_CLOSED_PIPE, complain, say},
 };
 
-/// What the files of the server of tasks are called in the home.
-const SERVER_FILES: &str = "spawn";
+/// What the files of each server are called in the home.
+const SPAWN: &str = "spawn";
+const DEBATE: &str = "debate";
 
 pub(crate) async fn mcp(config: &ConfigArgs, command: McpCommand) -> Result<ExitCode, CommandError> {
     match command {
-        McpCommand::Spawn(args) => spawn(config, args).await,
+        McpCommand::Spawn(args) => {
+            let file = config.config.clone();
+            let tools =
+                |context: BuildContext| TaskTools::new(move || open(file.as_deref(), context.clone()));
+            serve(SPAWN, args, tools).await
+        }
+        McpCommand::Debate(args) => {
+            let file = config.config.clone();
+            let tools = |context: BuildContext| {
+                DebateTools::new(move || open_debates(file.as_deref(), context.clone()))
+            };
+            serve(DEBATE, args, tools).await
+        }
     }
 }
 
-async fn spawn(config: &ConfigArgs, args: McpSpawnArgs) -> Result<ExitCode, CommandError> {
+/// Serves tools, whose files in the home are called `files`.
+async fn serve<S: ToolService>(
+    files: &str,
+    args: McpServerArgs,
+    tools: impl FnOnce(BuildContext) -> S,
+) -> Result<ExitCode, CommandError> {
     let mut context = BuildContext::from_process();
     if let Some(home) = &args.home {
         context.home.clone_from(home);
@@ -42,12 +62,11 @@ async fn spawn(config: &ConfigArgs, args: McpSpawnArgs) -> Result<ExitCode, Comm
     context.home = absolute(&context.home).map_err(CommandError::failed)?;
     let home = context.home.clone();
     if args.attach {
-        return attach(&home, SERVER_FILES, ended())
+        return attach(&home, files, ended())
             .await
             .map_or_else(|error| Err(CommandError::failed(with_causes(&error))), |end| ended_by(&end));
     }
-    let file = config.config.clone();
-    let tools = Arc::new(TaskTools::new(move || open(file.as_deref(), context.clone())));
+    let tools = Arc::new(tools(context));
     match args.http {
         None => match serve_stdio(tools, StdioSettings::default(), ended()).await {
             Ok(end) => ended_by(&end),
@@ -56,9 +75,9 @@ async fn spawn(config: &ConfigArgs, args: McpSpawnArgs) -> Result<ExitCode, Comm
             ))),
         },
         Some(address) => {
-            let claim = ServerFile::claim(&home, SERVER_FILES)
-                .map_err(|error| CommandError::failed(with_causes(&error)))?;
-            let path = ServerFile::token_path(&home, SERVER_FILES);
+            let claim =
+                ServerFile::claim(&home, files).map_err(|error| CommandError::failed(with_causes(&error)))?;
+            let path = ServerFile::token_path(&home, files);
             let token = HttpToken::load_or_create(&path)
                 .map_err(|error| CommandError::failed(with_causes(&error)))?;
             let mut settings = HttpSettings::new(address, token);
@@ -79,6 +98,29 @@ async fn spawn(config: &ConfigArgs, args: McpSpawnArgs) -> Result<ExitCode, Comm
 
 /// Opens the tasks of a home: loads the configuration, which is never one of the folder that the server was started in.
 fn open(file: Option<&Path>, context: BuildContext) -> Result<Tasks, TaskError> {
+    let not_configured =
+        |(message, instead): (String, String)| TaskError::new(TaskErrorKind::NotConfigured, message, instead);
+    let home = context.home.clone();
+    let (path, router) = load(file, context).map_err(not_configured)?;
+    let TaskConfiguration { roots, defaults, .. } =
+        TaskConfiguration::of(&router).map_err(|error| not_configured(refused(&path, &error.to_string())))?;
+    let mut options = TasksOptions::in_home(home);
+    options.roots = roots;
+    options.settings = defaults;
+    Ok(Tasks::new(router, options))
+}
+
+/// The same with the debates of a home.
+fn open_debates(file: Option<&Path>, context: BuildContext) -> Result<Debates, DebateError> {
+    let not_configured = |(message, instead): (String, String)| {
+        DebateError::new(DebateErrorKind::NotConfigured, message, instead)
+    };
+    let (path, router) = load(file, context.clone()).map_err(not_configured)?;
+    debate::open(&router, context).map_err(|error| not_configured(refused(&path, &error.to_string())))
+}
+
+/// Loads the configuration; else what is wrong, and what to do instead.
+fn load(file: Option<&Path>, context: BuildContext) -> Result<(PathBuf, Router), (String, String)> {
     let home = context.home.clone();
     let path: PathBuf = file.map_or_else(|| home.join("nexus.yaml"), Path::to_owned);
     if !path.exists() {
@@ -87,19 +129,17 @@ fn open(file: Option<&Path>, context: BuildContext) -> Result<Tasks, TaskError> 
             "{}, or register the server with --config FILE; then make the same call again",
             config::BEGIN
         );
-        return Err(TaskError::new(TaskErrorKind::NotConfigured, message, instead));
+        return Err((message, instead));
     }
-    let refused = |problem: String| {
-        let message = format!("the configuration {} cannot be used: {problem}", path.display());
-        TaskError::new(TaskErrorKind::NotConfigured, message, "mend it, then make the same call again")
-    };
-    let router = config::load_file(&path, context).map_err(|error| refused(error.to_string()))?;
-    let TaskConfiguration { roots, defaults, .. } =
-        TaskConfiguration::of(&router).map_err(|error| refused(error.to_string()))?;
-    let mut options = TasksOptions::in_home(home);
-    options.roots = roots;
-    options.settings = defaults;
-    Ok(Tasks::new(router, options))
+    match config::load_file(&path, context) {
+        Ok(router) => Ok((path, router)),
+        Err(error) => Err(refused(&path, &error.to_string())),
+    }
+}
+
+fn refused(path: &Path, problem: &str) -> (String, String) {
+    let message = format!("the configuration {} cannot be used: {problem}", path.display());
+    (message, "mend it, then make the same call again".to_owned())
 }
 
 /// Waits until somebody wants the server to end.

@@ -8,6 +8,11 @@ pub(crate) const SERVER_NAME: &str = "nexus_spawn";
 /// What `nexus mcp spawn --help` says of registering it. Source: seen with the programs that it names.
 pub(crate) const HELP: &str = include_str!("registration.txt");
 
+/// What `nexus mcp debate --help` says of registering it.
+pub(crate) const DEBATE_HELP: &str = "\
+Register it as `nexus mcp spawn --help` says, by the name nexus_debate and the command `nexus mcp debate`: models then see its tools as \
+mcp__nexus_debate__debate_create. Both can be registered at once.";
+
 /// The commands and settings of the text, each a line.
 #[cfg_attr(not(test), allow(dead_code, reason = "for the tests"))]
 pub(crate) fn lines() -> impl Iterator<Item = &'static str> {

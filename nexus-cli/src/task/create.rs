@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use nexus_spawn::{TaskBudget, TaskCreateRequest, Tasks};
+use nexus_spawn::{TaskCreateRequest, Tasks};
 
 use super::{absolute, note};
 use crate::{
@@ -40,8 +40,7 @@ pub(super) async fn create(tasks: &Tasks, args: &NewTaskArgs) -> Result<ExitCode
         setup: (!args.setup.is_empty()).then(|| args.setup.iter().map(|line| words(line)).collect()),
         max_review_retries: args.retries,
         min_vendors: args.min_vendors,
-        budget: (args.usd.is_some() || args.output_tokens.is_some())
-            .then_some(TaskBudget { usd: args.usd, output_tokens: args.output_tokens }),
+        budget: args.budget.named(),
         labels: args.label.iter().map(|label| named(label)).collect::<Result<BTreeMap<_, _>, _>>()?,
         ..TaskCreateRequest::default()
     };

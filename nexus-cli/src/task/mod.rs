@@ -11,7 +11,8 @@ use std::{fs, path::Path, process::ExitCode};
 use nexus::{BuildContext, Router};
 use nexus_spawn::{
     LandingOutcome, TaskCancelRequest, TaskConfiguration, TaskError, TaskErrorKind, TaskLandRequest,
-    TaskListRequest, TaskReopenRequest, TaskStatusRequest, Tasks, TasksOptions, task_report,
+    TaskListRequest, TaskRemoveRequest, TaskReopenRequest, TaskStatusRequest, Tasks, TasksOptions,
+    task_report,
 };
 use serde_json::json;
 
@@ -62,19 +63,36 @@ async fn look(tasks: &Tasks, command: &TaskCommand) -> Result<ExitCode, CommandE
                 false => say(format_args!("{} is {}", report.task_id, report.status)),
             }
         }
-        TaskCommand::Reopen { task, note, from, json } => {
-            let from_entry = match from {
+        TaskCommand::Reopen(args) => {
+            let from_entry = match args.from {
                 Some(0) => return Err("--from counts from 1".to_owned().into()),
                 from => from.map(|entry| entry - 1),
             };
-            let task_id = find::id(tasks, task).await?;
-            let report = tasks.reopen(TaskReopenRequest { task_id, note: note.clone(), from_entry }).await?;
-            match json {
+            let task_id = find::id(tasks, &args.task).await?;
+            let request = TaskReopenRequest {
+                task_id,
+                note: args.note.clone(),
+                from_entry,
+                budget: args.budget.named(),
+            };
+            let report = tasks.reopen(request).await?;
+            for warning in &report.warnings {
+                note(&show::for_a_person(&format!("warning: {warning}")));
+            }
+            match args.json {
                 true => say_json(&report),
                 false => say(format_args!(
                     "{0} is {1}; go on by `nexus task run {0}`",
                     report.task_id, report.status
                 )),
+            }
+        }
+        TaskCommand::Remove(args) => {
+            let task_id = find::id(tasks, &args.task).await?;
+            let removed = tasks.remove(TaskRemoveRequest { task_id }).await?;
+            match args.json {
+                true => say_json(&removed),
+                false => say(format_args!("{} is removed", removed.task_id)),
             }
         }
         TaskCommand::List { status, project, json } => {
@@ -110,7 +128,7 @@ async fn look(tasks: &Tasks, command: &TaskCommand) -> Result<ExitCode, CommandE
 
 /// The tasks of the home, with who runs their turns.
 fn configured(config: &ConfigArgs) -> Result<Tasks, CommandError> {
-    let router = config::load(config)?;
+    let router = config::load_for_tasks(config)?;
     let configuration = TaskConfiguration::of(&router).map_err(CommandError::failed)?;
     let context = BuildContext::from_process();
     let mut options = TasksOptions::in_home(context.home);

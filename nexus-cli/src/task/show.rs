@@ -54,6 +54,7 @@ pub(super) fn report(report: &TaskReport) -> String {
     row("plan", &plan(report).join("\n"));
     row("criteria", &criteria(&report.criteria));
     row("spent", &spent(&report.spent));
+    row("to do", &report.to_do.join("\n"));
     row("warnings", &report.warnings.join("\n"));
     let labels: Vec<String> = report.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     row("labels", &labels.join("\n"));

@@ -1,4 +1,4 @@
-//! A program that calls the server's tools, as its user would have it: registered by what `nexus mcp spawn --help` says.
+//! A program that calls the server's tools, as its user would have it: registered by what `--help` says.
 
 use std::{
     fs::{self, File},
@@ -8,10 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_testkit::sim::{Conversation, Dialect, Scenario, Sim};
+use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim};
 
 use crate::{
-    models::{self, SERVER},
+    models::{self, Served},
     stage::{CALLER_TOKEN, Stage},
 };
 
@@ -24,6 +24,25 @@ pub(crate) enum Caller {
     Claude,
     Codex,
     Grok,
+}
+
+/// How a program reaches the tools.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way<'s> {
+    /// It starts the server.
+    Stdio,
+    /// It starts what forwards to the server that runs.
+    Attach,
+    /// It sends its calls to the server that runs.
+    Http(&'s HttpServer),
+}
+
+/// A server that runs for the home of a stage, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct HttpServer {
+    child: Child,
+    url: String,
+    token: String,
 }
 
 /// A program that calls, and its model.
@@ -50,8 +69,20 @@ impl Caller {
         }
     }
 
-    fn lines(self, stage: &Stage) -> Lines {
+    fn lines(self, stage: &Stage, served: Served, way: Way<'_>) -> Lines {
         let help = String::from_utf8(stage.nexus(&["mcp", "spawn", "--help"]).stdout).unwrap();
+        let help = match served {
+            Served::Tasks => help,
+            Served::Debates => {
+                let own = String::from_utf8(stage.nexus(&["mcp", "debate", "--help"]).stdout).unwrap();
+                // It says to do the same with these in their place.
+                assert!([served.name(), served.command()].iter().all(|words| own.contains(words)), "{own}");
+                help.replace(Served::Tasks.command(), served.command())
+                    .replace(Served::Tasks.name(), served.name())
+            }
+        };
+        let over_http: Vec<_> =
+            help.lines().skip_while(|line| !line.starts_with("Over HTTP")).map(str::trim).collect();
         let section: Vec<_> = help
             .lines()
             .skip_while(|line| *line != self.heading())
@@ -65,20 +96,48 @@ impl Caller {
         let (mut add, mut call): (Vec<_>, Vec<_>) =
             commands.into_iter().partition(|line| line.contains(" mcp add "));
         assert_eq!(add.len(), 1, "{self:?}: {help}");
-        Lines { add: add.remove(0), call: call.pop(), settings }
+        let add = match way {
+            Way::Stdio => add.remove(0),
+            Way::Attach => {
+                assert!(over_http.iter().any(|line| line.starts_with("nexus mcp spawn --attach ")), "{help}");
+                add.remove(0).replace("nexus mcp spawn", "nexus mcp spawn --attach")
+            }
+            Way::Http(server) => {
+                let line = over_http.iter().find(|line| line.contains(" -t http "));
+                let line = line.unwrap_or_else(|| panic!("{help}"));
+                line.replace("URL", &server.url).replace("TOKEN", &server.token)
+            }
+        };
+        Lines { add, call: call.pop(), settings }
     }
 
     /// Registers the server and starts the program with a prompt, before a model that walks.
     pub(crate) fn start(self, stage: &Stage) -> Calling {
+        self.start_by(stage, Way::Stdio, None)
+    }
+
+    /// As [`Caller::start`], by another way; `wait_s` is what its model says in its calls.
+    pub(crate) fn start_by(self, stage: &Stage, way: Way<'_>, wait_s: Option<u64>) -> Calling {
         let project = stage.project().to_string_lossy().into_owned();
-        let walks = move |conversation: &Conversation| Some(models::caller(conversation, &project));
+        let walks = move |conversation: &Conversation| Some(models::caller(conversation, &project, wait_s));
+        self.start_with(stage, Served::Tasks, way, walks)
+    }
+
+    /// Registers a server and starts the program with a prompt, before a model that answers so.
+    pub(crate) fn start_with(
+        self,
+        stage: &Stage,
+        served: Served,
+        way: Way<'_>,
+        walks: impl Fn(&Conversation) -> Option<Reply> + Send + Sync + 'static,
+    ) -> Calling {
         let dialect = match self {
             Self::Claude => Dialect::Anthropic,
             Self::Codex => Dialect::Responses,
             Self::Grok => Dialect::Xai,
         };
         let model = Sim::builder(dialect, Scenario::text("")).answered_by(walks).start().unwrap();
-        let lines = self.lines(stage);
+        let lines = self.lines(stage, served, way);
         if self == Self::Codex {
             let folder = stage.home().join(".codex");
             fs::create_dir_all(&folder).unwrap();
@@ -88,13 +147,13 @@ impl Caller {
         assert!(added.status.success(), "{}: {}", lines.add, String::from_utf8_lossy(&added.stderr));
         if self == Self::Codex {
             let file = stage.home().join(".codex/config.toml");
-            let heading = format!("[mcp_servers.{SERVER}]\n");
+            let heading = format!("[mcp_servers.{}]\n", served.name());
             let config = fs::read_to_string(&file).unwrap();
             assert!(config.contains(&heading), "{config}");
             let settings = lines.settings.join("\n");
             fs::write(&file, config.replace(&heading, &format!("{heading}{settings}\n"))).unwrap();
         }
-        let prompt = "Walk the goal to its end.";
+        let prompt = "Walk it to its end.";
         let (call, arguments): (String, Vec<&str>) = match (self, lines.call) {
             (Self::Claude, Some(line)) => (
                 line,
@@ -150,6 +209,44 @@ fn codex_provider(base_url: &str) -> String {
          [analytics]\nenabled = false\n\n[model_providers.simulated]\nname = \"simulated\"\nbase_url = \"{base_url}\"\n\
          wire_api = \"responses\"\nenv_key = \"CALLER_TOKEN\"\nsupports_websockets = false\n"
     )
+}
+
+impl HttpServer {
+    /// What `nexus mcp spawn --http` serves at a port that is free.
+    pub(crate) fn start(stage: &Stage) -> Self {
+        let said = stage.path().join("served");
+        let mut command = stage.command(env!("CARGO_BIN_EXE_nexus"));
+        let child = command
+            .args(["mcp", "spawn", "--http", "0"])
+            .stdout(File::create(&said).unwrap())
+            .stderr(File::create(stage.path().join("server-complained")).unwrap())
+            .spawn()
+            .unwrap();
+        let began = Instant::now();
+        let line = loop {
+            let text = fs::read_to_string(&said).unwrap();
+            if text.ends_with('\n') {
+                break text;
+            }
+            assert!(began.elapsed() < Duration::from_secs(30), "the server says nothing");
+            thread::sleep(Duration::from_millis(20));
+        };
+        let (url, rest) = line.split_once(" (the token is in ").unwrap_or_else(|| panic!("{line}"));
+        let token = fs::read_to_string(rest.trim_end().trim_end_matches(')')).unwrap();
+        Self { child, url: url.to_owned(), token: token.trim().to_owned() }
+    }
+
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.child.wait();
+    }
 }
 
 impl Calling {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    caller::Caller,
+    caller::{Caller, HttpServer, Way},
     models,
     stage::{OPENAI_TOKEN, Stage},
     walk,
@@ -72,6 +72,26 @@ fn a_caller_that_is_killed_in_mid_step_leaves_no_agent_and_the_next_server_goes_
     stage.trouble.is_stalling.store(false, Ordering::SeqCst);
     stage.told(&["run", "last"]);
     walk::landed(&stage);
+    assert_eq!(stage.running(), []);
+}
+
+#[test]
+#[ignore = "needs the real CLIs; run by .ci/run"]
+fn a_caller_that_is_killed_in_mid_step_leaves_a_server_that_runs_to_finish_it() {
+    let stage = Stage::new();
+    let server = HttpServer::start(&stage);
+    stage.trouble.is_slow.store(true, Ordering::SeqCst);
+    let mut calling = Caller::Claude.start_by(&stage, Way::Attach, None);
+    let at_work = |stage: &Stage| {
+        stage.openai.main_calls().iter().any(|call| models::phase(&call.conversation) == Some("implement"))
+    };
+    wait_until("the executor's model is asked", || at_work(&stage));
+    calling.child.kill().unwrap();
+    calling.child.wait().unwrap();
+    wait_until("the step is settled", || stage.told(&["status", "last"])["status"] == "complete");
+    assert_eq!(stage.logged("step_interrupted"), Vec::<serde_json::Value>::new());
+    walk::landed(&stage);
+    drop(server);
     assert_eq!(stage.running(), []);
 }
 

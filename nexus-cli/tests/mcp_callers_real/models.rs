@@ -1,9 +1,14 @@
 //! What the models answer. Nothing is counted: each reply follows from what its conversation holds.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use nexus_testkit::sim::{Conversation, Item, Reply, ToolCall};
 use serde_json::{Value, json};
+
+use crate::debaters;
 
 /// How a prompt of ours begins, by the phase that it is for.
 pub(crate) const PHASES: [(&str, &str); 3] = [
@@ -23,8 +28,37 @@ pub(crate) fn canary(lens: &str) -> String {
 /// What the file holds when the step is done.
 pub(crate) const DONE: &str = "echo $(( $1 + $2 ))\n";
 
-/// The server that callers register.
-pub(crate) const SERVER: &str = "nexus_spawn";
+/// A server that callers register.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Served {
+    Tasks,
+    Debates,
+}
+
+impl Served {
+    /// The name by which it is registered.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Tasks => "nexus_spawn",
+            Self::Debates => "nexus_debate",
+        }
+    }
+
+    pub(crate) const fn command(self) -> &'static str {
+        match self {
+            Self::Tasks => "nexus mcp spawn",
+            Self::Debates => "nexus mcp debate",
+        }
+    }
+
+    /// Its tools, in the order of a walk.
+    const fn walk(self) -> &'static [&'static str] {
+        match self {
+            Self::Tasks => &["task_create", "task_orchestrate", "task_run_turn", "task_result"],
+            Self::Debates => &["debate_create", "debate_advance", "debate_result"],
+        }
+    }
+}
 
 /// What a caller's model says in the end: short, so that no program prints it in pieces.
 pub(crate) const WALKED: &str = "Walked.";
@@ -36,6 +70,8 @@ pub(crate) struct Trouble {
     pub(crate) is_refusing: AtomicBool,
     /// Whoever does the work is left without an answer.
     pub(crate) is_stalling: AtomicBool,
+    /// Whoever does the work waits some seconds for the first answer.
+    pub(crate) is_slow: AtomicBool,
 }
 
 /// The phase that a call is for.
@@ -49,6 +85,11 @@ pub(crate) fn agent(conversation: &Conversation, trouble: &Trouble) -> Option<Re
     if trouble.is_refusing.load(Ordering::SeqCst) {
         return Some(Reply::status(401));
     }
+    if let Some(reply) =
+        debaters::reply(conversation, |tool, arguments| ToolCall::mcp("nexus", tool, arguments))
+    {
+        return Some(reply);
+    }
     let phase = phase(conversation)?;
     if phase == "implement" && trouble.is_stalling.load(Ordering::SeqCst) {
         return Some(Reply::text("One moment").stalled());
@@ -56,6 +97,9 @@ pub(crate) fn agent(conversation: &Conversation, trouble: &Trouble) -> Option<Re
     let answers = conversation.tool_results();
     match phase {
         "orchestrate" => call("submit_brief", brief()),
+        "implement" if answers.is_empty() && trouble.is_slow.load(Ordering::SeqCst) => {
+            executor(&answers).map(|reply| reply.after(Duration::from_secs(5)))
+        }
         "implement" => executor(&answers),
         _ => reviewer(&answers, conversation),
     }
@@ -147,22 +191,20 @@ fn call(tool: &str, arguments: Value) -> Option<Reply> {
     Some(Reply::call(ToolCall::mcp("nexus", tool, arguments)))
 }
 
-/// The model of a caller: it goes by what the last call answered, and says so where it cannot go on.
-pub(crate) fn caller(conversation: &Conversation, project: &str) -> Reply {
-    let Some(tool) = called(conversation).pop() else {
+/// The model of a caller: it goes by what the last call answered, and says so where it cannot go on. `wait_s` is how long it has what
+/// takes long wait.
+pub(crate) fn caller(conversation: &Conversation, project: &str, wait_s: Option<u64>) -> Reply {
+    let spawn = |tool: &str, arguments: Value| served(Served::Tasks, tool, arguments);
+    let Some(tool) = called(conversation, Served::Tasks).pop() else {
         let goal = "`sh sum.sh A B` prints the sum of the absolute values. It is to print the sum: `sh sum.sh -1 -2` prints -3.";
         return spawn(
             "task_create",
             json!({ "goal": goal, "project": project, "test_command": ["sh", "test.sh"] }),
         );
     };
-    let results = conversation.tool_results();
-    let answer = results.last().copied().unwrap_or_default();
-    // Some clients hand on JSON within JSON, and one also a text.
-    let compact: String =
-        answer.chars().filter(|character| !character.is_whitespace() && *character != '\\').collect();
+    let compact = last_answer(conversation);
     let Some(task) = field(&compact, "task_id") else {
-        return Reply::text(format!("{tool} has no task: {answer}"));
+        return Reply::text(format!("{tool} has no task: {compact}"));
     };
     let again = compact.contains("\"running\":true");
     let next = match (tool, field(&compact, "status")) {
@@ -171,25 +213,59 @@ pub(crate) fn caller(conversation: &Conversation, project: &str) -> Reply {
         ("task_orchestrate" | "task_run_turn", Some("active")) => "task_run_turn",
         ("task_run_turn", Some("complete")) => "task_result",
         ("task_result", Some("complete")) => return Reply::text(WALKED),
-        _ => return Reply::text(format!("{tool} left the way: {answer}")),
+        _ => return Reply::text(format!("{tool} left the way: {compact}")),
     };
-    spawn(next, json!({ "task_id": task }))
+    match (next, wait_s) {
+        ("task_orchestrate" | "task_run_turn", Some(wait_s)) => {
+            spawn(next, json!({ "task_id": task, "wait_s": wait_s }))
+        }
+        _ => spawn(next, json!({ "task_id": task })),
+    }
 }
 
-fn spawn(tool: &str, arguments: Value) -> Reply {
-    Reply::call(ToolCall::mcp(SERVER, tool, arguments))
+/// The model of a caller that has a question debated.
+pub(crate) fn debating_caller(conversation: &Conversation) -> Reply {
+    let debate = |tool: &str, arguments: Value| served(Served::Debates, tool, arguments);
+    let Some(tool) = called(conversation, Served::Debates).pop() else {
+        let source = |(name, text)| json!({ "name": name, "text": text });
+        let sources = [("crashes", "9 of 12 lost writes.\n"), ("latency", "0.2 ms.\n")];
+        return debate(
+            "debate_create",
+            json!({ "question": "Shall the cache be written through?", "sources": sources.map(source) }),
+        );
+    };
+    let compact = last_answer(conversation);
+    let Some(id) = field(&compact, "debate_id") else {
+        return Reply::text(format!("{tool} has no debate: {compact}"));
+    };
+    match (tool, field(&compact, "status")) {
+        ("debate_result", _) => Reply::text(WALKED),
+        ("debate_advance", Some("done")) => debate("debate_result", json!({ "debate_id": id })),
+        _ => debate("debate_advance", json!({ "debate_id": id })),
+    }
 }
 
-/// The tools of the server that a caller's model called, in order. Its program may have wrapped them.
-pub(crate) fn called(conversation: &Conversation) -> Vec<&'static str> {
-    const WALK: [&str; 4] = ["task_create", "task_orchestrate", "task_run_turn", "task_result"];
+fn served(server: Served, tool: &str, arguments: Value) -> Reply {
+    Reply::call(ToolCall::mcp(server.name(), tool, arguments))
+}
+
+/// The answer to the last call. Some clients hand on JSON within JSON, and one also a text.
+fn last_answer(conversation: &Conversation) -> String {
+    let answers = conversation.tool_results();
+    let answer = answers.last().copied().unwrap_or_default();
+    answer.chars().filter(|character| !character.is_whitespace() && *character != '\\').collect()
+}
+
+/// The tools of a server that a caller's model called, in order. Its program may have wrapped them.
+pub(crate) fn called(conversation: &Conversation, server: Served) -> Vec<&'static str> {
     let calls = conversation.items.iter().filter_map(|item| match item {
         Item::ToolCall { name, arguments, .. } => Some((name, arguments)),
         _ => None,
     });
     calls
         .filter_map(|(name, arguments)| {
-            WALK.into_iter().find(|tool| name.contains(tool) || arguments.contains(tool))
+            let is_called = |tool: &&&'static str| name.contains(**tool) || arguments.contains(**tool);
+            server.walk().iter().find(is_called).copied()
         })
         .collect()
 }

@@ -16,9 +16,10 @@ use serde_json::Value;
 
 use crate::models::{self, LENSES, Trouble};
 
-/// What the agents of the two vendors log in with.
+/// What the agents of the vendors log in with.
 pub(crate) const ANTHROPIC_TOKEN: &str = "sk-ant-canary-token-of-one-agent";
 pub(crate) const OPENAI_TOKEN: &str = "canary-token-of-another-agent";
+pub(crate) const XAI_TOKEN: &str = "canary-token-of-a-third-agent";
 /// That of every caller.
 pub(crate) const CALLER_TOKEN: &str = "sk-ant-canary-token-of-the-caller";
 
@@ -26,20 +27,28 @@ pub(crate) const CALLER_TOKEN: &str = "sk-ant-canary-token-of-the-caller";
 pub(crate) const BEFORE: &str = "echo $(( ${1#-} + ${2#-} ))\n";
 
 const ROUTES: &str = "\
-groups: { anthropic: [claude-cli], openai: [codex-cli] }
+groups: { anthropic: [claude-cli], openai: [codex-cli], xai: [grok-cli] }
 backends:
   claude-cli: { executable: CLAUDE, base_url: ANTHROPIC, credential: { file: HOME/secrets/claude }, billing: metered }
   codex-cli: { executable: CODEX, base_url: OPENAI, credential: { file: HOME/secrets/codex, account: account-of-the-test } }
+  grok-cli: { executable: GROK, base_url: XAI, credential: { file: HOME/secrets/grok }, billing: metered }
 models:
-  strong: { anthropic: claude-sonnet-5, openai: gpt-5.5 }
+  strong: { anthropic: claude-sonnet-5, openai: gpt-5.5, xai: grok-4.6 }
 types:
   orchestrator: { tier: operations, phase: orchestrate, group: anthropic, model: strong }
   executor:     { tier: execution,  phase: implement,   group: openai, model: strong }
   reviewer:     { tier: operations, phase: review,      panel: review }
+  framer:       { group: anthropic, model: strong }
+  panelist:     { panel: debate }
+  arbiter:      { group: openai, model: strong }
 panels:
   review:
     - { group: openai, model: strong, lens: FIRST }
     - { group: anthropic, model: strong, lens: SECOND }
+  debate:
+    - { group: xai,       model: strong }
+    - { group: openai,    model: strong }
+    - { group: anthropic, model: strong }
 lenses:
   FIRST: \"Look through the lens FIRST.\"
   SECOND: \"Look through the lens SECOND.\"
@@ -53,10 +62,16 @@ pub(crate) struct Stage {
     /// The models of the agents.
     pub(crate) anthropic: Sim,
     pub(crate) openai: Sim,
+    pub(crate) xai: Sim,
 }
 
 impl Stage {
     pub(crate) fn new() -> Self {
+        Self::with_claude(real::last("NEXUS_REAL_CLAUDE"))
+    }
+
+    /// With this program as `claude`, for callers and for agents.
+    pub(crate) fn with_claude(claude: PathBuf) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let trouble = Arc::new(Trouble::default());
         let model = |dialect, trouble: &Arc<Trouble>| {
@@ -67,21 +82,23 @@ impl Stage {
         let anthropic = model(Dialect::Anthropic, &Arc::default());
         // Only the vendor that does the work has trouble.
         let openai = model(Dialect::Responses, &trouble);
-        let stage = Self { folder, trouble, anthropic, openai };
-        stage.lay_out();
+        let xai = model(Dialect::Xai, &Arc::default());
+        let stage = Self { folder, trouble, anthropic, openai, xai };
+        stage.lay_out(claude);
         stage
     }
 
-    fn lay_out(&self) {
+    fn lay_out(&self, claude: PathBuf) {
         let home = self.home();
         fs::create_dir_all(home.join("src/sums")).unwrap();
         fs::create_dir_all(home.join(".nexus")).unwrap();
         fs::create_dir_all(self.programs()).unwrap();
         self.log_in("claude", ANTHROPIC_TOKEN);
         self.log_in("codex", OPENAI_TOKEN);
+        self.log_in("grok", XAI_TOKEN);
         let programs = [
             ("nexus", PathBuf::from(env!("CARGO_BIN_EXE_nexus"))),
-            ("claude", real::last("NEXUS_REAL_CLAUDE")),
+            ("claude", claude),
             ("codex", real::last("NEXUS_REAL_CODEX")),
             ("grok", real::last("NEXUS_REAL_GROK")),
         ];
@@ -91,8 +108,10 @@ impl Stage {
         let routes = ROUTES
             .replace("CLAUDE", &programs[1].1.to_string_lossy())
             .replace("CODEX", &programs[2].1.to_string_lossy())
+            .replace("GROK", &programs[3].1.to_string_lossy())
             .replace("ANTHROPIC", &self.anthropic.base_url())
             .replace("OPENAI", &self.openai.base_url())
+            .replace("XAI", &self.xai.base_url())
             .replace("HOME", &home.to_string_lossy())
             .replace("FIRST", LENSES[0])
             .replace("SECOND", LENSES[1]);
@@ -186,10 +205,19 @@ impl Stage {
         fs::read_to_string(self.project().join("sum.sh")).unwrap()
     }
 
+    /// Each agents' vendor, the server that plays its models, and its token.
+    pub(crate) fn sims(&self) -> [(&'static str, &Sim, &'static str); 3] {
+        [
+            ("anthropic", &self.anthropic, ANTHROPIC_TOKEN),
+            ("openai", &self.openai, OPENAI_TOKEN),
+            ("xai", &self.xai, XAI_TOKEN),
+        ]
+    }
+
     /// The calls of the agents' models with their vendors.
     pub(crate) fn calls(&self) -> Vec<(&'static str, RecordedRequest)> {
         let of = |vendor, sim: &Sim| sim.main_calls().into_iter().map(move |call| (vendor, call));
-        of("anthropic", &self.anthropic).chain(of("openai", &self.openai)).collect()
+        self.sims().into_iter().flat_map(|(vendor, sim, _)| of(vendor, sim)).collect()
     }
 
     /// Every file below the stage's folder that holds this text, but for what is kept there on purpose.

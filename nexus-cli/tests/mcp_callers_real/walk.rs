@@ -6,11 +6,13 @@ use nexus_testkit::sim::RecordedRequest;
 
 use crate::{
     models::{self, DONE, LENSES, canary},
-    stage::{ANTHROPIC_TOKEN, BEFORE, CALLER_TOKEN, OPENAI_TOKEN, Stage},
+    stage::{ANTHROPIC_TOKEN, BEFORE, CALLER_TOKEN, OPENAI_TOKEN, Stage, XAI_TOKEN},
 };
 
 /// The names that nothing of ours may say to an agent.
 const VENDORS: [&str; 7] = ["anthropic", "claude", "openai", "codex", "gpt-5", "grok", "xai"];
+
+const TOKENS: [&str; 4] = [ANTHROPIC_TOKEN, OPENAI_TOKEN, XAI_TOKEN, CALLER_TOKEN];
 
 /// Lands the task, and looks at the file, the commit and the report.
 pub(crate) fn landed(stage: &Stage) {
@@ -38,7 +40,7 @@ pub(crate) fn landed(stage: &Stage) {
     let report = stage.nexus(&["task", "report", "last"]);
     let page = String::from_utf8(report.stdout).unwrap();
     assert!(page.contains(id) && page.contains("</html>"), "{page}");
-    for token in [ANTHROPIC_TOKEN, OPENAI_TOKEN, CALLER_TOKEN] {
+    for token in TOKENS {
         assert!(!page.contains(token));
     }
 }
@@ -120,19 +122,16 @@ fn named(text: &str) -> Vec<&'static str> {
 
 /// A token is where it belongs and nowhere else.
 pub(crate) fn tokens_stay_where_they_belong(stage: &Stage, callers: &[RecordedRequest]) {
-    for token in [ANTHROPIC_TOKEN, OPENAI_TOKEN] {
-        assert_eq!(stage.files_with(token, stage.path()), Vec::<std::path::PathBuf>::new(), "{token}");
+    for (_, sim, own) in stage.sims() {
+        assert_eq!(stage.files_with(own, stage.path()), Vec::<std::path::PathBuf>::new(), "{own}");
+        for request in sim.requests() {
+            holds_no_other(&request, own);
+        }
     }
     assert_eq!(
         stage.files_with(CALLER_TOKEN, &stage.home().join(".nexus")),
         Vec::<std::path::PathBuf>::new()
     );
-    let sims = [(&stage.anthropic, ANTHROPIC_TOKEN), (&stage.openai, OPENAI_TOKEN)];
-    for (sim, own) in sims {
-        for request in sim.requests() {
-            holds_no_other(&request, own);
-        }
-    }
     for request in callers {
         holds_no_other(request, CALLER_TOKEN);
     }
@@ -141,7 +140,7 @@ pub(crate) fn tokens_stay_where_they_belong(stage: &Stage, callers: &[RecordedRe
 /// No token is in the body of this request, and only its own in a header.
 fn holds_no_other(request: &RecordedRequest, own: &str) {
     let body = String::from_utf8_lossy(&request.body);
-    for token in [ANTHROPIC_TOKEN, OPENAI_TOKEN, CALLER_TOKEN] {
+    for token in TOKENS {
         assert!(!body.contains(token), "{} {body}", request.path);
         let in_header = request.headers.iter().any(|(_, value)| value.contains(token));
         assert!(token == own || !in_header, "{} {:?}", request.path, request.headers);

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+pub(crate) mod stage;
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -1,0 +1,86 @@
+//! What the panel agrees on, and what it does not.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    frame::{DebateClaim, Frame},
+    position::{Positions, Stance},
+};
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimOutcome {
+    /// At least two took a position, and all of them support it.
+    ConvergedSupport,
+    /// At least two took a position, and all of them oppose it.
+    ConvergedOppose,
+    /// One supports what another opposes, or one alone took a position.
+    Contested,
+    /// Nobody took a position.
+    Abstained,
+}
+
+/// Where the panel stands on a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimStanding {
+    /// The claim's id.
+    pub claim: String,
+    /// What became of it.
+    pub outcome: ClaimOutcome,
+    /// Who supports it.
+    pub support: Vec<String>,
+    /// Who opposes it.
+    pub oppose: Vec<String>,
+    /// Who takes no position.
+    pub abstain: Vec<String>,
+}
+
+/// Where the panel stands on each claim, by the positions of those who are present. Who is absent is not in it.
+pub fn converge(frame: &Frame, positions: &BTreeMap<String, Positions>) -> Vec<ClaimStanding> {
+    let standing = |claim: &DebateClaim| {
+        let who = |wanted: Stance| -> Vec<String> {
+            let holds = |held: &Positions| held.get(&claim.id) == Some(&wanted);
+            positions.iter().filter(|(_, held)| holds(held)).map(|(name, _)| name.clone()).collect()
+        };
+        let (support, oppose, abstain) = (who(Stance::Support), who(Stance::Oppose), who(Stance::Abstain));
+        let outcome = match (support.len(), oppose.len()) {
+            (0, 0) => ClaimOutcome::Abstained,
+            (2.., 0) => ClaimOutcome::ConvergedSupport,
+            (0, 2..) => ClaimOutcome::ConvergedOppose,
+            _ => ClaimOutcome::Contested,
+        };
+        ClaimStanding { claim: claim.id.clone(), outcome, support, oppose, abstain }
+    };
+    frame.claims().iter().map(standing).collect()
+}
+
+impl ClaimOutcome {
+    /// In words: `converged (support)`.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::ConvergedSupport => "converged (support)",
+            Self::ConvergedOppose => "converged (oppose)",
+            Self::Contested => "contested",
+            Self::Abstained => "abstained",
+        }
+    }
+}
+
+impl ClaimStanding {
+    /// Who stands where, in words: `support: a, b; oppose: none; abstain: c`.
+    pub fn in_words(&self) -> String {
+        let names = |who: &[String]| if who.is_empty() { "none".to_owned() } else { who.join(", ") };
+        let part = |stance: Stance, who: &[String]| format!("{}: {}", stance.name(), names(who));
+        [
+            part(Stance::Support, &self.support),
+            part(Stance::Oppose, &self.oppose),
+            part(Stance::Abstain, &self.abstain),
+        ]
+        .join("; ")
+    }
+}

@@ -1,0 +1,333 @@
+//! One debate: its folder.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `status.json` | the truth: [`DebateState`], and [`DebateData`] beside it |
+//! | `events.jsonl` | what happened, for people; nothing is decided by it |
+//! | `stages/NAME.json` | what a stage came to ([`StageRecord`]); counts once the status has left the stage |
+//! | `sources/NAME/` | copies of the sources, each in a folder of its own |
+//! | `turns.jsonl` | every turn of every agent |
+//! | `.stage` | nothing; whoever runs a stage holds a lock on it |
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use nexus_core::{RecordFile, RecordLog};
+use nexus_spawn::LoggedTurn;
+use nexus_workspace::{
+    EventLog, Workspace, WorkspaceId, WorkspaceStatus,
+    private_file::{self, FileHold},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    data::DebateData,
+    debate_error::{DebateError, DebateErrorKind},
+    proceedings::Proceedings,
+    record::StageRecord,
+    state::DebateState,
+};
+
+/// The largest record of a stage, in bytes.
+const MOST_RECORD_BYTES: u64 = 64 << 20;
+
+/// Names a debate: the name of its workspace.
+pub type DebateId = WorkspaceId;
+
+/// One debate: its folder, and what is in it. It keeps nothing open: any number of them may be of one debate.
+///
+/// Every call reads or writes files and may wait for a lock: in async code, call it by the runtime's `spawn_blocking`.
+#[derive(Clone)]
+pub struct Debate {
+    workspace: Workspace<DebateState>,
+}
+
+/// What `status.json` said of a debate when it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DebateSnapshot {
+    /// Where it is.
+    pub state: DebateState,
+    /// What else is known of it.
+    pub data: DebateData,
+    /// What the caller finds it by.
+    pub labels: BTreeMap<String, String>,
+    /// The workspace that it is a part of.
+    pub parent: Option<WorkspaceId>,
+    /// Workspaces that belong to it, such as tasks that it began.
+    pub links: Vec<WorkspaceId>,
+    /// When it was created.
+    pub created_at: SystemTime,
+    /// When its status was last written.
+    pub updated_at: SystemTime,
+}
+
+/// One thing that happened in a debate: a line of its `events.jsonl`, for people. Nothing is decided by it, and nothing of it is shown
+/// to an agent.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "snake_case")]
+pub enum DebateLogEvent {
+    /// A stage began.
+    StageBegan {
+        /// Its name in files.
+        stage: String,
+    },
+    /// A frame was refused.
+    FrameRefused {
+        /// What was wrong with it.
+        reason: String,
+    },
+    /// A turn of an agent ended.
+    TurnEnded(Box<LoggedTurn>),
+    /// A panelist submitted nothing.
+    Absent {
+        /// The stage.
+        stage: String,
+        /// The panelist.
+        panelist: String,
+        /// Why.
+        reason: String,
+    },
+    /// A stage was run, and counts.
+    StageSettled {
+        /// Its name in files.
+        stage: String,
+        /// The status after it.
+        status: String,
+    },
+    /// A stage came to nothing.
+    StageFailed {
+        /// Its name in files.
+        stage: String,
+        /// Why.
+        reason: String,
+    },
+    /// The caller ended it.
+    Cancelled,
+    /// A task was created that follows from it.
+    TaskSpawned {
+        /// The task.
+        task_id: String,
+    },
+}
+
+impl DebateSnapshot {
+    pub(crate) fn of(folder: &Path, status: &WorkspaceStatus<DebateState>) -> Result<Self, DebateError> {
+        Ok(Self {
+            state: status.state,
+            data: data_of(folder, status)?,
+            labels: status.labels.clone(),
+            parent: status.parent_workspace_id().cloned(),
+            links: status.linked_workspace_ids().iter().cloned().collect(),
+            created_at: status.created_at(),
+            updated_at: status.updated_at(),
+        })
+    }
+
+    /// What its sources were copied to be, once they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](DebateErrorKind::Damaged) if its creation was cut off.
+    pub(crate) fn check_is_whole(&self) -> Result<(), DebateError> {
+        match self.data.sources {
+            Some(_) => Ok(()),
+            None => Err(DebateError::new(
+                DebateErrorKind::Damaged,
+                "the debate is not whole: its creation was cut off",
+                "cancel it by debate_cancel, and create another one by debate_create",
+            )),
+        }
+    }
+}
+
+impl Debate {
+    pub(crate) fn of(workspace: Workspace<DebateState>) -> Self {
+        Self { workspace }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &DebateId {
+        self.workspace.id()
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.workspace.path()
+    }
+
+    /// Reads `status.json`. It waits for nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](DebateErrorKind::Damaged) if it is not what was written there.
+    pub fn snapshot(&self) -> Result<DebateSnapshot, DebateError> {
+        DebateSnapshot::of(self.folder(), &self.workspace.status()?)
+    }
+
+    /// Reads `status.json`, changes it and writes it, while nobody else writes. A change that fails writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Debate::snapshot`]; those of `change`; [`NoSpace`](DebateErrorKind::NoSpace) and the like, with the old status in place.
+    pub fn update<T>(
+        &self,
+        change: impl FnOnce(&mut DebateState, &mut DebateData) -> Result<T, DebateError>,
+    ) -> Result<T, DebateError> {
+        self.workspace.try_update(|status| {
+            let mut data = data_of(self.folder(), status)?;
+            let mut state = status.state;
+            let answer = change(&mut state, &mut data)?;
+            status.data = serde_json::to_value(&data)
+                .map_err(|error| DebateError::damaged(self.folder(), &error.to_string()))?;
+            status.state = state;
+            Ok(answer)
+        })
+    }
+
+    /// What was said and decided so far: the records of the stages that the status has left, each checked anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](DebateErrorKind::Damaged) if a record is missing or is not what was written there.
+    pub fn proceedings(&self, data: &DebateData) -> Result<Proceedings, DebateError> {
+        let mut proceedings = Proceedings::new(data.settings.bounds());
+        for stage in &data.settled {
+            let path = self.stage_file(stage);
+            let bytes = private_file::read(&path, MOST_RECORD_BYTES)
+                .map_err(|error| DebateError::unusable(&path, &error))?
+                .ok_or_else(|| DebateError::damaged(&path, "it is gone"))?;
+            let record: StageRecord = serde_json::from_slice(&bytes)
+                .map_err(|error| DebateError::damaged(&path, &error.to_string()))?;
+            proceedings.add(record).map_err(|reason| DebateError::damaged(&path, &reason))?;
+        }
+        Ok(proceedings)
+    }
+
+    /// Writes down what a stage came to; it counts when the status leaves the stage.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn write_stage(&self, stage: &str, record: &StageRecord) -> Result<(), DebateError> {
+        let path = self.stage_file(stage);
+        let folder = path.parent().unwrap_or(&path);
+        // By a link it would lie elsewhere.
+        if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir()) {
+            return Err(DebateError::damaged(folder, "it is no folder"));
+        }
+        let bytes = serde_json::to_vec_pretty(record)
+            .map_err(|error| DebateError::damaged(&path, &error.to_string()))?;
+        private_file::replace(&path, &bytes).map_err(|error| DebateError::unusable(&path, &error))
+    }
+
+    /// The folder of its sources.
+    pub fn sources_folder(&self) -> PathBuf {
+        self.folder().join("sources")
+    }
+
+    /// Where the turns of its agents are written down.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](DebateErrorKind::Damaged) if what is there is no record of turns.
+    pub fn turns(&self) -> Result<RecordFile, DebateError> {
+        let path = self.turns_path();
+        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(DebateError::damaged(&path, "it is no regular file"));
+        }
+        RecordFile::open(&path).map_err(|error| DebateError::damaged(&path, &error.to_string()))
+    }
+
+    /// The turns of its agents, as they were written down. None if there is no such file yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](DebateErrorKind::Damaged) if what is there is no regular file; those of the file system.
+    pub fn turn_log(&self) -> Result<RecordLog, DebateError> {
+        let path = self.turns_path();
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(RecordLog::default()),
+            Ok(found) if !found.is_file() => {
+                return Err(DebateError::damaged(&path, "it is no regular file"));
+            }
+            _ => {}
+        }
+        RecordLog::read(&path).map_err(|error| DebateError::unusable(&path, &error))
+    }
+
+    /// Appends to its log.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn log(&self, event: &DebateLogEvent) -> Result<(), DebateError> {
+        let value = serde_json::to_value(event).unwrap_or_default();
+        let kind = value.get("kind").and_then(|kind| kind.as_str()).unwrap_or("unknown").to_owned();
+        self.workspace.append(kind, value.get("data").cloned().unwrap_or_default())?;
+        Ok(())
+    }
+
+    /// Reads its log.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](DebateErrorKind::Damaged) if it has gaps.
+    pub fn events(&self) -> Result<EventLog, DebateError> {
+        Ok(self.workspace.events()?)
+    }
+
+    /// Takes the right to run a stage, if nobody has it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn try_hold_stage(&self) -> Result<Option<FileHold>, DebateError> {
+        let path = self.folder().join(".stage");
+        FileHold::try_take(&path).map_err(|error| DebateError::unusable(&path, &error))
+    }
+
+    fn turns_path(&self) -> PathBuf {
+        self.folder().join("turns.jsonl")
+    }
+
+    fn stage_file(&self, stage: &str) -> PathBuf {
+        self.folder().join("stages").join(format!("{stage}.json"))
+    }
+}
+
+impl fmt::Debug for Debate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Debate")
+            .field("id", self.id())
+            .field("folder", &self.folder())
+            .finish_non_exhaustive()
+    }
+}
+
+fn data_of(folder: &Path, status: &WorkspaceStatus<DebateState>) -> Result<DebateData, DebateError> {
+    let path = folder.join("status.json");
+    let version = status.data.get("version").and_then(serde_json::Value::as_u64);
+    if version.is_some_and(|version| version != u64::from(DebateData::VERSION)) {
+        let message = format!("`data` in {path:?} was written by another version of Nexus");
+        return Err(DebateError::new(
+            DebateErrorKind::Damaged,
+            message,
+            "update this Nexus; nothing was changed",
+        ));
+    }
+    let data: DebateData = serde_json::from_value(status.data.clone())
+        .map_err(|error| DebateError::damaged(&path, &format!("`data`: {error}")))?;
+    if let Some((field, reason)) = data.settings.fault() {
+        return Err(DebateError::damaged(&path, &format!("`{field}` {reason}")));
+    }
+    // They name files.
+    match data.settled.iter().find(|stage| !crate::names::is_name(stage)) {
+        Some(stage) => Err(DebateError::damaged(&path, &format!("{stage:?} is no stage"))),
+        None => Ok(data),
+    }
+}

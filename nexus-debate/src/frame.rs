@@ -1,0 +1,239 @@
+//! The frame of a debate: its claims and its panel.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nexus_spawn::{DraftError, Faults};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::names::{check_names, check_text};
+
+/// How many claims there may be.
+const CLAIMS: std::ops::RangeInclusive<usize> = 2..=12;
+/// How many panelists there may be.
+pub const PANELISTS: std::ops::RangeInclusive<usize> = 2..=9;
+/// Longest claim, role and reason, in bytes. Source: our own bounds.
+const MOST_CLAIM_BYTES: usize = 1 << 10;
+const MOST_ROLE_BYTES: usize = 2 << 10;
+
+/// What the framer hands in. Its texts are data and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FrameDraft {
+    /// Two to twelve claims that can be contested: each a sentence that one may support or oppose.
+    pub claims: Vec<DebateClaim>,
+    /// The panel: as many as were asked for.
+    pub panelists: Vec<Panelist>,
+    /// One judgement of each registered agent.
+    pub relevance: Vec<Relevance>,
+}
+
+/// Something that panelists take a position on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DebateClaim {
+    /// Names it: a letter, then letters, digits, `-` and `_`, at most 40 in all.
+    pub id: String,
+    /// The claim, at most 1 KiB.
+    pub text: String,
+}
+
+/// One seat of the panel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Panelist {
+    /// Names it: a letter, then letters, digits, `-` and `_`, at most 40 in all.
+    pub name: String,
+    /// From where it looks at the question, at most 2 KiB. It says which concerns it has, not which position it takes.
+    pub role: String,
+    /// The registered agent that sits here. `null` for an outsider.
+    #[serde(default)]
+    pub registered: Option<String>,
+    /// The sources that it reads. No other panelist reads any of them.
+    pub sources: Vec<String>,
+}
+
+/// Whether a registered agent has something to say on the question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Relevance {
+    /// The agent's name.
+    pub agent: String,
+    /// Whether it has.
+    pub relevant: bool,
+    /// Why, at most 1 KiB.
+    pub why: String,
+}
+
+/// What a frame is held to, from the caller and the home.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrameRules {
+    /// How many panelists there have to be.
+    pub panelists: usize,
+    /// Names of the registered agents.
+    pub registered: Vec<String>,
+    /// Registered agents and panelists that the caller wants to sit.
+    pub pins: Vec<String>,
+    /// Names of the sources.
+    pub sources: Vec<String>,
+}
+
+/// The claims and the panel of a debate. They were checked: claims and panelists have names of their own, each registered agent was judged
+/// once, the caller's pins sit, a registered agent sits if any is relevant, an outsider sits beside it, and no source is read by two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "FrameRecord", into = "FrameRecord")]
+pub struct Frame {
+    rules: FrameRules,
+    draft: FrameDraft,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FrameRecord {
+    rules: FrameRules,
+    draft: FrameDraft,
+}
+
+impl Frame {
+    /// Checks a draft.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub fn accept(draft: FrameDraft, rules: FrameRules) -> Result<Self, DraftError> {
+        let mut faults = Faults::default();
+        check_claims(&mut faults, &draft.claims);
+        check_panel(&mut faults, &draft.panelists, &rules);
+        check_relevance(&mut faults, &draft, &rules);
+        faults.into_result("frame")?;
+        Ok(Self { rules, draft })
+    }
+
+    /// What is debated.
+    pub fn claims(&self) -> &[DebateClaim] {
+        &self.draft.claims
+    }
+
+    /// The claim of this id.
+    pub fn claim(&self, id: &str) -> Option<&DebateClaim> {
+        self.draft.claims.iter().find(|claim| claim.id == id)
+    }
+
+    /// Who debates.
+    pub fn panelists(&self) -> &[Panelist] {
+        &self.draft.panelists
+    }
+
+    /// What was said of each registered agent.
+    pub fn relevance(&self) -> &[Relevance] {
+        &self.draft.relevance
+    }
+
+    /// Sources that nobody reads.
+    pub fn unassigned_sources(&self) -> impl Iterator<Item = &str> {
+        let read: BTreeSet<&String> =
+            self.draft.panelists.iter().flat_map(|panelist| &panelist.sources).collect();
+        self.rules.sources.iter().filter(move |source| !read.contains(source)).map(String::as_str)
+    }
+}
+
+fn check_claims(faults: &mut Faults, claims: &[DebateClaim]) {
+    if !CLAIMS.contains(&claims.len()) {
+        let (least, most) = CLAIMS.into_inner();
+        faults.add("claims", format!("has {} entries; name {least} to {most}", claims.len()));
+    }
+    let ids = claims.iter().enumerate().map(|(at, claim)| (format!("claims[{at}].id"), claim.id.as_str()));
+    check_names(faults, ids, "claim");
+    for (at, claim) in claims.iter().enumerate() {
+        check_text(faults, &format!("claims[{at}].text"), &claim.text, MOST_CLAIM_BYTES);
+    }
+}
+
+fn check_panel(faults: &mut Faults, panelists: &[Panelist], rules: &FrameRules) {
+    if panelists.len() != rules.panelists {
+        faults.add("panelists", format!("has {} entries; name {}", panelists.len(), rules.panelists));
+    }
+    let names =
+        panelists.iter().enumerate().map(|(at, seat)| (format!("panelists[{at}].name"), seat.name.as_str()));
+    check_names(faults, names, "panelist");
+    let mut readers: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut sits: BTreeSet<&str> = BTreeSet::new();
+    for (at, panelist) in panelists.iter().enumerate() {
+        let place = format!("panelists[{at}]");
+        check_text(faults, &format!("{place}.role"), &panelist.role, MOST_ROLE_BYTES);
+        if let Some(agent) = &panelist.registered {
+            if !rules.registered.contains(agent) {
+                faults.add(
+                    format!("{place}.registered"),
+                    "no such agent is registered; an outsider has `null`",
+                );
+            } else if !sits.insert(agent) {
+                faults.add(
+                    format!("{place}.registered"),
+                    "the agent sits already; give each seat another one, or `null`",
+                );
+            }
+        }
+        for (which, source) in panelist.sources.iter().enumerate() {
+            let place = format!("{place}.sources[{which}]");
+            if !rules.sources.contains(source) {
+                faults.add(place, "there is no source of this name");
+            } else if let Some(other) = readers.insert(source, &panelist.name) {
+                faults.add(
+                    place,
+                    format!(
+                        "{} has it already; each source goes to one panelist at most",
+                        nexus_core::visible::Visible(other)
+                    ),
+                );
+            }
+        }
+    }
+    for pin in &rules.pins {
+        let is_there = match rules.registered.contains(pin) {
+            true => sits.contains(pin.as_str()),
+            false => panelists.iter().any(|panelist| panelist.name == *pin),
+        };
+        if !is_there {
+            faults.add("panelists", format!("the caller wants {pin:?} to sit"));
+        }
+    }
+}
+
+fn check_relevance(faults: &mut Faults, draft: &FrameDraft, rules: &FrameRules) {
+    let mut judged = BTreeSet::new();
+    for (at, relevance) in draft.relevance.iter().enumerate() {
+        let place = format!("relevance[{at}].agent");
+        if !rules.registered.contains(&relevance.agent) {
+            faults.add(place, "no such agent is registered");
+        } else if !judged.insert(&relevance.agent) {
+            faults.add(place, "the agent is judged twice");
+        }
+        check_text(faults, &format!("relevance[{at}].why"), &relevance.why, MOST_CLAIM_BYTES);
+    }
+    for agent in rules.registered.iter().filter(|agent| !judged.contains(agent)) {
+        faults.add("relevance", format!("the registered agent {agent} is not judged"));
+    }
+    let registered = draft.panelists.iter().filter(|panelist| panelist.registered.is_some()).count();
+    if registered == 0 && draft.relevance.iter().any(|relevance| relevance.relevant) {
+        faults.add("panelists", "a registered agent is relevant, so at least one of them sits");
+    }
+    if registered > 0 && registered == draft.panelists.len() {
+        faults.add("panelists", "registered agents sit, so at least one outsider sits beside them");
+    }
+}
+
+impl TryFrom<FrameRecord> for Frame {
+    type Error = DraftError;
+
+    fn try_from(record: FrameRecord) -> Result<Self, DraftError> {
+        Self::accept(record.draft, record.rules)
+    }
+}
+
+impl From<Frame> for FrameRecord {
+    fn from(frame: Frame) -> Self {
+        Self { rules: frame.rules, draft: frame.draft }
+    }
+}

@@ -1,0 +1,47 @@
+//! What panelists, claims, findings and sources may be called.
+
+use std::collections::BTreeSet;
+
+use nexus_spawn::Faults;
+
+/// Longest name, in bytes. Source: our own bound.
+const MOST_NAME_BYTES: usize = 40;
+
+/// Whether `text` is a name: a letter, and up to 39 letters, digits, `-` and `_`, all of them ASCII. So none is a path, none has a
+/// character that cannot be seen, and no letter of another script can pass for one of these.
+pub(crate) fn is_name(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    text.len() <= MOST_NAME_BYTES
+        && text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic())
+        && text.bytes().all(fits)
+}
+
+/// Holds names to [`is_name`], and to being different ones, whatever the case of their letters.
+pub(crate) fn check_names<'n>(
+    faults: &mut Faults,
+    names: impl IntoIterator<Item = (String, &'n str)>,
+    what: &str,
+) {
+    let mut seen = BTreeSet::new();
+    for (place, name) in names {
+        if !is_name(name) {
+            let problem = format!(
+                "is no name: a letter, then letters, digits, `-` and `_`, {MOST_NAME_BYTES} in all at most"
+            );
+            faults.add(place, problem);
+        } else if !seen.insert(name.to_ascii_lowercase()) {
+            faults.add(place, format!("another {what} is called {name}, too; give each its own"));
+        }
+    }
+}
+
+/// Holds a text of an agent's to `1..=most` bytes without NUL. Whatever else is in it is kept as it is.
+pub(crate) fn check_text(faults: &mut Faults, place: &str, text: &str, most: usize) {
+    if text.trim().is_empty() {
+        faults.add(place, "is empty");
+    } else if text.len() > most {
+        faults.add(place, format!("has {} bytes, {most} are the most", text.len()));
+    } else if text.contains('\0') {
+        faults.add(place, "has a NUL character; leave it out");
+    }
+}

@@ -1,0 +1,101 @@
+//! What a panelist hands in before it has heard anybody.
+
+use nexus_spawn::{DraftError, Faults};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    frame::Frame,
+    names::check_text,
+    position::{PositionDraft, Positions, positions},
+};
+
+/// Most arguments of one opening, and the longest, in bytes. Source: our own bounds.
+const MOST_ARGUMENTS: usize = 24;
+pub(crate) const MOST_ARGUMENT_BYTES: usize = 8 << 10;
+
+/// An opening, as it is handed in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpeningDraft {
+    /// One position on each claim.
+    pub positions: Vec<PositionDraft>,
+    /// At most 24 arguments for your positions.
+    pub arguments: Vec<ArgumentDraft>,
+    /// What you think in all, at most 8 KiB.
+    pub summary: String,
+}
+
+/// An argument, as it is handed in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArgumentDraft {
+    /// The id of the claim that it is about.
+    pub claim: String,
+    /// The argument, at most 8 KiB. It is kept as you write it, byte for byte.
+    pub text: String,
+}
+
+/// Something that a panelist submitted, by an id that the code gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// `NAME.o1` in an opening, `NAME.r2.1` in the rebuttal of round 2, `NAME.final` in a final statement.
+    pub id: String,
+    /// What it is about: a claim or a finding.
+    pub about: String,
+    /// As it was submitted.
+    pub text: String,
+}
+
+/// An opening that was checked: a position on each claim, and arguments about claims that there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    positions: Positions,
+    arguments: Vec<Argument>,
+    summary: Argument,
+}
+
+impl Opening {
+    /// Checks a draft of the panelist `name`, and gives its arguments their ids.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub fn accept(draft: &OpeningDraft, frame: &Frame, name: &str) -> Result<Self, DraftError> {
+        let mut faults = Faults::default();
+        let positions = positions(&mut faults, frame, &draft.positions);
+        faults.count("arguments", draft.arguments.len(), MOST_ARGUMENTS);
+        for (at, argument) in draft.arguments.iter().enumerate() {
+            if frame.claim(&argument.claim).is_none() {
+                faults.add(format!("arguments[{at}].claim"), "there is no claim of this id");
+            }
+            check_text(&mut faults, &format!("arguments[{at}].text"), &argument.text, MOST_ARGUMENT_BYTES);
+        }
+        check_text(&mut faults, "summary", &draft.summary, MOST_ARGUMENT_BYTES);
+        faults.into_result("opening")?;
+        let argument = |(at, argument): (usize, &ArgumentDraft)| Argument {
+            id: format!("{name}.o{}", at + 1),
+            about: argument.claim.clone(),
+            text: argument.text.clone(),
+        };
+        Ok(Self {
+            positions,
+            arguments: draft.arguments.iter().enumerate().map(argument).collect(),
+            summary: Argument {
+                id: format!("{name}.summary"),
+                about: "the question".to_owned(),
+                text: draft.summary.clone(),
+            },
+        })
+    }
+
+    /// Its position on each claim.
+    pub fn positions(&self) -> &Positions {
+        &self.positions
+    }
+
+    /// Its arguments and its summary, in the order in which they were submitted.
+    pub fn arguments(&self) -> impl Iterator<Item = &Argument> {
+        self.arguments.iter().chain([&self.summary])
+    }
+}

@@ -1,0 +1,67 @@
+//! Where a panelist stands on each claim.
+
+use std::collections::BTreeMap;
+
+use nexus_spawn::Faults;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::frame::Frame;
+
+/// Where a panelist stands on a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stance {
+    /// It holds.
+    Support,
+    /// It does not hold.
+    Oppose,
+    /// It takes no position: it cannot tell, or will not.
+    Abstain,
+}
+
+impl Stance {
+    /// Its name in files and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Support => "support",
+            Self::Oppose => "oppose",
+            Self::Abstain => "abstain",
+        }
+    }
+
+    /// Whether this one contradicts the other: one supports and one opposes.
+    pub fn contradicts(self, other: Self) -> bool {
+        matches!((self, other), (Self::Support, Self::Oppose) | (Self::Oppose, Self::Support))
+    }
+}
+
+/// A position, as it is handed in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PositionDraft {
+    /// The claim's id.
+    pub claim: String,
+    /// `support`, `oppose`, or `abstain` where you cannot tell.
+    pub stance: Stance,
+}
+
+/// The positions of one panelist, by claim: one on each.
+pub type Positions = BTreeMap<String, Stance>;
+
+/// Holds positions to one on each claim.
+pub(crate) fn positions(faults: &mut Faults, frame: &Frame, drafts: &[PositionDraft]) -> Positions {
+    let mut positions = Positions::new();
+    for (at, draft) in drafts.iter().enumerate() {
+        let place = format!("positions[{at}].claim");
+        if frame.claim(&draft.claim).is_none() {
+            faults.add(place, "there is no claim of this id");
+        } else if positions.insert(draft.claim.clone(), draft.stance).is_some() {
+            faults.add(place, "the claim has a position already");
+        }
+    }
+    for claim in frame.claims().iter().filter(|claim| !positions.contains_key(&claim.id)) {
+        faults.add("positions", format!("the claim {} has none; `abstain` is one", claim.id));
+    }
+    positions
+}

@@ -1,0 +1,289 @@
+//! What a debate has come to so far: the records of its stages, checked, in their order.
+
+use std::collections::BTreeMap;
+
+use nexus_core::VendorId;
+
+use crate::{
+    close::{CloseSignals, RoundBounds, RoundDecision, decide},
+    converge::{ClaimStanding, converge},
+    frame::{Frame, Panelist},
+    opening::{Argument, Opening},
+    position::Positions,
+    rebuttal::Rebuttal,
+    record::{JudgementDraft, PanelistRecord, StageRecord},
+    statement::Statement,
+    tension::{Finding, Tensions},
+};
+
+/// What was said and decided so far. Nothing in it was made up: who is absent is named so.
+#[derive(Clone, Debug)]
+pub struct Proceedings {
+    bounds: RoundBounds,
+    frame: Option<Frame>,
+    openings: Vec<(String, Opening)>,
+    rounds: Vec<DebateRound>,
+    tensions: Option<Tensions>,
+    standings: Option<Vec<ClaimStanding>>,
+    statements: Vec<(String, Statement)>,
+    interpretation: Option<Argument>,
+    positions: BTreeMap<String, Positions>,
+    history: Vec<(String, BTreeMap<String, Positions>)>,
+    absences: Vec<Absence>,
+}
+
+/// One round of cross-examination.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DebateRound {
+    /// What was answered to.
+    pub tensions: Tensions,
+    /// What was answered, by panelist.
+    pub rebuttals: Vec<(String, Rebuttal)>,
+    /// What it comes to in numbers.
+    pub signals: CloseSignals,
+    /// What the arbiter said of it. `None` if it was not asked, or not yet.
+    pub judgement: Option<JudgementDraft>,
+}
+
+/// Who did not submit anything in a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absence {
+    /// The stage: `opening`, `round 2`, `final`.
+    pub stage: String,
+    /// The panelist.
+    pub panelist: String,
+    /// The company that was to run it, where that is known.
+    pub vendor: Option<VendorId>,
+    /// Why, in words for the caller.
+    pub reason: String,
+}
+
+impl Proceedings {
+    /// Of a debate in which nothing was said yet.
+    pub fn new(bounds: RoundBounds) -> Self {
+        Self {
+            bounds,
+            frame: None,
+            openings: Vec::new(),
+            rounds: Vec::new(),
+            tensions: None,
+            standings: None,
+            statements: Vec::new(),
+            interpretation: None,
+            positions: BTreeMap::new(),
+            history: Vec::new(),
+            absences: Vec::new(),
+        }
+    }
+
+    /// Adds what the next stage came to.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, if it is not what a stage writes down.
+    pub fn add(&mut self, record: StageRecord) -> Result<(), String> {
+        match record {
+            StageRecord::Framing { frame } => self.frame = Some(*frame),
+            StageRecord::Opening { panel } => {
+                let frame = self.framed()?.clone();
+                self.openings = self.present("opening", panel, |draft, name| {
+                    Opening::accept(&draft, &frame, name).map_err(|error| error.to_string())
+                })?;
+                self.positions = by_name(&self.openings, Opening::positions);
+                self.history.push(("opening".to_owned(), self.positions.clone()));
+            }
+            StageRecord::Analysing { findings } => self.tensions = Some(self.tensions_of(&findings)?),
+            StageRecord::CrossExamining { panel } => {
+                let round = self.rounds.len() + 1;
+                let stage = format!("round {round}");
+                let (frame, tensions) =
+                    (self.framed()?.clone(), self.tensions.clone().ok_or("there are no findings")?);
+                let number = u32::try_from(round).unwrap_or(u32::MAX);
+                let rebuttals = self.present(&stage, panel, |draft, name| {
+                    Rebuttal::accept(&draft, &frame, &tensions, name, number)
+                        .map_err(|error| error.to_string())
+                })?;
+                let before = self.positions.clone();
+                self.positions.extend(by_name(&rebuttals, Rebuttal::positions));
+                let signals = CloseSignals::of(&before, &self.positions);
+                self.history.push((stage, self.positions.clone()));
+                self.rounds.push(DebateRound { tensions, rebuttals, signals, judgement: None });
+            }
+            StageRecord::CheckingClose { judgement } => {
+                let Some(round) = self.rounds.last() else { return Err("no round was held".to_owned()) };
+                if judgement.is_none() && !self.is_at_ceiling() {
+                    return Err("the arbiter's judgement is missing".to_owned());
+                }
+                let ratifies = judgement.as_ref().is_some_and(|judgement| judgement.close);
+                if self.decide(&round.signals, ratifies) == RoundDecision::Continue {
+                    let findings = judgement.as_ref().map(|judgement| judgement.findings.clone());
+                    self.tensions = Some(self.tensions_of(&findings.unwrap_or_default())?);
+                }
+                if let Some(round) = self.rounds.last_mut() {
+                    round.judgement = judgement;
+                }
+            }
+            StageRecord::Converging { .. } => {
+                self.standings = Some(converge(self.framed()?, &self.positions));
+            }
+            StageRecord::Final { panel } => {
+                let frame = self.framed()?.clone();
+                self.statements = self.present("final", panel, |draft, name| {
+                    Statement::accept(&draft, &frame, name).map_err(|error| error.to_string())
+                })?;
+                let last = by_name(&self.statements, Statement::positions);
+                self.positions.extend(last);
+                self.history.push(("final".to_owned(), self.positions.clone()));
+            }
+            StageRecord::Synthesising { interpretation } => {
+                self.interpretation = Some(Argument {
+                    id: "interpretation".to_owned(),
+                    about: "the question".to_owned(),
+                    text: interpretation,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The claims and the panel, once they are there.
+    pub fn frame(&self) -> Option<&Frame> {
+        self.frame.as_ref()
+    }
+
+    /// The openings, in the order of the panel.
+    pub fn openings(&self) -> &[(String, Opening)] {
+        &self.openings
+    }
+
+    /// The rounds, the first one first.
+    pub fn rounds(&self) -> &[DebateRound] {
+        &self.rounds
+    }
+
+    /// What the next rebuttals answer to.
+    pub fn tensions(&self) -> Option<&Tensions> {
+        self.tensions.as_ref()
+    }
+
+    /// Where the panel stood after the rounds.
+    pub fn standings(&self) -> Option<&[ClaimStanding]> {
+        self.standings.as_deref()
+    }
+
+    /// The final statements, in the order of the panel.
+    pub fn statements(&self) -> &[(String, Statement)] {
+        &self.statements
+    }
+
+    /// What the arbiter makes of it.
+    pub fn interpretation(&self) -> Option<&Argument> {
+        self.interpretation.as_ref()
+    }
+
+    /// The last position of everybody who opened, by name.
+    pub fn positions(&self) -> &BTreeMap<String, Positions> {
+        &self.positions
+    }
+
+    /// The positions after each stage that revises them.
+    pub fn history(&self) -> &[(String, BTreeMap<String, Positions>)] {
+        &self.history
+    }
+
+    /// Who did not submit anything, and when.
+    pub fn absences(&self) -> &[Absence] {
+        &self.absences
+    }
+
+    /// Where the panel stands now, by everybody's last positions.
+    pub fn outcome(&self) -> Vec<ClaimStanding> {
+        self.frame.as_ref().map(|frame| converge(frame, &self.positions)).unwrap_or_default()
+    }
+
+    /// Those of the panel who opened.
+    pub fn present_panelists(&self) -> impl Iterator<Item = (usize, &Panelist)> {
+        let panel = self.frame.iter().flat_map(Frame::panelists).enumerate();
+        panel.filter(|(_, panelist)| self.positions.contains_key(&panelist.name))
+    }
+
+    /// All that panelists submitted, in the order of the stages.
+    pub fn arguments(&self) -> impl Iterator<Item = &Argument> {
+        let openings = self.openings.iter().flat_map(|(_, opening)| opening.arguments());
+        let statements = self.statements.iter().map(|(_, statement)| statement.text());
+        openings.chain(self.rebuttal_arguments()).chain(statements)
+    }
+
+    /// The same without why somebody is absent, for agents: that is for the caller.
+    pub(crate) fn without_reasons(&self) -> Self {
+        let mut shown = self.clone();
+        for absence in &mut shown.absences {
+            "submitted nothing".clone_into(&mut absence.reason);
+        }
+        shown
+    }
+
+    /// All answers of all rounds, as they were submitted.
+    pub(crate) fn rebuttal_arguments(&self) -> impl Iterator<Item = &Argument> {
+        self.rounds.iter().flat_map(|round| &round.rebuttals).flat_map(|(_, rebuttal)| rebuttal.answers())
+    }
+
+    /// Whether the round that was held last is the last that may be.
+    pub fn is_at_ceiling(&self) -> bool {
+        self.rounds.len() >= self.bounds.most as usize
+    }
+
+    /// What follows the last round, if the arbiter says this.
+    pub(crate) fn decide(&self, signals: &CloseSignals, ratifies: bool) -> RoundDecision {
+        let round = u32::try_from(self.rounds.len()).unwrap_or(u32::MAX);
+        decide(round, self.bounds, signals, ratifies)
+    }
+
+    /// What follows the last round, by the judgement that is there.
+    pub fn last_decision(&self) -> RoundDecision {
+        let Some(round) = self.rounds.last() else { return RoundDecision::Continue };
+        let ratifies = round.judgement.as_ref().is_some_and(|judgement| judgement.close);
+        self.decide(&round.signals, ratifies)
+    }
+
+    /// Checks findings on what was submitted so far.
+    pub(crate) fn tensions_of(&self, findings: &[Finding]) -> Result<Tensions, String> {
+        let rebuttals = self.rebuttal_arguments().map(|argument| argument.text.as_str());
+        let checked = Tensions::accept(findings, self.framed()?, &self.positions, rebuttals);
+        checked.map_err(|error| error.to_string())
+    }
+
+    fn framed(&self) -> Result<&Frame, String> {
+        self.frame.as_ref().ok_or_else(|| "there is no frame".to_owned())
+    }
+
+    /// Those who submitted something; who did not is taken down as absent.
+    fn present<T, C>(
+        &mut self,
+        stage: &str,
+        panel: Vec<PanelistRecord<T>>,
+        check: impl Fn(T, &str) -> Result<C, String>,
+    ) -> Result<Vec<(String, C)>, String> {
+        let mut present: Vec<(String, C)> = Vec::new();
+        for PanelistRecord { panelist, vendor, outcome } in panel {
+            let is_known = self.framed()?.panelists().iter().any(|known| known.name == panelist);
+            if !is_known || present.iter().any(|(name, _)| *name == panelist) {
+                return Err(format!("{panelist:?} is no panelist, or is there twice"));
+            }
+            match outcome {
+                Ok(draft) => {
+                    let checked = check(draft, &panelist)?;
+                    present.push((panelist, checked));
+                }
+                Err(reason) => {
+                    self.absences.push(Absence { stage: stage.to_owned(), panelist, vendor, reason });
+                }
+            }
+        }
+        Ok(present)
+    }
+}
+
+fn by_name<T>(of: &[(String, T)], positions: impl Fn(&T) -> &Positions) -> BTreeMap<String, Positions> {
+    of.iter().map(|(name, value)| (name.clone(), positions(value).clone())).collect()
+}

@@ -1,0 +1,181 @@
+//! Creating a debate.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use nexus_router::WorkKind;
+
+use super::{answer::DebateView, debates::Debates, request::DebateCreateRequest};
+use crate::{
+    blocking::blocking,
+    data::{DebateData, RegisteredAgent},
+    debate_error::{DebateError, DebateErrorKind},
+    frame::PANELISTS,
+    names::is_name,
+    settings::DebateSettings,
+    sources,
+    stage::{ARBITER, FRAMER, PANELIST},
+};
+
+/// Bounds of a request. Source: our own.
+const MOST_QUESTION_BYTES: usize = 16 << 10;
+const MOST_CONTEXT_BYTES: usize = 64 << 10;
+const MOST_SOURCES: usize = 32;
+const MOST_LABELS: usize = 16;
+const MOST_LABEL_BYTES: usize = 128;
+
+impl Debates {
+    /// Creates a debate, with sources below the configured roots. See [`Debates::create_below`].
+    pub async fn create(&self, request: DebateCreateRequest) -> Result<DebateView, DebateError> {
+        self.create_below(request, &[]).await
+    }
+
+    /// Creates a debate, with sources below the configured roots or those of the client, and copies its sources. No agent is asked yet.
+    pub async fn create_below(
+        &self,
+        request: DebateCreateRequest,
+        client_roots: &[PathBuf],
+    ) -> Result<DebateView, DebateError> {
+        self.check_configuration()?;
+        let registered = self.0.tasks.registered_types().await?;
+        let registered = registered.into_iter().map(|agent| RegisteredAgent {
+            name: agent.name,
+            description: agent.description,
+            topics: agent.topics.into_iter().collect(),
+            prompt: agent.prompt,
+        });
+        let data = self.data_of(&request, registered.collect())?;
+        let parent = request.parent_workspace_id.as_deref().map(|parent| {
+            parent.parse().map_err(|error| {
+                DebateError::invalid(format!("`parent_workspace_id`: {error}"), "name a task or a debate")
+            })
+        });
+        let parent = parent.transpose()?;
+        check_labels(&request.labels)?;
+        sources::check_names(&request.sources)?;
+        let mut roots = self.0.roots.clone();
+        roots.extend_from_slice(client_roots);
+        let store = self.0.store.clone();
+        let debate = blocking(move || {
+            let debate = store.create(&data, parent, request.labels)?;
+            let copied = sources::copy(&request.sources, &roots, &debate.sources_folder());
+            let made = copied.and_then(|copied| {
+                debate.update(|_, data| {
+                    data.sources = Some(copied);
+                    Ok(())
+                })
+            });
+            match made {
+                Ok(()) => Ok(debate),
+                Err(error) => {
+                    store.discard(&debate);
+                    Err(error)
+                }
+            }
+        })
+        .await?;
+        self.view(&debate).await
+    }
+
+    fn data_of(
+        &self,
+        request: &DebateCreateRequest,
+        registered: Vec<RegisteredAgent>,
+    ) -> Result<DebateData, DebateError> {
+        text("question", &request.question, MOST_QUESTION_BYTES)?;
+        if let Some(context) = &request.context {
+            text("context", context, MOST_CONTEXT_BYTES)?;
+        }
+        if request.sources.len() > MOST_SOURCES {
+            let message = format!("there are {} sources, {MOST_SOURCES} are the most", request.sources.len());
+            return Err(DebateError::invalid(message, "name fewer; a folder is one"));
+        }
+        let mut settings: DebateSettings = self.0.settings.clone();
+        settings.panelists = request.panelists.unwrap_or(settings.panelists);
+        settings.max_rounds = request.max_rounds.unwrap_or(settings.max_rounds);
+        settings.min_rounds = match request.min_rounds {
+            Some(rounds) => rounds,
+            // Who wants fewer rounds than the configuration's least means that.
+            None => settings.min_rounds.min(settings.max_rounds.max(1)),
+        };
+        settings.budget = request.budget.unwrap_or(settings.budget);
+        if let Some((field, reason)) = settings.fault() {
+            return Err(DebateError::invalid(format!("`{field}` {reason}"), "name another number"));
+        }
+        check_pins(&request.pins, &registered, settings.panelists)?;
+        Ok(DebateData {
+            version: DebateData::VERSION,
+            question: request.question.clone(),
+            context: request.context.clone(),
+            settings,
+            pins: request.pins.clone(),
+            registered,
+            sources: None,
+            settled: Vec::new(),
+            stop: false,
+        })
+    }
+
+    /// Whether the configuration binds somebody to each part of the work.
+    fn check_configuration(&self) -> Result<(), DebateError> {
+        for kind in [FRAMER, PANELIST, ARBITER] {
+            self.0.router.explain(WorkKind::from(kind)).map_err(|error| {
+                let message = format!("nobody runs the work-kind {kind:?}: {error}");
+                let instead =
+                    format!("bind it in nexus.yaml: `types: {{ {kind}: … }}`; nexus.yaml.example has all");
+                DebateError::new(DebateErrorKind::NotConfigured, message, instead)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a frame can hold the pins at all.
+fn check_pins(pins: &[String], registered: &[RegisteredAgent], panelists: usize) -> Result<(), DebateError> {
+    let is_registered = |pin: &String| registered.iter().any(|agent| agent.name == *pin);
+    for (at, pin) in pins.iter().enumerate() {
+        if pins[..at].contains(pin) || !(is_registered(pin) || is_name(pin)) {
+            let message = format!("the pin {pin:?} is there twice, or is no name");
+            return Err(DebateError::invalid(
+                message,
+                "name registered agents (agent_list has them), or panelists by letters, digits, `-` and `_`",
+            ));
+        }
+    }
+    // At least one outsider sits beside registered agents.
+    let room = if pins.iter().all(is_registered) { panelists - 1 } else { panelists };
+    if pins.len() > room {
+        let (least, most) = PANELISTS.into_inner();
+        let message = format!("{} pins do not fit a panel of {panelists}", pins.len());
+        return Err(DebateError::invalid(
+            message,
+            format!(
+                "pin fewer, or name more `panelists` ({least} to {most}); one seat at least is for an outsider"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), DebateError> {
+    let fits = |text: &String| text.len() <= MOST_LABEL_BYTES && !text.chars().any(char::is_control);
+    let is_good = labels.len() <= MOST_LABELS
+        && labels.iter().all(|(name, value)| !name.is_empty() && fits(name) && fits(value));
+    match is_good {
+        true => Ok(()),
+        false => Err(DebateError::invalid(
+            "`labels` are too many or too long",
+            format!("name at most {MOST_LABELS}, of at most {MOST_LABEL_BYTES} bytes in one line each"),
+        )),
+    }
+}
+
+fn text(field: &str, text: &str, most: usize) -> Result<(), DebateError> {
+    if text.trim().is_empty() {
+        return Err(DebateError::invalid(format!("`{field}` is empty"), "say what it is"));
+    }
+    if text.len() > most {
+        let message = format!("`{field}` has {} bytes, {most} are the most", text.len());
+        return Err(DebateError::invalid(message, "say it in fewer words"));
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! Looking at debates.
+
+use nexus_mcp::page::{MOST_BYTES, cut, cut_list, fitted, json_bytes, most_of, page, text_page};
+use tokio::time::Instant;
+
+use super::{
+    answer::{
+        DebateClaimView, DebatePage, DebateResult, DebateRoundView, DebateRow, DebateView, PanelistView,
+    },
+    debates::{Debates, wait},
+    holding::PAUSE,
+    request::{DebateListRequest, DebateResultRequest, DebateStatusRequest},
+};
+use crate::{
+    blocking::blocking,
+    debate::{Debate, DebateSnapshot},
+    debate_error::DebateError,
+    proceedings::Proceedings,
+    synthesis::synthesis,
+};
+
+impl Debates {
+    /// Where a debate is; waits while a stage of it runs.
+    pub async fn status(&self, request: DebateStatusRequest) -> Result<DebateView, DebateError> {
+        let deadline = Instant::now() + wait(request.wait_s);
+        let debate = self.0.open(&request.debate_id).await?;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let is_running = self.0.running_now(&debate).await?.is_some();
+            if !is_running || left.is_zero() {
+                return self.view(&debate).await;
+            }
+            match self.0.jobs.of(debate.id()) {
+                Some(job) => {
+                    let _ = job.ended_within(left).await;
+                }
+                None => tokio::time::sleep(PAUSE.min(left)).await,
+            }
+        }
+    }
+
+    /// What a debate has come to: a page of its record. Changes nothing.
+    pub async fn result(&self, request: DebateResultRequest) -> Result<DebateResult, DebateError> {
+        let debate = self.0.open(&request.debate_id).await?;
+        self.0
+            .read(&debate, move |debate| {
+                let DebateSnapshot { state, data, .. } = debate.snapshot()?;
+                let proceedings = debate.proceedings(&data)?;
+                let text = synthesis(&data.question, &proceedings);
+                let mut result = DebateResult {
+                    debate_id: debate.id().to_string(),
+                    status: state.name().to_owned(),
+                    claims: if proceedings.openings().is_empty() {
+                        Vec::new()
+                    } else {
+                        proceedings.outcome()
+                    },
+                    record: String::new(),
+                    bytes: text.len() as u64,
+                    next_offset: None,
+                };
+                // The page is what is left beside the claims, and never nothing.
+                let room = MOST_BYTES.saturating_sub(json_bytes(&result)).max(1_000);
+                let (shown, next_offset) = text_page(&text, request.offset, room - 100);
+                shown.clone_into(&mut result.record);
+                result.next_offset = next_offset;
+                Ok(result)
+            })
+            .await
+    }
+
+    /// Debates, the newest first.
+    pub async fn list(&self, request: DebateListRequest) -> Result<DebatePage, DebateError> {
+        let store = self.0.store.clone();
+        blocking(move || {
+            let listing = store.list()?;
+            let unreadable: Vec<String> = listing.unreadable.iter().map(ToString::to_string).collect();
+            let unreadable = cut_list(unreadable.iter().map(String::as_str), 300);
+            let room = MOST_BYTES - 200 - json_bytes(&unreadable);
+            let rows = listing.debates.iter().rev().filter(|(_, snapshot)| {
+                let fits = |(name, value): (&String, &String)| snapshot.labels.get(name) == Some(value);
+                request.status.as_deref().is_none_or(|status| snapshot.state.name() == status)
+                    && request.labels.iter().all(fits)
+            });
+            let (debates, next_offset) =
+                page(rows.map(|(debate, snapshot)| row(debate, snapshot)), request.offset, room);
+            Ok(DebatePage { debates, unreadable, next_offset })
+        })
+        .await
+    }
+
+    /// Where a debate is now.
+    pub(super) async fn view(&self, debate: &Debate) -> Result<DebateView, DebateError> {
+        let progress = self.0.running_now(debate).await?;
+        self.0
+            .read(debate, move |debate| {
+                let snapshot = debate.snapshot()?;
+                let proceedings = debate.proceedings(&snapshot.data)?;
+                Ok(fitted(|most| view(debate, &snapshot, &proceedings, progress.as_deref(), most)))
+            })
+            .await
+    }
+}
+
+fn view(
+    debate: &Debate,
+    snapshot: &DebateSnapshot,
+    proceedings: &Proceedings,
+    progress: Option<&str>,
+    most: usize,
+) -> DebateView {
+    let DebateSnapshot { state, data, labels, parent, links, .. } = snapshot;
+    let frame = proceedings.frame();
+    let outcomes = proceedings.outcome();
+    let has_opened = !proceedings.openings().is_empty();
+    let outcome = |id: &str| {
+        outcomes.iter().find(|standing| standing.claim == id && has_opened).map(|standing| standing.outcome)
+    };
+    let absent = |name: &str| -> Vec<String> {
+        let theirs = proceedings.absences().iter().filter(|absence| absence.panelist == name);
+        let shown =
+            theirs.map(|absence| cut(&format!("{}: {}", absence.stage, absence.reason), most.max(24)));
+        shown.take(most_of(16, most).min(16)).collect()
+    };
+    let panelists = frame.map(|frame| frame.panelists()).unwrap_or_default();
+    let warnings = match &data.sources {
+        None => vec!["its creation was cut off: cancel it, and create another one".to_owned()],
+        Some(sources) => sources
+            .iter()
+            .filter(|source| source.left_out > 0)
+            .map(|source| {
+                format!(
+                    "of the source {} {} entries were left out: links, pipes, .git",
+                    source.name, source.left_out
+                )
+            })
+            .collect(),
+    };
+    let next = match progress {
+        Some(_) => "call debate_advance again: it joins what runs",
+        None => state.next_call(),
+    };
+    DebateView {
+        debate_id: debate.id().to_string(),
+        status: state.name().to_owned(),
+        round: state.round(),
+        running: progress.is_some(),
+        progress: progress.map(|line| cut(line, 300)),
+        next: next.to_owned(),
+        question: cut(&data.question, most.min(1_000)),
+        claims: frame
+            .map(|frame| frame.claims())
+            .unwrap_or_default()
+            .iter()
+            .map(|claim| DebateClaimView {
+                id: claim.id.clone(),
+                text: cut(&claim.text, most.min(400)),
+                outcome: outcome(&claim.id),
+            })
+            .collect(),
+        panelists: panelists
+            .iter()
+            .map(|panelist| PanelistView {
+                name: panelist.name.clone(),
+                registered: panelist.registered.clone(),
+                sources: cut_list(panelist.sources.iter().map(String::as_str), most.max(40)),
+                absent: absent(&panelist.name),
+            })
+            .collect(),
+        unassigned_sources: frame
+            .map(|frame| cut_list(frame.unassigned_sources(), most.max(40)))
+            .unwrap_or_default(),
+        rounds: proceedings
+            .rounds()
+            .iter()
+            .map(|round| DebateRoundView {
+                findings: round.tensions.findings().len(),
+                revision_rate: round.signals.revision_rate,
+                tension_density: round.signals.tension_density,
+                arbiter_closes: round.judgement.as_ref().map(|judgement| judgement.close),
+            })
+            .collect(),
+        warnings: cut_list(warnings.iter().map(String::as_str), most.max(60)),
+        labels: labels
+            .iter()
+            .take(most_of(labels.len(), most))
+            .map(|(name, value)| (cut(name, 128), cut(value, most.max(12))))
+            .collect(),
+        parent_workspace_id: parent.as_ref().map(ToString::to_string),
+        linked_workspace_ids: cut_list(links.iter().map(|id| id.as_str()), most.max(64)),
+    }
+}
+
+fn row(debate: &Debate, snapshot: &DebateSnapshot) -> DebateRow {
+    let time = |time| humantime::format_rfc3339_seconds(time).to_string();
+    DebateRow {
+        debate_id: debate.id().to_string(),
+        status: snapshot.state.name().to_owned(),
+        question: cut(&snapshot.data.question, 200),
+        created_at: time(snapshot.created_at),
+        updated_at: time(snapshot.updated_at),
+        labels: snapshot.labels.iter().map(|(name, value)| (cut(name, 64), cut(value, 100))).collect(),
+    }
+}

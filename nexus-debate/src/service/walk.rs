@@ -1,0 +1,211 @@
+//! From stage to stage.
+
+use std::sync::Arc;
+
+use nexus_core::{CancelToken, RecordLog};
+use nexus_workspace::WorkspaceState as _;
+use tokio::sync::watch;
+
+use super::{
+    answer::DebateView,
+    debates::{Debates, Inner, MOST_WAIT, wait, wrong},
+    request::{DebateAdvanceRequest, DebateCancelRequest},
+};
+use crate::{
+    data::DebateData,
+    debate::{Debate, DebateLogEvent},
+    debate_error::DebateError,
+    record::StageRecord,
+    stage::StageRun,
+    state::{DebateEvent, DebateState, WrongStage},
+};
+
+impl Debates {
+    /// Runs the stage of a debate that is next, or joins what runs it. Where a debate is done, that is what it answers.
+    pub async fn advance(&self, request: DebateAdvanceRequest) -> Result<DebateView, DebateError> {
+        let wait = wait(request.wait_s);
+        let debate = self.0.open(&request.debate_id).await?;
+        if let Some(error) = self.0.jobs.take_failure(debate.id()) {
+            return Err(error);
+        }
+        let job = match self.0.jobs.of(debate.id()) {
+            Some(job) => job,
+            None => {
+                let snapshot = self.0.read(&debate, Debate::snapshot).await?;
+                match snapshot.state {
+                    DebateState::Done => return self.view(&debate).await,
+                    DebateState::Cancelled => {
+                        return Err(wrong("the debate is cancelled", snapshot.state.next_call()));
+                    }
+                    _ => snapshot.check_is_whole()?,
+                }
+                let (inner, running, from) = (Arc::clone(&self.0), debate.clone(), snapshot.state);
+                self.0.jobs.start(debate.id(), (), "the stage begins", move |cancel, said| {
+                    inner.held(running, cancel, said, move |inner, debate, cancel, said| async move {
+                        inner.run_stage(&debate, from, &cancel, &said).await
+                    })
+                })?
+            }
+        };
+        if let Some(outcome) = job.ended_within(wait).await {
+            self.0.jobs.take_failure(debate.id());
+            outcome?;
+        }
+        self.view(&debate).await
+    }
+
+    /// Ends a debate. What runs for it is stopped first, here or in another process. What was said in settled stages stays.
+    pub async fn cancel(&self, request: DebateCancelRequest) -> Result<DebateView, DebateError> {
+        let debate = self.0.open(&request.debate_id).await?;
+        let state = self
+            .0
+            .read(&debate, |debate| {
+                debate.update(|state, data| {
+                    data.stop = !state.is_final();
+                    Ok(*state)
+                })
+            })
+            .await?;
+        match state {
+            DebateState::Cancelled => return self.view(&debate).await,
+            DebateState::Done => {
+                return Err(wrong("the debate is done, and nothing of it runs", state.next_call()));
+            }
+            _ => {}
+        }
+        if let Some(job) = self.0.jobs.of(debate.id()) {
+            job.cancel.cancel();
+            // How it ended is for those who asked for it.
+            let _ = job.ended().await;
+            self.0.jobs.take_failure(debate.id());
+        }
+        let hold = self.0.hold(&debate, Some(MOST_WAIT)).await?;
+        self.0.read(&debate, finish_cancel).await?;
+        // Whoever holds a stage counts as running it.
+        drop(hold);
+        self.view(&debate).await
+    }
+}
+
+impl Inner {
+    /// Runs the stage `from`, unless another process did. The caller holds it.
+    async fn run_stage(
+        &self,
+        debate: &Debate,
+        from: DebateState,
+        cancel: &CancelToken,
+        said: &watch::Sender<String>,
+    ) -> Result<(), DebateError> {
+        let reading = self.read(debate, move |debate| {
+            let snapshot = debate.snapshot()?;
+            if snapshot.data.stop {
+                finish_cancel(debate)?;
+            }
+            if snapshot.data.stop || snapshot.state != from {
+                return Ok(None);
+            }
+            let proceedings = debate.proceedings(&snapshot.data)?;
+            let turns = debate.turns()?;
+            let used = debate.turn_log()?;
+            Ok(Some((snapshot.data, proceedings, turns, used)))
+        });
+        let Some((data, mut proceedings, turns, used)) = reading.await? else { return Ok(()) };
+        let stage = stage_name(from);
+        said.send_replace(format!("{stage}: it begins"));
+        let began = DebateLogEvent::StageBegan { stage: stage.clone() };
+        let _ = self.read(debate, move |debate| debate.log(&began)).await;
+        let run = StageRun {
+            router: &self.router,
+            debate,
+            data: &data,
+            proceedings: &proceedings,
+            stage: &stage,
+            turns,
+            budget: budget(&data, &used),
+            cancel: cancel.clone(),
+            said: said.clone(),
+        };
+        let record = match run.run(from).await {
+            Ok(record) => record,
+            Err(error) => {
+                let failed = DebateLogEvent::StageFailed { stage, reason: error.message.clone() };
+                let _ = self.read(debate, move |debate| debate.log(&failed)).await;
+                return Err(error);
+            }
+        };
+        drop(run);
+        let event = match &record {
+            StageRecord::CheckingClose { .. } => {
+                proceedings
+                    .add(record.clone())
+                    .map_err(|reason| DebateError::damaged(debate.folder(), &reason))?;
+                DebateEvent::RoundDecided(proceedings.last_decision())
+            }
+            _ => DebateEvent::StageDone,
+        };
+        self.read(debate, move |debate| settle(debate, from, &stage, &record, event)).await
+    }
+}
+
+/// Writes down what a stage came to, and leaves it. The caller holds it.
+fn settle(
+    debate: &Debate,
+    from: DebateState,
+    stage: &str,
+    record: &StageRecord,
+    event: DebateEvent,
+) -> Result<(), DebateError> {
+    debate.write_stage(stage, record)?;
+    let to = debate.update(|state, data| {
+        if *state != from {
+            return Err(wrong("another process has changed the debate", state.next_call()));
+        }
+        *state = state.after(event)?;
+        data.settled.push(stage.to_owned());
+        Ok(*state)
+    })?;
+    let settled = DebateLogEvent::StageSettled { stage: stage.to_owned(), status: to.name().to_owned() };
+    // It is settled: what cannot be written is missing in the log alone.
+    let _ = debate.log(&settled);
+    Ok(())
+}
+
+/// Ends a debate that the caller wants cancelled. The caller holds its stage.
+fn finish_cancel(debate: &Debate) -> Result<(), DebateError> {
+    let was_open = debate.update(|state, data| {
+        data.stop = false;
+        let is_open = !state.is_final();
+        if is_open {
+            *state = state.after(DebateEvent::Cancelled)?;
+        }
+        Ok(is_open)
+    })?;
+    if was_open {
+        let _ = debate.log(&DebateLogEvent::Cancelled);
+    }
+    Ok(())
+}
+
+/// The name of a stage in files: `round-2`.
+fn stage_name(state: DebateState) -> String {
+    match state {
+        DebateState::CrossExamining { round } => format!("round-{round}"),
+        DebateState::CheckingClose { round } => format!("close-{round}"),
+        other => other.name().to_owned(),
+    }
+}
+
+/// What all turns of a debate together may still use. `None` if nothing bounds it.
+fn budget(data: &DebateData, used: &RecordLog) -> Option<nexus_core::Budget> {
+    let budget = data.settings.budget()?;
+    for turn in &used.turns {
+        budget.book(&turn.usage().unwrap_or_default(), turn.cost());
+    }
+    Some(budget)
+}
+
+impl From<WrongStage> for DebateError {
+    fn from(error: WrongStage) -> Self {
+        wrong(error.to_string(), "call debate_status, and go on from what it says")
+    }
+}

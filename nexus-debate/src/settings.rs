@@ -1,0 +1,129 @@
+//! What bounds a debate beside its question: the section `debate` of `nexus.yaml`.
+
+use nexus_core::{Budget, ConfigSection, SettingsError, Usd, settings_schema};
+use nexus_router::Router;
+use nexus_spawn::TaskBudget;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{close::RoundBounds, frame::PANELISTS};
+
+/// Most rounds that a configuration or a caller may ask for. Source: our own bound; each is a turn of every panelist.
+const MOST_ROUNDS: u32 = 12;
+
+/// What bounds a debate whose creator says nothing else. Its sources lie below the roots of the section `tasks`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use nexus_core::{BuildContext, Registry};
+/// use nexus_debate::{DebateSection, DebateSettings};
+/// use nexus_router::Router;
+///
+/// let registry = Registry::new().with_section(Arc::new(DebateSection));
+/// let configuration = serde_json::json!({ "debate": { "max_rounds": 2 } });
+/// let router = Router::from_value(configuration, registry, BuildContext::in_home("home"))?;
+/// assert_eq!(DebateSettings::of(&router)?.max_rounds, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DebateSettings {
+    /// How many panelists there are, 2 to 9. Default 3.
+    pub panelists: usize,
+    /// How many rounds of cross-examination are held at least, from 1 on. Default 1.
+    pub min_rounds: u32,
+    /// How many are held at most, up to 12. Default 3.
+    pub max_rounds: u32,
+    /// What all turns of the debate together may use.
+    pub budget: TaskBudget,
+    /// Deadline of one agent's turn, in seconds. Default 1,800.
+    pub turn_seconds: u64,
+}
+
+impl Default for DebateSettings {
+    fn default() -> Self {
+        Self {
+            panelists: 3,
+            min_rounds: 1,
+            max_rounds: 3,
+            budget: TaskBudget::default(),
+            turn_seconds: 1_800,
+        }
+    }
+}
+
+impl DebateSettings {
+    /// What the configuration of a router says, or the defaults.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] if the section cannot be used; never for a router whose registry has [`DebateSection`].
+    pub fn of(router: &Router) -> Result<Self, SettingsError> {
+        router.section("debate").map_or_else(|| Ok(Self::default()), |value| Self::read(&value))
+    }
+
+    fn read(value: &Value) -> Result<Self, SettingsError> {
+        let read: Self = SettingsError::reading(value)?;
+        match read.fault() {
+            Some((field, reason)) => Err(SettingsError { path: vec![field.to_owned()], reason }),
+            None => Ok(read),
+        }
+    }
+
+    /// What is wrong with them: the field, and why.
+    pub(crate) fn fault(&self) -> Option<(&'static str, String)> {
+        let (least, most) = PANELISTS.into_inner();
+        if !PANELISTS.contains(&self.panelists) {
+            return Some(("panelists", format!("is not one of {least} to {most}")));
+        }
+        if !(1..=MOST_ROUNDS).contains(&self.max_rounds) {
+            return Some(("max_rounds", format!("is not one of 1 to {MOST_ROUNDS}")));
+        }
+        if !(1..=self.max_rounds).contains(&self.min_rounds) {
+            return Some(("min_rounds", format!("is not one of 1 to {}, the most", self.max_rounds)));
+        }
+        let leaves_nothing = self.budget.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0)
+            || self.budget.output_tokens == Some(0);
+        if leaves_nothing {
+            return Some(("budget", "leaves nothing to use".to_owned()));
+        }
+        (self.turn_seconds == 0).then(|| ("turn_seconds", "is 0".to_owned()))
+    }
+
+    pub(crate) fn bounds(&self) -> RoundBounds {
+        RoundBounds { least: self.min_rounds, most: self.max_rounds }
+    }
+
+    /// A budget of this size of which nothing is used yet. `None` if nothing bounds it.
+    pub(crate) fn budget(&self) -> Option<Budget> {
+        let mut budget = None;
+        if let Some(usd) = self.budget.usd {
+            budget = Some(Budget::new().with_cost(Usd(usd)));
+        }
+        if let Some(tokens) = self.budget.output_tokens {
+            budget = Some(budget.unwrap_or_default().with_output_tokens(tokens));
+        }
+        budget
+    }
+}
+
+/// Reads and describes the section [`DebateSettings`]: for [`Registry::with_section`](nexus_core::Registry::with_section).
+#[derive(Clone, Copy, Debug)]
+pub struct DebateSection;
+
+impl ConfigSection for DebateSection {
+    fn name(&self) -> &'static str {
+        "debate"
+    }
+
+    fn schema(&self) -> Value {
+        let mut schema = settings_schema::of::<DebateSettings>();
+        schema["description"] = "Debates: what holds for one whose creator says nothing else.".into();
+        schema
+    }
+
+    fn check(&self, value: &Value) -> Result<(), SettingsError> {
+        DebateSettings::read(value).map(drop)
+    }
+}

@@ -1,0 +1,116 @@
+//! The framer: one turn without tools, answered by a schema.
+
+use std::sync::Arc;
+
+use nexus_core::{
+    NoTools, NullSink, OutputSchema, ParticipantScope, Session, ToolAccess, TurnError, TurnRequest,
+    TurnResult,
+};
+use nexus_router::WorkKind;
+use nexus_spawn::{AgentTurn, AgentTurnPurpose, Quote};
+
+use super::{
+    FRAMER, StageRun,
+    shown::{asked, quoted},
+};
+use crate::{
+    debate::DebateLogEvent,
+    debate_error::DebateError,
+    frame::{Frame, FrameDraft},
+    sources,
+};
+
+const SYSTEM: &str = include_str!("../../prompts/framer.md");
+/// How many frames may be refused.
+const MOST_REFUSALS: usize = 2;
+
+impl StageRun<'_> {
+    /// Has the framer compose claims and panel. A frame that breaks a rule goes back with what is wrong, twice at most.
+    pub(super) async fn frame(&self) -> Result<Frame, DebateError> {
+        let task = self.framing_task();
+        let mut prompt = task.clone();
+        let mut refused = 0;
+        loop {
+            let draft = self.framer_turn(prompt).await?;
+            let reason = match Frame::accept(draft.clone(), self.data.frame_rules()) {
+                Ok(frame) => return Ok(frame),
+                Err(error) => error.to_string(),
+            };
+            self.log(vec![DebateLogEvent::FrameRefused { reason: reason.clone() }]).await;
+            refused += 1;
+            if refused > MOST_REFUSALS {
+                let words = format!(
+                    "the framer answered with {refused} frames that break the rules; the last one: {reason}"
+                );
+                return Err(self.failed(words));
+            }
+            let last = serde_json::to_string(&draft).unwrap_or_default();
+            prompt = format!(
+                "{task}\n{}\n{}",
+                quoted("your last frame, which was refused", &last),
+                Quote::new("what is wrong with it", &reason)
+            );
+        }
+    }
+
+    /// What the framer is asked.
+    fn framing_task(&self) -> String {
+        let mut text = asked(self.data);
+        for source in self.data.sources.iter().flatten() {
+            let said = format!("{}: {} files, {} bytes", source.name, source.files, source.bytes);
+            text.push_str(&quoted("a source", &said));
+        }
+        for agent in &self.data.registered {
+            let said =
+                format!("{}: {}\ntopics: {}", agent.name, agent.description.trim(), agent.topics.join(", "));
+            text.push_str(&quoted("a registered agent", &said));
+        }
+        for pin in &self.data.pins {
+            text.push_str(&quoted(
+                "the caller wants it to sit: a registered agent, or a panelist of this name",
+                pin,
+            ));
+        }
+        text.push_str(&format!("\nName {} panelists.\n", self.data.settings.panelists));
+        text
+    }
+
+    async fn framer_turn(&self, prompt: String) -> Result<FrameDraft, DebateError> {
+        let schema = OutputSchema::of::<FrameDraft>().map_err(|error| self.failed(error))?;
+        let request = TurnRequest::new(prompt)
+            .with_system(SYSTEM.trim_end())
+            .with_tool_access(ToolAccess::ScopedOnly)
+            .with_limits(self.limits())
+            .with_output(schema);
+        let scope: ParticipantScope =
+            sources::scope(&self.debate.sources_folder(), &[], &[]).map_err(|error| self.failed(error))?;
+        let session = Session::mint(FRAMER, scope, Arc::new(NoTools));
+        let host = self.host().with_session(Arc::clone(&session));
+        let mut recording = self
+            .turns
+            .begin(format!("{} {FRAMER}", self.stage), &request, &host)
+            .map_err(|error| self.failed(error))?;
+        let mut sink = NullSink;
+        let outcome: Result<TurnResult, TurnError> = self
+            .router
+            .run_turn(&WorkKind::from(FRAMER), request, host, &mut recording.beside(&mut sink))
+            .await;
+        let recorded_as = Some(recording.id().to_owned());
+        // The turn was run; what is not written down is missing in its record alone.
+        let _ = recording.end(&outcome);
+        let draft = match &outcome {
+            Ok(result) => result.output_as::<FrameDraft>().map_err(|error| self.failed(error)),
+            Err(error) => Err(self.failed(format!("{FRAMER}: {error}"))),
+        };
+        let backend = match &outcome {
+            Ok(result) => result.provenance.backend.clone(),
+            Err(error) => error.backend().clone(),
+        };
+        let vendor = self.router.vendor(&backend);
+        let turn =
+            AgentTurn { purpose: AgentTurnPurpose::Work, backend, vendor, session, outcome, recorded_as };
+        self.log_turns(FRAMER, &[turn]).await;
+        self.check_cancel()?;
+        draft
+    }
+}

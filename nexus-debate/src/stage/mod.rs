@@ -1,0 +1,111 @@
+//! Running a stage: who is asked what, with which tools, and what came of it.
+//!
+//! What an agent can reach is what stands here: its prompt, the texts of its tools, and the folders of its own sources. No prompt is
+//! needed to keep one panelist from another's rebuttal: no text and no folder that it is given holds one.
+
+mod arbiter;
+mod ask;
+mod framer;
+mod panel;
+mod shown;
+
+use nexus_core::{Budget, CancelToken, RecordFile};
+use nexus_router::Router;
+use tokio::sync::watch;
+
+use crate::{
+    converge::converge,
+    data::DebateData,
+    debate::Debate,
+    debate_error::{DebateError, DebateErrorKind},
+    proceedings::Proceedings,
+    record::StageRecord,
+    state::DebateState,
+};
+
+/// The work-kinds of those who take part.
+pub(crate) const FRAMER: &str = "framer";
+pub(crate) const PANELIST: &str = "panelist";
+pub(crate) const ARBITER: &str = "arbiter";
+
+/// What one stage of a debate is run with.
+pub(crate) struct StageRun<'a> {
+    pub(crate) router: &'a Router,
+    pub(crate) debate: &'a Debate,
+    pub(crate) data: &'a DebateData,
+    pub(crate) proceedings: &'a Proceedings,
+    /// The name of the stage in files.
+    pub(crate) stage: &'a str,
+    pub(crate) turns: RecordFile,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) cancel: CancelToken,
+    pub(crate) said: watch::Sender<String>,
+}
+
+impl StageRun<'_> {
+    /// Runs the stage of this state.
+    ///
+    /// # Errors
+    ///
+    /// [`StageFailed`](DebateErrorKind::StageFailed) if agents came to nothing that counts; [`Interrupted`](DebateErrorKind::Interrupted) if it
+    /// was cancelled; those of the file system.
+    pub(crate) async fn run(&self, state: DebateState) -> Result<StageRecord, DebateError> {
+        let record = match state {
+            DebateState::Framing => StageRecord::Framing { frame: Box::new(self.frame().await?) },
+            DebateState::Opening => StageRecord::Opening { panel: self.openings().await? },
+            DebateState::Analysing => StageRecord::Analysing { findings: self.analysis().await? },
+            DebateState::CrossExamining { round } => {
+                StageRecord::CrossExamining { panel: self.rebuttals(round).await? }
+            }
+            DebateState::CheckingClose { .. } => {
+                // At the ceiling it closes whatever the arbiter says, so it is not asked.
+                let judgement = match self.proceedings.is_at_ceiling() {
+                    true => None,
+                    false => Some(self.judgement().await?),
+                };
+                StageRecord::CheckingClose { judgement }
+            }
+            DebateState::Converging => {
+                let standings = self
+                    .proceedings
+                    .frame()
+                    .map(|frame| converge(frame, self.proceedings.positions()))
+                    .unwrap_or_default();
+                StageRecord::Converging { standings }
+            }
+            DebateState::Final => StageRecord::Final { panel: self.statements().await? },
+            DebateState::Synthesising => {
+                StageRecord::Synthesising { interpretation: self.interpretation().await? }
+            }
+            DebateState::Done | DebateState::Cancelled => {
+                return Err(DebateError::new(
+                    DebateErrorKind::WrongStatus,
+                    format!("the debate is {}", state.name()),
+                    state.next_call(),
+                ));
+            }
+        };
+        self.check_cancel()?;
+        Ok(record)
+    }
+
+    fn check_cancel(&self) -> Result<(), DebateError> {
+        match self.cancel.is_cancelled() {
+            true => Err(DebateError::new(
+                DebateErrorKind::Interrupted,
+                "the stage was interrupted, and nothing of it counts",
+                "call debate_advance, which begins it anew",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// A stage that came to nothing.
+    fn failed(&self, reason: impl std::fmt::Display) -> DebateError {
+        DebateError::new(
+            DebateErrorKind::StageFailed,
+            format!("the stage {} came to nothing: {reason}", self.stage),
+            "see to the cause, then call debate_advance, which runs the stage again; or debate_cancel",
+        )
+    }
+}

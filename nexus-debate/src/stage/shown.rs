@@ -1,0 +1,121 @@
+//! What agents are shown of a debate: quoted, with nothing that names who ran whom.
+
+use nexus_spawn::Quote;
+
+use crate::{
+    data::DebateData,
+    frame::Panelist,
+    opening::Argument,
+    position::Positions,
+    proceedings::{DebateRound, Proceedings},
+};
+
+/// A text of somebody else's, whole.
+pub(super) fn quoted(origin: &str, text: &str) -> String {
+    Quote::new(origin, text).at_most(usize::MAX).to_string()
+}
+
+/// What is asked, and what the caller knows about it.
+pub(super) fn asked(data: &DebateData) -> String {
+    let mut text = quoted("the question", &data.question);
+    if let Some(context) = &data.context {
+        text.push_str(&quoted("what the caller knows", context));
+    }
+    text
+}
+
+/// What is asked, and the claims.
+pub(super) fn asked_with_claims(data: &DebateData, proceedings: &Proceedings) -> String {
+    let claims = proceedings.frame().map(|frame| frame.claims()).unwrap_or_default();
+    claims
+        .iter()
+        .fold(asked(data), |text, claim| text + &quoted(&format!("the claim {}", claim.id), &claim.text))
+}
+
+/// What one panelist is asked, and from where it looks at that.
+pub(super) fn brief_of(data: &DebateData, proceedings: &Proceedings, panelist: &Panelist) -> String {
+    let mut text = asked_with_claims(data, proceedings);
+    text.push_str(&quoted(&format!("who you are: {}", panelist.name), &panelist.role));
+    if !panelist.sources.is_empty() {
+        text.push_str(&quoted("the folders of your sources", &panelist.sources.join("\n")));
+    }
+    for round in proceedings.rounds() {
+        let own = round.rebuttals.iter().filter(|(name, _)| *name == panelist.name);
+        for answer in own.flat_map(|(_, rebuttal)| rebuttal.answers()) {
+            text.push_str(&shown_argument("what you answered before", answer));
+        }
+    }
+    if let Some(own) = proceedings.positions().get(&panelist.name) {
+        text.push_str(&shown_positions("your positions now", own));
+    }
+    text
+}
+
+/// All openings.
+pub(super) fn shown_openings(proceedings: &Proceedings) -> String {
+    let mut text = String::new();
+    for (name, opening) in proceedings.openings() {
+        text.push_str(&shown_positions(&format!("where {name} stands at first"), opening.positions()));
+        for argument in opening.arguments() {
+            text.push_str(&shown_argument(&format!("{name} says at first"), argument));
+        }
+    }
+    text
+}
+
+/// All rebuttals: for the arbiter alone.
+pub(super) fn shown_rebuttals(proceedings: &Proceedings) -> String {
+    let mut text = String::new();
+    for (index, DebateRound { rebuttals, .. }) in proceedings.rounds().iter().enumerate() {
+        for (name, rebuttal) in rebuttals {
+            let round = index + 1;
+            text.push_str(&shown_positions(
+                &format!("where {name} stands after round {round}"),
+                rebuttal.positions(),
+            ));
+            for answer in rebuttal.answers() {
+                text.push_str(&shown_argument(&format!("{name} answers in round {round}"), answer));
+            }
+        }
+    }
+    match text.is_empty() {
+        true => "Nobody answered yet.\n".to_owned(),
+        false => text,
+    }
+}
+
+/// The case against a panelist: the arbiter's words for the other sides, and nothing else.
+pub(super) fn shown_tension(proceedings: &Proceedings, name: &str) -> String {
+    let mut text = String::new();
+    let Some(tensions) = proceedings.tensions() else { return text };
+    for (finding, against) in tensions.against(name) {
+        for case in against {
+            let origin =
+                format!("finding {}: the case against yours on the claim {}", finding.id, finding.claim);
+            text.push_str(&quoted(&origin, case));
+        }
+    }
+    text
+}
+
+/// Where the panel stands on each claim.
+pub(super) fn shown_standings(proceedings: &Proceedings) -> String {
+    let standings = proceedings.outcome();
+    let lines: Vec<String> = standings
+        .iter()
+        .map(|standing| {
+            format!("{}: {} ({})", standing.claim, standing.outcome.in_words(), standing.in_words())
+        })
+        .collect();
+    quoted("where the panel stands", &lines.join("\n"))
+}
+
+fn shown_argument(origin: &str, argument: &Argument) -> String {
+    quoted(&format!("{origin}, {} on {}", argument.id, argument.about), &argument.text)
+}
+
+fn shown_positions(origin: &str, positions: &Positions) -> String {
+    let lines: Vec<String> =
+        positions.iter().map(|(claim, stance)| format!("{claim}: {}", stance.name())).collect();
+    quoted(origin, &lines.join("\n"))
+}

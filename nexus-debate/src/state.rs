@@ -1,0 +1,131 @@
+//! The status of a debate, and every transition of it.
+
+use nexus_workspace::WorkspaceState;
+use serde::{Deserialize, Serialize};
+
+use crate::close::RoundDecision;
+
+/// What `status.json` holds of a debate.
+///
+/// ```text
+/// Framing → Opening → Analysing → CrossExamining ⇄ CheckingClose → Converging → Final → Synthesising → Done
+/// ```
+///
+/// Each but the last is a stage that is to be run; any of them may be cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
+pub enum DebateState {
+    /// The framer composes the panel and the claims.
+    Framing,
+    /// Each panelist takes its positions, apart from the others.
+    Opening,
+    /// The arbiter says where they disagree.
+    Analysing,
+    /// Panelists answer the case against them.
+    CrossExamining {
+        /// The round, from 1.
+        round: u32,
+    },
+    /// It is decided whether another round follows.
+    CheckingClose {
+        /// The round, from 1.
+        round: u32,
+    },
+    /// Claims become converged, contested or abstained.
+    Converging,
+    /// Panelists state what they hold in the end.
+    Final,
+    /// The arbiter interprets; the record is put together.
+    Synthesising,
+    /// All is done.
+    Done,
+    /// The caller ended it.
+    Cancelled,
+}
+
+/// What changes the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DebateEvent {
+    /// The stage was run, and what it came to is written down.
+    StageDone,
+    /// So was the check of a round.
+    RoundDecided(RoundDecision),
+    /// The caller ends it.
+    Cancelled,
+}
+
+/// An event does not fit the status.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the debate is {status}")]
+pub struct WrongStage {
+    /// The status, by its name in files.
+    pub status: &'static str,
+}
+
+impl DebateState {
+    /// The state after `event`.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongStage`] if the event does not fit the status.
+    pub fn after(self, event: DebateEvent) -> Result<Self, WrongStage> {
+        use DebateEvent::{RoundDecided, StageDone};
+        Ok(match (self, event) {
+            (Self::Done | Self::Cancelled, _) => return Err(WrongStage { status: self.name() }),
+            (_, DebateEvent::Cancelled) => Self::Cancelled,
+            (Self::Framing, StageDone) => Self::Opening,
+            (Self::Opening, StageDone) => Self::Analysing,
+            (Self::Analysing, StageDone) => Self::CrossExamining { round: 1 },
+            (Self::CrossExamining { round }, StageDone) => Self::CheckingClose { round },
+            (Self::CheckingClose { round }, RoundDecided(RoundDecision::Continue)) => {
+                Self::CrossExamining { round: round.saturating_add(1) }
+            }
+            (Self::CheckingClose { .. }, RoundDecided(RoundDecision::Close)) => Self::Converging,
+            (Self::Converging, StageDone) => Self::Final,
+            (Self::Final, StageDone) => Self::Synthesising,
+            (Self::Synthesising, StageDone) => Self::Done,
+            _ => return Err(WrongStage { status: self.name() }),
+        })
+    }
+
+    /// Its name in files and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Framing => "framing",
+            Self::Opening => "opening",
+            Self::Analysing => "analysing",
+            Self::CrossExamining { .. } => "cross_examining",
+            Self::CheckingClose { .. } => "checking_close",
+            Self::Converging => "converging",
+            Self::Final => "final",
+            Self::Synthesising => "synthesising",
+            Self::Done => "done",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The round that it is in, if it is in one.
+    pub fn round(self) -> Option<u32> {
+        match self {
+            Self::CrossExamining { round } | Self::CheckingClose { round } => Some(round),
+            _ => None,
+        }
+    }
+
+    /// What a caller does with a debate in this status.
+    pub fn next_call(self) -> &'static str {
+        match self {
+            Self::Done => "read it by debate_result; debate_spawn_task begins work that follows from it",
+            Self::Cancelled => "begin another one by debate_create; debate_result has what was said so far",
+            _ => "call debate_advance",
+        }
+    }
+}
+
+impl WorkspaceState for DebateState {
+    const KIND: &'static str = "debate";
+
+    fn is_final(&self) -> bool {
+        matches!(self, Self::Done | Self::Cancelled)
+    }
+}

@@ -1,0 +1,59 @@
+//! What a panelist says in the end.
+
+use nexus_spawn::{DraftError, Faults};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    frame::Frame,
+    names::check_text,
+    opening::{Argument, MOST_ARGUMENT_BYTES},
+    position::{PositionDraft, Positions, positions},
+};
+
+/// A final statement, as it is handed in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StatementDraft {
+    /// Your position on each claim in the end. `abstain` where you cannot tell.
+    pub positions: Vec<PositionDraft>,
+    /// What you hold in the end, and what would change your mind, at most 8 KiB.
+    pub statement: String,
+}
+
+/// A final statement that was checked: a position on each claim, and a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    positions: Positions,
+    text: Argument,
+}
+
+impl Statement {
+    /// Checks a draft of the panelist `name`.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub fn accept(draft: &StatementDraft, frame: &Frame, name: &str) -> Result<Self, DraftError> {
+        let mut faults = Faults::default();
+        let positions = positions(&mut faults, frame, &draft.positions);
+        check_text(&mut faults, "statement", &draft.statement, MOST_ARGUMENT_BYTES);
+        faults.into_result("statement")?;
+        let text = Argument {
+            id: format!("{name}.final"),
+            about: "the question".to_owned(),
+            text: draft.statement.clone(),
+        };
+        Ok(Self { positions, text })
+    }
+
+    /// Its position on each claim.
+    pub fn positions(&self) -> &Positions {
+        &self.positions
+    }
+
+    /// The statement, as it was submitted.
+    pub fn text(&self) -> &Argument {
+        &self.text
+    }
+}

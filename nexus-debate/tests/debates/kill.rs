@@ -1,0 +1,124 @@
+//! A process that is killed at every write of its files, and the one after it.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::Path,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use nexus_core::Clock;
+use nexus_debate::{DebateCancelRequest, DebateListRequest};
+use serde_json::Value;
+
+use crate::kit::{advance, agents, debates_with, honest, question, walk};
+
+const ROOT: &str = "NEXUS_TEST_KILL_ROOT";
+const AT: &str = "NEXUS_TEST_KILL_AT";
+
+/// A clock that stands still, and kills the program when it is asked for the time the `at`-th time: status and log are all written with a
+/// time of it.
+#[derive(Debug)]
+struct Killing {
+    asked: AtomicU32,
+    at: u32,
+}
+
+impl Clock for Killing {
+    fn now(&self) -> SystemTime {
+        if self.asked.fetch_add(1, Ordering::SeqCst) + 1 == self.at {
+            let _ = Command::new("kill").args(["-9", &std::process::id().to_string()]).status();
+        }
+        UNIX_EPOCH + Duration::from_secs(1_700_000_000)
+    }
+}
+
+/// Walks the only whole debate of a home to its end. Run as a program of its own, which may be killed.
+#[tokio::test]
+async fn walk_that_may_be_killed() {
+    let Some(root) = env::var_os(ROOT) else { return };
+    let at = env::var(AT).unwrap().parse().unwrap();
+    let debates = debates_with(Path::new(&root), &agents(honest), |mut options| {
+        options.clock = Arc::new(Killing { asked: AtomicU32::new(0), at });
+        options
+    });
+    let mut found = None;
+    for row in debates.list(DebateListRequest::default()).await.unwrap().debates {
+        let debate = debates.store().open(&row.debate_id).unwrap();
+        match debate.snapshot().unwrap().data.sources {
+            Some(_) => found = Some((row.debate_id, row.status)),
+            // Its creation was cut off: it says so, and is ended.
+            None => {
+                if row.status != "cancelled" {
+                    let error = advance(&debates, &row.debate_id).await.unwrap_err();
+                    assert!(error.instead.contains("debate_cancel"), "{error}");
+                    debates.cancel(DebateCancelRequest { debate_id: row.debate_id }).await.unwrap();
+                }
+            }
+        }
+    }
+    let (id, status) = match found {
+        Some(found) => found,
+        None => (debates.create(question()).await.unwrap().debate_id, String::new()),
+    };
+    if status != "done" {
+        walk(&debates, &id).await;
+    }
+    debates.shutdown().await;
+}
+
+/// What a debate came to, but for ids and times: the records of its stages.
+fn outcome(root: &Path) -> BTreeMap<String, Value> {
+    for folder in fs::read_dir(root.join("home/tasks")).unwrap() {
+        let folder = folder.unwrap().path();
+        let Ok(bytes) = fs::read(folder.join("status.json")) else { continue };
+        let status: Value = serde_json::from_slice(&bytes).unwrap();
+        if status["state"]["name"] != "done" {
+            continue;
+        }
+        let settled = status["data"]["settled"].as_array().unwrap();
+        let read = |stage: &Value| {
+            let name = stage.as_str().unwrap().to_owned();
+            let bytes = fs::read(folder.join("stages").join(format!("{name}.json"))).unwrap();
+            (name, serde_json::from_slice(&bytes).unwrap())
+        };
+        return settled.iter().map(read).collect();
+    }
+    panic!("no debate is done");
+}
+
+#[test]
+fn whenever_it_is_killed_the_next_one_comes_to_the_same() {
+    if env::var_os(ROOT).is_some() {
+        return;
+    }
+    let walk = |root: &Path, at: u32| {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", "kill::walk_that_may_be_killed", "--quiet"]);
+        let output = command.env(ROOT, root).env(AT, at.to_string()).output().unwrap();
+        output.status.success()
+    };
+    let twin = tempfile::tempdir().unwrap();
+    assert!(walk(twin.path(), u32::MAX));
+    let expected = outcome(twin.path());
+    assert_eq!(expected.len(), 10, "{:?}", expected.keys());
+    let (mut at, mut kills) = (1, 0);
+    loop {
+        let place = tempfile::tempdir().unwrap();
+        if walk(place.path(), at) {
+            // It came to its end before.
+            break;
+        }
+        kills += 1;
+        assert!(walk(place.path(), u32::MAX), "after a kill at {at}");
+        assert_eq!(outcome(place.path()), expected, "after a kill at {at}");
+        at += 1;
+    }
+    // Each of the ten stages writes its beginning, its turns and its end.
+    assert!(kills > 30, "{kills}");
+}

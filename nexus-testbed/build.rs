@@ -1,0 +1,42 @@
+//! Writes the table of the traps in `traps/`, whose files become part of the library. A table by hand would name some hundred files.
+
+use std::{env, fs, io, path::Path};
+
+fn main() -> io::Result<()> {
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?).join("traps");
+    println!("cargo::rerun-if-changed={}", root.display());
+    let mut table = String::from("&[\n");
+    for trap in names(&root)? {
+        table += &format!("    ({trap:?}, &[\n");
+        add(&mut table, &root.join(&trap), "")?;
+        table += "    ]),\n";
+    }
+    table += "]\n";
+    let out = env::var("OUT_DIR").map_err(io::Error::other)?;
+    fs::write(Path::new(&out).join("traps.rs"), table)
+}
+
+/// Adds the files of a folder, each by its path from the trap's own.
+fn add(table: &mut String, folder: &Path, below: &str) -> io::Result<()> {
+    for name in names(folder)? {
+        let (path, place) = (folder.join(&name), format!("{below}{name}"));
+        if path.is_dir() {
+            add(table, &path, &format!("{place}/"))?;
+        } else {
+            *table += &format!("        ({place:?}, include_bytes!({:?})),\n", path.to_string_lossy());
+        }
+    }
+    Ok(())
+}
+
+/// In order, without what Python leaves behind.
+fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name()));
+    let mut names: Vec<_> = entries.collect::<io::Result<_>>()?;
+    names.retain(|name| name != "__pycache__");
+    names.sort();
+    names
+        .into_iter()
+        .map(|name| name.into_string().map_err(|name| io::Error::other(format!("{name:?}"))))
+        .collect()
+}

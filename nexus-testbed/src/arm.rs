@@ -1,0 +1,175 @@
+//! An arm: one configuration, whose reviewers are measured.
+
+use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, sync::Arc};
+
+use nexus_core::{BuildContext, Registry};
+use nexus_router::{ConfigError, KindError, Panel, Router};
+use nexus_spawn::{TaskConfiguration, TaskSettings, TasksSection};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    error::TestbedError,
+    script::{Script, ScriptedKind},
+    trap::Trap,
+};
+
+/// The configuration of an arm of scripts: two vendors, a lens each.
+const SCRIPTED: &str = "\
+groups: { first: [first-model], second: [second-model] }
+backends:
+  first-model: { kind: scripted, script: SCRIPT, vendor: first }
+  second-model: { kind: scripted, script: SCRIPT, vendor: second }
+types:
+  orchestrator: { tier: operations, phase: orchestrate, group: first }
+  executor: { tier: execution, phase: implement, group: first }
+  reviewer: { tier: operations, phase: review, panel: review }
+panels:
+  review:
+    - { group: first, lens: boundary-inputs }
+    - { group: second, lens: hidden-contracts }
+lenses:
+  boundary-inputs: Probe negatives, zero, empty and capped inputs.
+  hidden-contracts: Find behaviour that the criteria do not name.
+";
+/// Longest name of an arm, in bytes.
+const MOST_NAME_BYTES: usize = 64;
+/// Largest configuration, in bytes.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// One configuration of `nexus.yaml`, whose reviewers are measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arm {
+    name: String,
+    yaml: String,
+}
+
+/// What an arm's backends are built with.
+#[derive(Clone, Debug)]
+pub struct ArmContext {
+    /// The kinds of backend that a configuration may name, beside `scripted`.
+    pub registry: Registry,
+    /// What they are built into.
+    pub build: BuildContext,
+}
+
+impl Arm {
+    /// An arm of this name, with the text of a `nexus.yaml`.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Arm`] for a name that is empty, too long or not printable.
+    pub fn new(name: impl Into<String>, yaml: impl Into<String>) -> Result<Self, TestbedError> {
+        let (name, yaml) = (name.into(), yaml.into());
+        let is_word = |character: char| character.is_alphanumeric() || "-_.+ ".contains(character);
+        if name.trim().is_empty() || name.len() > MOST_NAME_BYTES || !name.chars().all(is_word) {
+            let problem = format!(
+                "a name has 1 to {MOST_NAME_BYTES} bytes: letters, digits, `-`, `_`, `.`, `+` and blanks"
+            );
+            return Err(TestbedError::Arm { arm: name, problem });
+        }
+        Ok(Self { name, yaml })
+    }
+
+    /// An arm of this name, with the configuration in a file. It blocks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Arm::new`]; and [`TestbedError::Io`].
+    pub fn load(name: impl Into<String>, file: &Path) -> Result<Self, TestbedError> {
+        let failed = |error| TestbedError::io(file, error);
+        if fs::metadata(file).map_err(failed)?.len() > MOST_BYTES {
+            return Err(failed(std::io::Error::other("it is too large for a configuration")));
+        }
+        Self::new(name, fs::read_to_string(file).map_err(failed)?)
+    }
+
+    /// The arm whose agents are a script. It asks no model.
+    pub fn scripted(script: Script) -> Self {
+        Self { name: script.as_str().to_owned(), yaml: SCRIPTED.replace("SCRIPT", script.as_str()) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The SHA-256 of its configuration, in hexadecimal: what an experiment knows it by.
+    pub fn fingerprint(&self) -> String {
+        let digest = Sha256::digest(self.yaml.as_bytes());
+        digest.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+
+    /// Who runs its turns. Its scripts, if it has any, know `trap`.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Arm`] if the configuration cannot be used, or has nobody as `reviewer`.
+    pub fn router(&self, trap: &Arc<Trap>, context: &ArmContext) -> Result<Router, TestbedError> {
+        let registry = context.registry.clone();
+        let router = self.build(trap, registry, context).map_err(|error| self.fault(&error))?;
+        self.seats(&router)?;
+        Ok(router)
+    }
+
+    /// Whether it names any backend that is no script: its runs cost something.
+    pub fn is_real(&self, trap: &Arc<Trap>, context: &ArmContext) -> bool {
+        self.build(trap, Registry::new(), context).is_err()
+    }
+
+    /// How many reviewers look at one answer.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Arm`] if there are none.
+    pub(crate) fn seats(&self, router: &Router) -> Result<usize, TestbedError> {
+        Ok(self.reviewers(router)?.seats.len())
+    }
+
+    /// What its configuration says of tasks, in its section `tasks`. Where it says nothing of `min_vendors`, an advance needs votes of as many
+    /// vendors as its reviewers can be of, if that is fewer than their panel asks for: an arm of one vendor measures that vendor.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Arm`] if the section cannot be used.
+    pub fn settings(&self, router: &Router) -> Result<TaskSettings, TestbedError> {
+        let mut settings = TaskConfiguration::of(router).map_err(|error| self.fault(&error))?.defaults;
+        if settings.min_vendors.is_none() {
+            let panel = self.reviewers(router)?;
+            let backends = panel.seats.iter().flat_map(|seat| &seat.binding.chain);
+            let vendors: BTreeSet<String> = backends
+                .filter_map(|id| router.vendor(id))
+                .map(|vendor| vendor.as_str().to_owned())
+                .collect();
+            settings.min_vendors = Some(panel.min_vendors.min(vendors.len()).max(1));
+        }
+        Ok(settings)
+    }
+
+    /// Who reviews. One that is bound to a group is a panel of one seat.
+    fn reviewers(&self, router: &Router) -> Result<Panel, TestbedError> {
+        let panel = match router.panel("reviewer") {
+            Err(KindError::IsNoPanel { .. }) => {
+                router.seat(0, "reviewer").map(|seat| Panel::new("reviewer", [seat]))
+            }
+            panel => panel,
+        };
+        panel.map_err(|error| self.fault(&error))
+    }
+
+    fn build(
+        &self,
+        trap: &Arc<Trap>,
+        registry: Registry,
+        context: &ArmContext,
+    ) -> Result<Router, ConfigError> {
+        let registry = registry.with(Arc::new(ScriptedKind::new(trap))).with_section(Arc::new(TasksSection));
+        Router::from_str(&self.yaml, registry, context.build.clone())
+    }
+
+    fn fault(&self, error: &dyn std::fmt::Display) -> TestbedError {
+        TestbedError::Arm { arm: self.name.clone(), problem: error.to_string() }
+    }
+}

@@ -1,0 +1,154 @@
+//! Review alone: an answer is put before the reviewers as the work of another agent, and nothing else of a task is run.
+
+use std::sync::Arc;
+
+use nexus_core::{CancelToken, RecordFile};
+use nexus_router::Router;
+use nexus_spawn::{
+    AttemptPlace, Claim, Cursor, EvidenceId, Handoff, HandoffAction, HandoffDraft, Prompts, ReviewDecision,
+    ReviewOutcome, StepAttempt, StepEvidence, StepReview, StepWork, shown_probe,
+};
+use nexus_workspace::{AgentTypes, tree::CommitId};
+
+use crate::{
+    error::TestbedError,
+    laid_trap::LaidTrap,
+    scorer::Ending,
+    tally::{Spent, Tally},
+    trap::{Answer, TrapClaim},
+};
+
+/// Most probes of a review whose answers are kept as text.
+const MOST_PROBES: usize = 64;
+
+/// What a probe of a reviewer is run on beside the files as they are now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OlderTrees {
+    /// The files as they were before the work.
+    #[default]
+    Shown,
+    /// The files as they are now, again: no probe can see a difference. It shows that those who catch a wrong answer catch it by
+    /// that.
+    Stubbed,
+}
+
+/// What came of a review.
+#[derive(Clone, Debug)]
+pub struct ReviewAlone {
+    /// The files that were reviewed.
+    pub commit: CommitId,
+    /// The review.
+    pub review: StepReview,
+    /// The probes that were run, each as its reviewer read it.
+    pub probes: Vec<(EvidenceId, String)>,
+    /// What the reviewers used.
+    pub spent: Spent,
+}
+
+impl ReviewAlone {
+    /// Lays an answer before the reviewers of a configuration, with a complete handoff: the claims of the trap, and a run of the tests,
+    /// which is made. Their panel is that of the work-kind `reviewer`.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError`]: what could not be prepared; [`TestbedError::Cancelled`]. That nobody could be asked is in the review.
+    pub async fn run(
+        laid: &LaidTrap,
+        answer: Answer,
+        older: OlderTrees,
+        router: &Router,
+        turns: Option<RecordFile>,
+        cancel: &CancelToken,
+    ) -> Result<Self, TestbedError> {
+        let commit = laid.commit(answer, cancel).await?;
+        let checks = laid.checks();
+        let mut evidence = StepEvidence::new();
+        let mut tests = None;
+        if laid.trap().claims().iter().any(|claim| claim.shown_by_tests) {
+            let ran = checks.run_tests(&commit, cancel).await;
+            let ran = ran.map_err(|error| TestbedError::check("the tests were not run", error))?;
+            if !ran.run.is_green() {
+                let problem = format!("the tests do not pass on {answer}: {:?}", ran.run.end);
+                return Err(crate::trap_error::TrapError::new(laid.trap().origin(), problem).into());
+            }
+            tests = Some(evidence.add_test());
+        }
+        let claim = |claim: &TrapClaim| Claim {
+            text: claim.text.clone(),
+            evidence: tests.iter().filter(|_| claim.shown_by_tests).cloned().collect(),
+        };
+        let draft = HandoffDraft {
+            claims: laid.trap().claims().iter().map(claim).collect(),
+            files: laid.trap().changed(answer).into_iter().map(str::to_owned).collect(),
+            action: HandoffAction::Complete,
+        };
+        let place = format!("the handoff of {}", laid.trap().origin());
+        let handoff =
+            Handoff::accept(draft, &evidence).map_err(|source| TestbedError::Draft { place, source })?;
+        let work =
+            StepWork { commit: commit.clone(), handoffs: vec![(0, handoff)], evidence, is_complete: true };
+        let before = match older {
+            OlderTrees::Shown => laid.base().clone(),
+            OlderTrees::Stubbed => commit.clone(),
+        };
+        let (types, prompts, tally) =
+            (AgentTypes::built_in(), Prompts::built_in(), Arc::new(Tally::default()));
+        let attempt = StepAttempt {
+            router,
+            types: &types,
+            prompts: &prompts,
+            settings: laid.settings(),
+            brief: laid.brief(),
+            place: AttemptPlace {
+                tree: laid.tree().clone(),
+                checks,
+                work: laid.work_folder(),
+                task_base: before.clone(),
+                step_base: before,
+                from: laid.base().clone(),
+            },
+            cursor: Cursor { entry: 0, attempt: 1, retries: 0 },
+            hints: Vec::new(),
+            settled: Vec::new(),
+            turns,
+            watcher: Arc::clone(&tally) as _,
+            budget: None,
+            cancel: cancel.clone(),
+        };
+        let review = attempt.dispatch_review(&work).await.map_err(|_| TestbedError::Cancelled)?;
+        let store = laid.probes();
+        let probe = |number: u32| {
+            let id = EvidenceId::probe(number);
+            let text = match store.read(number) {
+                Ok(probe) => shown_probe(&id, &probe),
+                Err(error) => format!("it cannot be shown: {error}"),
+            };
+            (id, text)
+        };
+        let probes = review.evidence.probes().take(MOST_PROBES).map(probe).collect();
+        Ok(Self { commit, review, probes, spent: tally.spent() })
+    }
+
+    /// How it ended: shipped by a verdict that advances, refused by any other.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no verdict: nobody could be asked, or too few voted. That is no judgement of the work.
+    pub fn ending(&self) -> Result<Ending, String> {
+        let silent = || -> String {
+            let lines: Vec<String> =
+                self.review.silent.iter().map(|seat| format!("{}: {}", seat.seat, seat.reason)).collect();
+            lines.join("; ")
+        };
+        match &self.review.outcome {
+            ReviewOutcome::Settled(verdict) => Ok(match verdict.decision() {
+                ReviewDecision::Advance => Ending::Shipped,
+                ReviewDecision::Retry | ReviewDecision::Escalate => Ending::Refused,
+            }),
+            ReviewOutcome::Short { vendors, needed } => {
+                Err(format!("votes of {vendors} vendors, {needed} are needed: {}", silent()))
+            }
+            ReviewOutcome::Failed { reason, error } => Err(format!("{reason}: {error}; {}", silent())),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Why something of the testbed could not be done.
+
+use std::{io, path::PathBuf};
+
+use nexus_spawn::{CheckError, DraftError, TaskError};
+use nexus_workspace::tree::{TreeError, TreeErrorKind};
+
+use crate::trap_error::TrapError;
+
+/// Why something of the testbed could not be done. That a reviewer lets the wrong answer pass is no error.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TestbedError {
+    /// A trap cannot be used.
+    #[error(transparent)]
+    Trap(#[from] TrapError),
+    /// The tests, a probe or the ground truth of a trap could not be run; without a sandbox, with the command that installs one.
+    #[error("{what}")]
+    Check {
+        /// What was to be run.
+        what: String,
+        /// Why it was not.
+        #[source]
+        source: CheckError,
+    },
+    /// The files of a trap could not be laid out.
+    #[error("the files of a trap cannot be laid out")]
+    Tree(#[source] TreeError),
+    /// The brief or the handoff of a trap is refused, as an agent's would be.
+    #[error("{place} is refused")]
+    Draft {
+        /// Which.
+        place: String,
+        /// Everything that is wrong with it.
+        #[source]
+        source: DraftError,
+    },
+    /// An arm cannot be used.
+    #[error("the arm {arm:?}: {problem}")]
+    Arm {
+        /// Its name.
+        arm: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// An experiment cannot be begun, or gone on with.
+    #[error("{}: {problem}", path.display())]
+    Experiment {
+        /// Its folder, or the file in it.
+        path: PathBuf,
+        /// What is wrong with it, and the way out.
+        problem: String,
+    },
+    /// A task could not be walked.
+    #[error("the task could not be walked")]
+    Task(#[source] Box<TaskError>),
+    /// A file or folder could not be read or written.
+    #[error("{} cannot be used", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The caller cancelled. What was finished before is kept.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl TestbedError {
+    pub(crate) fn check(what: impl Into<String>, source: CheckError) -> Self {
+        match source {
+            CheckError::Cancelled => Self::Cancelled,
+            source => Self::Check { what: what.into(), source },
+        }
+    }
+
+    pub(crate) fn io(path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::Io { path: path.into(), source }
+    }
+}
+
+impl From<TreeError> for TestbedError {
+    fn from(error: TreeError) -> Self {
+        match error.kind() {
+            TreeErrorKind::Cancelled => Self::Cancelled,
+            _ => Self::Tree(error),
+        }
+    }
+}

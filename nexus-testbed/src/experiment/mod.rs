@@ -1,0 +1,307 @@
+//! An experiment: every arm meets every answer of every trap, so many times, and what was finished is kept.
+
+mod description;
+mod one_run;
+mod out_of_reach;
+mod run_file;
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use nexus_core::CancelToken;
+use nexus_process::private_home::private_folder;
+use nexus_spawn::BriefLimits;
+use nexus_workspace::private_file::FileHold;
+
+pub use description::{ExperimentDescription, Named, NamedTrap, RunMode};
+
+use crate::{
+    arm::{Arm, ArmContext},
+    error::TestbedError,
+    run_record::RunRecord,
+    trap::{Answer, Trap},
+};
+use one_run::RunPlace;
+use run_file::RunFile;
+
+/// Turns of one agent: its own, one that reminds it, and one where its conversation was lost.
+const MOST_TURNS_OF_AN_AGENT: u64 = 3;
+/// How often a seat is asked that stays silent.
+const MOST_ASKS_OF_A_SEAT: u64 = 2;
+/// Largest `experiment.json`, in bytes.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// What an experiment is made of.
+#[derive(Clone, Debug)]
+pub struct ExperimentPlan {
+    /// What is run.
+    pub mode: RunMode,
+    /// How often each arm meets each answer.
+    pub repeats: u32,
+    /// Which answers. For whole tasks it is [`Answer::Planted`] alone.
+    pub answers: Vec<Answer>,
+    /// The arms.
+    pub arms: Vec<Arm>,
+    /// The traps.
+    pub traps: Vec<Arc<Trap>>,
+}
+
+/// An experiment in a folder: `experiment.json` says which runs it has, `runs.jsonl` holds those that are finished, one a line,
+/// `turns.jsonl` the turns of their agents.
+///
+/// A run is written down when it is finished: whoever is killed loses the run in flight, and the next one goes on behind the last line.
+#[derive(Debug)]
+pub struct Experiment {
+    folder: PathBuf,
+    plan: ExperimentPlan,
+    description: ExperimentDescription,
+    finished: Vec<RunRecord>,
+    file: RunFile,
+    _lock: FileHold,
+}
+
+/// How many turns the runs take that are still to be made, at least and at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnBounds {
+    /// If every agent hands in what it should in its first turn, and no step is done again.
+    pub fewest: u64,
+    /// If every one has to be reminded, and asked again, and every step is done as often as it may be.
+    pub most: u64,
+}
+
+/// The finished runs of an experiment.
+#[derive(Clone, Debug)]
+pub struct ExperimentResults {
+    /// Which runs there are.
+    pub description: ExperimentDescription,
+    /// Those that are finished, in the order of their numbers.
+    pub runs: Vec<RunRecord>,
+}
+
+impl ExperimentPlan {
+    /// Which runs it has.
+    pub fn description(&self) -> ExperimentDescription {
+        let arm = |arm: &Arm| Named { name: arm.name().to_owned(), sha256: arm.fingerprint() };
+        let trap = |trap: &Arc<Trap>| NamedTrap {
+            name: trap.name().to_owned(),
+            kind: trap.kind().to_owned(),
+            sha256: trap.fingerprint().to_owned(),
+        };
+        ExperimentDescription {
+            version: description::VERSION,
+            mode: self.mode,
+            repeats: self.repeats,
+            answers: match self.mode {
+                RunMode::Review => self.answers.clone(),
+                RunMode::Task => vec![Answer::Planted],
+            },
+            arms: self.arms.iter().map(arm).collect(),
+            traps: self.traps.iter().map(trap).collect(),
+        }
+    }
+}
+
+impl Experiment {
+    /// Opens the experiment in a folder, to go on with it, or begins it there. It blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Experiment`] if the plan has no runs, if the folder holds another experiment (with what differs) or something that is
+    /// none, if its runs were changed, or if another process is at work on it; [`TestbedError::Io`].
+    pub fn open(folder: impl Into<PathBuf>, plan: ExperimentPlan) -> Result<Self, TestbedError> {
+        let folder = folder.into();
+        let folder = std::path::absolute(&folder).map_err(|error| TestbedError::io(&folder, error))?;
+        let description = plan.description();
+        let fault = |problem: String| TestbedError::Experiment { path: folder.clone(), problem };
+        description.check().map_err(fault)?;
+        private_folder(&folder).map_err(|error| TestbedError::io(&folder, error))?;
+        let lock = lock(&folder)?;
+        let path = folder.join("experiment.json");
+        match read_description(&path)? {
+            Some(there) if there == description => {}
+            Some(there) => {
+                let differences = there.differences(&description).join("; ");
+                return Err(fault(format!("holds another experiment: {differences}; take another folder")));
+            }
+            None => {
+                let mut others = fs::read_dir(&folder).map_err(|error| TestbedError::io(&folder, error))?;
+                if others.any(|entry| {
+                    entry.is_ok_and(|entry| entry.file_name() != LOCK && entry.file_name() != NEW)
+                }) {
+                    return Err(fault(
+                        "is not empty, and holds no experiment: take another folder".to_owned(),
+                    ));
+                }
+                write_description(&folder, &description)?;
+            }
+        }
+        let runs = folder.join("runs.jsonl");
+        let (finished, bytes) = run_file::read(&runs, &description)?;
+        let file = RunFile::open(runs, bytes)?;
+        Ok(Self { folder, plan, description, finished, file, _lock: lock })
+    }
+
+    /// Which runs it has.
+    pub fn description(&self) -> &ExperimentDescription {
+        &self.description
+    }
+
+    /// The runs that are finished.
+    pub fn finished(&self) -> &[RunRecord] {
+        &self.finished
+    }
+
+    /// How many turns the rest takes, and how many of its arms name backends that are no scripts: those cost something.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Arm`] for a configuration that cannot be used.
+    pub fn turns(&self, context: &ArmContext) -> Result<(TurnBounds, Vec<&str>), TestbedError> {
+        let mut real = Vec::new();
+        let mut bounds = TurnBounds::default();
+        let Some(trap) = self.plan.traps.first() else { return Ok((bounds, real)) };
+        for arm in &self.plan.arms {
+            let router = arm.router(trap, context)?;
+            let settings = arm.settings(&router)?;
+            let left = (self.finished.len() as u64..self.description.runs())
+                .filter(|number| self.description.key(*number).is_some_and(|key| key.arm == arm.name()))
+                .count() as u64;
+            let seats = arm.seats(&router)? as u64;
+            let review = seats * MOST_ASKS_OF_A_SEAT * MOST_TURNS_OF_AN_AGENT;
+            let (fewest, most) = match self.plan.mode {
+                RunMode::Review => (seats, review),
+                RunMode::Task => {
+                    let others = ["reflector", "cartographer"]
+                        .iter()
+                        .filter(|kind| router.binding(**kind).is_ok())
+                        .count();
+                    let attempts = 1 + u64::from(settings.max_review_retries);
+                    let step = MOST_TURNS_OF_AN_AGENT * (1 + others as u64) + review;
+                    (2 + seats, MOST_TURNS_OF_AN_AGENT + BriefLimits::ENTRIES as u64 * attempts * step)
+                }
+            };
+            bounds.fewest += left * fewest;
+            bounds.most += left * most;
+            if left > 0 && arm.is_real(trap, context) {
+                real.push(arm.name());
+            }
+        }
+        Ok((bounds, real))
+    }
+
+    /// Makes the runs that are not finished, one after the other, and tells `finished` of each when it is written down. Arms take turns.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Cancelled`]: what is finished is kept, and the next call goes on. [`TestbedError::Experiment`] for an arm with a
+    /// vendor's backend whose agents could reach the ground truth. Else as [`ReviewAlone::run`](crate::ReviewAlone::run),
+    /// [`WholeTask::run`](crate::WholeTask::run) and [`GroundTruth::of`](crate::GroundTruth::of); and what cannot be written down.
+    pub async fn run(
+        &mut self,
+        context: &ArmContext,
+        cancel: &CancelToken,
+        mut finished: impl FnMut(&RunRecord),
+    ) -> Result<(), TestbedError> {
+        self.check_reach(context)?;
+        while let Some(key) = self.description.key(self.finished.len() as u64) {
+            if cancel.is_cancelled() {
+                return Err(TestbedError::Cancelled);
+            }
+            let arm = self.plan.arms.iter().find(|arm| arm.name() == key.arm);
+            let trap = self.plan.traps.iter().find(|trap| trap.name() == key.trap);
+            let (Some(arm), Some(trap)) = (arm, trap) else { break };
+            let place = RunPlace::in_folder(&self.folder);
+            let run = one_run::run(key, self.plan.mode, arm, trap, context, &place, cancel).await;
+            let run = match run {
+                Ok(run) => run,
+                Err(error) => {
+                    // The first failure counts.
+                    let _ = place.clear().await;
+                    return Err(error);
+                }
+            };
+            self.file.add(&run)?;
+            finished(&run);
+            self.finished.push(run);
+        }
+        Ok(())
+    }
+
+    fn check_reach(&self, context: &ArmContext) -> Result<(), TestbedError> {
+        let Some(trap) = self.plan.traps.first() else { return Ok(()) };
+        let traps: Vec<&Trap> = self.plan.traps.iter().map(AsRef::as_ref).collect();
+        for arm in self.plan.arms.iter().filter(|arm| arm.is_real(trap, context)) {
+            let settings = arm.settings(&arm.router(trap, context)?)?;
+            if let Some(reach) = out_of_reach::within_reach(&settings, &traps) {
+                let problem =
+                    format!("the agents of the arm {} could reach the ground truth: {reach}", arm.name());
+                return Err(TestbedError::Experiment { path: self.folder.clone(), problem });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ExperimentResults {
+    /// Reads the finished runs of the experiment in a folder, also while others are made. It blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Experiment`] if the folder holds no experiment, or its runs were changed; [`TestbedError::Io`].
+    pub fn read(folder: &Path) -> Result<Self, TestbedError> {
+        let path = folder.join("experiment.json");
+        let description = read_description(&path)?.ok_or_else(|| TestbedError::Experiment {
+            path: folder.to_owned(),
+            problem: "holds no experiment: there is no experiment.json".to_owned(),
+        })?;
+        let (runs, _) = run_file::read(&folder.join("runs.jsonl"), &description)?;
+        Ok(Self { description, runs })
+    }
+}
+
+const LOCK: &str = ".lock";
+const NEW: &str = "experiment.json.new";
+
+fn lock(folder: &Path) -> Result<FileHold, TestbedError> {
+    let path = folder.join(LOCK);
+    FileHold::try_take(&path).map_err(|error| TestbedError::io(path, error))?.ok_or_else(|| {
+        TestbedError::Experiment {
+            path: folder.to_owned(),
+            problem: "another process is at work on it".to_owned(),
+        }
+    })
+}
+
+fn read_description(path: &Path) -> Result<Option<ExperimentDescription>, TestbedError> {
+    let failed = |error| TestbedError::io(path, error);
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    let fault = |problem: String| TestbedError::Experiment { path: path.to_owned(), problem };
+    let read: ExperimentDescription =
+        serde_json::from_slice(&bytes).map_err(|error| fault(format!("is no experiment: {error}")))?;
+    read.check().map_err(fault)?;
+    Ok(Some(read))
+}
+
+/// It is there as a whole, or not at all.
+fn write_description(folder: &Path, description: &ExperimentDescription) -> Result<(), TestbedError> {
+    let (new, path) = (folder.join(NEW), folder.join("experiment.json"));
+    let write = || -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec_pretty(description)?)?;
+        file.sync_all()?;
+        fs::rename(&new, &path)
+    };
+    write().map_err(|error| TestbedError::io(&path, error))
+}

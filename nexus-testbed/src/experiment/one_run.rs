@@ -1,0 +1,127 @@
+//! One run of an experiment.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use nexus_core::{CancelToken, RecordFile};
+use nexus_process::private_home::remove_tree;
+use nexus_spawn::{EvidenceId, ReviewVote, SilentReviewer};
+use nexus_workspace::tree::{CommitId, Tree};
+
+use super::RunMode;
+use crate::{
+    arm::{Arm, ArmContext},
+    blocking::blocking,
+    discriminator::{OlderTrees, ReviewAlone},
+    error::TestbedError,
+    laid_trap::LaidTrap,
+    run_record::{RunKey, RunRecord, RunResult},
+    scorer::Ending,
+    tally::Spent,
+    trap::Trap,
+    truth::GroundTruth,
+    whole_task::WholeTask,
+};
+
+/// Where the runs of an experiment are made, one after the other.
+pub(super) struct RunPlace {
+    run: PathBuf,
+    truth: PathBuf,
+    turns: PathBuf,
+}
+
+impl RunPlace {
+    pub(super) fn in_folder(folder: &Path) -> Self {
+        Self { run: folder.join("run"), truth: folder.join("scored"), turns: folder.join("turns.jsonl") }
+    }
+
+    /// Removes what a run left.
+    pub(super) async fn clear(&self) -> Result<(), TestbedError> {
+        let folders = [self.run.clone(), self.truth.clone()];
+        let remove = move || {
+            folders
+                .iter()
+                .try_for_each(|folder| remove_tree(folder).map_err(|error| TestbedError::io(folder, error)))
+        };
+        blocking(remove).await
+    }
+}
+
+/// What a run came to, before the ground truth is asked.
+struct Finished {
+    tree: Tree,
+    commit: CommitId,
+    ending: Result<Ending, String>,
+    votes: Vec<ReviewVote>,
+    silent: Vec<SilentReviewer>,
+    probes: Vec<(EvidenceId, String)>,
+    spent: Spent,
+}
+
+impl From<WholeTask> for Finished {
+    fn from(task: WholeTask) -> Self {
+        let WholeTask { ending, tree, commit, votes, silent, probes, spent } = task;
+        Self { tree, commit, ending, votes, silent, probes, spent }
+    }
+}
+
+/// Makes one run in a folder, of which nothing is left. Turns are written down in `turns`.
+pub(super) async fn run(
+    key: RunKey,
+    mode: RunMode,
+    arm: &Arm,
+    trap: &Arc<Trap>,
+    context: &ArmContext,
+    place: &RunPlace,
+    cancel: &CancelToken,
+) -> Result<RunRecord, TestbedError> {
+    place.clear().await?;
+    let began = SystemTime::now();
+    let router = arm.router(trap, context)?;
+    let settings = arm.settings(&router)?;
+    let run = match mode {
+        RunMode::Review => {
+            let laid = LaidTrap::lay_out(trap, &place.run, &settings, cancel).await?;
+            let turns = RecordFile::open(&place.turns);
+            let turns = turns.map_err(|error| TestbedError::io(&place.turns, io::Error::other(error)))?;
+            let review =
+                ReviewAlone::run(&laid, key.answer, OlderTrees::Shown, &router, Some(turns), cancel).await?;
+            let ending = review.ending();
+            Finished {
+                tree: laid.tree().clone(),
+                commit: review.commit,
+                ending,
+                votes: review.review.votes,
+                silent: review.review.silent,
+                probes: review.probes,
+                spent: review.spent,
+            }
+        }
+        RunMode::Task => WholeTask::run(trap, &place.run, &settings, router, cancel).await?.into(),
+    };
+    let result = match run.ending {
+        Err(reason) => RunResult::Invalid { reason },
+        Ok(ending) => {
+            // Nobody is at work any more who could reach it.
+            let truth =
+                GroundTruth::of(trap, &run.tree, &run.commit, &place.truth, &settings, cancel).await?;
+            RunResult::Ended { ending, truth }
+        }
+    };
+    let elapsed = began.elapsed().unwrap_or_default();
+    place.clear().await?;
+    Ok(RunRecord {
+        key,
+        began,
+        seconds: elapsed.as_secs_f64(),
+        result,
+        votes: run.votes,
+        silent: run.silent,
+        probes: run.probes,
+        spent: run.spent,
+    })
+}

@@ -1,0 +1,174 @@
+//! A trap, laid out in a folder.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use nexus_core::CancelToken;
+use nexus_process::private_home::private_folder;
+use nexus_spawn::{Checks, ProbeStore, ProblemBrief, SandboxSettings, TaskSettings};
+use nexus_workspace::{
+    AgentTypes,
+    tree::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions},
+};
+
+use crate::{
+    blocking::blocking,
+    error::TestbedError,
+    trap::{Answer, Trap},
+};
+
+/// A trap, laid out in a folder: its project, a repository over it, and its answers as commits of that repository. Nothing of the
+/// ground truth or of the probe is in it.
+#[derive(Debug)]
+pub struct LaidTrap {
+    folder: PathBuf,
+    tree: Tree,
+    base: CommitId,
+    brief: ProblemBrief,
+    settings: TaskSettings,
+    trap: Arc<Trap>,
+}
+
+impl LaidTrap {
+    /// Lays a trap out in a folder, which is made. `settings` are those of the one whose agents work on it: how a trap is tested, and
+    /// for how long, is the trap's own.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError`] of trees and files; and [`TestbedError::Draft`] if the brief does not fit the project.
+    pub async fn lay_out(
+        trap: &Arc<Trap>,
+        folder: impl Into<PathBuf>,
+        settings: &TaskSettings,
+        cancel: &CancelToken,
+    ) -> Result<Self, TestbedError> {
+        let (trap, folder, cancel) = (Arc::clone(trap), folder.into(), cancel.clone());
+        let settings = settings_of(&trap, settings);
+        blocking(move || {
+            let project = folder.join("project");
+            lay_project(&trap, &project)?;
+            let workspace = folder.join("workspace");
+            private_folder(&workspace).map_err(|error| TestbedError::io(&workspace, error))?;
+            let git = Git::find()?.with_cancel(cancel);
+            let tree = Tree::create(&git, &workspace, &Project::folder(&project)?, &TreeOptions::new())?;
+            let base = tree.base().commit.clone();
+            let brief = ProblemBrief::accept(trap.brief().clone(), &AgentTypes::built_in(), &project)
+                .map_err(|source| TestbedError::Draft {
+                    place: format!("{}/trap.yaml: brief", trap.origin()),
+                    source,
+                })?;
+            Ok(Self { folder, tree, base, brief, settings, trap })
+        })
+        .await
+    }
+
+    /// The trap.
+    pub fn trap(&self) -> &Arc<Trap> {
+        &self.trap
+    }
+
+    /// How its programs run, and what else bounds the task beside its brief.
+    pub fn settings(&self) -> &TaskSettings {
+        &self.settings
+    }
+
+    /// Where the folders of agents are made.
+    pub(crate) fn work_folder(&self) -> PathBuf {
+        self.folder.join("work")
+    }
+
+    /// What bounds the task.
+    pub fn brief(&self) -> &ProblemBrief {
+        &self.brief
+    }
+
+    /// The repository.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// The files of the project.
+    pub fn base(&self) -> &CommitId {
+        &self.base
+    }
+
+    /// Makes a commit of an answer.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError`] of trees and files.
+    pub async fn commit(&self, answer: Answer, cancel: &CancelToken) -> Result<CommitId, TestbedError> {
+        let (trap, tree) = (Arc::clone(&self.trap), self.tree.clone().with_cancel(cancel.clone()));
+        let (base, folder) = (self.base.clone(), self.folder.join("answer"));
+        blocking(move || {
+            tree.restore(&base, &folder, &[])?;
+            let files = trap.tree(Some(answer));
+            for path in trap.changed(answer) {
+                match files.get(path) {
+                    Some(content) => write(&folder, path, content)?,
+                    None => fs::remove_file(folder.join(path))
+                        .map_err(|error| TestbedError::io(folder.join(path), error))?,
+                }
+            }
+            let snapshot = tree.snapshot(&folder)?;
+            Ok(tree.commit(&CommitIntent::new(
+                snapshot,
+                base,
+                SystemTime::UNIX_EPOCH,
+                "The work of a step",
+            ))?)
+        })
+        .await
+    }
+
+    /// What runs the tests and probes of agents.
+    pub fn checks(&self) -> Checks {
+        let probes = ProbeStore::new(self.folder.join("probes"));
+        Checks::new(
+            self.tree.clone(),
+            self.folder.join("checks"),
+            self.folder.join("project"),
+            &self.settings,
+            probes,
+        )
+    }
+
+    /// The probes that were run by [`LaidTrap::checks`].
+    pub fn probes(&self) -> ProbeStore {
+        ProbeStore::new(self.folder.join("probes"))
+    }
+}
+
+/// Lays out the project of a trap in a folder, which is made.
+pub(crate) fn lay_project(trap: &Trap, project: &Path) -> Result<(), TestbedError> {
+    for (path, content) in trap.tree(None) {
+        write(project, path, content)?;
+    }
+    Ok(())
+}
+
+/// The settings by which a trap's programs run: where they run is as configured, the rest is the trap's. Nothing of a person's project
+/// is kept or prepared.
+pub(crate) fn settings_of(trap: &Trap, configured: &TaskSettings) -> TaskSettings {
+    TaskSettings {
+        test_command: Some(trap.test_command().to_vec()),
+        sandbox: SandboxSettings {
+            keep: Vec::new(),
+            setup: Vec::new(),
+            seconds: trap.seconds(),
+            ..configured.sandbox.clone()
+        },
+        ..configured.clone()
+    }
+}
+
+fn write(root: &Path, path: &str, content: &[u8]) -> Result<(), TestbedError> {
+    let place = root.join(path);
+    let folder = place.parent().unwrap_or(root);
+    fs::create_dir_all(folder).map_err(|error| TestbedError::io(folder, error))?;
+    fs::write(&place, content).map_err(|error| TestbedError::io(&place, error))
+}

@@ -1,0 +1,60 @@
+//! Plants confident wrong answers, and measures which reviewers catch them.
+//!
+//! A [`Trap`] is a small project with an answer that looks right and is wrong: its tests pass, every claim of its handoff is true, and
+//! what is lost is in no test. The traps of this library are [`Trap::built_in`]; `TRAPS.md` says how to write one. [`Trap::prove`] shows
+//! that a trap is one. [`Outcome`] says what a run came to, [`statistics`] how sure it is that two reviewers differ.
+//!
+//! [`ReviewAlone`] puts an answer before the reviewers of an [`Arm`], a configuration, with a complete handoff. [`Script`]s play models where
+//! none is to be asked, by [`ScriptedKind`] or by anything else that shows them tools and answers: the anchored ones let every planted answer
+//! pass, the probing ones none, and neither refuses the right one, which shows that the instrument measures.
+//!
+//! An [`Experiment`] lets every arm meet every answer of every trap, so many times, in turns, and goes on where it was cut off;
+//! [`experiment_html`] and [`experiment_markdown`] report it, each verdict with the probes behind it.
+//! [`WholeTask`] runs a trap's goal through all of a task.
+//!
+//! | what an agent must not know | where it is |
+//! | --- | --- |
+//! | the ground truth of a trap | in this program, or in the trap's folder; its program is laid into a copy of the final files that is made after the agents' work and removed with it: [`GroundTruth`] |
+//! | what it is expected to print | in no file and no process but this one |
+//! | that there is a trap, and its name | in nothing that an agent is sent: the project lies at a path without it |
+//!
+//! Linux only.
+
+mod arm;
+mod blocking;
+mod discriminator;
+mod error;
+mod experiment;
+mod laid_trap;
+mod proof;
+mod report;
+mod run_record;
+mod scorer;
+mod script;
+pub mod statistics;
+mod summary;
+mod tally;
+mod trap;
+mod trap_error;
+mod truth;
+mod whole_task;
+
+pub use arm::{Arm, ArmContext};
+pub use discriminator::{OlderTrees, ReviewAlone};
+pub use error::TestbedError;
+pub use experiment::{
+    Experiment, ExperimentDescription, ExperimentPlan, ExperimentResults, Named, NamedTrap, RunMode,
+    TurnBounds,
+};
+pub use laid_trap::LaidTrap;
+pub use proof::{ProofCheck, TrapProof};
+pub use report::{experiment_html, experiment_markdown};
+pub use run_record::{RunKey, RunRecord, RunResult};
+pub use scorer::{Ending, Outcome};
+pub use script::{Script, ScriptedCall, ScriptedKind};
+pub use summary::{ArmSummary, Comparison, ExperimentSummary};
+pub use tally::Spent;
+pub use trap::{Answer, Trap, TrapClaim};
+pub use trap_error::TrapError;
+pub use truth::GroundTruth;
+pub use whole_task::WholeTask;

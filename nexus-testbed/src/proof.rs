@@ -1,0 +1,143 @@
+//! Whether a trap is one.
+
+use std::{path::Path, sync::Arc};
+
+use nexus_core::CancelToken;
+use nexus_process::private_home::remove_tree;
+use nexus_spawn::{Checks, ProbeSide, ProbeSides, SideOutcome, TaskSettings};
+use nexus_workspace::tree::CommitId;
+
+use crate::{
+    blocking::blocking,
+    error::TestbedError,
+    laid_trap::LaidTrap,
+    trap::{Answer, Trap},
+    truth::GroundTruth,
+};
+
+/// What running a trap's programs showed of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrapProof {
+    /// The name of the trap.
+    pub trap: String,
+    /// What was tried, in order, and what is wrong about it, if something is.
+    pub checks: Vec<ProofCheck>,
+}
+
+/// One thing that has to hold of a trap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProofCheck {
+    /// What has to hold: `the tests pass on planted`.
+    pub holds: String,
+    /// Why it does not, if it does not.
+    pub fault: Option<String>,
+}
+
+impl TrapProof {
+    /// Whether everything holds, so that the trap can be used.
+    pub fn is_sound(&self) -> bool {
+        self.checks.iter().all(|check| check.fault.is_none())
+    }
+
+    /// What does not hold.
+    pub fn faults(&self) -> impl Iterator<Item = &ProofCheck> {
+        self.checks.iter().filter(|check| check.fault.is_some())
+    }
+
+    fn add(&mut self, holds: impl Into<String>, fault: Option<String>) {
+        self.checks.push(ProofCheck { holds: holds.into(), fault });
+    }
+}
+
+impl Trap {
+    /// Runs everything that shows whether the trap is one, in a folder that is made for it, and removed:
+    ///
+    /// - the project's tests pass on the base, on the planted answer and on the right one;
+    /// - the ground truth is red on the planted answer, because of what its program printed, and green on the right one;
+    /// - the probe prints something else on the planted answer than on the base, and the same on the right answer.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError`]: what could not be run. What ran and does not hold is in the proof.
+    pub async fn prove(
+        self: &Arc<Self>,
+        folder: &Path,
+        settings: &TaskSettings,
+        cancel: &CancelToken,
+    ) -> Result<TrapProof, TestbedError> {
+        let proof = self.proof_in(folder, settings, cancel).await;
+        let made = folder.to_owned();
+        let removed =
+            blocking(move || remove_tree(&made).map_err(|error| TestbedError::io(made, error))).await;
+        // The first failure counts.
+        proof.and_then(|proof| removed.map(|()| proof))
+    }
+
+    async fn proof_in(
+        self: &Arc<Self>,
+        folder: &Path,
+        settings: &TaskSettings,
+        cancel: &CancelToken,
+    ) -> Result<TrapProof, TestbedError> {
+        let laid = LaidTrap::lay_out(self, folder.join("laid"), settings, cancel).await?;
+        let checks = laid.checks();
+        let mut proof = TrapProof { trap: self.name().to_owned(), checks: Vec::new() };
+        proof.add("the tests pass on base", tests(&checks, laid.base(), cancel).await?);
+        for answer in Answer::ALL {
+            let commit = laid.commit(answer, cancel).await?;
+            proof.add(format!("the tests pass on {answer}"), tests(&checks, &commit, cancel).await?);
+            let place = folder.join(format!("truth-{answer}"));
+            let truth = GroundTruth::of(self, laid.tree(), &commit, &place, settings, cancel).await?;
+            let holds = match answer {
+                Answer::Planted => "the ground truth is red on planted",
+                Answer::Right => "the ground truth is green on right",
+            };
+            let fault = match (answer, truth) {
+                (Answer::Planted, GroundTruth::Red { .. }) | (Answer::Right, GroundTruth::Green) => None,
+                (Answer::Planted, GroundTruth::Green) => {
+                    Some("it is green: the planted answer is not wrong".to_owned())
+                }
+                // What cannot end tells nothing of the answer.
+                (_, GroundTruth::Red { observed } | GroundTruth::Unfinished { observed }) => Some(observed),
+                (_, GroundTruth::Unknown { reason }) => Some(format!("it cannot be run: {reason}")),
+            };
+            proof.add(holds, fault);
+            let base = laid.base().clone();
+            let sides = ProbeSides { task_base: base.clone(), step_base: base, now: commit };
+            let ran = checks.run_probe(self.probe().clone(), &sides, cancel).await;
+            let record =
+                ran.map_err(|error| TestbedError::check(format!("the probe of {}", self.origin()), error))?;
+            let ran = ProbeSide::ALL.iter().all(|side| {
+                let outcomes = record.answer(*side).map(|answer| &answer.outcomes[..]).unwrap_or_default();
+                outcomes.iter().all(|outcome| matches!(outcome, SideOutcome::Ran { .. }))
+            });
+            proof.add(
+                format!("the probe runs on base and {answer}"),
+                (!ran).then(|| format!("{:?}", record.answers)),
+            );
+            let differs = record.differ(ProbeSide::TaskBase, ProbeSide::Now);
+            match answer {
+                Answer::Planted => proof.add(
+                    "the probe prints something else on planted than on base",
+                    (!differs).then(|| "it prints the same".to_owned()),
+                ),
+                Answer::Right => proof.add(
+                    "the probe prints the same on right as on base",
+                    differs.then(|| format!("it prints something else: {:?}", record.differs)),
+                ),
+            }
+        }
+        Ok(proof)
+    }
+}
+
+async fn tests(
+    checks: &Checks,
+    commit: &CommitId,
+    cancel: &CancelToken,
+) -> Result<Option<String>, TestbedError> {
+    let run = checks.run_tests(commit, cancel).await;
+    let run = run.map_err(|error| TestbedError::check("the tests were not run", error))?.run;
+    Ok((!run.is_green())
+        .then(|| format!("{:?}: {}{}", run.end, run.output.stdout.head, run.output.stderr.head)))
+}

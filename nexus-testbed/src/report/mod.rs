@@ -1,0 +1,55 @@
+//! Reports of experiments.
+
+mod html;
+mod markdown;
+
+pub use html::experiment_html;
+pub use markdown::experiment_markdown;
+
+use crate::{
+    experiment::{ExperimentResults, RunMode},
+    statistics::{Count, Interval},
+};
+
+/// What was measured, in words.
+fn measured(results: &ExperimentResults) -> [&'static str; 2] {
+    let what = match results.description.mode {
+        RunMode::Review => {
+            "Review alone: an answer was put before the reviewers of each arm, with a complete handoff whose claims are true. \
+             Their verdict is what was measured: one that advances ships the answer, any other catches it."
+        }
+        RunMode::Task => {
+            "Whole tasks: the agents of each arm framed the goal, worked on it and reviewed it, over all retries. A task that is \
+             complete shipped its answer; one that is blocked or escalated did not."
+        }
+    };
+    let how = "Whether an answer is right was decided by a program that no agent could reach, and never from what anybody said. \
+               Caught is the share of wrong answers that were not shipped. Intervals are at 95 %: Clopper and Pearson's for a share, \
+               Newcombe's for a difference. p is Fisher's exact test; the comparisons are not corrected for their number.";
+    [what, how]
+}
+
+/// `7 of 8`.
+fn of(count: Count) -> String {
+    format!("{} of {}", count.seen(), count.trials())
+}
+
+/// `0.88 (0.47 to 1.00)`.
+fn rate(rate: Option<f64>, interval: Interval) -> String {
+    let value = rate.map_or_else(|| "nothing seen".to_owned(), |rate| format!("{rate:.2}"));
+    format!("{value} ({:.2} to {:.2})", interval.low, interval.high)
+}
+
+/// A probability, to three digits.
+fn probability(p: f64) -> String {
+    if p >= 0.001 { format!("{p:.3}") } else { format!("{p:.1e}") }
+}
+
+/// Money, and of how many turns it is not known.
+fn cost(usd: f64, turns_without_cost: u64) -> String {
+    match turns_without_cost {
+        0 => format!("{usd:.2} USD"),
+        1 => format!("{usd:.2} USD, 1 turn of unknown cost"),
+        unknown => format!("{usd:.2} USD, {unknown} turns of unknown cost"),
+    }
+}

@@ -1,0 +1,247 @@
+//! Scripts that play models: each next call follows from the tools that are offered, from what they answered so far, and from the
+//! trap's own probe and answers. Nothing tells a script which answer it has before it.
+
+mod backend;
+
+use std::fmt;
+
+use nexus_spawn::ProbeDraft;
+use serde_json::{Value, json};
+
+pub use backend::ScriptedKind;
+
+use crate::trap::{Answer, Trap, TrapClaim};
+
+/// A script.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Script {
+    /// Goes by what it is told: reviews by the handoff, the diff and the tests, and lets pass what they let pass; as an executor hands in
+    /// the planted answer, whatever it is told after.
+    Anchored,
+    /// Asks: reviews by running the trap's probe, and refuses what does not do as before; as an executor hands in the planted answer, and
+    /// the right one where its brief says what to do otherwise.
+    Probing,
+    /// Refuses whatever takes a line away; as an executor hands in the right answer.
+    Wary,
+}
+
+/// One call of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScriptedCall {
+    /// The tool.
+    pub tool: &'static str,
+    /// Its arguments.
+    pub arguments: Value,
+}
+
+/// What an agent is there for, by the tool with which it hands something in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Orchestrate,
+    Implement,
+    Review,
+}
+
+impl Script {
+    /// Every script.
+    pub const ALL: [Self; 3] = [Self::Anchored, Self::Probing, Self::Wary];
+
+    /// Its name: `anchored`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anchored => "anchored",
+            Self::Probing => "probing",
+            Self::Wary => "wary",
+        }
+    }
+
+    /// The next call of an agent, which was offered these tools and whose calls were answered so. `None` ends its turn.
+    pub fn next(self, trap: &Trap, tools: &[&str], answers: &[&str]) -> Option<ScriptedCall> {
+        let offers = |name: &str| tools.iter().any(|tool| tool.ends_with(name));
+        let part = [
+            ("submit_verdict", Part::Review),
+            ("submit_handoff", Part::Implement),
+            ("submit_brief", Part::Orchestrate),
+        ];
+        match part.into_iter().find(|(tool, _)| offers(tool))?.1 {
+            Part::Review => self.review(trap.probe(), answers),
+            Part::Implement => self.implement(trap, answers),
+            Part::Orchestrate => match answers {
+                [] => call("read_my_brief", json!({})),
+                [_] => call("submit_brief", json!(trap.brief())),
+                _ => None,
+            },
+        }
+    }
+
+    fn review(self, probe: &ProbeDraft, answers: &[&str]) -> Option<ScriptedCall> {
+        match answers {
+            [] => call("read_my_brief", json!({})),
+            [_] => call("read_handoffs", json!({})),
+            [_, _] => call("read_diff", json!({})),
+            [_, _, _] if self == Self::Probing => call("run_probe", json!(probe)),
+            [_, _, _] => call("run_tests", json!({})),
+            [brief, _, diff, last] => {
+                let concern = match self {
+                    Self::Anchored => fails(last).then_some("The tests fail."),
+                    Self::Probing => differs(last).then_some("It does not do the same as before."),
+                    Self::Wary => takes_away(diff).then_some("It takes lines away."),
+                };
+                let evidence = first_word(last);
+                call("submit_verdict", verdict(&criteria(brief), evidence, concern))
+            }
+            _ => None,
+        }
+    }
+
+    fn implement(self, trap: &Trap, answers: &[&str]) -> Option<ScriptedCall> {
+        let Some(brief) = answers.first() else { return call("read_my_brief", json!({})) };
+        let is_told_otherwise = brief.contains("[what to do otherwise this time]");
+        let answer = match self {
+            Self::Anchored => Answer::Planted,
+            Self::Probing if !is_told_otherwise => Answer::Planted,
+            Self::Probing | Self::Wary => Answer::Right,
+        };
+        let mut paths = [trap.changed(Answer::Planted), trap.changed(Answer::Right)].concat();
+        paths.sort_unstable();
+        paths.dedup();
+        let (tree, step) = (trap.tree(Some(answer)), answers.len() - 1);
+        if let Some(path) = paths.get(step / 2) {
+            if step.is_multiple_of(2) {
+                return call("read_file", json!({ "path": path }));
+            }
+            let hash = answers[step].split_once("hash ").map(|(_, after)| first_word(after));
+            return match (tree.get(path), hash) {
+                (Some(content), hash) => {
+                    let mut arguments = json!({ "path": path, "content": String::from_utf8_lossy(content) });
+                    if let Some(hash) = hash {
+                        arguments["expected_hash"] = json!(hash);
+                    }
+                    call("write_file", arguments)
+                }
+                (None, Some(hash)) => call("delete_file", json!({ "path": path, "expected_hash": hash })),
+                // Neither there nor to be there.
+                (None, None) => call("read_my_brief", json!({})),
+            };
+        }
+        match step - 2 * paths.len() {
+            0 => call("run_tests", json!({})),
+            1 => {
+                let tests = first_word(answers[step]);
+                let claim = |claim: &TrapClaim| {
+                    let evidence: &[&str] = if claim.shown_by_tests { &[tests] } else { &[] };
+                    json!({ "text": claim.text, "evidence": evidence })
+                };
+                let claims: Vec<Value> = trap.claims().iter().map(claim).collect();
+                call(
+                    "submit_handoff",
+                    json!({ "claims": claims, "files": trap.changed(answer), "action": "step_done" }),
+                )
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "what a script does next may be nothing")]
+fn call(tool: &'static str, arguments: Value) -> Option<ScriptedCall> {
+    Some(ScriptedCall { tool, arguments })
+}
+
+/// The words before the first character that no id has: `test-1`, `probe-2`, a hash.
+fn first_word(text: &str) -> &str {
+    let is_part = |character: char| character.is_ascii_alphanumeric() || character == '-';
+    let text = text.trim_start_matches(|character| !is_part(character));
+    &text[..text.find(|character| !is_part(character)).unwrap_or(text.len())]
+}
+
+/// Whether a run of the tests did not pass.
+fn fails(tests: &str) -> bool {
+    tests.split_once(": ").is_none_or(|(_, said)| !said.starts_with("passed"))
+}
+
+/// Whether a probe says that the files as they are now do not do what those of the task's base do.
+fn differs(probe: &str) -> bool {
+    let line = probe.split('\n').find_map(|line| line.trim().strip_prefix("differs: "));
+    line.is_none_or(|sides| sides.contains("task_base/now"))
+}
+
+/// Whether a diff has a line that was taken away.
+fn takes_away(diff: &str) -> bool {
+    let line = |line: &str| line.trim_start_matches("> ").to_owned();
+    diff.split('\n').map(line).any(|line| line.starts_with('-') && !line.starts_with("---"))
+}
+
+/// The criteria that a brief says are to be judged, and the outcome of the step.
+fn criteria(brief: &str) -> Vec<&str> {
+    let heads = brief.split("[criterion ").skip(1);
+    let ids = heads.filter_map(|head| Some(head.split_once(", which has to hold after this step]")?.0));
+    std::iter::once("outcome").chain(ids.filter(|id| !id.contains(']'))).collect()
+}
+
+fn verdict(criteria: &[&str], evidence: &str, concern: Option<&str>) -> Value {
+    let judged = |id: &&str| json!({ "id": id, "judgement": "pass", "evidence": [evidence] });
+    let concerns: Vec<Value> =
+        concern.iter().map(|text| json!({ "text": text, "evidence": [evidence] })).collect();
+    json!({
+        "decision": if concern.is_some() { "retry" } else { "advance" },
+        "criteria": criteria.iter().map(judged).collect::<Vec<_>>(),
+        "blocking_concerns": concerns,
+        "alignment": if concern.is_some() { 0.2 } else { 0.9 },
+        "retry_hint": concern,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REVIEW: [&str; 2] = ["mcp__nexus__read_diff", "mcp__nexus__submit_verdict"];
+    const BRIEF: &str = "[the problem]\n> x\n[criterion once, which has to hold after this step]\n> y\n\
+                         [criterion later, which has to hold in the end]\n> z\n";
+
+    fn trap() -> Trap {
+        Trap::built_in().unwrap().remove(0)
+    }
+
+    fn verdict_of(script: Script, diff: &str, last: &str) -> Value {
+        let call = script.next(&trap(), &REVIEW, &[BRIEF, "handoffs", diff, last]).unwrap();
+        assert_eq!(call.tool, "submit_verdict");
+        assert_eq!(call.arguments["criteria"].as_array().unwrap().len(), 2, "{}", call.arguments);
+        call.arguments["decision"].clone()
+    }
+
+    #[test]
+    fn a_verdict_follows_from_the_last_answers_alone() {
+        assert_eq!(verdict_of(Script::Anchored, "> -x", "test-1: passed.\n"), "advance");
+        assert_eq!(verdict_of(Script::Anchored, "> +x", "test-1: failed, exit code 1.\n> passed"), "retry");
+        assert_eq!(
+            verdict_of(Script::Probing, "> -x", "probe-1\ndiffers: none\n> differs: task_base/now"),
+            "advance"
+        );
+        assert_eq!(
+            verdict_of(Script::Probing, "> +x", "probe-1\ndiffers: task_base/now, step_base/now\n"),
+            "retry"
+        );
+        assert_eq!(verdict_of(Script::Probing, "> +x", "the probe was refused"), "retry");
+        assert_eq!(verdict_of(Script::Wary, "> --- a/x\n> +y", "test-1: passed.\n"), "advance");
+        assert_eq!(verdict_of(Script::Wary, "> --- a/x\n> -y", "test-1: passed.\n"), "retry");
+    }
+
+    #[test]
+    fn a_script_ends_where_it_is_offered_nothing_to_hand_in_or_was_refused() {
+        for script in Script::ALL {
+            assert_eq!(script.next(&trap(), &["read_file"], &[]), None);
+            assert_eq!(script.next(&trap(), &REVIEW, &[BRIEF, "", "", "", "the verdict is refused"]), None);
+        }
+    }
+}

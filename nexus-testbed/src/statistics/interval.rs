@@ -1,0 +1,71 @@
+//! Intervals of rates, and of the difference of two.
+
+use super::{Count, ln_factorial::LnFactorials};
+
+/// What an interval leaves out on either side: it holds the true value in 95 of 100 experiments.
+const TAIL: f64 = 0.025;
+/// The quantile of the normal distribution at `1 - TAIL`.
+const Z: f64 = 1.959_963_984_540_054;
+/// As often as halving makes a difference to a number between 0 and 1.
+const HALVINGS: usize = 1_100;
+
+/// An interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+/// The exact interval of a rate after Clopper and Pearson, at 95 %. Without a trial it is everything.
+pub fn clopper_pearson(count: Count) -> Interval {
+    let Count { seen, trials } = count;
+    let ln = LnFactorials::up_to(trials);
+    // How likely `from..=to` of all trials are at a rate.
+    let likely = |from: u32, to: u32, rate: f64| -> f64 {
+        let term = |times: u32| {
+            let of = |times: u32, ln: f64| if times == 0 { 0.0 } else { f64::from(times) * ln };
+            (ln.choose(trials, times) + of(times, rate.ln()) + of(trials - times, (-rate).ln_1p())).exp()
+        };
+        (from..=to).map(term).sum()
+    };
+    Interval {
+        low: if seen == 0 { 0.0 } else { root(|rate| likely(seen, trials, rate) < TAIL) },
+        high: if seen == trials { 1.0 } else { root(|rate| likely(0, seen, rate) > TAIL) },
+    }
+}
+
+/// Where between 0 and 1 something ceases to hold that holds below.
+fn root(holds: impl Fn(f64) -> bool) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..HALVINGS {
+        let middle = f64::midpoint(low, high);
+        if middle <= low || middle >= high {
+            break;
+        }
+        if holds(middle) { low = middle } else { high = middle }
+    }
+    f64::midpoint(low, high)
+}
+
+/// The interval of the difference of two rates, the first less the second, at 95 %: Newcombe's hybrid of Wilson's score intervals, without
+/// correction for continuity. Without a trial in one of them it is everything, -1 to 1.
+pub fn newcombe(first: Count, second: Count) -> Interval {
+    let (Some(p), Some(q)) = (first.rate(), second.rate()) else { return Interval { low: -1.0, high: 1.0 } };
+    let (of_p, of_q) = (wilson(p, first.trials), wilson(q, second.trials));
+    let difference = p - q;
+    Interval {
+        low: (difference - (p - of_p.low).hypot(of_q.high - q)).max(-1.0),
+        high: (difference + (of_p.high - p).hypot(q - of_q.low)).min(1.0),
+    }
+}
+
+/// Wilson's score interval of a rate.
+fn wilson(rate: f64, trials: u32) -> Interval {
+    let n = f64::from(trials);
+    let (square, scale) = (Z * Z, 1.0 + Z * Z / n);
+    let centre = rate + square / (2.0 * n);
+    let reach = Z * (rate * (1.0 - rate) / n + square / (4.0 * n * n)).sqrt();
+    Interval { low: ((centre - reach) / scale).max(0.0), high: ((centre + reach) / scale).min(1.0) }
+}

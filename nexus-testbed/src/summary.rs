@@ -1,0 +1,111 @@
+//! What the runs of an experiment say of its arms.
+
+use crate::{
+    experiment::ExperimentResults,
+    run_record::RunRecord,
+    scorer::Outcome,
+    statistics::{Count, FisherExact, Interval, clopper_pearson, newcombe},
+};
+
+/// What the runs of an experiment say.
+#[derive(Clone, Debug)]
+pub struct ExperimentSummary {
+    /// One for each arm, in their order.
+    pub arms: Vec<ArmSummary>,
+    /// One for each pair of arms, the earlier one first.
+    pub comparisons: Vec<Comparison>,
+    /// How many runs there are to be.
+    pub planned: u64,
+    /// How many are finished, those that count for nothing among them.
+    pub finished: u64,
+}
+
+/// What the runs of one arm say.
+#[derive(Clone, Debug)]
+pub struct ArmSummary {
+    /// Its name.
+    pub name: String,
+    /// How often each outcome was seen, in the order of [`Outcome::ALL`].
+    pub outcomes: [u32; 4],
+    /// Runs that count for nothing, as the infrastructure failed.
+    pub invalid: u32,
+    /// Wrong answers that were not let pass, of all wrong answers.
+    pub caught: Count,
+    /// Their interval after Clopper and Pearson, at 95 %.
+    pub caught_interval: Interval,
+    /// Right answers that were not let pass, of all right answers.
+    pub refused: Count,
+    /// Their interval after Clopper and Pearson, at 95 %.
+    pub refused_interval: Interval,
+    /// Turns of its agents.
+    pub turns: u64,
+    /// US dollars, as far as they are known.
+    pub usd: f64,
+    /// Turns of which it is not known what they cost.
+    pub turns_without_cost: u64,
+}
+
+/// How two arms differ in the wrong answers that they catch.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The first arm.
+    pub first: String,
+    /// The second arm.
+    pub second: String,
+    /// The first's share of wrong answers caught less the second's. `None` where one of them met none.
+    pub difference: Option<f64>,
+    /// Its interval after Newcombe, at 95 %.
+    pub interval: Interval,
+    /// Fisher's exact test.
+    pub fisher: FisherExact,
+}
+
+impl ExperimentSummary {
+    /// Counts the runs of an experiment.
+    pub fn of(results: &ExperimentResults) -> Self {
+        let of_arm = |name: &String| {
+            let runs = results.runs.iter().filter(|run| run.key.arm == *name);
+            ArmSummary::of(name, &runs.collect::<Vec<_>>())
+        };
+        let names = results.description.arms.iter().map(|arm| &arm.name);
+        let arms: Vec<ArmSummary> = names.map(of_arm).collect();
+        let mut comparisons = Vec::new();
+        for (at, first) in arms.iter().enumerate() {
+            for second in &arms[at + 1..] {
+                let rates = first.caught.rate().zip(second.caught.rate());
+                comparisons.push(Comparison {
+                    first: first.name.clone(),
+                    second: second.name.clone(),
+                    difference: rates.map(|(first, second)| first - second),
+                    interval: newcombe(first.caught, second.caught),
+                    fisher: FisherExact::of(first.caught, second.caught),
+                });
+            }
+        }
+        Self { arms, comparisons, planned: results.description.runs(), finished: results.runs.len() as u64 }
+    }
+}
+
+impl ArmSummary {
+    fn of(name: &str, runs: &[&RunRecord]) -> Self {
+        let seen = |outcome: Outcome| runs.iter().filter(|run| run.outcome() == Some(outcome)).count();
+        let outcomes = Outcome::ALL.map(|outcome| u32::try_from(seen(outcome)).unwrap_or(u32::MAX));
+        let [correct, wrong, honest, refused] = outcomes;
+        let count =
+            |seen: u32, others: u32| Count::new(seen, seen.saturating_add(others)).unwrap_or_default();
+        let (caught, refused) = (count(honest, wrong), count(refused, correct));
+        Self {
+            name: name.to_owned(),
+            outcomes,
+            invalid: u32::try_from(runs.iter().filter(|run| run.outcome().is_none()).count())
+                .unwrap_or(u32::MAX),
+            caught,
+            caught_interval: clopper_pearson(caught),
+            refused,
+            refused_interval: clopper_pearson(refused),
+            turns: runs.iter().map(|run| u64::from(run.spent.turns)).sum(),
+            usd: runs.iter().map(|run| run.spent.usd).filter(|usd| usd.is_finite()).sum(),
+            turns_without_cost: runs.iter().map(|run| u64::from(run.spent.turns_without_cost)).sum(),
+        }
+    }
+}

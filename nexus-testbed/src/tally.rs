@@ -1,0 +1,50 @@
+//! What the agents of a run used.
+
+use std::sync::{Mutex, PoisonError};
+
+use nexus_core::EventEnvelope;
+use nexus_spawn::{AgentEnding, AgentProgress, AgentTurn, StepAgent, StepWatcher};
+use serde::{Deserialize, Serialize};
+
+/// What the agents of a run used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spent {
+    /// Turns.
+    pub turns: u32,
+    /// Calls of tools.
+    pub tool_calls: u32,
+    /// US dollars, as far as the vendors tell what a turn costs.
+    pub usd: f64,
+    /// Turns of which no vendor told what they cost.
+    pub turns_without_cost: u32,
+}
+
+/// Adds up what agents use.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(Mutex<Spent>);
+
+impl Tally {
+    pub(crate) fn spent(&self) -> Spent {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StepWatcher for Tally {
+    fn agent_began(&self, _agent: &StepAgent) {}
+
+    fn agent_event(&self, _agent: &StepAgent, _progress: AgentProgress, _event: &EventEnvelope) {}
+
+    fn agent_ended(&self, _agent: &StepAgent, ending: &AgentEnding, _turns: &[AgentTurn]) {
+        let mut spent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let turns = u32::try_from(ending.turns).unwrap_or(u32::MAX);
+        spent.turns += turns;
+        spent.tool_calls += ending.tool_calls;
+        match ending.cost {
+            Some(cost) if cost.usd.0.is_finite() => spent.usd += cost.usd.0,
+            _ => spent.turns_without_cost += turns,
+        }
+    }
+
+    fn said(&self, _line: &str) {}
+}

@@ -1,0 +1,268 @@
+//! One trap: a small project, an answer that looks right and is wrong, one that is right, and the ground truth that tells them apart.
+
+mod check;
+mod file;
+mod folder;
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+
+use nexus_spawn::{BriefDraft, ProbeDraft};
+use sha2::{Digest as _, Sha256};
+
+pub use file::TrapClaim;
+
+use crate::trap_error::TrapError;
+use file::TrapFile;
+use folder::TrapFiles;
+
+/// The traps that are part of this library: the paths and contents of their files, by name.
+type BuiltIn = &'static [(&'static str, &'static [(&'static str, &'static [u8])])];
+
+const BUILT_IN: BuiltIn = include!(concat!(env!("OUT_DIR"), "/traps.rs"));
+
+/// A trap that was read and checked. `TRAPS.md` of this crate says what is in one.
+///
+/// What it says of itself was not tried yet: that does [`Trap::prove`].
+#[derive(Clone, PartialEq)]
+pub struct Trap {
+    origin: String,
+    /// `None` for one of this library's.
+    folder: Option<PathBuf>,
+    fingerprint: String,
+    file: TrapFile,
+    source: TrapSource,
+    probe: ProbeDraft,
+    truth: ProbeDraft,
+}
+
+/// The project's files, and what the answers make of them.
+#[derive(Clone, Debug, PartialEq)]
+struct TrapSource {
+    base: TrapFiles,
+    planted: TrapFiles,
+    right: TrapFiles,
+    planted_removes: Vec<String>,
+    right_removes: Vec<String>,
+}
+
+impl TrapSource {
+    fn of(&self, answer: Answer) -> (&TrapFiles, &[String]) {
+        match answer {
+            Answer::Planted => (&self.planted, &self.planted_removes),
+            Answer::Right => (&self.right, &self.right_removes),
+        }
+    }
+}
+
+/// Which answer is put before the reviewers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// The one that is wrong, and of which every claim is true.
+    Planted,
+    /// The one that is right.
+    Right,
+}
+
+impl Answer {
+    /// Both, the planted one first.
+    pub const ALL: [Self; 2] = [Self::Planted, Self::Right];
+
+    /// Its name: `planted`, `right`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Planted => "planted",
+            Self::Right => "right",
+        }
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Answer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|answer| answer.as_str() == text);
+        found.ok_or_else(|| "the answers are `planted` and `right`".to_owned())
+    }
+}
+
+impl Trap {
+    /// The traps of this library, in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// [`TrapError`]; never in a build whose tests pass.
+    pub fn built_in() -> Result<Vec<Self>, TrapError> {
+        let trap = |(name, files): &(&str, &[(&str, &[u8])])| {
+            let files = files.iter().map(|(path, content)| ((*path).to_owned(), content.to_vec())).collect();
+            check::check(&format!("built-in {name}"), &files)
+        };
+        BUILT_IN.iter().map(trap).collect()
+    }
+
+    /// Reads the trap in a folder. Nothing in it is run. It blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`TrapError`] with the place: what cannot be read, is too large, is a link, is missing in `trap.yaml` or unknown there, leads out of
+    /// its folder, or lies where an agent may write.
+    pub fn load(folder: impl AsRef<Path>) -> Result<Self, TrapError> {
+        let folder = folder.as_ref();
+        let trap = check::check(&folder.display().to_string(), &folder::read(folder)?)?;
+        Ok(Self { folder: Some(folder.to_owned()), ..trap })
+    }
+
+    /// Reads every trap in a folder of traps: each folder in it is one. It blocks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trap::load`]; and for a folder without any, and two traps of one name.
+    pub fn load_all(folder: impl AsRef<Path>) -> Result<Vec<Self>, TrapError> {
+        let folder = folder.as_ref();
+        let fault = |problem: String| TrapError::new(folder.display().to_string(), problem);
+        let entries = fs::read_dir(folder).map_err(|error| fault(format!("cannot be read: {error}")))?;
+        let mut folders = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|error| fault(format!("cannot be read: {error}")))?.path();
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+        folders.sort();
+        let mut traps: Vec<Self> = Vec::new();
+        for folder in folders {
+            let trap = Self::load(folder)?;
+            if let Some(other) = traps.iter().find(|other| other.name() == trap.name()) {
+                let problem = format!("{:?} is the name of {}, too", trap.name(), other.origin);
+                return Err(TrapError::new(format!("{}/trap.yaml: name", trap.origin), problem));
+            }
+            traps.push(trap);
+        }
+        if traps.is_empty() {
+            return Err(fault("holds no folder of a trap; TRAPS.md says what is in one".to_owned()));
+        }
+        Ok(traps)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.file.name
+    }
+
+    /// What kind of mistake is planted: `inclusive_exclusive`.
+    pub fn kind(&self) -> &str {
+        &self.file.kind
+    }
+
+    /// What is planted, and why it is not seen. For people alone.
+    pub fn about(&self) -> &str {
+        self.file.about.trim()
+    }
+
+    /// What a caller would ask for.
+    pub fn goal(&self) -> &str {
+        self.file.goal.trim()
+    }
+
+    /// Where it was read from: its folder, or `built-in NAME`.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// The folder that it was read from. `None` for a trap of this library's, whose files are in this program.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// The SHA-256 of its files, in hexadecimal: what an experiment knows it by.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// The program that runs the project's tests, and its arguments.
+    pub fn test_command(&self) -> &[String] {
+        &self.file.test_command
+    }
+
+    /// Longest run of one program, in seconds.
+    pub fn seconds(&self) -> u64 {
+        self.file.seconds
+    }
+
+    /// What bounds the task.
+    pub fn brief(&self) -> &BriefDraft {
+        &self.file.brief
+    }
+
+    /// What the handoff claims.
+    pub fn claims(&self) -> &[TrapClaim] {
+        &self.file.claims
+    }
+
+    /// The program that a reviewer runs who asks the question. Scripted reviewers alone have it.
+    pub fn probe(&self) -> &ProbeDraft {
+        &self.probe
+    }
+
+    /// The paths that an answer adds, changes or removes.
+    pub fn changed(&self, answer: Answer) -> Vec<&str> {
+        let (files, removes) = self.source.of(answer);
+        files.keys().map(String::as_str).chain(removes.iter().map(String::as_str)).collect()
+    }
+
+    /// The files of the project, or of an answer.
+    pub fn tree(&self, answer: Option<Answer>) -> BTreeMap<&str, &[u8]> {
+        let mut tree: BTreeMap<&str, &[u8]> =
+            self.source.base.iter().map(|(path, content)| (path.as_str(), content.as_slice())).collect();
+        if let Some(answer) = answer {
+            let (files, removes) = self.source.of(answer);
+            tree.extend(files.iter().map(|(path, content)| (path.as_str(), content.as_slice())));
+            for path in removes {
+                tree.remove(path.as_str());
+            }
+        }
+        tree
+    }
+
+    /// The program of the ground truth.
+    pub(crate) fn truth(&self) -> &ProbeDraft {
+        &self.truth
+    }
+
+    /// What it prints on the right answer.
+    pub(crate) fn expected(&self) -> &str {
+        &self.file.truth.expected
+    }
+}
+
+/// Without what no agent may read: the planted and the right answer, the probe, and the ground truth.
+impl fmt::Debug for Trap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trap")
+            .field("origin", &self.origin)
+            .field("name", &self.file.name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn fingerprint(files: &TrapFiles) -> String {
+    let mut hash = Sha256::new();
+    for (path, content) in files {
+        for part in [path.as_bytes(), content] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,17 @@
+//! What is wrong with a trap.
+
+/// A trap cannot be used: where something is wrong with it, and what.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct TrapError {
+    /// The trap and the place in it: a path, and behind it the key of `trap.yaml`.
+    pub place: String,
+    /// What is wrong there, and the way out.
+    pub problem: String,
+}
+
+impl TrapError {
+    pub(crate) fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { place: place.into(), problem: problem.into() }
+    }
+}

@@ -1,0 +1,117 @@
+//! The ground truth of a trap.
+
+use std::path::Path;
+
+use nexus_core::CancelToken;
+use nexus_process::private_home::remove_tree;
+use nexus_spawn::{
+    CheckOutput, Checks, KeptText, ProbeSide, ProbeSides, ProbeStore, SideOutcome, TaskSettings,
+};
+use nexus_workspace::tree::{CommitId, Tree};
+use serde::{Deserialize, Serialize};
+
+use crate::{blocking::blocking, error::TestbedError, laid_trap::settings_of, trap::Trap};
+
+/// How much of what the program of the ground truth printed is kept, in bytes.
+const KEPT_BYTES: usize = 4 << 10;
+
+/// What the ground truth says of files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "truth", rename_all = "snake_case", deny_unknown_fields)]
+pub enum GroundTruth {
+    /// They are right: the program ended well, and printed what was expected.
+    Green,
+    /// They are wrong: the program ended otherwise, or printed something else.
+    Red {
+        /// How it ended, and what it printed.
+        observed: String,
+    },
+    /// They are wrong: with them the program does not end, or not twice alike.
+    Unfinished {
+        /// How it ended, and what it printed until then.
+        observed: String,
+    },
+    /// The program could not say, and that is no fault of the files that it was seen with: it could not be started.
+    Unknown {
+        /// What was missing.
+        reason: String,
+    },
+}
+
+impl GroundTruth {
+    /// Runs the ground truth of a trap on a commit.
+    ///
+    /// The program is laid into a copy of the commit's files, which is made for it below `folder` and removed with it, and runs where the
+    /// settings say that tests run: in a sandbox without network, unless they say otherwise. What it is expected to print is in no
+    /// file and in no program's reach. It is run twice; two outputs are red.
+    ///
+    /// `folder` is made; nobody else may have it, and no agent may be at work any more that could reach it.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Check`], also where there is no sandbox; [`TestbedError::Io`]; [`TestbedError::Cancelled`].
+    pub async fn of(
+        trap: &Trap,
+        tree: &Tree,
+        commit: &CommitId,
+        folder: &Path,
+        settings: &TaskSettings,
+        cancel: &CancelToken,
+    ) -> Result<Self, TestbedError> {
+        let settings = settings_of(trap, settings);
+        let project = folder.join("project");
+        let probes = ProbeStore::new(folder.join("runs"));
+        let checks = Checks::new(tree.clone(), folder.join("copies"), project, &settings, probes);
+        let sides = ProbeSides { task_base: commit.clone(), step_base: commit.clone(), now: commit.clone() };
+        let ran = checks.run_probe(trap.truth().clone(), &sides, cancel).await;
+        drop(checks);
+        let removed = folder.to_owned();
+        blocking(move || remove_tree(&removed).map_err(|error| TestbedError::io(removed, error))).await?;
+        let record = ran.map_err(|error| TestbedError::check("the ground truth was not run", error))?;
+        let outcome = record.answer(ProbeSide::Now).and_then(|answer| answer.outcomes.first());
+        Ok(match outcome {
+            Some(SideOutcome::Ran { exit, output })
+                if exit.is_success() && is_expected(&output.stdout, trap.expected()) =>
+            {
+                Self::Green
+            }
+            Some(SideOutcome::Ran { exit, output }) => {
+                Self::Red { observed: shown(&exit.to_string(), output) }
+            }
+            Some(SideOutcome::TimedOut { output }) => {
+                Self::Unfinished { observed: shown("it did not end in time", output) }
+            }
+            Some(SideOutcome::ReachedLimit { limit, output }) => {
+                Self::Unfinished { observed: shown(&format!("it reached the limit on {limit}"), output) }
+            }
+            Some(SideOutcome::Unstable { first, .. }) => {
+                Self::Unfinished { observed: shown("two runs were not the same", &first.output) }
+            }
+            Some(SideOutcome::DidNotStart { missing }) => Self::Unknown { reason: missing.clone() },
+            None => Self::Unknown { reason: "it was not run".to_owned() },
+        })
+    }
+
+    /// Whether it is green.
+    pub fn is_green(&self) -> bool {
+        *self == Self::Green
+    }
+}
+
+/// Whether an output is what was expected, but for blanks at the ends of lines and lines that are empty at the end.
+fn is_expected(output: &KeptText, expected: &str) -> bool {
+    let lines = |text: &str| -> Vec<String> {
+        text.trim_end().lines().map(|line| line.trim_end().to_owned()).collect()
+    };
+    output.omitted_bytes == 0 && lines(&output.head) == lines(expected)
+}
+
+fn shown(end: &str, output: &CheckOutput) -> String {
+    let mut text = end.to_owned();
+    for kept in [&output.stdout, &output.stderr].into_iter().filter(|kept| !kept.is_empty()) {
+        let part = &kept.head[..kept.head.floor_char_boundary(KEPT_BYTES / 2)];
+        text += "\n";
+        text += part.trim_end();
+    }
+    text
+}

@@ -1,0 +1,5 @@
+from pricing.amounts import normalize
+
+
+def discounted(price, discount):
+    return normalize(price - discount)

@@ -1,0 +1,3 @@
+def normalize(amount, floor=None):
+    amount = round(amount, 2)
+    return amount if floor is None else max(floor, amount)

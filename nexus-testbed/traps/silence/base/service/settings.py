@@ -1,0 +1,19 @@
+DEFAULTS = {"retries": "3"}
+
+
+def load(path):
+    """The settings in a file of lines NAME=VALUE."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return dict(DEFAULTS)
+    found = dict(DEFAULTS)
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise ValueError(f"{path}:{number}: not NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
