@@ -13,9 +13,26 @@ use crate::{
 #[test]
 #[ignore = "needs the real CLIs; run by .ci/run"]
 fn claude_code_has_a_question_debated_by_programs_of_three_vendors() {
+    debated_for(Caller::Claude);
+}
+
+#[test]
+#[ignore = "needs the real CLIs; run by .ci/run"]
+fn codex_has_a_question_debated_by_programs_of_three_vendors() {
+    debated_for(Caller::Codex);
+}
+
+#[test]
+#[ignore = "needs the real CLIs; run by .ci/run"]
+fn grok_has_a_question_debated_by_programs_of_three_vendors() {
+    debated_for(Caller::Grok);
+}
+
+/// Has a program walk a debate to its end, and looks at who was asked for what, and was sent what.
+fn debated_for(caller: Caller) {
     let stage = Stage::new();
     let answers = |conversation: &_| Some(models::debating_caller(conversation));
-    let mut calling = Caller::Claude.start_with(&stage, Served::Debates, Way::Stdio, answers);
+    let mut calling = caller.start_with(&stage, Served::Debates, Way::Stdio, answers);
     let status = calling.end();
     let said = calling.said();
     assert!(status.success() && said.contains(WALKED), "{status}: {said}");

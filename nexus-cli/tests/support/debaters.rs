@@ -9,6 +9,32 @@ use serde_json::{Value, json};
 /// The panelists, in the order of the roster's seats.
 pub(crate) const PANELISTS: [&str; 3] = ["ann", "bob", "cyd"];
 
+/// The engine's tools, as a native backend offers them.
+const OURS: [&str; 15] = [
+    "list_files",
+    "read_file",
+    "read_my_brief",
+    "read_my_tension",
+    "read_openings",
+    "read_rebuttals",
+    "read_record",
+    "read_standings",
+    "search_files",
+    "submit_analysis",
+    "submit_interpretation",
+    "submit_judgement",
+    "submit_opening",
+    "submit_rebuttal",
+    "submit_statement",
+];
+
+/// By what a program hands calls on to the servers that it was given, of which there is but the engine's.
+const PASSING: [&str; 5] =
+    ["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "search_tool", "use_tool"];
+
+/// By what a program takes an answer in a shape.
+const ANSWERING: [&str; 1] = ["StructuredOutput"];
+
 /// What an agent is asked for, as its prompt says it.
 const PARTS: [(&str, Part); 7] = [
     ("You frame a debate", Part::Frame),
@@ -82,14 +108,18 @@ fn frame() -> Value {
     };
     let sources: [&[&str]; 3] = [&["crashes"], &["latency"], &[]];
     json!({
-        "claims": [{ "id": "safe", "text": "Writing through loses no write that returned." }],
+        "claims": [
+            { "id": "safe", "text": "Writing through loses no write that returned." },
+            { "id": "fast", "text": "Writing through is fast enough." },
+        ],
         "panelists": PANELISTS.into_iter().zip(sources).map(panelist).collect::<Vec<_>>(),
         "relevance": [],
     })
 }
 
 fn positions(name: &str) -> Value {
-    json!([{ "claim": "safe", "stance": if name == "bob" { "oppose" } else { "support" } }])
+    let safe = if name == "bob" { "oppose" } else { "support" };
+    json!([{ "claim": "safe", "stance": safe }, { "claim": "fast", "stance": "support" }])
 }
 
 fn opening(name: &str) -> Value {
@@ -124,12 +154,17 @@ pub(crate) fn nobody_heard_too_much(calls: &[RecordedRequest]) {
     for call in calls {
         let (conversation, body) = (&call.conversation, String::from_utf8_lossy(&call.body));
         let Some(part) = part(conversation) else { continue };
-        if part == Part::Frame {
-            let ours = ["read_", "list_", "search_", "submit_"];
-            let tools = conversation.tools.iter().map(|tool| tool.name.as_str());
-            let ours: Vec<_> = tools.filter(|name| ours.iter().any(|ours| name.contains(ours))).collect();
-            assert!(ours.is_empty(), "the framer is offered {ours:?}");
-        }
+        // The framer has no tool at all, everybody else those of the engine alone.
+        let allowed = |tool: &String| match part {
+            Part::Frame => ANSWERING.contains(&tool.as_str()),
+            _ => {
+                tool.contains("mcp__nexus")
+                    || OURS.contains(&tool.as_str())
+                    || PASSING.contains(&tool.as_str())
+            }
+        };
+        let further: Vec<_> = conversation.tool_names().into_iter().filter(|tool| !allowed(tool)).collect();
+        assert!(further.is_empty(), "{part:?} is offered {further:?}");
         let Some(name) = panelist(conversation) else { continue };
         for other in PANELISTS.into_iter().filter(|other| *other != name) {
             let raw = [Part::Rebuttal, Part::Statement].map(|part| canary(part, other));
