@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::position::Positions;
 
-/// At most this share of positions is revised in the last round of a debate that is settled. Source: our own choice.
+/// At most this share of the submitted positions is revised in the last round of a debate that is settled. Source: our own choice.
 pub const SETTLED_REVISION_RATE: f64 = 0.1;
 /// Or at most this share of pairs disagrees after it. Source: our own choice.
 pub const SETTLED_TENSION_DENSITY: f64 = 0.05;
@@ -16,7 +16,7 @@ pub const SETTLED_TENSION_DENSITY: f64 = 0.05;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CloseSignals {
-    /// The share of positions that were revised in the round, 0 to 1.
+    /// The share of the positions that were submitted in the round which revise one, 0 to 1.
     pub revision_rate: f64,
     /// The share of pairs of panelists, over all claims, of which one supports what the other opposes, 0 to 1.
     pub tension_density: f64,
@@ -42,15 +42,18 @@ pub enum RoundDecision {
 }
 
 impl CloseSignals {
-    /// Those of a round that began with the positions `before` and ended with `after`. Only who is in both counts as revised or not.
-    pub fn of(before: &BTreeMap<String, Positions>, after: &BTreeMap<String, Positions>) -> Self {
+    /// Those of a round that began with the positions `before`, in which these were `submitted`. Who submitted nothing neither kept nor
+    /// revised a position; its last one is still in tension with others'.
+    pub fn of(before: &BTreeMap<String, Positions>, submitted: &BTreeMap<String, Positions>) -> Self {
         let stances = |positions: &Positions| positions.clone().into_iter();
-        let mut kept_or_revised = Vec::new();
-        for (name, now) in after {
+        let mut is_revised = Vec::new();
+        for (name, now) in submitted {
             let Some(was) = before.get(name) else { continue };
-            kept_or_revised
+            is_revised
                 .extend(stances(now).filter_map(|(claim, stance)| was.get(&claim).map(|was| *was != stance)));
         }
+        let mut after = before.clone();
+        after.extend(submitted.clone());
         let panel: Vec<&Positions> = after.values().collect();
         let mut pairs = Vec::new();
         for (at, one) in panel.iter().enumerate() {
@@ -62,7 +65,7 @@ impl CloseSignals {
                 );
             }
         }
-        Self { revision_rate: share(&kept_or_revised), tension_density: share(&pairs) }
+        Self { revision_rate: share(&is_revised), tension_density: share(&pairs) }
     }
 
     /// Whether hardly anybody moves any more, or hardly anything is left to disagree on.

@@ -80,7 +80,7 @@ pub struct FrameRules {
 }
 
 /// The claims and the panel of a debate. They were checked: claims and panelists have names of their own, each registered agent was judged
-/// once, the caller's pins sit, a registered agent sits if any is relevant, an outsider sits beside it, and no source is read by two.
+/// once, the caller's pins sit, a relevant registered agent sits if there is one, an outsider sits beside it, and no source is read by two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "FrameRecord", into = "FrameRecord")]
 pub struct Frame {
@@ -216,8 +216,17 @@ fn check_relevance(faults: &mut Faults, draft: &FrameDraft, rules: &FrameRules) 
         faults.add("relevance", format!("the registered agent {agent} is not judged"));
     }
     let registered = draft.panelists.iter().filter(|panelist| panelist.registered.is_some()).count();
-    if registered == 0 && draft.relevance.iter().any(|relevance| relevance.relevant) {
-        faults.add("panelists", "a registered agent is relevant, so at least one of them sits");
+    let relevant: Vec<&String> = draft
+        .relevance
+        .iter()
+        .filter(|relevance| relevance.relevant)
+        .map(|relevance| &relevance.agent)
+        .collect();
+    // Whom the caller wants to sit has something to say, whatever the framer thinks.
+    let counts = |agent: &String| relevant.contains(&agent) || rules.pins.contains(agent);
+    let sits = draft.panelists.iter().filter_map(|panelist| panelist.registered.as_ref()).any(counts);
+    if !relevant.is_empty() && !sits {
+        faults.add("panelists", "registered agents are relevant, so at least one of those sits");
     }
     if registered > 0 && registered == draft.panelists.len() {
         faults.add("panelists", "registered agents sit, so at least one outsider sits beside them");

@@ -14,7 +14,7 @@
 //! | [`Tensions`], [`Finding`] | where panelists disagree, in the arbiter's own words: see [`shares_words`] |
 //! | [`CloseSignals`], [`decide`] | what a round comes to in numbers, and whether another follows |
 //! | [`converge`], [`ClaimStanding`] | where the panel stands on each claim |
-//! | [`synthesis`], [`verbatim_parts`] | the record as a text, and its texts read back |
+//! | [`synthesis`], [`conclusion`], [`verbatim_parts`] | the record as a text, its end alone, and its texts read back |
 //! | [`Proceedings`], [`StageRecord`] | what a debate has come to so far, from the records of its stages |
 //! | [`DebateState`], [`DebateEvent`] | what a status file holds of a debate, and every transition of it |
 //! | [`Debate`], [`DebateStore`], [`DebateData`] | the folders of debates, and what is in one |
@@ -91,6 +91,6 @@ pub use sources::{Source, SourceDraft};
 pub use state::{DebateEvent, DebateState, WrongStage};
 pub use statement::{Statement, StatementDraft};
 pub use store::{DebateListing, DebateStore};
-pub use synthesis::{VerbatimPart, synthesis, verbatim_parts};
+pub use synthesis::{VerbatimPart, conclusion, synthesis, verbatim_parts};
 pub use tension::{AnalysisDraft, Finding, Side, Tensions};
 pub use words::{COPIED_WORDS, shares_words};

@@ -103,9 +103,9 @@ impl Proceedings {
                     Rebuttal::accept(&draft, &frame, &tensions, name, number)
                         .map_err(|error| error.to_string())
                 })?;
-                let before = self.positions.clone();
-                self.positions.extend(by_name(&rebuttals, Rebuttal::positions));
-                let signals = CloseSignals::of(&before, &self.positions);
+                let submitted = by_name(&rebuttals, Rebuttal::positions);
+                let signals = CloseSignals::of(&self.positions, &submitted);
+                self.positions.extend(submitted);
                 self.history.push((stage, self.positions.clone()));
                 self.rounds.push(DebateRound { tensions, rebuttals, signals, judgement: None });
             }

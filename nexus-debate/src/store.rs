@@ -1,6 +1,6 @@
 //! The debates of a home.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use nexus_core::Clock;
 use nexus_workspace::{NewWorkspace, WorkspaceErrorKind, WorkspaceId, Workspaces};
@@ -118,6 +118,6 @@ impl DebateStore {
     /// Removes a debate that no caller knows of yet.
     pub(crate) fn discard(&self, debate: &Debate) {
         // What cannot be removed is listed, and can be cancelled.
-        let _ = fs::remove_dir_all(debate.folder());
+        let _ = self.workspaces.remove(debate.id());
     }
 }

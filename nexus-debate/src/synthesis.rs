@@ -87,6 +87,13 @@ pub fn synthesis(question: &str, proceedings: &Proceedings) -> String {
         positions(&mut text, name, statement.positions());
         verbatim(&mut text, statement.text());
     }
+    text.push_str(&conclusion(proceedings));
+    text
+}
+
+/// The end of a synthesis: where the panel stands, and what the arbiter makes of it, as far as it has come.
+pub fn conclusion(proceedings: &Proceedings) -> String {
+    let mut text = String::new();
     if proceedings.standings().is_some() {
         heading(&mut text, "Outcome");
         for standing in proceedings.outcome() {

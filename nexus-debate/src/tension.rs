@@ -10,7 +10,7 @@ use crate::{
     frame::Frame,
     names::{check_names, check_text},
     position::Positions,
-    words::RawWords,
+    words::{Copyist, RawWords},
 };
 
 /// Most findings of one round, and the longest steelman, in bytes. Source: our own bounds.
@@ -21,7 +21,7 @@ const MOST_STEELMAN_BYTES: usize = 4 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnalysisDraft {
-    /// Where panelists disagree, at most 24. Each claim that one supports and another opposes has one.
+    /// Where panelists disagree, at most 24. Whoever supports what another opposes is on a side of one, against that other.
     pub findings: Vec<Finding>,
 }
 
@@ -47,8 +47,13 @@ pub struct Side {
     pub steelman: String,
 }
 
-/// The tensions of a round, checked: of claims and panelists that there are, each panelist on one side at most of each, none left out
-/// where one supports what another opposes, and no steelman with words of a rebuttal.
+/// The tensions of a round, checked:
+///
+/// - Claims and panelists are those that there are, and each panelist is on one side at most of each.
+/// - No side has two of whom one supports what the other opposes.
+/// - Where some support what others oppose, each of them is on a side that somebody stands against who contradicts it: nobody is
+///   spared the case against its position, and nobody is given the case for it.
+/// - No steelman, and nothing that one panelist is shown in all, has words of a rebuttal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tensions {
     findings: Vec<Finding>,
@@ -83,19 +88,29 @@ impl Tensions {
             if finding.sides.len() < 2 {
                 faults.add(format!("{place}.sides"), "a tension has at least two sides");
             }
-            check_sides(&mut faults, &place, &finding.sides, positions, &raw);
+            check_sides(&mut faults, &place, finding, positions, &raw);
         }
+        let tensions = Self { findings: findings.to_vec() };
         for claim in frame.claims() {
-            let is_found = findings.iter().any(|finding| finding.claim == claim.id);
-            if !is_found && is_contested(positions, &claim.id) {
-                faults.add(
-                    "findings",
-                    format!("one supports the claim {} and another opposes it: say how", claim.id),
+            for name in positions.keys().filter(|name| tensions.spares(name, &claim.id, positions)) {
+                let words = format!(
+                    "{name} is contradicted on the claim {}: put it on a side against that",
+                    claim.id
                 );
+                faults.add("findings", words);
             }
         }
         faults.into_result("findings")?;
-        Ok(Self { findings: findings.to_vec() })
+        // No part of it is a copy by itself; neither is the whole that one of them reads.
+        let mut faults = Faults::default();
+        for name in positions.keys() {
+            if let Some(run) = tensions.copied_for(name, &raw) {
+                let words = format!("what {name} is shown repeats a rebuttal word for word ({run:?})");
+                faults.add("findings", format!("{words}; say it in words of your own"));
+            }
+        }
+        faults.into_result("findings")?;
+        Ok(tensions)
     }
 
     /// All of them.
@@ -112,46 +127,79 @@ impl Tensions {
             Some((finding, others.map(|side| side.steelman.as_str()).collect()))
         })
     }
+
+    /// Whether somebody contradicts a panelist on a claim, and no finding says so.
+    fn spares(&self, name: &str, claim: &str, positions: &BTreeMap<String, Positions>) -> bool {
+        let contradict = |other: &String| contradict(positions, claim, name, other);
+        let is_against = |finding: &Finding| {
+            let is_on = |side: &&Side| side.panelists.iter().any(|on| on == name);
+            let mut others = finding.sides.iter().filter(|side| !is_on(side));
+            finding.claim == claim
+                && finding.sides.iter().any(|side| is_on(&side))
+                && others.any(|side| side.panelists.iter().any(contradict))
+        };
+        positions.keys().any(contradict) && !self.findings.iter().any(is_against)
+    }
+
+    /// A run of words of a rebuttal in all that a panelist is shown, with the ids of findings between it or without.
+    fn copied_for(&self, name: &str, raw: &[RawWords]) -> Option<String> {
+        let (mut cases, mut with_ids) = (String::new(), String::new());
+        for (finding, against) in self.against(name) {
+            for case in against {
+                cases += &format!("{case}\n");
+                with_ids += &format!("{}\n{case}\n", finding.id);
+            }
+        }
+        let shown = [cases, with_ids].map(|text| Copyist::of(&text));
+        raw.iter().find_map(|raw| shown.iter().find_map(|shown| raw.shared_with(shown)))
+    }
 }
 
 fn check_sides(
     faults: &mut Faults,
     place: &str,
-    sides: &[Side],
+    finding: &Finding,
     positions: &BTreeMap<String, Positions>,
     raw: &[RawWords],
 ) {
     let mut seen = BTreeSet::new();
-    for (at, side) in sides.iter().enumerate() {
+    for (at, side) in finding.sides.iter().enumerate() {
         let place = format!("{place}.sides[{at}]");
         if side.panelists.is_empty() {
             faults.add(format!("{place}.panelists"), "name who is on this side");
         }
-        for name in &side.panelists {
+        for (number, name) in side.panelists.iter().enumerate() {
             if !positions.contains_key(name) {
                 faults.add(format!("{place}.panelists"), "no such panelist has spoken");
             } else if !seen.insert(name) {
                 faults.add(format!("{place}.panelists"), format!("{name} is on this tension's side twice"));
             }
+            let others = &side.panelists[number + 1..];
+            if let Some(other) =
+                others.iter().find(|other| contradict(positions, &finding.claim, name, other))
+            {
+                faults.add(
+                    format!("{place}.panelists"),
+                    format!("{name} and {other} contradict each other on the claim {}", finding.claim),
+                );
+            }
         }
         let place = format!("{place}.steelman");
         check_text(faults, &place, &side.steelman, MOST_STEELMAN_BYTES);
-        if side.steelman.len() <= MOST_STEELMAN_BYTES
-            && let Some(run) = raw.iter().find_map(|raw| raw.shared_with(&side.steelman))
-        {
-            faults.add(
-                place,
-                format!("repeats a rebuttal word for word ({run:?}); say it in words of your own"),
-            );
+        if side.steelman.len() <= MOST_STEELMAN_BYTES {
+            let steelman = Copyist::of(&side.steelman);
+            if let Some(run) = raw.iter().find_map(|raw| raw.shared_with(&steelman)) {
+                faults.add(
+                    place,
+                    format!("repeats a rebuttal word for word ({run:?}); say it in words of your own"),
+                );
+            }
         }
     }
 }
 
-/// Whether one supports a claim that another opposes.
-fn is_contested(positions: &BTreeMap<String, Positions>, claim: &str) -> bool {
-    let mut stances = positions.values().filter_map(|positions| positions.get(claim));
-    let Some(first) = stances.clone().find(|stance| **stance != crate::position::Stance::Abstain) else {
-        return false;
-    };
-    stances.any(|stance| stance.contradicts(*first))
+/// Whether one supports a claim that the other opposes.
+fn contradict(positions: &BTreeMap<String, Positions>, claim: &str, one: &str, other: &str) -> bool {
+    let stance = |name: &str| positions.get(name)?.get(claim).copied();
+    matches!((stance(one), stance(other)), (Some(one), Some(other)) if one.contradicts(other))
 }

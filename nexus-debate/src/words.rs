@@ -1,5 +1,7 @@
 //! Whether one text has words of another.
 
+use std::collections::HashSet;
+
 use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 
 /// How many consecutive words are a copy.
@@ -12,38 +14,69 @@ const LONGEST_WORD: usize = 16;
 /// punctuation, space, and characters that cannot be seen.
 #[derive(Clone, Debug)]
 pub(crate) struct RawWords {
-    words: Vec<String>,
+    letters: String,
+    /// Where each word begins in `letters`, and their end.
+    bounds: Vec<usize>,
+}
+
+/// The letters of a text in which copies are looked for, by which of twelve bytes there are in it: most runs are in no text, and a look
+/// tells.
+#[derive(Clone, Debug)]
+pub(crate) struct Copyist {
+    letters: String,
+    pieces: HashSet<[u8; COPIED_WORDS]>,
 }
 
 impl RawWords {
     pub(crate) fn of(text: &str) -> Self {
-        let mut words = Vec::new();
-        let mut word = String::new();
+        let (mut letters, mut bounds, mut length) = (String::new(), vec![0], 0);
         for character in folded(text) {
-            match character {
-                // Scripts that put no space between words: each character is one.
-                Some(character) if has_no_spaces(character) => {
-                    words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
-                    words.push(character.to_string());
+            let ends_word = |bounds: &mut Vec<usize>, at: usize| {
+                if bounds.last() != Some(&at) {
+                    bounds.push(at);
                 }
-                Some(character) => {
-                    word.push(character);
-                    if word.chars().count() == LONGEST_WORD {
-                        words.push(std::mem::take(&mut word));
-                    }
-                }
-                None => words.extend((!word.is_empty()).then(|| std::mem::take(&mut word))),
+            };
+            let Some(character) = character else {
+                ends_word(&mut bounds, letters.len());
+                length = 0;
+                continue;
+            };
+            // Scripts that put no space between words: each character is one.
+            if has_no_spaces(character) || length == LONGEST_WORD {
+                ends_word(&mut bounds, letters.len());
+                length = 0;
+            }
+            letters.push(character);
+            length += 1;
+            if has_no_spaces(character) {
+                ends_word(&mut bounds, letters.len());
+                length = 0;
             }
         }
-        words.extend((!word.is_empty()).then_some(word));
-        Self { words }
+        if bounds.last() != Some(&letters.len()) {
+            bounds.push(letters.len());
+        }
+        Self { letters, bounds }
     }
 
     /// The first run of [`COPIED_WORDS`] words that `text` has as well, wherever it puts spaces and punctuation.
-    pub(crate) fn shared_with(&self, text: &str) -> Option<String> {
+    pub(crate) fn shared_with(&self, text: &Copyist) -> Option<String> {
+        let run = self.bounds.windows(COPIED_WORDS + 1).find(|run| {
+            let letters = &self.letters[run[0]..run[COPIED_WORDS]];
+            // Each word has a byte at least.
+            let piece = letters.as_bytes().first_chunk();
+            piece.is_some_and(|piece| text.pieces.contains(piece)) && text.letters.contains(letters)
+        })?;
+        let words: Vec<&str> = run.windows(2).map(|word| &self.letters[word[0]..word[1]]).collect();
+        Some(words.join(" "))
+    }
+}
+
+impl Copyist {
+    pub(crate) fn of(text: &str) -> Self {
         let letters: String = folded(text).flatten().collect();
-        let run = self.words.windows(COPIED_WORDS).find(|run| letters.contains(&run.concat()));
-        run.map(|run| run.join(" "))
+        let pieces = letters.as_bytes().windows(COPIED_WORDS).filter_map(|piece| piece.try_into().ok());
+        Self { pieces: pieces.collect(), letters }
     }
 }
 
@@ -59,7 +92,7 @@ impl RawWords {
 /// assert!(shares_words("Rows of one customer reach another, since the tenant is not part of the key.", raw).is_none());
 /// ```
 pub fn shares_words(steelman: &str, raw: &str) -> Option<String> {
-    RawWords::of(raw).shared_with(steelman)
+    RawWords::of(raw).shared_with(&Copyist::of(steelman))
 }
 
 /// The letters and digits of a text, folded; `None` where something else parts them.

@@ -100,7 +100,14 @@ fn holds(draft: &FrameDraft, rules: &FrameRules) -> bool {
             true => sits.contains(pin),
             false => draft.panelists.iter().any(|panelist| panelist.name == *pin),
         })
-        && (!draft.relevance.iter().any(|relevance| relevance.relevant) || !sits.is_empty())
+        && {
+            let relevant: Vec<String> = (draft.relevance.iter())
+                .filter(|relevance| relevance.relevant)
+                .map(|relevance| relevance.agent.clone())
+                .collect();
+            relevant.is_empty()
+                || sits.iter().any(|agent| relevant.contains(agent) || rules.pins.contains(agent))
+        }
         && (sits.is_empty() || sits.len() < names.len())
 }
 
@@ -144,7 +151,7 @@ fn a_frame_that_holds_is_taken_and_lists_the_sources_that_nobody_reads() {
 #[test]
 fn each_rule_of_a_frame_is_told_by_itself() {
     type Break = fn(&mut FrameDraft, &mut FrameRules);
-    let breaks: [(Break, &str); 12] = [
+    let breaks: [(Break, &str); 13] = [
         (|draft, _| draft.claims.truncate(1), "name 2 to 12"),
         (|draft, _| draft.claims[1].id = "C1".to_owned(), "another claim is called C1"),
         (|draft, _| draft.panelists[0].name = "../../etc".to_owned(), "is no name"),
@@ -152,7 +159,9 @@ fn each_rule_of_a_frame_is_told_by_itself() {
         (|draft, _| draft.panelists[1].sources = vec!["paper".to_owned()], "ann has it already"),
         (|draft, _| draft.panelists[1].sources = vec!["secret".to_owned()], "no source of this name"),
         (|draft, _| draft.panelists[1].registered = Some("security".to_owned()), "sits already"),
-        (|draft, _| draft.panelists[0].registered = None, "at least one of them sits"),
+        (|draft, _| draft.panelists[0].registered = None, "at least one of those sits"),
+        // Another registered agent than the relevant one sits.
+        (|draft, _| draft.relevance[0].relevant = false, "at least one of those sits"),
         (|draft, _| drop(draft.relevance.pop()), "performance is not judged"),
         (|draft, _| draft.relevance[1].agent = "security".to_owned(), "judged twice"),
         (|_, rules| rules.pins.push("performance".to_owned()), "the caller wants \"performance\" to sit"),
@@ -212,6 +221,40 @@ proptest! {
                 prop_assert_eq!(closes, says && signals.are_settled());
             }
         }
+    }
+
+    #[test]
+    fn nobody_is_spared_the_case_against_its_position_nor_given_the_case_for_it(
+        positions in any_positions(), sides in prop::collection::vec(0_usize..4, 9),
+    ) {
+        let mut number = 0;
+        let mut steelman = || {
+            number += 1;
+            format!("case {number}")
+        };
+        let mut findings = match positions.len() {
+            0 | 1 => Vec::new(),
+            _ => findings_of(&positions, &mut steelman),
+        };
+        findings.retain(|finding| finding.claim == "c2");
+        // Any sides on the other claim: those of side 3 are on none.
+        let on = |side| positions.keys().zip(&sides).filter(move |(_, on)| **on == side).map(|(name, _)| name.clone());
+        let drawn: Vec<Vec<String>> = (0..3).map(|side| on(side).collect()).filter(|side: &Vec<String>| !side.is_empty()).collect();
+        if drawn.len() > 1 {
+            let sides = drawn.iter().map(|panelists| Side { panelists: panelists.clone(), steelman: steelman() });
+            findings.push(Finding { id: "drawn".to_owned(), claim: "c1".to_owned(), sides: sides.collect() });
+        }
+        let contradict = |one: &String, other: &String| positions[one]["c1"].contradicts(positions[other]["c1"]);
+        let side_of = |name: &String| drawn.iter().position(|side| drawn.len() > 1 && side.contains(name));
+        let holds = positions.keys().all(|one| {
+            let mut against = positions.keys().filter(|other| contradict(one, other)).peekable();
+            let is_alone = against.peek().is_none();
+            let is_met = against.clone().any(|other| side_of(one).is_some() && side_of(other).is_some() && side_of(one) != side_of(other));
+            let is_with = against.any(|other| side_of(one).is_some() && side_of(one) == side_of(other));
+            (is_alone || is_met) && !is_with
+        });
+        let accepted = Tensions::accept(&findings, &frame_of(9), &positions, []);
+        prop_assert_eq!(accepted.is_ok(), holds, "{:?}", accepted);
     }
 
     #[test]
@@ -317,6 +360,24 @@ fn gone<T>() -> Result<T, String> {
     Err("its vendor is\n## down".to_owned())
 }
 
+/// A finding on each claim: who opposes it stands against everybody else. Where nobody does, or all do, the first stands against the rest.
+fn findings_of(
+    positions: &BTreeMap<String, Positions>,
+    steelman: &mut dyn FnMut() -> String,
+) -> Vec<Finding> {
+    let finding = |claim: &&str| {
+        let opposes = |name: &String| positions[name][*claim] == Stance::Oppose;
+        let (mut one, mut other): (Vec<String>, Vec<String>) = positions.keys().cloned().partition(opposes);
+        if one.is_empty() || other.is_empty() {
+            one.append(&mut other);
+            other = one.split_off(1);
+        }
+        let sides = [one, other].map(|panelists| Side { panelists, steelman: steelman() });
+        Finding { id: format!("f-{claim}"), claim: (*claim).to_owned(), sides: sides.into() }
+    };
+    ["c1", "c2"].iter().map(finding).collect()
+}
+
 /// A debate of so many panelists, of whom some are absent at times, and all that was submitted in it.
 fn held(
     panelists: usize,
@@ -349,24 +410,13 @@ fn held(
     }
     proceedings.add(StageRecord::Opening { panel }).unwrap();
     let present: Vec<String> = proceedings.positions().keys().cloned().collect();
-    let findings = |next: &mut dyn FnMut() -> String| -> Vec<Finding> {
-        let sides = |next: &mut dyn FnMut() -> String| {
-            vec![
-                Side { panelists: present[..1].to_vec(), steelman: next() },
-                Side { panelists: present[1..].to_vec(), steelman: next() },
-            ]
-        };
-        ["c1", "c2"]
-            .iter()
-            .map(|claim| Finding { id: format!("f-{claim}"), claim: (*claim).to_owned(), sides: sides(next) })
-            .collect()
-    };
     let mut steelmen = 0;
     let mut steelman = || {
         steelmen += 1;
         format!("case {steelmen}")
     };
-    proceedings.add(StageRecord::Analysing { findings: findings(&mut steelman) }).unwrap();
+    let findings = findings_of(proceedings.positions(), &mut steelman);
+    proceedings.add(StageRecord::Analysing { findings }).unwrap();
     for round in 1..=rounds {
         let mut panel = Vec::new();
         for (at, name) in present.iter().enumerate() {
@@ -383,7 +433,8 @@ fn held(
             panel.push(PanelistRecord { panelist: name.clone(), vendor: None, outcome });
         }
         proceedings.add(StageRecord::CrossExamining { panel }).unwrap();
-        let judgement = JudgementDraft { close: false, why: next(), findings: findings(&mut steelman) };
+        let findings = findings_of(proceedings.positions(), &mut steelman);
+        let judgement = JudgementDraft { close: false, why: next(), findings };
         let judgement = (round < rounds).then_some(judgement);
         proceedings.add(StageRecord::CheckingClose { judgement }).unwrap();
     }
@@ -436,14 +487,39 @@ fn an_arbiter_that_copies_a_rebuttal_is_refused_and_one_that_hides_a_tension_too
         let error = accept(&[finding(&copy, ["ann", "bob"])]).unwrap_err().to_string();
         assert!(error.contains("word for word"), "{copy}: {error}");
     }
+    // Nor by parts, each of fewer words than a copy has, of which one panelist reads all.
+    let words: Vec<&str> = raw.split(' ').collect();
+    let parts = [&words[..8], &words[9..]].map(|part| part.join(" "));
+    let mut findings = parts.each_ref().map(|part| {
+        let mut finding = finding("Readers wait.", ["ann", "bob"]);
+        finding.sides[1].steelman.clone_from(part);
+        finding
+    });
+    // The word in between as its id, and left away.
+    for id in [words[8], "f2"] {
+        findings[1].id = id.to_owned();
+        findings[1].sides[1].steelman = if id == "f2" { words[8..].join(" ") } else { parts[1].clone() };
+        let error = accept(&findings).unwrap_err().to_string();
+        assert!(error.contains("what ann is shown repeats"), "{error}");
+    }
     let hidden = accept(&[]).unwrap_err().to_string();
-    assert!(hidden.contains("opposes it: say how"), "{hidden}");
+    assert!(hidden.contains("ann is contradicted on the claim c1"), "{hidden}");
     for panelists in [["ann", "ann"], ["ann", "nobody"]] {
         assert!(accept(&[finding("They differ.", panelists)]).is_err());
     }
     // Where no spaces are written, characters count.
     let raw = "\u{7f13}\u{5b58}\u{7684}\u{952e}\u{7f3a}\u{5c11}\u{4e00}\u{4e2a}\u{5b57}\u{6bb5}\u{6240}\u{4ee5}\u{51fa}\u{9519}";
     assert!(shares_words(&format!("x{raw}"), raw).is_some());
+    // Of the longest debate's rebuttals none holds a check up.
+    let many: Vec<String> = (0..2_000).map(|at| format!("{at} lock disk ").repeat(500)).collect();
+    let began = std::time::Instant::now();
+    let refused = Tensions::accept(
+        &[finding(&"disk lock ".repeat(400), ["ann", "bob"])],
+        &frame,
+        &positions,
+        many.iter().map(String::as_str),
+    );
+    assert!(refused.is_ok() && began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
     // Who writes a rebuttal without spaces gains nothing either.
     let dense = "averylongrebuttalwithoutanyspacewhatsoever".repeat(6);
     assert!(shares_words(&dense, &dense).is_some());

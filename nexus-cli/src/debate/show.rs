@@ -1,6 +1,6 @@
 //! What a person is shown of debates.
 
-use std::{process::ExitCode, time::Duration};
+use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
 use nexus_debate::{
     DebateListRequest, DebateResultRequest, DebateStatusRequest, DebateView, Debates, synthesis,
@@ -47,8 +47,12 @@ pub(super) async fn record(debates: &Debates, id: &str, json: bool) -> Result<()
     }
     let debate = debates.store().open(id)?;
     let data = debate.snapshot()?.data;
-    // Control characters of agents' are written out: it is for a terminal.
-    say(printable_lines(synthesis(&data.question, &debate.proceedings(&data)?).trim_end()));
+    let record = synthesis(&data.question, &debate.proceedings(&data)?);
+    match std::io::stdout().is_terminal() {
+        // A terminal is not to obey what agents wrote, so that it is not shown byte for byte.
+        true => say(printable_lines(record.trim_end())),
+        false => say(record.trim_end()),
+    }
     Ok(())
 }
 

@@ -123,7 +123,7 @@ impl StageRun<'_> {
             submit,
             place,
         };
-        let (_, answer): (_, Result<T, AgentFailure>) = self.ask(part).await;
+        let (_, answer): (_, Result<T, AgentFailure>) = self.ask(part, 1).await;
         self.check_cancel()?;
         answer.map_err(|failure| self.failed(format!("{ARBITER}: {failure}")))
     }

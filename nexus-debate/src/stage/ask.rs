@@ -14,8 +14,10 @@ use nexus_spawn::{
 use super::StageRun;
 use crate::{blocking::blocking, debate::DebateLogEvent, debate_error::DebateError, sources};
 
-/// How many calls an agent may make in a stage, beside the one that hands in. Source: our own bound.
+/// How many calls an agent may make in a stage, beside the one that hands in and those that read its texts. Source: our own bound.
 const TOOL_CALLS: u32 = 40;
+/// How many bytes of a text a page has at least, over all but the last: what does not fit into one of 9,000 bytes begins the next.
+const PAGE_BYTES: usize = 4_500;
 
 /// What one agent is given.
 pub(super) struct Part<'p, T> {
@@ -37,8 +39,12 @@ pub(super) struct Part<'p, T> {
 }
 
 impl StageRun<'_> {
-    /// Runs an agent until it has handed something in.
-    pub(super) async fn ask<T>(&self, part: Part<'_, T>) -> (Option<VendorId>, Result<T, AgentFailure>)
+    /// Runs an agent, one of so many at once, until it has handed something in.
+    pub(super) async fn ask<T>(
+        &self,
+        part: Part<'_, T>,
+        at_once: usize,
+    ) -> (Option<VendorId>, Result<T, AgentFailure>)
     where
         T: serde::de::DeserializeOwned + schemars::JsonSchema + Send + 'static,
     {
@@ -48,10 +54,11 @@ impl StageRun<'_> {
             Ok(tools) => tools,
             Err(message) => return unusable(message),
         };
+        let pages = part.texts.iter().map(|(.., text)| text.len() / PAGE_BYTES + 1).sum::<usize>();
         let request = TurnRequest::new(part.brief)
             .with_system(part.system)
             .with_tool_access(ToolAccess::ScopedOnly)
-            .with_limits(self.limits());
+            .with_limits(self.limits(at_once));
         let hook = {
             let place = part.place.clone();
             BeforeRetry::new(move |_| {
@@ -67,7 +74,7 @@ impl StageRun<'_> {
             participant: part.name.into(),
             scope,
             tools: Arc::new(toolbox),
-            tool_calls: TOOL_CALLS,
+            tool_calls: TOOL_CALLS.saturating_add(u32::try_from(pages).unwrap_or(u32::MAX)),
             host: self.host().with_before_retry(hook),
             record: Some(AgentRecord { file: self.turns.clone(), name: format!("{} {name}", self.stage) }),
             answer: Box::new(move || place.take()),
@@ -106,8 +113,13 @@ impl StageRun<'_> {
         Ok((scope, toolbox.with(Tool::submit(part.submit.0, part.submit.1, &part.place))))
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        Limits::new().with_deadline(Duration::from_secs(self.data.settings.turn_seconds))
+    /// What bounds a turn that is one of so many at once: of what is left of the budget each has an equal share.
+    pub(super) fn limits(&self, turns: usize) -> Limits {
+        let mut limits = Limits::new().with_deadline(Duration::from_secs(self.data.settings.turn_seconds));
+        if let Some(budget) = &self.budget {
+            budget.share(&mut limits, turns);
+        }
+        limits
     }
 
     pub(super) fn host(&self) -> TurnHost {

@@ -80,7 +80,7 @@ impl StageRun<'_> {
         let request = TurnRequest::new(prompt)
             .with_system(SYSTEM.trim_end())
             .with_tool_access(ToolAccess::ScopedOnly)
-            .with_limits(self.limits())
+            .with_limits(self.limits(1))
             .with_output(schema);
         let scope: ParticipantScope =
             sources::scope(&self.debate.sources_folder(), &[], &[]).map_err(|error| self.failed(error))?;

@@ -149,7 +149,7 @@ impl StageRun<'_> {
         };
         say(0);
         let turns = asked.into_iter().map(|(_, panelist, part)| async move {
-            let (vendor, answer) = self.ask(part).await;
+            let (vendor, answer) = self.ask(part, all).await;
             say(ended.fetch_add(1, Ordering::SeqCst) + 1);
             let outcome = answer.map_err(|failure| failure.to_string());
             PanelistRecord { panelist: panelist.name.clone(), vendor, outcome }

@@ -59,6 +59,9 @@ async fn a_raw_rebuttal_reaches_no_other_panelist_by_any_way() {
                 seen.part
             );
         }
+        for other in ["ann", "bob", "cyd"].iter().filter(|name| **name != seen.panelist()) {
+            assert!(!seen.all().contains(&format!("{other} ends here.")), "{other} for {}", seen.panelist());
+        }
         // Files of others' sources are as far away.
         let sources = [("ann", "costs"), ("bob", "incidents"), ("cyd", "traces")];
         for (owner, source) in sources {

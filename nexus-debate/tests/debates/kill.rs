@@ -3,7 +3,8 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    path::Path,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
     process::Command,
     sync::{
         Arc,
@@ -92,6 +93,22 @@ fn outcome(root: &Path) -> BTreeMap<String, Value> {
     panic!("no debate is done");
 }
 
+/// Which stages of the debates that are there count, and by which files: a stage that is run again writes another.
+fn settled(root: &Path) -> BTreeMap<PathBuf, u64> {
+    let mut settled = BTreeMap::new();
+    for folder in fs::read_dir(root.join("home/tasks")).into_iter().flatten() {
+        let folder = folder.unwrap().path();
+        let Ok(bytes) = fs::read(folder.join("status.json")) else { continue };
+        let status: Value = serde_json::from_slice(&bytes).unwrap();
+        for stage in status["data"]["settled"].as_array().unwrap() {
+            let record = folder.join("stages").join(format!("{}.json", stage.as_str().unwrap()));
+            let inode = fs::metadata(&record).unwrap().ino();
+            settled.insert(record, inode);
+        }
+    }
+    settled
+}
+
 #[test]
 fn whenever_it_is_killed_the_next_one_comes_to_the_same() {
     if env::var_os(ROOT).is_some() {
@@ -115,7 +132,12 @@ fn whenever_it_is_killed_the_next_one_comes_to_the_same() {
             break;
         }
         kills += 1;
+        let before = settled(place.path());
         assert!(walk(place.path(), u32::MAX), "after a kill at {at}");
+        let after = settled(place.path());
+        for (record, inode) in before {
+            assert_eq!(after.get(&record), Some(&inode), "{record:?} was run again after a kill at {at}");
+        }
         assert_eq!(outcome(place.path()), expected, "after a kill at {at}");
         at += 1;
     }

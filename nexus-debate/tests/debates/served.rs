@@ -121,7 +121,15 @@ async fn a_task_that_follows_from_a_debate_is_linked_both_ways_and_knows_its_rec
     let project = root.join("project");
     fs::create_dir(&project).unwrap();
     fs::write(project.join("cache.rs"), "fn put() {}\n").unwrap();
-    let agents = agents(honest);
+    // A record that is longer than what a task is given of it.
+    let agents = agents(|seen: &Seen| {
+        let mut acts = honest(seen);
+        if let (Some(Act::Submit(value)), "submit_opening") = (acts.last_mut(), seen.part.as_str()) {
+            let long = json!({ "claim": "safe", "text": "word ".repeat(1_600) });
+            value["arguments"].as_array_mut().unwrap().extend(vec![long; 4]);
+        }
+        acts
+    });
     let (router, home) = (crate::kit::router_with_tasks(&agents), root.join("home"));
     let mut settings = TaskSettings::default();
     settings.sandbox.kind = SandboxKind::None;
@@ -144,6 +152,10 @@ async fn a_task_that_follows_from_a_debate_is_linked_both_ways_and_knows_its_rec
     assert_eq!(task.links.iter().map(ToString::to_string).collect::<Vec<_>>(), [id]);
     let context = task.data.context.unwrap();
     assert!(context.starts_with("Mind the tests.") && context.contains("ann thinks so."), "{context}");
+    // What it came to is not what is cut off.
+    for said in ["They agree in the end.", "- safe: converged (support)", "more bytes)"] {
+        assert!(context.contains(said), "{said}: {context}");
+    }
     // Each kind of workspace is a stranger to the other's calls.
     assert!(debates.store().open(&spawned.task_id).is_err());
     assert_eq!(tasks.store().list().unwrap().tasks.len(), 1);

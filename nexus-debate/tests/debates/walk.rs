@@ -73,6 +73,27 @@ async fn a_debate_is_walked_to_its_end_and_its_record_has_every_word() {
 }
 
 #[tokio::test]
+async fn an_arbiter_that_always_closes_is_heeded_from_the_floor_on_and_one_that_never_does_until_the_ceiling()
+{
+    for (closes, least, most, rounds) in [(true, 2, 4, 2), (false, 1, 3, 3), (true, 1, 4, 1)] {
+        let place = tempfile::tempdir().unwrap();
+        let agents = agents(move |seen: &Seen| {
+            let mut acts = honest(seen);
+            if let (Some(Act::Submit(value)), "submit_judgement") = (acts.last_mut(), seen.part.as_str()) {
+                value["close"] = closes.into();
+            }
+            acts
+        });
+        let debates = debates(place.path(), &agents);
+        let request = DebateCreateRequest { min_rounds: Some(least), max_rounds: Some(most), ..question() };
+        let id = debates.create(request).await.unwrap().debate_id;
+        let stages = walk(&debates, &id).await;
+        let held = stages.iter().filter(|stage| *stage == "checking_close").count();
+        assert_eq!(held, rounds, "{stages:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_panelist_that_fails_is_absent_and_never_invented() {
     let place = tempfile::tempdir().unwrap();
     let agents = agents(|seen: &Seen| match (seen.part.as_str(), seen.panelist()) {
