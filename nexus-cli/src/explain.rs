@@ -12,7 +12,8 @@ use nexus::{BuildContext, Router};
 use crate::{
     args::ConfigArgs,
     command_error::CommandError,
-    config, interrupt,
+    config,
+    interrupt::{self, Interrupts},
     output::{broken, complain, printable, say},
     versions::{self, ProgramNote},
 };
@@ -35,10 +36,11 @@ pub(crate) async fn explain(
     let router = config::load_file(&path, context)?;
     let mut stamp = stamp(&path);
     print(&router, kind, as_json).await?;
+    let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK_EVERY) => {}
-            _ = interrupt::interrupted() => return Ok(interrupt::exit_code()),
+            _ = interrupts.next() => return Ok(interrupt::exit_code()),
             () = broken() => return Ok(ExitCode::SUCCESS),
         }
         let now = self::stamp(&path);

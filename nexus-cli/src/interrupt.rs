@@ -6,6 +6,9 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 /// The signal that came last. Source: POSIX: SIGINT is 2.
 static LAST: AtomicU8 = AtomicU8::new(2);
 /// What a shell adds to the signal that ended a program.
@@ -16,31 +19,56 @@ pub(crate) fn exit_code() -> ExitCode {
     ExitCode::from(EXIT_SIGNAL + LAST.load(Ordering::Relaxed))
 }
 
-/// Waits for Ctrl-C, for the end of the terminal, or for the signal by which a system ends a program.
+/// Waits for Ctrl-C, for the end of the terminal, or for the signal by which a system ends a program. What came before it was called is
+/// over: who does something in between, as a loop does, keeps [`Interrupts`].
 ///
 /// # Errors
 ///
 /// Signals cannot be listened to.
 pub(crate) async fn interrupted() -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
+    Interrupts::listen()?.next().await
+}
 
-        let (hangup, interrupt, terminate) =
-            (SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate());
-        let (mut ended, mut broken_off) = (signal(terminate)?, signal(interrupt)?);
-        // `nohup` asks for the end of the terminal to be ignored.
-        let mut hung_up = if is_hangup_ignored() { None } else { Some(signal(hangup)?) };
+/// The signals of [`interrupted`], from the moment on in which this was made: none is lost while nobody waits.
+#[cfg(unix)]
+pub(crate) struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+    /// `nohup` asks for the end of the terminal to be ignored.
+    hangup: Option<Signal>,
+}
+
+#[cfg(unix)]
+impl Interrupts {
+    pub(crate) fn listen() -> io::Result<Self> {
+        let hangup = if is_hangup_ignored() { None } else { Some(signal(SignalKind::hangup())?) };
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, hangup })
+    }
+
+    pub(crate) async fn next(&mut self) -> io::Result<()> {
         let came = tokio::select! {
-            _ = broken_off.recv() => interrupt,
-            _ = ended.recv() => terminate,
-            Some(_) = async { hung_up.as_mut()?.recv().await } => hangup,
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            Some(_) = async { self.hangup.as_mut()?.recv().await } => SignalKind::hangup(),
         };
         LAST.store(u8::try_from(came.as_raw_value()).unwrap_or(2), Ordering::Relaxed);
         Ok(())
     }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
+}
+
+#[cfg(not(unix))]
+pub(crate) struct Interrupts;
+
+#[cfg(not(unix))]
+impl Interrupts {
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    pub(crate) async fn next(&mut self) -> io::Result<()> {
+        tokio::signal::ctrl_c().await
+    }
 }
 
 /// Whether this program was started with SIGHUP ignored. Once it is listened to, it no longer is.

@@ -22,10 +22,10 @@ impl fmt::Display for Visible<'_> {
 }
 
 /// Whether a character shows nothing, ends a line, or turns the order of what is around it: separators of lines and paragraphs,
-/// marks of direction and of no width, and tags. Control characters are not among them. Source: Unicode's general categories Zl,
-/// Zp and Cf.
+/// marks of direction and of no width, tags, and letters that are blank. Control characters are not among them. Source: Unicode's general
+/// categories Zl, Zp and Cf, and what has the property Default_Ignorable_Code_Point, but for variation selectors, which emoji have.
 pub fn is_invisible(character: char) -> bool {
     matches!(character,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{3164}' | '\u{ffa0}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
 }

@@ -88,6 +88,20 @@ impl DebateState {
         })
     }
 
+    /// The names of all of them.
+    pub const NAMES: [&'static str; 10] = [
+        "framing",
+        "opening",
+        "analysing",
+        "cross_examining",
+        "checking_close",
+        "converging",
+        "final",
+        "synthesising",
+        "done",
+        "cancelled",
+    ];
+
     /// Its name in files and answers.
     pub fn name(self) -> &'static str {
         match self {

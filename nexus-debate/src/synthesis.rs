@@ -41,7 +41,9 @@ pub fn synthesis(question: &str, proceedings: &Proceedings) -> String {
     if !proceedings.absences().is_empty() {
         heading(&mut text, "Absent");
         for absence in proceedings.absences() {
-            let _ = writeln!(text, "- {}, {}: {}", absence.panelist, absence.stage, Visible(&absence.reason));
+            // A server may have written it.
+            let id = format!("absent {} in {}", absence.panelist, absence.stage);
+            block(&mut text, &id, "", &Visible(&absence.reason).to_string());
         }
     }
     if !proceedings.openings().is_empty() {

@@ -100,7 +100,7 @@ impl Tensions {
                 faults.add("findings", words);
             }
         }
-        faults.into_result("findings")?;
+        faults.into_result("list of findings")?;
         // No part of it is a copy by itself; neither is the whole that one of them reads.
         let mut faults = Faults::default();
         for name in positions.keys() {
@@ -109,7 +109,7 @@ impl Tensions {
                 faults.add("findings", format!("{words}; say it in words of your own"));
             }
         }
-        faults.into_result("findings")?;
+        faults.into_result("list of findings")?;
         Ok(tensions)
     }
 

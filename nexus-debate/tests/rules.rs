@@ -326,6 +326,9 @@ fn gap() -> impl Strategy<Value = &'static str> {
         "",
         "\u{a0}",
         "\u{ad}",
+        // Letters that are blank.
+        "\u{3164}",
+        " \u{115f}",
         ">",
     ])
 }
@@ -562,6 +565,7 @@ fn a_debate_goes_from_stage_to_stage_and_no_other_way() {
         for event in events {
             assert_eq!(from.after(event).ok(), expected(from, event), "{from:?} {event:?}");
         }
+        assert!(DebateState::NAMES.contains(&from.name()));
         let written = serde_json::to_string(&from).unwrap();
         assert_eq!(serde_json::from_str::<DebateState>(&written).unwrap(), from);
     }

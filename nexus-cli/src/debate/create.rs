@@ -2,8 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{self, Read as _},
+    fs::File,
+    io::{self, Read},
     process::ExitCode,
 };
 
@@ -15,17 +15,17 @@ use crate::{
     output::{say, say_json},
 };
 
+/// Most that is read of a text, in bytes: more than any may have.
+const MOST_BYTES: u64 = 1 << 20;
+
 pub(super) async fn create(debates: &Debates, args: &NewDebateArgs) -> Result<ExitCode, CommandError> {
     let question = match &args.question {
         Some(question) => question.clone(),
-        None => {
-            let mut question = String::new();
-            io::stdin().read_to_string(&mut question).map_err(|error| format!("standard input: {error}"))?;
-            question
-        }
+        None => read_bounded(io::stdin()).map_err(|error| format!("standard input: {error}"))?,
     };
     let context = args.context.as_ref().map(|path| {
-        fs::read_to_string(path).map_err(|error| CommandError::from(format!("{}: {error}", path.display())))
+        let read = File::open(path).and_then(read_bounded);
+        read.map_err(|error| CommandError::from(format!("--context {}: {error}", path.display())))
     });
     let mut sources = Vec::new();
     for source in &args.source {
@@ -40,7 +40,9 @@ pub(super) async fn create(debates: &Debates, args: &NewDebateArgs) -> Result<Ex
         let (name, value) = label
             .split_once('=')
             .ok_or_else(|| format!("--label takes NAME=VALUE, and {label:?} has no `=`"))?;
-        labels.insert(name.to_owned(), value.to_owned());
+        if labels.insert(name.to_owned(), value.to_owned()).is_some() {
+            return Err(format!("--label {name}=… is there twice").into());
+        }
     }
     // What a person names on the command line is what may be read.
     let roots: Vec<_> = sources.iter().filter_map(|source| source.path.clone()).collect();
@@ -65,4 +67,10 @@ pub(super) async fn create(debates: &Debates, args: &NewDebateArgs) -> Result<Ex
         false => say(&created.debate_id),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn read_bounded(from: impl Read) -> io::Result<String> {
+    let mut text = String::new();
+    from.take(MOST_BYTES).read_to_string(&mut text)?;
+    Ok(text)
 }

@@ -8,7 +8,7 @@ use nexus_debate::{
 
 use crate::{
     command_error::CommandError,
-    interrupt,
+    interrupt::{self, Interrupts},
     output::{broken, is_broken, printable, printable_lines, say, say_json},
 };
 
@@ -76,7 +76,7 @@ pub(super) async fn list(
             }
         }
         for unreadable in page.unreadable.iter().filter(|_| request.offset == 0) {
-            super::note(unreadable);
+            super::note(&super::for_a_person(unreadable));
         }
         match page.next_offset {
             Some(next) => request.offset = next,
@@ -88,6 +88,7 @@ pub(super) async fn list(
 /// Says what happens in a debate, as its files have it, whoever runs it.
 pub(super) async fn watch(debates: &Debates, id: &str) -> Result<ExitCode, CommandError> {
     let debate = debates.store().open(id)?;
+    let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
     let (mut known, mut last) = (0, String::new());
     loop {
         let request = DebateStatusRequest { debate_id: id.to_owned(), wait_s: Some(0) };
@@ -119,7 +120,7 @@ pub(super) async fn watch(debates: &Debates, id: &str) -> Result<ExitCode, Comma
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
             () = broken() => return Ok(ExitCode::SUCCESS),
-            listened = interrupt::interrupted() => {
+            listened = interrupts.next() => {
                 listened.map_err(CommandError::failed)?;
                 return Ok(interrupt::exit_code());
             }

@@ -13,7 +13,7 @@ use nexus_spawn::{Task, TaskReport, TaskStatusRequest, Tasks};
 use super::show;
 use crate::{
     command_error::CommandError,
-    interrupt,
+    interrupt::{self, Interrupts},
     output::{broken, is_broken, printable, say},
     spoken_time::spoken,
 };
@@ -27,6 +27,7 @@ pub(super) async fn watch(tasks: &Tasks, id: &str) -> Result<ExitCode, CommandEr
     let task = tasks.store().open(id)?;
     let mut board = Board::default();
     let mut turns = Turns::default();
+    let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
     loop {
         let report = tasks.status(TaskStatusRequest { task_id: id.to_owned(), wait_s: Some(0) }).await?;
         turns.read(&task);
@@ -38,7 +39,7 @@ pub(super) async fn watch(tasks: &Tasks, id: &str) -> Result<ExitCode, CommandEr
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
             () = broken() => return Ok(ExitCode::SUCCESS),
-            listened = interrupt::interrupted() => {
+            listened = interrupts.next() => {
                 listened.map_err(CommandError::failed)?;
                 return Ok(interrupt::exit_code());
             }

@@ -16,6 +16,7 @@ use crate::{
     debate::{Debate, DebateSnapshot},
     debate_error::DebateError,
     proceedings::Proceedings,
+    state::DebateState,
     synthesis::synthesis,
 };
 
@@ -71,6 +72,14 @@ impl Debates {
 
     /// Debates, the newest first.
     pub async fn list(&self, request: DebateListRequest) -> Result<DebatePage, DebateError> {
+        if let Some(status) = request.status.as_deref().filter(|status| !DebateState::NAMES.contains(status))
+        {
+            let message = format!("{:?} is no status", cut(status, 100));
+            return Err(DebateError::invalid(
+                message,
+                format!("name one of {}", DebateState::NAMES.join(", ")),
+            ));
+        }
         let store = self.0.store.clone();
         blocking(move || {
             let listing = store.list()?;
@@ -127,12 +136,16 @@ fn view(
         None => vec!["its creation was cut off: cancel it, and create another one".to_owned()],
         Some(sources) => sources
             .iter()
-            .filter(|source| source.left_out > 0)
-            .map(|source| {
-                format!(
-                    "of the source {} {} entries were left out: links, pipes, .git",
-                    source.name, source.left_out
-                )
+            .filter_map(|source| match (source.files, source.left_out) {
+                (0, _) => Some(format!(
+                    "the source {} has no file that can be read: names that are not Unicode, links and .git are left out",
+                    source.name
+                )),
+                (_, 0) => None,
+                (_, left_out) => Some(format!(
+                    "of the source {} {left_out} entries were left out: links, pipes, .git",
+                    source.name
+                )),
             })
             .collect(),
     };

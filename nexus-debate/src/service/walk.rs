@@ -83,7 +83,12 @@ impl Debates {
         self.0.read(&debate, finish_cancel).await?;
         // Whoever holds a stage counts as running it.
         drop(hold);
-        self.view(&debate).await
+        let seen = self.view(&debate).await;
+        seen.map_err(|error| {
+            let message =
+                format!("the debate is cancelled; what was said in it cannot be read: {}", error.message);
+            DebateError::new(error.kind, message, error.instead)
+        })
     }
 }
 

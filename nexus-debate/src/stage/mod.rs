@@ -94,7 +94,7 @@ impl StageRun<'_> {
             true => Err(DebateError::new(
                 DebateErrorKind::Interrupted,
                 "the stage was interrupted, and nothing of it counts",
-                "call debate_advance, which begins it anew",
+                "call debate_advance, which begins it anew, unless the debate was cancelled",
             )),
             false => Ok(()),
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::join_all;
 use nexus_core::Submission;
 use nexus_router::{Seat, WorkKind};
-use nexus_spawn::AgentRoute;
+use nexus_spawn::{AgentFailure, AgentRoute};
 
 use super::{
     PANELIST, StageRun,
@@ -151,11 +151,19 @@ impl StageRun<'_> {
         let turns = asked.into_iter().map(|(_, panelist, part)| async move {
             let (vendor, answer) = self.ask(part, all).await;
             say(ended.fetch_add(1, Ordering::SeqCst) + 1);
-            let outcome = answer.map_err(|failure| failure.to_string());
-            PanelistRecord { panelist: panelist.name.clone(), vendor, outcome }
+            let outcome = match answer {
+                Ok(draft) => Ok(draft),
+                // That is no word of the panelist's: its turn was not run. The disk may have room again in the next try.
+                Err(failure @ AgentFailure::Unrecorded { .. }) => {
+                    return Err(self.failed(format!("{}: {failure}", panelist.name)));
+                }
+                Err(failure) => Err(failure.to_string()),
+            };
+            Ok(PanelistRecord { panelist: panelist.name.clone(), vendor, outcome })
         });
-        let panel: Vec<PanelistRecord<T>> = join_all(turns).await;
+        let panel: Vec<Result<PanelistRecord<T>, DebateError>> = join_all(turns).await;
         self.check_cancel()?;
+        let panel: Vec<PanelistRecord<T>> = panel.into_iter().collect::<Result<_, _>>()?;
         let absent = panel.iter().filter_map(|record| {
             let reason = record.outcome.as_ref().err()?.clone();
             let (stage, panelist) = (self.stage.to_owned(), record.panelist.clone());

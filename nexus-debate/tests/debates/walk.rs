@@ -112,7 +112,9 @@ async fn a_panelist_that_fails_is_absent_and_never_invented() {
     assert_eq!(absent, [1, 3, 1], "{:?}", view.panelists);
     let result = debates.result(DebateResultRequest { debate_id: id, offset: 0 }).await.unwrap();
     assert!(result.claims.iter().all(|standing| !standing.in_words().contains("cyd")));
-    assert!(!result.record.contains("cyd thinks so") && result.record.contains("- cyd, opening: "));
+    assert!(
+        !result.record.contains("cyd thinks so") && result.record.contains("### absent cyd in opening (")
+    );
     // No agent was told who failed on what.
     let seen = agents.seen.lock().unwrap();
     assert!(seen.iter().all(|seen| !seen.all().contains("gamma") && !seen.all().contains("vendor")));
