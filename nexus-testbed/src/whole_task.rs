@@ -30,7 +30,8 @@ pub struct WholeTask {
     pub ending: Result<Ending, String>,
     /// The repository.
     pub tree: Tree,
-    /// The files that it ended with: the last commit, or the work that was refused.
+    /// The files that it ended with: the last commit, or the work that was refused. Where nothing was done they are the project's, of
+    /// which [`GroundTruth::of`](crate::GroundTruth::of) says that they are no answer.
     pub commit: CommitId,
     /// The votes of the last review.
     pub votes: Vec<ReviewVote>,
