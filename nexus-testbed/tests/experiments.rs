@@ -5,7 +5,7 @@ mod support;
 
 use std::{fs, path::Path};
 
-use nexus_core::{BuildContext, CancelToken, Registry};
+use nexus_core::{BuildContext, CancelToken, RecordLog, Registry};
 use nexus_testbed::{
     Answer, Arm, ArmContext, Experiment, ExperimentPlan, ExperimentResults, Outcome, RunKey, RunMode, Script,
     TestbedError, TurnBounds,
@@ -252,6 +252,9 @@ panels: { review: [{ group: first }, { group: second }] }
     let turns: Vec<u32> = experiment.finished().iter().map(|run| run.spent.turns).collect();
     assert_eq!(turns[0], 4, "a frame, a unit and two reviewers: {turns:?}");
     assert!(turns[1] == 7 && turns[2] == 10, "{turns:?}");
+    let kept = RecordLog::read(root.join("e/turns.jsonl")).unwrap().turns;
+    assert_eq!(kept.len(), turns.iter().sum::<u32>() as usize, "the turns of all whole tasks are kept");
+    assert!(kept.iter().all(|turn| turn.outcome.is_some()));
 }
 
 #[test]
