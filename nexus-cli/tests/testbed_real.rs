@@ -63,7 +63,7 @@ fn reply(script: Script, traps: &[Trap], conversation: &Conversation) -> Option<
     let trap = traps.iter().find(|trap| asked.contains(trap.brief().problem.trim()))?;
     let answers: Vec<String> = conversation.tool_results().into_iter().map(unwrapped).collect();
     let answers: Vec<&str> = answers.iter().map(String::as_str).collect();
-    Some(match script.next(trap, &["submit_verdict"], &answers) {
+    Some(match script.next(trap, &["run_probe", "submit_verdict"], &answers) {
         Some(call) => Reply::call(ToolCall::mcp("nexus", call.tool, call.arguments)),
         None => Reply::text("Done."),
     })
