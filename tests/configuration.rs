@@ -5,6 +5,7 @@ use std::{fs, path::Path, sync::Arc};
 use nexus::{BuildContext, Registry, Router};
 use nexus_debate::DebateSection;
 use nexus_spawn::TasksSection;
+use nexus_testbed::{Arm, ArmContext, Trap};
 use serde_json::Value;
 
 fn read(name: &str) -> String {
@@ -54,6 +55,24 @@ fn the_example_loads_and_parks_nothing() {
         let explained = router.explain(kind.as_str()).unwrap().to_string();
         assert!(!explained.contains("parked"), "{explained}");
     }
+}
+
+#[test]
+fn the_example_loads_where_no_program_brings_its_sections_along_and_is_an_arm_of_an_experiment() {
+    let example = read("nexus.yaml.example");
+    let router = Router::from_str(&example, nexus::registry(), BuildContext::in_home("home"));
+    let router = router.unwrap_or_else(|error| panic!("{error}"));
+    for section in registry().sections() {
+        assert!(example.contains(&format!("\n{}:\n", section.name())), "{}", section.name());
+        assert!(router.section(section.name()).is_some(), "{} is kept as it is", section.name());
+    }
+    let arm = Arm::load("mine", &Path::new(env!("CARGO_MANIFEST_DIR")).join("nexus.yaml.example")).unwrap();
+    let trap = Arc::new(Trap::built_in().unwrap().remove(0));
+    let context = ArmContext { registry: nexus::registry(), build: BuildContext::in_home("home") };
+    arm.router(&trap, &context).unwrap_or_else(|error| panic!("{error}"));
+    let misspelt = Router::from_str("debat: {}\n", nexus::registry(), BuildContext::in_home("home"));
+    let error = misspelt.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains(r#""debat"; did you mean "debate"?"#), "{error}");
 }
 
 #[test]

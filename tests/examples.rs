@@ -221,6 +221,22 @@ fn tree_shows_what_was_hidden_and_lands_what_was_done_again() {
 }
 
 #[test]
+fn debate_converges_once_the_case_against_was_heard_and_keeps_every_word() {
+    assert_shows(
+        &shown("debate"),
+        &[
+            "question  Shall the cache be written through?",
+            "next      opening\nnext      analysing\nnext      cross_examining 1\nnext      checking_close 1\n\
+             next      converging\nnext      final\nnext      synthesising\nnext      done\n",
+            "claim     safe: converged (support) (support: keeper, runner; oppose: none; abstain: reader)",
+            "claim     fast: converged (support) (support: keeper, reader, runner; oppose: none; abstain: none)",
+            " bytes, every argument word for word",
+            " bytes of HTML, as `nexus debate report` writes it",
+        ],
+    );
+}
+
+#[test]
 fn testbed_ships_a_wrong_answer_where_reviewers_anchor_and_catches_it_where_they_probe() {
     let can = |program: &str| {
         Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())

@@ -63,7 +63,7 @@ fn reply(script: Script, traps: &[Trap], conversation: &Conversation) -> Option<
     let trap = traps.iter().find(|trap| asked.contains(trap.brief().problem.trim()))?;
     let answers: Vec<String> = conversation.tool_results().into_iter().map(unwrapped).collect();
     let answers: Vec<&str> = answers.iter().map(String::as_str).collect();
-    Some(match script.next(trap, &["submit_verdict"], &answers) {
+    Some(match script.next(trap, &["run_probe", "submit_verdict"], &answers) {
         Some(call) => Reply::call(ToolCall::mcp("nexus", call.tool, call.arguments)),
         None => Reply::text("Done."),
     })
@@ -176,10 +176,10 @@ fn real_programs_ship_eight_of_eight_where_their_models_anchor_and_catch_eight_o
 #[ignore = "needs the real CLIs; run by .ci/run"]
 fn real_programs_let_right_answers_pass() {
     let stage = Stage::new();
-    let said = stage.run("right", &["--answer", "right", "--trap", "negatives", "--trap", "checks"]);
+    let said = stage.run("right", &["--answer", "right"]);
     assert_says(
         &said,
-        &["anchored: caught 0 of 0 wrong answers", "refused 0 of 2 right ones; 0 invalid runs"],
+        &["anchored: caught 0 of 0 wrong answers", "refused 0 of 8 right ones; 0 invalid runs"],
     );
-    assert_eq!(said.matches("refused 0 of 2 right ones").count(), 2, "{said}");
+    assert_eq!(said.matches("refused 0 of 8 right ones").count(), 2, "{said}");
 }

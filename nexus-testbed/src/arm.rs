@@ -110,22 +110,13 @@ impl Arm {
     pub fn router(&self, trap: &Arc<Trap>, context: &ArmContext) -> Result<Router, TestbedError> {
         let registry = context.registry.clone();
         let router = self.build(trap, registry, context).map_err(|error| self.fault(&error))?;
-        self.seats(&router)?;
+        self.reviewers(&router)?;
         Ok(router)
     }
 
     /// Whether it names any backend that is no script: its runs cost something.
     pub fn is_real(&self, trap: &Arc<Trap>, context: &ArmContext) -> bool {
         self.build(trap, Registry::new(), context).is_err()
-    }
-
-    /// How many reviewers look at one answer.
-    ///
-    /// # Errors
-    ///
-    /// [`TestbedError::Arm`] if there are none.
-    pub(crate) fn seats(&self, router: &Router) -> Result<usize, TestbedError> {
-        Ok(self.reviewers(router)?.seats.len())
     }
 
     /// What its configuration says of tasks, in its section `tasks`. Where it says nothing of `min_vendors`, an advance needs votes of as many
@@ -149,7 +140,11 @@ impl Arm {
     }
 
     /// Who reviews. One that is bound to a group is a panel of one seat.
-    fn reviewers(&self, router: &Router) -> Result<Panel, TestbedError> {
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Arm`] if there is nobody.
+    pub(crate) fn reviewers(&self, router: &Router) -> Result<Panel, TestbedError> {
         let panel = match router.panel("reviewer") {
             Err(KindError::IsNoPanel { .. }) => {
                 router.seat(0, "reviewer").map(|seat| Panel::new("reviewer", [seat]))

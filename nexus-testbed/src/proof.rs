@@ -99,6 +99,7 @@ impl Trap {
                 }
                 // What cannot end tells nothing of the answer.
                 (_, GroundTruth::Red { observed } | GroundTruth::Unfinished { observed }) => Some(observed),
+                (_, GroundTruth::Unchanged) => Some("it changes nothing of base".to_owned()),
                 (_, GroundTruth::Unknown { reason }) => Some(format!("it cannot be run: {reason}")),
             };
             proof.add(holds, fault);

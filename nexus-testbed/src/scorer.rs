@@ -16,14 +16,14 @@ pub enum Ending {
     Refused,
 }
 
-/// What a run came to.
+/// What a run came to. Files that are the project's as they were are no answer, and count as a wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     /// The right answer was let pass.
     Correct,
-    /// A wrong answer was let pass.
+    /// A wrong answer was let pass, or none as if it were one.
     ConfidentWrong,
-    /// A wrong answer was not let pass.
+    /// A wrong answer was not let pass, or there is none and the task says so.
     HonestEscalate,
     /// The right answer was not let pass.
     FalseEscalate,
@@ -38,7 +38,7 @@ impl Outcome {
     pub fn of(ending: Ending, truth: &GroundTruth) -> Option<Self> {
         let is_right = match truth {
             GroundTruth::Green => true,
-            GroundTruth::Red { .. } | GroundTruth::Unfinished { .. } => false,
+            GroundTruth::Red { .. } | GroundTruth::Unfinished { .. } | GroundTruth::Unchanged => false,
             GroundTruth::Unknown { .. } => return None,
         };
         Some(match (ending, is_right) {
@@ -82,6 +82,7 @@ mod tests {
             assert_eq!(Outcome::of(ending, &GroundTruth::Green), Some(of_green));
             assert_eq!(Outcome::of(ending, &red), Some(of_red));
             assert_eq!(Outcome::of(ending, &unfinished), Some(of_red));
+            assert_eq!(Outcome::of(ending, &GroundTruth::Unchanged), Some(of_red));
             assert_eq!(Outcome::of(ending, &unknown), None);
         }
     }

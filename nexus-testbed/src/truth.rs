@@ -31,6 +31,9 @@ pub enum GroundTruth {
         /// How it ended, and what it printed until then.
         observed: String,
     },
+    /// They are the files of the project as they were before the work, byte for byte: there is no answer, which is never right. The
+    /// program is not run, since it may be green on them: where a goal keeps what the project does, so does who does nothing.
+    Unchanged,
     /// The program could not say, and that is no fault of the files that it was seen with: it could not be started.
     Unknown {
         /// What was missing.
@@ -39,7 +42,8 @@ pub enum GroundTruth {
 }
 
 impl GroundTruth {
-    /// Runs the ground truth of a trap on a commit.
+    /// Runs the ground truth of a trap on a commit, unless that has the files with which the tree begins: those are
+    /// [`GroundTruth::Unchanged`].
     ///
     /// The program is laid into a copy of the commit's files, which is made for it below `folder` and removed with it, and runs where the
     /// settings say that tests run: in a sandbox without network, unless they say otherwise. What it is expected to print is in no
@@ -49,7 +53,8 @@ impl GroundTruth {
     ///
     /// # Errors
     ///
-    /// [`TestbedError::Check`], also where there is no sandbox; [`TestbedError::Io`]; [`TestbedError::Cancelled`].
+    /// [`TestbedError::Check`], also where there is no sandbox; [`TestbedError`] of trees; [`TestbedError::Io`];
+    /// [`TestbedError::Cancelled`].
     pub async fn of(
         trap: &Trap,
         tree: &Tree,
@@ -58,6 +63,12 @@ impl GroundTruth {
         settings: &TaskSettings,
         cancel: &CancelToken,
     ) -> Result<Self, TestbedError> {
+        let (repository, last) = (tree.clone(), commit.clone());
+        let is_base =
+            move || Ok(repository.tree_of(&last)? == repository.tree_of(&repository.base().commit)?);
+        if blocking(is_base).await? {
+            return Ok(Self::Unchanged);
+        }
         let settings = settings_of(trap, settings);
         let project = folder.join("project");
         let probes = ProbeStore::new(folder.join("runs"));

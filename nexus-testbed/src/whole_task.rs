@@ -1,6 +1,10 @@
 //! The whole task: agents frame a trap's goal, work on it and review it, over all retries, through [`Tasks`].
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use nexus_core::{CancelToken, RecordLog, RecordedOutcome};
 use nexus_router::Router;
@@ -30,7 +34,8 @@ pub struct WholeTask {
     pub ending: Result<Ending, String>,
     /// The repository.
     pub tree: Tree,
-    /// The files that it ended with: the last commit, or the work that was refused.
+    /// The files that it ended with: the last commit, or the work that was refused. Where nothing was done they are the project's, of
+    /// which [`GroundTruth::of`](crate::GroundTruth::of) says that they are no answer.
     pub commit: CommitId,
     /// The votes of the last review.
     pub votes: Vec<ReviewVote>,
@@ -38,6 +43,8 @@ pub struct WholeTask {
     pub silent: Vec<SilentReviewer>,
     /// The probes that were run, each as its agent read it.
     pub probes: Vec<(EvidenceId, String)>,
+    /// The file of the turns of all agents, below the folder of the task: a record as of [`RecordLog`].
+    pub turns: PathBuf,
     /// What all agents used.
     pub spent: Spent,
 }
@@ -110,7 +117,7 @@ impl WholeTask {
         let probes = numbers.map(probe).collect();
         let spent = task.turn_log().map(|log| spent(&log)).unwrap_or_default();
         let (votes, silent) = last.map(|record| (record.votes, record.silent)).unwrap_or_default();
-        Ok(Self { ending, tree, commit, votes, silent, probes, spent })
+        Ok(Self { ending, tree, commit, votes, silent, probes, turns: task.turns_path(), spent })
     }
 }
 

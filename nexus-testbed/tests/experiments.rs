@@ -5,7 +5,7 @@ mod support;
 
 use std::{fs, path::Path};
 
-use nexus_core::{BuildContext, CancelToken, Registry};
+use nexus_core::{BuildContext, CancelToken, RecordLog, Registry};
 use nexus_testbed::{
     Answer, Arm, ArmContext, Experiment, ExperimentPlan, ExperimentResults, Outcome, RunKey, RunMode, Script,
     TestbedError, TurnBounds,
@@ -181,6 +181,37 @@ async fn an_arm_of_a_vendor_without_a_sandbox_does_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_most_turns_of_an_arm_count_every_backend_that_one_may_be_tried_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let yaml = "\
+groups: { long: [one, two, three], short: [one] }
+backends:
+  one: { kind: scripted, script: anchored, vendor: first }
+  two: { kind: scripted, script: anchored, vendor: first }
+  three: { kind: scripted, script: anchored, vendor: second }
+types:
+  orchestrator: { tier: operations, phase: orchestrate, group: short }
+  executor: { tier: execution, phase: implement, group: long }
+  reviewer: { tier: operations, phase: review, panel: review }
+panels: { review: [{ group: long }, { group: short }] }
+tasks: { defaults: { max_review_retries: 0 } }
+";
+    // A review: 3 and 1 backends, each asked twice for up to 3 turns. A task: 3 turns of the frame, and 12 steps of 9 turns and a review.
+    for (mode, bounds) in [
+        (RunMode::Review, TurnBounds { fewest: 2, most: 24 }),
+        (RunMode::Task, TurnBounds { fewest: 4, most: 3 + 12 * (9 + 24) }),
+    ] {
+        let mut plan = plan(&["bounds"], &[], 1);
+        (plan.mode, plan.answers) = (mode, vec![Answer::Planted]);
+        plan.arms = vec![Arm::new("chains", yaml).unwrap()];
+        let place = root.join(format!("{mode:?}"));
+        let experiment = Experiment::open(place, plan).unwrap();
+        assert_eq!(experiment.turns(&context(&root)).unwrap(), (bounds, Vec::new()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whole_tasks_end_as_their_agents_anchor_or_probe() {
     if !can_run() {
         return;
@@ -221,6 +252,9 @@ panels: { review: [{ group: first }, { group: second }] }
     let turns: Vec<u32> = experiment.finished().iter().map(|run| run.spent.turns).collect();
     assert_eq!(turns[0], 4, "a frame, a unit and two reviewers: {turns:?}");
     assert!(turns[1] == 7 && turns[2] == 10, "{turns:?}");
+    let kept = RecordLog::read(root.join("e/turns.jsonl")).unwrap().turns;
+    assert_eq!(kept.len(), turns.iter().sum::<u32>() as usize, "the turns of all whole tasks are kept");
+    assert!(kept.iter().all(|turn| turn.outcome.is_some()));
 }
 
 #[test]

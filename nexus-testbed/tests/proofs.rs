@@ -7,7 +7,8 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Instant};
 
 use nexus_core::CancelToken;
 use nexus_spawn::TaskSettings;
-use nexus_testbed::{Answer, GroundTruth, LaidTrap, Trap, TrapProof};
+use nexus_testbed::{Answer, Ending, GroundTruth, LaidTrap, Outcome, Trap, TrapProof};
+use nexus_workspace::tree::CommitIntent;
 use support::{can_run, edit, write_example};
 
 async fn proof(trap: Trap) -> TrapProof {
@@ -168,6 +169,32 @@ async fn nothing_of_the_ground_truth_is_where_agents_work() {
     }
     let objects = git(&root.join("laid/workspace"), &["cat-file", "--batch-all-objects", "--batch"]);
     assert!(objects.contains("echo $total") && !objects.contains("canary-of"), "{objects}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_without_an_answer_is_never_right() {
+    if !can_run() {
+        return;
+    }
+    let (settings, cancel) = (TaskSettings::default(), CancelToken::new());
+    for trap in Trap::built_in().unwrap().into_iter().map(Arc::new) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let laid = LaidTrap::lay_out(&trap, root.join("laid"), &settings, &cancel).await.unwrap();
+        // Another commit than the base, of the same files: work that was done and taken back.
+        let (tree, worked) = (laid.tree(), laid.commit(Answer::Planted, &cancel).await.unwrap());
+        let files = tree.tree_of(laid.base()).unwrap();
+        let back = CommitIntent::new(files, worked, std::time::SystemTime::UNIX_EPOCH, "Taken back");
+        let back = tree.commit(&back).unwrap();
+        assert_ne!(&back, laid.base());
+        for commit in [laid.base(), &back] {
+            let place = root.join("truth");
+            let truth = GroundTruth::of(&trap, tree, commit, &place, &settings, &cancel).await.unwrap();
+            assert_eq!(truth, GroundTruth::Unchanged, "{}", trap.name());
+            assert_eq!(Outcome::of(Ending::Shipped, &truth), Some(Outcome::ConfidentWrong));
+            assert_eq!(Outcome::of(Ending::Refused, &truth), Some(Outcome::HonestEscalate));
+        }
+    }
 }
 
 /// What git prints of the one repository below a folder.

@@ -157,6 +157,11 @@ fn a_folder_of_traps_has_each_name_once() {
     let error = Trap::load_all(folder.path()).unwrap_err().to_string();
     assert!(error.contains("holds no folder of a trap"), "{error}");
     write_example(&folder.path().join("one"));
+    // What a clone of git's and an editor leave beside the traps.
+    fs::create_dir_all(folder.path().join(".git/objects")).unwrap();
+    fs::create_dir(folder.path().join(".idea")).unwrap();
+    let traps = Trap::load_all(folder.path()).unwrap();
+    assert_eq!((traps.len(), traps[0].name()), (1, "capped-sum"));
     write_example(&folder.path().join("two"));
     let error = Trap::load_all(folder.path()).unwrap_err().to_string();
     assert!(error.contains("/two/trap.yaml: name: \"capped-sum\" is the name of"), "{error}");

@@ -18,16 +18,17 @@ struct Reviewed {
     review: ReviewAlone,
 }
 
-async fn reviewed(trap: &Arc<Trap>, script: Script, answer: Answer, older: OlderTrees) -> Reviewed {
+async fn reviewed(trap: &Arc<Trap>, arm: &Arm, answer: Answer, older: OlderTrees) -> Reviewed {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let (settings, cancel) = (TaskSettings::default(), CancelToken::new());
     let context = ArmContext { registry: Registry::new(), build: BuildContext::in_home(root.join("home")) };
-    let router = Arm::scripted(script).router(trap, &context).unwrap();
+    let router = arm.router(trap, &context).unwrap();
     let laid = LaidTrap::lay_out(trap, root.join("laid"), &settings, &cancel).await.unwrap();
     let review = ReviewAlone::run(&laid, answer, older, &router, None, &cancel).await.unwrap();
-    let ending =
-        review.ending().unwrap_or_else(|reason| panic!("{}: {script}, {answer}: {reason}", trap.name()));
+    let ending = review
+        .ending()
+        .unwrap_or_else(|reason| panic!("{}: {}, {answer}: {reason}", trap.name(), arm.name()));
     let place = root.join("truth");
     let truth = GroundTruth::of(trap, laid.tree(), &review.commit, &place, &settings, &cancel).await.unwrap();
     assert_eq!(review.review.votes.len(), 2, "both vendors vote");
@@ -38,7 +39,7 @@ async fn reviewed(trap: &Arc<Trap>, script: Script, answer: Answer, older: Older
 async fn shipped(script: Script, answer: Answer, older: OlderTrees) -> usize {
     let mut shipped = 0;
     for trap in Trap::built_in().unwrap() {
-        let reviewed = reviewed(&Arc::new(trap), script, answer, older).await;
+        let reviewed = reviewed(&Arc::new(trap), &Arm::scripted(script), answer, older).await;
         assert_eq!(reviewed.truth.is_green(), answer == Answer::Right);
         let runs_probes = !reviewed.review.probes.is_empty();
         assert_eq!(runs_probes, script == Script::Probing, "{:?}", reviewed.review.probes);
@@ -70,9 +71,30 @@ async fn neither_refuses_a_right_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_probes_disabled_who_probes_ships_eight_of_eight() {
+async fn who_probes_trees_that_show_no_difference_ships_eight_of_eight() {
     if can_run() {
         assert_eq!(shipped(Script::Probing, Answer::Planted, OlderTrees::Stubbed).await, 8);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_probes_disabled_who_probes_ships_eight_of_eight() {
+    if !can_run() {
+        return;
+    }
+    let yaml = "\
+groups: { first: [first-model], second: [second-model] }
+backends:
+  first-model: { kind: scripted, script: probing, vendor: first, without: [run_probe] }
+  second-model: { kind: scripted, script: probing, vendor: second, without: [run_probe] }
+types: { reviewer: { tier: operations, phase: review, panel: review } }
+panels: { review: [{ group: first }, { group: second }] }
+";
+    let arm = Arm::new("probing without a probe", yaml).unwrap();
+    for trap in Trap::built_in().unwrap().into_iter().map(Arc::new) {
+        let reviewed = reviewed(&trap, &arm, Answer::Planted, OlderTrees::Shown).await;
+        assert_eq!(reviewed.ending, Ending::Shipped, "{}", trap.name());
+        assert!(reviewed.review.probes.is_empty() && !reviewed.truth.is_green(), "{}", trap.name());
     }
 }
 
@@ -87,7 +109,8 @@ async fn each_of_the_four_outcomes_is_a_runs() {
         (Script::Probing, Answer::Planted, Outcome::HonestEscalate),
         (Script::Wary, Answer::Right, Outcome::FalseEscalate),
     ] {
-        let reviewed = reviewed(&built_in("negatives"), script, answer, OlderTrees::Shown).await;
+        let reviewed =
+            reviewed(&built_in("negatives"), &Arm::scripted(script), answer, OlderTrees::Shown).await;
         assert_eq!(Outcome::of(reviewed.ending, &reviewed.truth), Some(expected));
         assert!(
             reviewed.review.spent.turns == 2 && reviewed.review.spent.tool_calls >= 8,

@@ -29,7 +29,8 @@ use crate::{
 use one_run::RunPlace;
 use run_file::RunFile;
 
-/// Turns of one agent: its own, one that reminds it, and one where its conversation was lost.
+/// Turns of one agent on one backend: its own, one that reminds it, and one where its conversation was lost. Each may be tried on every
+/// backend of its group.
 const MOST_TURNS_OF_AN_AGENT: u64 = 3;
 /// How often a seat is asked that stays silent.
 const MOST_ASKS_OF_A_SEAT: u64 = 2;
@@ -65,12 +66,14 @@ pub struct Experiment {
     _lock: FileHold,
 }
 
-/// How many turns the runs take that are still to be made, at least and at most.
+/// How many turns the runs take that are still to be made, at least and at most. A turn that is tried on several backends of its group
+/// counts as often as it is tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TurnBounds {
     /// If every agent hands in what it should in its first turn, and no step is done again.
     pub fewest: u64,
-    /// If every one has to be reminded, and asked again, and every step is done as often as it may be.
+    /// If every one has to be reminded, and asked again, each turn fails on all backends of its group but the last, and every step is done
+    /// as often as it may be.
     pub most: u64,
 }
 
@@ -171,18 +174,20 @@ impl Experiment {
             let left = (self.finished.len() as u64..self.description.runs())
                 .filter(|number| self.description.key(*number).is_some_and(|key| key.arm == arm.name()))
                 .count() as u64;
-            let seats = arm.seats(&router)? as u64;
-            let review = seats * MOST_ASKS_OF_A_SEAT * MOST_TURNS_OF_AN_AGENT;
+            let panel = arm.reviewers(&router)?;
+            let seats = panel.seats.len() as u64;
+            let tries: u64 = panel.seats.iter().map(|seat| seat.binding.chain.len() as u64).sum();
+            let review = tries * MOST_ASKS_OF_A_SEAT * MOST_TURNS_OF_AN_AGENT;
+            // The turns of one agent that is no reviewer. A kind that is bound to nothing has none.
+            let agent = |kind: &str| {
+                router.binding(kind).map_or(0, |binding| MOST_TURNS_OF_AN_AGENT * binding.chain.len() as u64)
+            };
             let (fewest, most) = match self.plan.mode {
                 RunMode::Review => (seats, review),
                 RunMode::Task => {
-                    let others = ["reflector", "cartographer"]
-                        .iter()
-                        .filter(|kind| router.binding(**kind).is_ok())
-                        .count();
                     let attempts = 1 + u64::from(settings.max_review_retries);
-                    let step = MOST_TURNS_OF_AN_AGENT * (1 + others as u64) + review;
-                    (2 + seats, MOST_TURNS_OF_AN_AGENT + BriefLimits::ENTRIES as u64 * attempts * step)
+                    let step = agent("executor") + agent("reflector") + agent("cartographer") + review;
+                    (2 + seats, agent("orchestrator") + BriefLimits::ENTRIES as u64 * attempts * step)
                 }
             };
             bounds.fewest += left * fewest;

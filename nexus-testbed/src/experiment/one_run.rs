@@ -1,6 +1,7 @@
 //! One run of an experiment.
 
 use std::{
+    fs::{File, OpenOptions},
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -49,6 +50,25 @@ impl RunPlace {
         };
         blocking(remove).await
     }
+
+    /// Adds the turns of a whole task, which lie in a folder that is to be cleared, to those of the experiment.
+    async fn keep_turns(&self, of_task: PathBuf) -> Result<(), TestbedError> {
+        let turns = self.turns.clone();
+        let keep = move || {
+            // It is made for its owner alone, and refused if it is something else.
+            open_turns(&turns)?;
+            let append = || match File::open(&of_task) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+                file => io::copy(&mut file?, &mut OpenOptions::new().append(true).open(&turns)?),
+            };
+            append().map(drop).map_err(|error| TestbedError::io(&turns, error))
+        };
+        blocking(keep).await
+    }
+}
+
+fn open_turns(path: &Path) -> Result<RecordFile, TestbedError> {
+    RecordFile::open(path).map_err(|error| TestbedError::io(path, io::Error::other(error)))
 }
 
 /// What a run came to, before the ground truth is asked.
@@ -64,7 +84,7 @@ struct Finished {
 
 impl From<WholeTask> for Finished {
     fn from(task: WholeTask) -> Self {
-        let WholeTask { ending, tree, commit, votes, silent, probes, spent } = task;
+        let WholeTask { ending, tree, commit, votes, silent, probes, turns: _, spent } = task;
         Self { tree, commit, ending, votes, silent, probes, spent }
     }
 }
@@ -86,8 +106,7 @@ pub(super) async fn run(
     let run = match mode {
         RunMode::Review => {
             let laid = LaidTrap::lay_out(trap, &place.run, &settings, cancel).await?;
-            let turns = RecordFile::open(&place.turns);
-            let turns = turns.map_err(|error| TestbedError::io(&place.turns, io::Error::other(error)))?;
+            let turns = open_turns(&place.turns)?;
             let review =
                 ReviewAlone::run(&laid, key.answer, OlderTrees::Shown, &router, Some(turns), cancel).await?;
             let ending = review.ending();
@@ -101,7 +120,11 @@ pub(super) async fn run(
                 spent: review.spent,
             }
         }
-        RunMode::Task => WholeTask::run(trap, &place.run, &settings, router, cancel).await?.into(),
+        RunMode::Task => {
+            let task = WholeTask::run(trap, &place.run, &settings, router, cancel).await?;
+            place.keep_turns(task.turns.clone()).await?;
+            task.into()
+        }
     };
     let result = match run.ending {
         Err(reason) => RunResult::Invalid { reason },

@@ -154,13 +154,14 @@ fn run_part(run: &RunRecord) -> Markup {
                         GroundTruth::Green => "Its files are right.",
                         GroundTruth::Red { .. } => "Its files are wrong.",
                         GroundTruth::Unfinished { .. } => "Its files are wrong: what checks them does not end with them.",
+                        GroundTruth::Unchanged => "Its files are the project's as they were: there is no answer.",
                         GroundTruth::Unknown { .. } => "It is not known whether its files are right.",
                     }) }
                 @match truth {
                     GroundTruth::Red { observed: text } | GroundTruth::Unfinished { observed: text } | GroundTruth::Unknown { reason: text } => {
                         details { summary { "What the ground truth observed" } (Block(text)) }
                     }
-                    GroundTruth::Green => {}
+                    GroundTruth::Green | GroundTruth::Unchanged => {}
                 }
             }
         }

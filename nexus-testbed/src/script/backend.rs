@@ -42,6 +42,9 @@ struct ScriptedSettings {
     script: Script,
     /// The vendor that it counts as.
     vendor: String,
+    /// Tools that are kept from it, as if they were not offered: `run_probe`.
+    #[serde(default)]
+    without: Vec<String>,
 }
 
 impl BackendKind for ScriptedKind {
@@ -64,8 +67,9 @@ impl BackendKind for ScriptedKind {
         settings: &Map<String, Value>,
         _context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        let ScriptedSettings { script, .. } = SettingsError::reading(&Value::Object(settings.clone()))?;
-        Ok(Arc::new(ScriptedModel { id, script, trap: Arc::clone(&self.trap) }))
+        let ScriptedSettings { script, without, .. } =
+            SettingsError::reading(&Value::Object(settings.clone()))?;
+        Ok(Arc::new(ScriptedModel { id, script, without, trap: Arc::clone(&self.trap) }))
     }
 }
 
@@ -73,6 +77,7 @@ impl BackendKind for ScriptedKind {
 struct ScriptedModel {
     id: BackendId,
     script: Script,
+    without: Vec<String>,
     trap: Arc<Trap>,
 }
 
@@ -116,7 +121,9 @@ impl ExecutionBackend for ScriptedModel {
 impl ScriptedModel {
     async fn play(&self, turn: &mut RunningTurn<'_>) -> Result<(), Failure> {
         let offered: Vec<String> = turn.session.definitions().iter().map(|tool| tool.name.clone()).collect();
-        let offered: Vec<&str> = offered.iter().map(String::as_str).collect();
+        let is_kept_from_it = |tool: &&str| self.without.iter().any(|without| without == tool);
+        let offered: Vec<&str> =
+            offered.iter().map(String::as_str).filter(|tool| !is_kept_from_it(tool)).collect();
         // A conversation that is kept is the answers so far.
         let mut answers: Vec<String> = match &turn.request.conversation {
             ConversationMode::Resume { handle, .. } => {

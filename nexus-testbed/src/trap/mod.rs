@@ -123,7 +123,8 @@ impl Trap {
         Ok(Self { folder: Some(folder.to_owned()), ..trap })
     }
 
-    /// Reads every trap in a folder of traps: each folder in it is one. It blocks.
+    /// Reads every trap in a folder of traps: each folder in it is one, but those whose names begin with a dot, such as the `.git` of a
+    /// clone. It blocks.
     ///
     /// # Errors
     ///
@@ -134,9 +135,10 @@ impl Trap {
         let entries = fs::read_dir(folder).map_err(|error| fault(format!("cannot be read: {error}")))?;
         let mut folders = Vec::new();
         for entry in entries {
-            let path = entry.map_err(|error| fault(format!("cannot be read: {error}")))?.path();
-            if path.is_dir() {
-                folders.push(path);
+            let entry = entry.map_err(|error| fault(format!("cannot be read: {error}")))?;
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if !is_hidden && entry.path().is_dir() {
+                folders.push(entry.path());
             }
         }
         folders.sort();
