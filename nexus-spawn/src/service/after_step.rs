@@ -1,5 +1,7 @@
 //! What follows a settled step.
 
+use std::sync::atomic::Ordering;
+
 use nexus_router::WorkKind;
 use nexus_workspace::private_file::FileHold;
 
@@ -47,23 +49,33 @@ impl Inner {
         if !self.can_follow_up() {
             return;
         }
-        self.followed_up.call_once(|| {
-            let inner = self.handle();
-            self.in_background(async move {
-                let listing = {
-                    let inner = inner.handle();
-                    blocking(move || inner.store.list()).await
-                };
-                for (task, snapshot) in listing.map(|listing| listing.tasks).unwrap_or_default() {
-                    if inner.background.cancel.is_cancelled() {
-                        return;
-                    }
-                    if !snapshot.data.follow_ups.is_empty() {
-                        let _ = inner.do_follow_ups(&task).await;
-                    }
+        // Before the tasks are listed: what recovery completes from now on it follows up itself.
+        if self.follows_up.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let inner = self.handle();
+        self.in_background(async move {
+            let listing = {
+                let inner = inner.handle();
+                blocking(move || inner.store.list()).await
+            };
+            for (task, snapshot) in listing.map(|listing| listing.tasks).unwrap_or_default() {
+                if inner.background.cancel.is_cancelled() {
+                    return;
                 }
-            });
+                if !snapshot.data.follow_ups.is_empty() {
+                    let _ = inner.do_follow_ups(&task).await;
+                }
+            }
         });
+    }
+
+    /// Does what follows the completion of a task that recovery may just have completed, if [`Inner::follow_up_all`] has begun here: it
+    /// may have listed the tasks before. A server that only looked at tasks so far leaves it to the first call that runs agents.
+    pub(super) fn follow_up_recovered(&self, task: &Task) {
+        if self.follows_up.load(Ordering::SeqCst) {
+            self.follow_up(task);
+        }
     }
 
     /// Whether this runs agents at all: one without a configuration only looks at tasks.

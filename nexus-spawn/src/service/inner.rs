@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     future::Future,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak, atomic::AtomicBool},
 };
 
 use nexus_core::{CancelToken, Clock, SystemClock};
@@ -85,7 +85,8 @@ pub(super) struct Inner {
     pub(super) unsettled: Mutex<HashMap<TaskId, StepRecord>>,
     pub(super) background: Background,
     pub(super) swept: Once,
-    pub(super) followed_up: Once,
+    /// Whether a call here ran agents, so that what follows completions is done here.
+    pub(super) follows_up: AtomicBool,
 }
 
 /// What runs after the answer to a caller.
@@ -116,7 +117,7 @@ impl Inner {
             unsettled: Mutex::default(),
             background: Background::default(),
             swept: Once::new(),
-            followed_up: Once::new(),
+            follows_up: AtomicBool::new(false),
         })
     }
 

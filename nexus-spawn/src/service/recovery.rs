@@ -20,26 +20,30 @@ impl Inner {
     /// Carries out what a process that was killed left half done, if nobody works on the task.
     pub(super) async fn recover_if_free(&self, task: &Task) -> Result<(), TaskError> {
         let inner = self.handle();
-        read(task, move |task| {
+        let is_recovered = read(task, move |task| {
             let (state, data) = task.data()?;
             let was_begun =
                 matches!(state.status, TaskStatus::Active { cursor } if data.begun == cursor.attempt);
             let has_copies = state.is_final() && task.has_copies();
             let is_unfinished = data.intent.is_some() || was_begun || data.stop;
             if !is_unfinished && !has_copies {
-                return Ok(());
+                return Ok(false);
             }
-            let Some(_hold) = task.try_hold_step()? else { return Ok(()) };
+            let Some(_hold) = task.try_hold_step()? else { return Ok(false) };
             if is_unfinished {
                 let tree = inner.prepare_tree(task)?;
                 recover(task, &tree)?;
             }
-            match task.data()?.0.is_final() {
-                true => task.clear_work(),
-                false => Ok(()),
+            if task.data()?.0.is_final() {
+                task.clear_work()?;
             }
+            Ok(is_unfinished)
         })
-        .await
+        .await?;
+        if is_recovered {
+            self.follow_up_recovered(task);
+        }
+        Ok(())
     }
 
     /// Looks after the tasks that were left half done, once, beside the first call.

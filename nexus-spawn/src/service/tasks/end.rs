@@ -67,6 +67,8 @@ impl Tasks {
             })
             .await?;
             self.0.forget_unsettled(&task);
+            // What was decided before the call may have completed it.
+            self.0.follow_up_recovered(&task);
         }
         Ok(read(&task, ReportParts::read).await?.report(&RunningNow::default()))
     }
