@@ -14,7 +14,7 @@ use super::{
     blocking::blocking,
     inner::Inner,
     maps::MOST_MAP_BYTES,
-    watch::{LogWriter, MAP_TURNS, log_cut_off},
+    watch::{LogWriter, MAP_TURNS, log_unlogged},
 };
 use crate::{
     agent::{AgentPhase, AgentRecord, AgentRoute, Assignment, Quote, run_agent},
@@ -66,7 +66,7 @@ impl Inner {
             let head = data.head.clone().unwrap_or_else(|| tree.base().commit.clone());
             tree.restore(&head, &folder, &[])?;
             let old = maps.read(&data.project)?;
-            log_cut_off(&reading, |name| name == MAP_TURNS);
+            log_unlogged(&reading, |name| name == MAP_TURNS);
             Ok((data, folder, old, reading.turns()?))
         })
         .await

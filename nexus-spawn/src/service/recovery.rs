@@ -8,7 +8,7 @@ use super::{
     blocking::blocking,
     inner::{Inner, read},
     settle::{carry_out, pin_head},
-    watch::{MAP_TURNS, log_cut_off},
+    watch::{MAP_TURNS, log_unlogged},
 };
 use crate::{
     store::{Task, TaskLogEvent},
@@ -78,7 +78,7 @@ pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
         && data.begun == cursor.attempt
     {
         put_back(task, tree)?;
-        log_cut_off(task, |name| name != MAP_TURNS);
+        log_unlogged(task, |name| name != MAP_TURNS);
         let event =
             TaskLogEvent::StepInterrupted { entry: cursor.entry, attempt: cursor.attempt, was_killed: true };
         let _ = task.log(&event);
@@ -96,6 +96,7 @@ pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
 
 /// Ends a task that the caller wants cancelled. The caller holds its step.
 pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
+    log_unlogged(task, |name| name != MAP_TURNS);
     let (state, _) = task.data()?;
     if let TaskStatus::Active { cursor } = state.status {
         // Written, and never settled: it would count once the task has left the attempt.

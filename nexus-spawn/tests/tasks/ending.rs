@@ -3,7 +3,8 @@
 use std::fs;
 
 use nexus_core::{
-    EventEnvelope, EventSink as _, NullSink, TurnEvent, TurnHost, TurnRequest, Usage,
+    Cost, CostSource, EventEnvelope, EventSink as _, FinishReason, NullSink, Provenance, Recorder, TurnEvent,
+    TurnHost, TurnRequest, Usage, Usd,
     turn::{MessageEnded, Started},
 };
 use nexus_spawn::{
@@ -11,7 +12,9 @@ use nexus_spawn::{
     TaskReopenRequest, TaskStatusRequest,
 };
 
-use crate::kit::{Act, World, brief, commit_all, git, honest, log, orchestrate, run, status, walk};
+use crate::kit::{
+    Act, World, brief, commit_all, git, honest, log, orchestrate, run, status, walk,
+};
 
 fn copies(world: &World, id: &str) -> Vec<&'static str> {
     let folder = world.task_folder(id);
@@ -243,4 +246,63 @@ async fn slices_that_overlap_are_refused_in_the_words_of_the_brief() {
         &answers.iter().find(|(tool, text)| tool == "submit_brief" && text.contains("slice")).unwrap().1;
     assert!(said.contains("both have \"src/a.txt\""), "{said}");
     assert!(!said.contains(world.root.to_str().unwrap()), "{said}");
+}
+
+#[tokio::test]
+async fn turns_of_a_killed_agent_that_had_ended_are_in_the_log_and_in_what_was_spent() {
+    for is_cancelled in [false, true] {
+        let Some(world) = World::new(honest) else { return };
+        commit_all(&world.project());
+        let budget = TaskBudget { usd: Some(10.0), output_tokens: Some(1_000) };
+        let request = TaskCreateRequest { budget: Some(budget), ..world.request() };
+        let id = world.tasks.create(request).await.unwrap().task_id;
+        orchestrate(&world.tasks, &id).await;
+        world.tasks.shutdown().await;
+        let task = world.tasks.store().open(&id).unwrap();
+        let file = task.turns().unwrap();
+        let begin = |name: &str| file.begin(name, &TurnRequest::new("x"), &TurnHost::new()).unwrap();
+        let mut usage = Usage::new();
+        usage.output_tokens = Some(300);
+        let mut recorder = Recorder::new();
+        recorder.set_usage(usage);
+        let mut result = recorder.into_result(FinishReason::Stop, Provenance::new("beta".into()));
+        result.cost = Some(Cost { usd: Usd(2.5), source: CostSource::Reported });
+        begin("0.1 unit 1 work").end(&Ok(result)).unwrap();
+        drop(begin("0.1 unit 1 reminder"));
+        task.update(|state, data| {
+            data.begun = state.attempts;
+            Ok(())
+        })
+        .unwrap();
+        let next = world.another();
+        if is_cancelled {
+            // Also where nothing can be put back.
+            fs::rename(world.project(), world.root.join("elsewhere")).unwrap();
+            next.cancel(TaskCancelRequest { task_id: id.clone() }).await.unwrap();
+        }
+        let logged = || {
+            let events = task.events().unwrap().events;
+            let of_unit = events
+                .into_iter()
+                .filter(|event| event.kind == "turn_ended" && event.data["agent"] == "unit 1");
+            of_unit.map(|event| event.data).collect::<Vec<_>>()
+        };
+        let spent = status(&next, &id).await.spent;
+        world.until(|_| logged().len() == 2).await;
+        status(&world.another(), &id).await;
+        let turns = logged();
+        assert_eq!(turns.len(), 2, "{turns:?}");
+        let [work, reminder] = [&turns[0], &turns[1]];
+        assert_eq!(
+            (&work["purpose"], &work["output_tokens"], &work["failure"]),
+            (&"work".into(), &300.into(), &().into())
+        );
+        assert_eq!((&work["backend"], &work["cost"]["usd"]), (&"beta".into(), &2.5.into()));
+        assert!(
+            reminder["purpose"] == "reminder" && reminder["failure"].as_str().unwrap().contains("cut off")
+        );
+        let spent = if is_cancelled { spent } else { status(&next, &id).await.spent };
+        assert_eq!((spent.output_tokens, spent.usd), (400, 2.5));
+        next.shutdown().await;
+    }
 }
