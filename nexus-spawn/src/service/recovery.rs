@@ -7,13 +7,13 @@ use nexus_workspace::{WorkspaceState as _, tree::Tree};
 use super::{
     blocking::blocking,
     inner::{Inner, read},
-    settle::{carry_out, pin_head},
+    settle::{carry_out, reset_head},
     watch::{MAP_TURNS, log_unlogged},
 };
 use crate::{
     store::{Task, TaskLogEvent},
     task_error::TaskError,
-    task_state::{TaskEvent, TaskStatus},
+    task_state::{TaskEvent, TaskState, TaskStatus},
 };
 
 impl Inner {
@@ -91,21 +91,19 @@ pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
     if data.stop {
         finish_cancel(task)?;
     }
-    pin_head(tree)
+    discard_cancelled(task)?;
+    reset_head(task, tree)
 }
 
 /// Ends a task that the caller wants cancelled. The caller holds its step.
 pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
     log_unlogged(task, |name| name != MAP_TURNS);
-    let (state, _) = task.data()?;
-    if let TaskStatus::Active { cursor } = state.status {
-        // Written, and never settled: it would count once the task has left the attempt.
-        task.discard_step_record(cursor.attempt)?;
-    }
     let was_cancelled = task.update(|state, data| {
         data.stop = false;
         let is_open = !state.is_final();
         if is_open {
+            // Decided, and not carried out: its repository cannot be used.
+            data.intent = None;
             *state = state.after(TaskEvent::Cancelled, None)?;
             data.settled = state.attempts;
             data.delivered = state.attempts;
@@ -115,7 +113,18 @@ pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
     if was_cancelled {
         let _ = task.log(&TaskLogEvent::Cancelled);
     }
-    Ok(())
+    discard_cancelled(task)
+}
+
+/// Removes the record of the attempt in which a task was cancelled: written perhaps, and never settled, it would count once the task
+/// is reopened.
+fn discard_cancelled(task: &Task) -> Result<(), TaskError> {
+    match task.data()?.0 {
+        TaskState { status: TaskStatus::Cancelled { entry: Some(_) }, attempts } => {
+            task.discard_step_record(attempts)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Removes the copies of the project in which agents, tests and probes of a task worked that has ended: a reopened task lays them

@@ -260,6 +260,8 @@ impl Task {
     pub fn step_records(&self, state: &TaskState) -> Result<Vec<StepRecord>, TaskError> {
         let last = match state.status {
             TaskStatus::Active { cursor } => cursor.attempt.saturating_sub(1),
+            // The last one was never settled: its record is about to be removed.
+            TaskStatus::Cancelled { entry: Some(_) } => state.attempts.saturating_sub(1),
             _ => state.attempts,
         };
         let numbers = self.record_numbers()?;

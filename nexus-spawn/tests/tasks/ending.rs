@@ -13,7 +13,7 @@ use nexus_spawn::{
 };
 
 use crate::kit::{
-    Act, World, brief, commit_all, git, honest, log, orchestrate, run, status, walk,
+    Act, CopyingClock, World, brief, commit_all, git, honest, log, orchestrate, run, status, walk,
 };
 
 fn copies(world: &World, id: &str) -> Vec<&'static str> {
@@ -246,6 +246,43 @@ async fn slices_that_overlap_are_refused_in_the_words_of_the_brief() {
         &answers.iter().find(|(tool, text)| tool == "submit_brief" && text.contains("slice")).unwrap().1;
     assert!(said.contains("both have \"src/a.txt\""), "{said}");
     assert!(!said.contains(world.root.to_str().unwrap()), "{said}");
+}
+
+#[tokio::test]
+async fn a_task_with_a_decided_settling_is_cancelled_without_its_project_and_goes_on_with_it() {
+    let world =
+        World::with(honest, &serde_json::json!({}), |options| options.clock = CopyingClock::of(options));
+    let Some(world) = world else { return };
+    commit_all(&world.project());
+    let id = world.framed().await;
+    assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");
+    world.cut_off(&id).await;
+    // As a server leaves it that is killed between the ref and the status.
+    let task = world.tasks.store().open(&id).unwrap();
+    let (_, data) = task.data().unwrap();
+    let (tree, intent) = (task.tree().unwrap(), data.intent.unwrap());
+    let (commit, base) = (tree.commit(&intent.commit).unwrap(), tree.base().commit.clone());
+    if tree.read_ref("head").unwrap().as_ref() != Some(&commit) {
+        tree.move_ref("head", Some(&base), &commit).unwrap();
+    }
+    drop(tree);
+    let elsewhere = world.root.join("elsewhere");
+    fs::rename(world.project(), &elsewhere).unwrap();
+    let next = world.another();
+    let report = next.cancel(TaskCancelRequest { task_id: id.clone() }).await.unwrap();
+    assert_eq!(report.status, "cancelled");
+    assert!(task.data().unwrap().1.intent.is_none());
+    // What was not settled counts nowhere.
+    assert_eq!(task.step_record(1).unwrap(), None);
+    fs::rename(&elsewhere, world.project()).unwrap();
+    let agents = world.turns("implement");
+    next.reopen(reopen(&id)).await.unwrap();
+    assert_eq!(task.tree().unwrap().read_ref("head").unwrap(), Some(base));
+    assert_eq!(walk(&next, &id).await.last().unwrap().status, "complete");
+    assert_eq!(world.turns("implement") - agents, 4);
+    let head = task.data().unwrap().1.head;
+    assert_eq!(task.tree().unwrap().read_ref("head").unwrap(), head);
+    next.shutdown().await;
 }
 
 #[tokio::test]
