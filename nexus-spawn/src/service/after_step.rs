@@ -96,6 +96,8 @@ impl Inner {
 
     async fn do_follow_ups(&self, task: &Task) -> Result<(), TaskError> {
         let Some(_hold) = self.hold_follow_ups(task).await? else { return Ok(()) };
+        // What a server left that was killed while it drew the map.
+        let _ = read(task, Task::clear_map).await;
         loop {
             let (state, data) = read(task, Task::data).await?;
             let (TaskStatus::Complete { .. }, Some(next)) = (&state.status, data.follow_ups.first().copied())

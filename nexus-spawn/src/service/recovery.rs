@@ -40,6 +40,12 @@ impl Inner {
             Ok(is_unfinished)
         })
         .await?;
+        // What a cartographer read that was cut off: also of a task that was reopened since, and draws no map.
+        read(task, |task| {
+            let hold = if task.has_map() { task.try_hold_follow_ups()? } else { None };
+            hold.map_or(Ok(()), |_hold| task.clear_map())
+        })
+        .await?;
         if is_recovered {
             self.follow_up_recovered(task);
         }

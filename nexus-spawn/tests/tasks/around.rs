@@ -111,6 +111,22 @@ async fn a_map_that_is_too_long_is_refused_and_the_old_one_stays_and_the_task_co
 }
 
 #[tokio::test]
+async fn a_map_that_cannot_be_drawn_leaves_no_copy_of_the_project() {
+    let Some(world) = World::with(one_file, &with_cartographer(), |_| {}) else { return };
+    let first = world.framed().await;
+    walk(&world.tasks, &first).await;
+    assert_eq!(map_error(&world, &first).await, None);
+    let folder = fs::read_dir(world.root.join("home/projects")).unwrap().next().unwrap().unwrap().path();
+    fs::write(folder.join("context-map.json"), "{").unwrap();
+    let second = world.framed().await;
+    assert_eq!(walk(&world.tasks, &second).await.last().unwrap().status, "complete");
+    assert!(map_error(&world, &second).await.is_some());
+    for id in [first, second] {
+        assert!(!world.task_folder(&id).join("map").exists());
+    }
+}
+
+#[tokio::test]
 async fn a_cartographer_that_fails_fails_no_task_and_a_damaged_map_keeps_nobody_from_framing() {
     let Some(world) = World::with(
         |seen| match seen.phase {

@@ -18,7 +18,7 @@ use crate::kit::{
 
 fn copies(world: &World, id: &str) -> Vec<&'static str> {
     let folder = world.task_folder(id);
-    ["work", "checks"].into_iter().filter(|name| folder.join(name).exists()).collect()
+    ["work", "checks", "map"].into_iter().filter(|name| folder.join(name).exists()).collect()
 }
 
 fn reopen(id: &str) -> TaskReopenRequest {
@@ -55,6 +55,7 @@ async fn copies_that_a_killed_server_left_of_an_ended_task_are_removed_by_the_ne
     let left = world.task_folder(&id).join("work/unit-1/src");
     fs::create_dir_all(&left).unwrap();
     fs::write(left.join("old.txt"), "old").unwrap();
+    fs::create_dir_all(world.task_folder(&id).join("map/src")).unwrap();
     let next = world.another();
     assert_eq!(status(&next, &id).await.status, "complete");
     assert_eq!(copies(&world, &id), [""; 0]);
