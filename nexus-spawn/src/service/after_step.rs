@@ -9,7 +9,7 @@ use super::{
     blocking::blocking,
     framing_job::ORCHESTRATOR,
     holding::{LOOK, PAUSE},
-    inner::{Inner, read},
+    inner::{Inner, lock, read},
     memory::CompletedTask,
     recovery::clear_copies,
     report::outcome,
@@ -104,7 +104,12 @@ impl Inner {
             else {
                 return Ok(());
             };
+            let settled = data.settled;
+            let this = (task.id().clone(), settled, next);
+            // Done before where the status could not be written then, as on a full disk: only that is left to do.
+            let is_done = lock(&self.followed).contains(&this);
             match next {
+                _ if is_done => {}
                 FollowUp::Remember => self.remember(task, &data).await,
                 FollowUp::DrawMap if self.has_cartographer() => {
                     if !self.draw_map(task, &self.background.cancel).await {
@@ -113,7 +118,7 @@ impl Inner {
                 }
                 FollowUp::DrawMap => {}
             }
-            let settled = data.settled;
+            lock(&self.followed).insert(this.clone());
             read(task, move |task| {
                 task.update(|_, data| {
                     // Where it was completed anew meanwhile, it follows once more.
@@ -124,6 +129,7 @@ impl Inner {
                 })
             })
             .await?;
+            lock(&self.followed).remove(&this);
         }
     }
 

@@ -200,3 +200,28 @@ async fn what_follows_is_done_where_the_last_step_was_decided_and_its_server_kil
         next.shutdown().await;
     }
 }
+
+#[tokio::test]
+async fn nothing_is_remembered_twice_where_that_cannot_be_noted_the_first_time() {
+    let Some((world, memory)) = world() else { return };
+    memory.hangs.store(true, Ordering::SeqCst);
+    let id = world.framed().await;
+    assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");
+    // The status can be read, and nobody can write it.
+    let lock = world.task_folder(&id).join(".lock");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    memory.hangs.store(false, Ordering::SeqCst);
+    world.until(|_| memory.told.load(Ordering::SeqCst) == 1).await;
+    let is_free = |world: &World| {
+        let path = world.task_folder(&id).join(".follow-ups");
+        std::fs::File::open(path).unwrap().try_lock().is_ok()
+    };
+    world.until(is_free).await;
+    assert_eq!(to_do(&onlooker(&world), &id).await.len(), 2);
+    std::fs::remove_dir(&lock).unwrap();
+    world.tasks.run_turn(crate::kit::run_entry(&id, 0)).await.unwrap();
+    world.until(|world| world.turns("cartographer") == 1).await;
+    assert_eq!(memory.told.load(Ordering::SeqCst), 1);
+    world.tasks.shutdown().await;
+}
