@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use nexus_core::{BuildContext, Registry};
 use nexus_router::Router;
-use nexus_spawn::{CompletedTask, TaskMemory, TaskReopenRequest, TaskResultRequest, Tasks};
+use nexus_spawn::{CompletedTask, TaskErrorKind, TaskMemory, TaskReopenRequest, TaskResultRequest, Tasks};
 use serde_json::{Value, json};
 
 use crate::kit::{Act, CopyingClock, World, brief, honest, options, router, run, status, walk};
@@ -104,7 +104,17 @@ fn a_map_that_a_killed_server_was_drawing_is_drawn_by_the_next_one_and_nothing_i
             let left = to_do(&onlooker(&world), &id).await;
             assert!(left.len() == 1 && left[0].contains("map of the project"), "{left:?}");
         }
-        until_nothing_is_to_do(&server(&world, &memory), &id).await;
+        // Looking at it begins no turn, and leaves nothing of what was copied.
+        let next = server(&world, &memory);
+        for _ in 0..3 {
+            assert_eq!(to_do(&next, &id).await.len(), 1);
+        }
+        assert!(!world.task_folder(&id).join("map").exists());
+        next.shutdown().await;
+        assert_eq!(world.turns("cartographer"), 1);
+        let next = server(&world, &memory);
+        assert_eq!(next.run_turn(run(&id)).await.unwrap_err().kind, TaskErrorKind::WrongStatus);
+        until_nothing_is_to_do(&next, &id).await;
         assert_eq!(world.turns("cartographer"), 2);
         assert_eq!(to_do(&server(&world, &memory), &id).await, [""; 0]);
         assert_eq!(world.turns("cartographer"), 2);
