@@ -109,7 +109,7 @@ fn a_map_that_a_killed_server_was_drawing_is_drawn_by_the_next_one_and_nothing_i
         for _ in 0..3 {
             assert_eq!(to_do(&next, &id).await.len(), 1);
         }
-        assert!(!world.task_folder(&id).join("map").exists());
+        world.until(|world| !world.task_folder(&id).join("map").exists()).await;
         next.shutdown().await;
         assert_eq!(world.turns("cartographer"), 1);
         let next = server(&world, &memory);
