@@ -174,7 +174,11 @@ async fn what_a_killed_turn_reported_is_booked_and_in_the_log_once() {
     // The first call may come back while the server still looks after it.
     let first = world.another();
     let looking = async {
-        while status(&first, &id).await.spent.turns < 2 {
+        loop {
+            let report = status(&first, &id).await;
+            if !report.running && report.spent.turns == 2 {
+                break;
+            }
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
