@@ -1,5 +1,7 @@
 //! What follows a settled step.
 
+use std::sync::atomic::Ordering;
+
 use nexus_router::WorkKind;
 use nexus_workspace::private_file::FileHold;
 
@@ -7,7 +9,7 @@ use super::{
     blocking::blocking,
     framing_job::ORCHESTRATOR,
     holding::{LOOK, PAUSE},
-    inner::{Inner, read},
+    inner::{Inner, lock, read},
     memory::CompletedTask,
     recovery::clear_copies,
     report::outcome,
@@ -47,23 +49,33 @@ impl Inner {
         if !self.can_follow_up() {
             return;
         }
-        self.followed_up.call_once(|| {
-            let inner = self.handle();
-            self.in_background(async move {
-                let listing = {
-                    let inner = inner.handle();
-                    blocking(move || inner.store.list()).await
-                };
-                for (task, snapshot) in listing.map(|listing| listing.tasks).unwrap_or_default() {
-                    if inner.background.cancel.is_cancelled() {
-                        return;
-                    }
-                    if !snapshot.data.follow_ups.is_empty() {
-                        let _ = inner.do_follow_ups(&task).await;
-                    }
+        // Before the tasks are listed: what recovery completes from now on it follows up itself.
+        if self.follows_up.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let inner = self.handle();
+        self.in_background(async move {
+            let listing = {
+                let inner = inner.handle();
+                blocking(move || inner.store.list()).await
+            };
+            for (task, snapshot) in listing.map(|listing| listing.tasks).unwrap_or_default() {
+                if inner.background.cancel.is_cancelled() {
+                    return;
                 }
-            });
+                if !snapshot.data.follow_ups.is_empty() {
+                    let _ = inner.do_follow_ups(&task).await;
+                }
+            }
         });
+    }
+
+    /// Does what follows the completion of a task that recovery may just have completed, if [`Inner::follow_up_all`] has begun here: it
+    /// may have listed the tasks before. A server that only looked at tasks so far leaves it to the first call that runs agents.
+    pub(super) fn follow_up_recovered(&self, task: &Task) {
+        if self.follows_up.load(Ordering::SeqCst) {
+            self.follow_up(task);
+        }
     }
 
     /// Whether this runs agents at all: one without a configuration only looks at tasks.
@@ -84,13 +96,20 @@ impl Inner {
 
     async fn do_follow_ups(&self, task: &Task) -> Result<(), TaskError> {
         let Some(_hold) = self.hold_follow_ups(task).await? else { return Ok(()) };
+        // What a server left that was killed while it drew the map.
+        let _ = read(task, Task::clear_map).await;
         loop {
             let (state, data) = read(task, Task::data).await?;
             let (TaskStatus::Complete { .. }, Some(next)) = (&state.status, data.follow_ups.first().copied())
             else {
                 return Ok(());
             };
+            let settled = data.settled;
+            let this = (task.id().clone(), settled, next);
+            // Done before where the status could not be written then, as on a full disk: only that is left to do.
+            let is_done = lock(&self.followed).contains(&this);
             match next {
+                _ if is_done => {}
                 FollowUp::Remember => self.remember(task, &data).await,
                 FollowUp::DrawMap if self.has_cartographer() => {
                     if !self.draw_map(task, &self.background.cancel).await {
@@ -99,7 +118,7 @@ impl Inner {
                 }
                 FollowUp::DrawMap => {}
             }
-            let settled = data.settled;
+            lock(&self.followed).insert(this.clone());
             read(task, move |task| {
                 task.update(|_, data| {
                     // Where it was completed anew meanwhile, it follows once more.
@@ -110,6 +129,7 @@ impl Inner {
                 })
             })
             .await?;
+            lock(&self.followed).remove(&this);
         }
     }
 

@@ -12,9 +12,9 @@ use serde::Deserialize;
 
 use super::{
     blocking::blocking,
-    inner::Inner,
+    inner::{Inner, read},
     maps::MOST_MAP_BYTES,
-    watch::{LogWriter, MAP_TURNS, log_cut_off},
+    watch::{LogWriter, MAP_TURNS, log_unlogged},
 };
 use crate::{
     agent::{AgentPhase, AgentRecord, AgentRoute, Assignment, Quote, run_agent},
@@ -46,6 +46,11 @@ impl Inner {
         }
         let log = LogWriter::of(task);
         let error = self.map(task, cancel, &log).await.err();
+        if let Err(error) = read(task, Task::clear_map).await {
+            let what = format!("a copy of the project could not be removed: {error}");
+            // It is tried again when somebody looks at the task.
+            log.log(TaskLogEvent::WentWrong { what });
+        }
         let is_done = error.is_none() || !cancel.is_cancelled();
         if is_done {
             log.log(TaskLogEvent::ContextMapDrawn { error });
@@ -62,11 +67,11 @@ impl Inner {
             let (_, data) = reading.data()?;
             let tree = reading.tree()?;
             // Beside the folders of agents: another task of the caller's may go on with those.
-            let folder = reading.folder().join("map");
+            let folder = reading.map_folder();
             let head = data.head.clone().unwrap_or_else(|| tree.base().commit.clone());
             tree.restore(&head, &folder, &[])?;
             let old = maps.read(&data.project)?;
-            log_cut_off(&reading, |name| name == MAP_TURNS);
+            log_unlogged(&reading, |name| name == MAP_TURNS);
             Ok((data, folder, old, reading.turns()?))
         })
         .await
@@ -134,7 +139,6 @@ impl Inner {
                 phase.name(),
             )));
         }
-        let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(&folder)).await;
         let drawn = report.answer.map_err(|failure| failure.to_string())?;
         let (maps, project) = (self.maps.clone(), data.project);
         blocking(move || maps.write(&project, drawn.map)).await.map_err(in_words)

@@ -20,7 +20,7 @@ use super::{
     report::baseline_view,
     settle::{draft_of, pin_head},
     step_job::{NO_BUDGET, is_used_up},
-    watch::{LogWriter, MAP_TURNS, log_cut_off},
+    watch::{LogWriter, MAP_TURNS, log_unlogged},
 };
 use crate::{
     agent::{AgentPhase, AgentRecord, AgentRoute},
@@ -116,7 +116,7 @@ impl Inner {
         let log = LogWriter::of(task);
         let looking = task.clone();
         let _ = blocking(move || {
-            log_cut_off(&looking, |name| name != MAP_TURNS);
+            log_unlogged(&looking, |name| name != MAP_TURNS);
             Ok(())
         })
         .await;

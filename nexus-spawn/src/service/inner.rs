@@ -1,10 +1,10 @@
 //! What the calls on tasks share: where tasks lie, who runs their turns, and what runs just now.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     future::Future,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak, atomic::AtomicBool},
 };
 
 use nexus_core::{CancelToken, Clock, SystemClock};
@@ -23,7 +23,7 @@ use crate::{
     checks::Checks,
     settings::TaskSettings,
     step_record::StepRecord,
-    store::{Task, TaskData, TaskId, TaskStore},
+    store::{FollowUp, Task, TaskData, TaskId, TaskStore},
     task_error::{TaskError, TaskErrorKind},
 };
 
@@ -83,9 +83,12 @@ pub(super) struct Inner {
     pub(super) jobs: Arc<Jobs<TaskId, JobKind, TaskError>>,
     /// Records of attempts that could not be settled, as the disk was full.
     pub(super) unsettled: Mutex<HashMap<TaskId, StepRecord>>,
+    /// What was done after completions and could not be noted in the status, by task and last settled attempt.
+    pub(super) followed: Mutex<HashSet<(TaskId, u32, FollowUp)>>,
     pub(super) background: Background,
     pub(super) swept: Once,
-    pub(super) followed_up: Once,
+    /// Whether a call here ran agents, so that what follows completions is done here.
+    pub(super) follows_up: AtomicBool,
 }
 
 /// What runs after the answer to a caller.
@@ -114,9 +117,10 @@ impl Inner {
             maps,
             jobs: Arc::default(),
             unsettled: Mutex::default(),
+            followed: Mutex::default(),
             background: Background::default(),
             swept: Once::new(),
-            followed_up: Once::new(),
+            follows_up: AtomicBool::new(false),
         })
     }
 

@@ -7,39 +7,49 @@ use nexus_workspace::{WorkspaceState as _, tree::Tree};
 use super::{
     blocking::blocking,
     inner::{Inner, read},
-    settle::{carry_out, pin_head},
-    watch::{MAP_TURNS, log_cut_off},
+    settle::{carry_out, reset_head},
+    watch::{MAP_TURNS, log_unlogged},
 };
 use crate::{
     store::{Task, TaskLogEvent},
     task_error::TaskError,
-    task_state::{TaskEvent, TaskStatus},
+    task_state::{TaskEvent, TaskState, TaskStatus},
 };
 
 impl Inner {
     /// Carries out what a process that was killed left half done, if nobody works on the task.
     pub(super) async fn recover_if_free(&self, task: &Task) -> Result<(), TaskError> {
         let inner = self.handle();
-        read(task, move |task| {
+        let is_recovered = read(task, move |task| {
             let (state, data) = task.data()?;
             let was_begun =
                 matches!(state.status, TaskStatus::Active { cursor } if data.begun == cursor.attempt);
             let has_copies = state.is_final() && task.has_copies();
             let is_unfinished = data.intent.is_some() || was_begun || data.stop;
             if !is_unfinished && !has_copies {
-                return Ok(());
+                return Ok(false);
             }
-            let Some(_hold) = task.try_hold_step()? else { return Ok(()) };
+            let Some(_hold) = task.try_hold_step()? else { return Ok(false) };
             if is_unfinished {
                 let tree = inner.prepare_tree(task)?;
                 recover(task, &tree)?;
             }
-            match task.data()?.0.is_final() {
-                true => task.clear_work(),
-                false => Ok(()),
+            if task.data()?.0.is_final() {
+                task.clear_work()?;
             }
+            Ok(is_unfinished)
         })
-        .await
+        .await?;
+        // What a cartographer read that was cut off: also of a task that was reopened since, and draws no map.
+        read(task, |task| {
+            let hold = if task.has_map() { task.try_hold_follow_ups()? } else { None };
+            hold.map_or(Ok(()), |_hold| task.clear_map())
+        })
+        .await?;
+        if is_recovered {
+            self.follow_up_recovered(task);
+        }
+        Ok(())
     }
 
     /// Looks after the tasks that were left half done, once, beside the first call.
@@ -74,7 +84,7 @@ pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
         && data.begun == cursor.attempt
     {
         put_back(task, tree)?;
-        log_cut_off(task, |name| name != MAP_TURNS);
+        log_unlogged(task, |name| name != MAP_TURNS);
         let event =
             TaskLogEvent::StepInterrupted { entry: cursor.entry, attempt: cursor.attempt, was_killed: true };
         let _ = task.log(&event);
@@ -87,20 +97,19 @@ pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
     if data.stop {
         finish_cancel(task)?;
     }
-    pin_head(tree)
+    discard_cancelled(task)?;
+    reset_head(task, tree)
 }
 
 /// Ends a task that the caller wants cancelled. The caller holds its step.
 pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
-    let (state, _) = task.data()?;
-    if let TaskStatus::Active { cursor } = state.status {
-        // Written, and never settled: it would count once the task has left the attempt.
-        task.discard_step_record(cursor.attempt)?;
-    }
+    log_unlogged(task, |name| name != MAP_TURNS);
     let was_cancelled = task.update(|state, data| {
         data.stop = false;
         let is_open = !state.is_final();
         if is_open {
+            // Decided, and not carried out: its repository cannot be used.
+            data.intent = None;
             *state = state.after(TaskEvent::Cancelled, None)?;
             data.settled = state.attempts;
             data.delivered = state.attempts;
@@ -110,7 +119,18 @@ pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
     if was_cancelled {
         let _ = task.log(&TaskLogEvent::Cancelled);
     }
-    Ok(())
+    discard_cancelled(task)
+}
+
+/// Removes the record of the attempt in which a task was cancelled: written perhaps, and never settled, it would count once the task
+/// is reopened.
+fn discard_cancelled(task: &Task) -> Result<(), TaskError> {
+    match task.data()?.0 {
+        TaskState { status: TaskStatus::Cancelled { entry: Some(_) }, attempts } => {
+            task.discard_step_record(attempts)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Removes the copies of the project in which agents, tests and probes of a task worked that has ended: a reopened task lays them

@@ -124,6 +124,18 @@ pub(super) fn pin_head(tree: &Tree) -> Result<(), TaskError> {
     Ok(())
 }
 
+/// Puts the ref of the last commit where the status has it: one that a settling moved which the caller then cancelled would keep every
+/// later one from moving it. The caller holds the step, and nothing is to be carried out.
+pub(super) fn reset_head(task: &Task, tree: &Tree) -> Result<(), TaskError> {
+    let (_, data) = task.data()?;
+    let head = data.head.as_ref().unwrap_or(&tree.base().commit);
+    let found = tree.read_ref(HEAD)?;
+    match found.as_ref() == Some(head) {
+        true => Ok(()),
+        false => Ok(tree.move_ref(HEAD, found.as_ref(), head)?),
+    }
+}
+
 /// The step that is to be done.
 pub(super) fn active(state: &TaskState) -> Result<Cursor, TaskError> {
     match &state.status {

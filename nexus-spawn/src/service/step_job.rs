@@ -59,7 +59,11 @@ impl Inner {
                 Ok((state, data, tree))
             })
             .await?;
-            let TaskStatus::Active { cursor } = state.status else { return Ok(()) };
+            let TaskStatus::Active { cursor } = state.status else {
+                // Another process settled its last step, or recovery just did.
+                self.after_step(task).await;
+                return Ok(());
+            };
             if cursor.entry != entry {
                 return Ok(());
             }

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use nexus_core::{BackendId, Effects, EventEnvelope, TurnEvent, TurnRecord};
+use nexus_core::{BackendId, EventEnvelope, RecordedOutcome, Skipped, TurnEvent, TurnRecord};
 use tokio::sync::{mpsc, watch};
 
 use super::blocking::blocking;
@@ -135,24 +135,26 @@ impl StepWatcher for AttemptWatcher {
     }
 }
 
-/// Takes into the log the turns of a task that were cut off with the program that ran them, with what they reported until then.
-/// `is_meant` says of which of its agents: nothing of those may run.
-pub(super) fn log_cut_off(task: &Task, is_meant: impl Fn(&str) -> bool) {
+/// Takes into the log the turns of a task that are written down and missing there: those that were cut off with the program that ran
+/// them, with what they reported until then, and those before them of the same agent, whose turns are logged when it ends. `is_meant`
+/// says of which of its agents: nothing of those may run.
+pub(super) fn log_unlogged(task: &Task, is_meant: impl Fn(&str) -> bool) {
     let (Ok(turns), Ok(log)) = (task.turn_log(), task.events()) else { return };
     let is_logged = |id: &str| {
         let known = log.events.iter().filter_map(|event| event.data.get("turn"));
         known.filter_map(serde_json::Value::as_str).any(|known| known == id)
     };
-    for turn in turns.turns.iter().filter(|turn| turn.outcome.is_none()) {
+    for turn in &turns.turns {
         let (agent, purpose) = turn.name.rsplit_once(' ').unwrap_or((&turn.name, ""));
         if is_meant(agent) && !is_logged(&turn.id) {
             // What cannot be written is missing in the log, and nowhere else.
-            let _ = task.log(&TaskLogEvent::TurnEnded(cut_off(turn, agent, purpose)));
+            let _ = task.log(&TaskLogEvent::TurnEnded(logged(turn, agent, purpose)));
         }
     }
 }
 
-fn cut_off(turn: &TurnRecord, name: &str, purpose: &str) -> LoggedTurn {
+/// A turn as the log has it, by its record, which does not say of which type its agent was.
+fn logged(turn: &TurnRecord, name: &str, purpose: &str) -> LoggedTurn {
     // As `StepAttempt::record_of` names it: `0.3 unit 1`.
     let (place, agent) = name.split_once(' ').unwrap_or(("", name));
     let attempt = place.split_once('.').and_then(|(_, attempt)| attempt.parse().ok());
@@ -164,8 +166,22 @@ fn cut_off(turn: &TurnRecord, name: &str, purpose: &str) -> LoggedTurn {
         u32::try_from(turn.events.iter().filter(|envelope| is_meant(&envelope.event)).count())
             .unwrap_or(u32::MAX)
     };
-    let attempts = number(|event| matches!(event, TurnEvent::Started(_)));
-    let usage = turn.usage_so_far();
+    let begun = number(|event| matches!(event, TurnEvent::Started(_)));
+    let (usage, provenance, error) = (turn.usage_so_far(), turn.provenance(), turn.error());
+    let backend = provenance
+        .map(|provenance| &provenance.backend)
+        .or_else(|| error.map(|error| &error.backend))
+        .or_else(|| started.map(|started| &started.backend));
+    let calls = turn.result().map(|result| &result.tool_calls);
+    let calls = calls.or_else(|| error.map(|error| &error.partial.tool_calls));
+    let failure = match &turn.outcome {
+        None => Some("cut off with the program that ran it".to_owned()),
+        Some(RecordedOutcome::Result(_)) => None,
+        Some(RecordedOutcome::Error(error)) => {
+            Some(format!("{:?}: {}", error.kind, error.message.as_deref().unwrap_or("it does not say why")))
+        }
+        Some(_) => Some("ended in a way that this version cannot read".to_owned()),
+    };
     LoggedTurn {
         turn: Some(turn.id.clone()),
         attempt,
@@ -173,18 +189,26 @@ fn cut_off(turn: &TurnRecord, name: &str, purpose: &str) -> LoggedTurn {
         agent_type: String::new(),
         phase: phase_of(agent).to_owned(),
         purpose: purpose.to_owned(),
-        backend: started.map_or_else(|| BackendId::new("unknown"), |started| started.backend.clone()),
+        backend: backend.cloned().unwrap_or_else(|| BackendId::new("unknown")),
         vendor: None,
-        model: started.and_then(|started| started.model.clone()),
-        effort: None,
-        cost: None,
+        model: provenance
+            .and_then(|provenance| provenance.model.clone())
+            .or_else(|| started.and_then(|started| started.model.clone())),
+        effort: provenance.and_then(|provenance| provenance.effort).map(|effort| effort.applied.to_string()),
+        cost: turn.cost(),
         input_tokens: usage.all_input_tokens(),
         output_tokens: usage.all_output_tokens(),
-        attempts: (attempts > 0).then_some(attempts),
-        skipped: Vec::new(),
-        effects: Some(Effects::Unknown),
-        tool_calls: number(|event| matches!(event, TurnEvent::ToolCallStarted(_))),
-        failure: Some("cut off with the program that ran it".to_owned()),
+        attempts: provenance.map(|provenance| provenance.attempts).or((begun > 0).then_some(begun)),
+        skipped: provenance.map_or_else(Vec::new, |provenance| {
+            let reason = |skipped: &Skipped| format!("{}: {}", skipped.backend, skipped.reason);
+            provenance.skipped.iter().map(reason).collect()
+        }),
+        effects: Some(turn.effects()),
+        tool_calls: calls.map_or_else(
+            || number(|event| matches!(event, TurnEvent::ToolCallStarted(_))),
+            |calls| u32::try_from(calls.len()).unwrap_or(u32::MAX),
+        ),
+        failure,
     }
 }
 

@@ -71,7 +71,7 @@ pub struct TaskData {
 }
 
 /// What is done once after a task was completed, beside the calls on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FollowUp {
     /// The memory is told what it came to.

@@ -28,6 +28,8 @@ use crate::{
 const MOST_RECORD_BYTES: u64 = 64 << 20;
 /// The folders in which agents, tests and probes work on copies of the project.
 const COPIES: [&str; 2] = ["work", "checks"];
+/// The folder in which a cartographer reads a copy of the project.
+const MAP: &str = "map";
 /// How soon a hold that another has is tried again.
 const HOLD_PAUSE: Duration = Duration::from_millis(100);
 
@@ -260,6 +262,8 @@ impl Task {
     pub fn step_records(&self, state: &TaskState) -> Result<Vec<StepRecord>, TaskError> {
         let last = match state.status {
             TaskStatus::Active { cursor } => cursor.attempt.saturating_sub(1),
+            // The last one was never settled: its record is about to be removed.
+            TaskStatus::Cancelled { entry: Some(_) } => state.attempts.saturating_sub(1),
             _ => state.attempts,
         };
         let numbers = self.record_numbers()?;
@@ -338,6 +342,22 @@ impl Task {
     /// Whether there is anything that [`Task::clear_work`] removes.
     pub(crate) fn has_copies(&self) -> bool {
         COPIES.iter().any(|name| fs::symlink_metadata(self.folder().join(name)).is_ok())
+    }
+
+    /// The folder in which a cartographer reads a copy of the project. It is not made here.
+    pub(crate) fn map_folder(&self) -> PathBuf {
+        self.folder().join(MAP)
+    }
+
+    /// Removes the cartographer's copy of the project. The caller holds the follow-ups.
+    pub(crate) fn clear_map(&self) -> Result<(), TaskError> {
+        let folder = self.map_folder();
+        remove_tree(&folder).map_err(|error| unusable(&folder, &error))
+    }
+
+    /// Whether a cartographer's copy of the project is there.
+    pub(crate) fn has_map(&self) -> bool {
+        fs::symlink_metadata(self.map_folder()).is_ok()
     }
 
     fn own_folder(&self, name: &str) -> Result<PathBuf, TaskError> {

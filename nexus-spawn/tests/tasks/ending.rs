@@ -3,7 +3,8 @@
 use std::fs;
 
 use nexus_core::{
-    EventEnvelope, EventSink as _, NullSink, TurnEvent, TurnHost, TurnRequest, Usage,
+    Cost, CostSource, EventEnvelope, EventSink as _, FinishReason, NullSink, Provenance, Recorder, TurnEvent,
+    TurnHost, TurnRequest, Usage, Usd,
     turn::{MessageEnded, Started},
 };
 use nexus_spawn::{
@@ -11,11 +12,13 @@ use nexus_spawn::{
     TaskReopenRequest, TaskStatusRequest,
 };
 
-use crate::kit::{Act, World, brief, commit_all, git, honest, log, orchestrate, run, status, walk};
+use crate::kit::{
+    Act, CopyingClock, World, brief, commit_all, git, honest, log, orchestrate, run, status, walk,
+};
 
 fn copies(world: &World, id: &str) -> Vec<&'static str> {
     let folder = world.task_folder(id);
-    ["work", "checks"].into_iter().filter(|name| folder.join(name).exists()).collect()
+    ["work", "checks", "map"].into_iter().filter(|name| folder.join(name).exists()).collect()
 }
 
 fn reopen(id: &str) -> TaskReopenRequest {
@@ -52,14 +55,16 @@ async fn copies_that_a_killed_server_left_of_an_ended_task_are_removed_by_the_ne
     let left = world.task_folder(&id).join("work/unit-1/src");
     fs::create_dir_all(&left).unwrap();
     fs::write(left.join("old.txt"), "old").unwrap();
+    fs::create_dir_all(world.task_folder(&id).join("map/src")).unwrap();
     let next = world.another();
     assert_eq!(status(&next, &id).await.status, "complete");
-    assert_eq!(copies(&world, &id), [""; 0]);
+    // The sweep of that server may have it in hand, beside the call.
+    world.until(|world| copies(world, &id).is_empty()).await;
     // Also where the project is gone meanwhile.
     fs::create_dir_all(&left).unwrap();
     fs::rename(world.project(), world.root.join("elsewhere")).unwrap();
     status(&next, &id).await;
-    assert_eq!(copies(&world, &id), [""; 0]);
+    world.until(|world| copies(world, &id).is_empty()).await;
 }
 
 #[tokio::test]
@@ -169,7 +174,11 @@ async fn what_a_killed_turn_reported_is_booked_and_in_the_log_once() {
     // The first call may come back while the server still looks after it.
     let first = world.another();
     let looking = async {
-        while status(&first, &id).await.spent.turns < 2 {
+        loop {
+            let report = status(&first, &id).await;
+            if !report.running && report.spent.turns == 2 {
+                break;
+            }
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
@@ -243,4 +252,100 @@ async fn slices_that_overlap_are_refused_in_the_words_of_the_brief() {
         &answers.iter().find(|(tool, text)| tool == "submit_brief" && text.contains("slice")).unwrap().1;
     assert!(said.contains("both have \"src/a.txt\""), "{said}");
     assert!(!said.contains(world.root.to_str().unwrap()), "{said}");
+}
+
+#[tokio::test]
+async fn a_task_with_a_decided_settling_is_cancelled_without_its_project_and_goes_on_with_it() {
+    let world =
+        World::with(honest, &serde_json::json!({}), |options| options.clock = CopyingClock::of(options));
+    let Some(world) = world else { return };
+    commit_all(&world.project());
+    let id = world.framed().await;
+    assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");
+    world.cut_off(&id).await;
+    // As a server leaves it that is killed between the ref and the status.
+    let task = world.tasks.store().open(&id).unwrap();
+    let (_, data) = task.data().unwrap();
+    let (tree, intent) = (task.tree().unwrap(), data.intent.unwrap());
+    let (commit, base) = (tree.commit(&intent.commit).unwrap(), tree.base().commit.clone());
+    if tree.read_ref("head").unwrap().as_ref() != Some(&commit) {
+        tree.move_ref("head", Some(&base), &commit).unwrap();
+    }
+    drop(tree);
+    let elsewhere = world.root.join("elsewhere");
+    fs::rename(world.project(), &elsewhere).unwrap();
+    let next = world.another();
+    let report = next.cancel(TaskCancelRequest { task_id: id.clone() }).await.unwrap();
+    assert_eq!(report.status, "cancelled");
+    assert!(task.data().unwrap().1.intent.is_none());
+    // What was not settled counts nowhere.
+    assert_eq!(task.step_record(1).unwrap(), None);
+    fs::rename(&elsewhere, world.project()).unwrap();
+    let agents = world.turns("implement");
+    next.reopen(reopen(&id)).await.unwrap();
+    assert_eq!(task.tree().unwrap().read_ref("head").unwrap(), Some(base));
+    assert_eq!(walk(&next, &id).await.last().unwrap().status, "complete");
+    assert_eq!(world.turns("implement") - agents, 4);
+    let head = task.data().unwrap().1.head;
+    assert_eq!(task.tree().unwrap().read_ref("head").unwrap(), head);
+    next.shutdown().await;
+}
+
+#[tokio::test]
+async fn turns_of_a_killed_agent_that_had_ended_are_in_the_log_and_in_what_was_spent() {
+    for is_cancelled in [false, true] {
+        let Some(world) = World::new(honest) else { return };
+        commit_all(&world.project());
+        let budget = TaskBudget { usd: Some(10.0), output_tokens: Some(1_000) };
+        let request = TaskCreateRequest { budget: Some(budget), ..world.request() };
+        let id = world.tasks.create(request).await.unwrap().task_id;
+        orchestrate(&world.tasks, &id).await;
+        world.tasks.shutdown().await;
+        let task = world.tasks.store().open(&id).unwrap();
+        let file = task.turns().unwrap();
+        let begin = |name: &str| file.begin(name, &TurnRequest::new("x"), &TurnHost::new()).unwrap();
+        let mut usage = Usage::new();
+        usage.output_tokens = Some(300);
+        let mut recorder = Recorder::new();
+        recorder.set_usage(usage);
+        let mut result = recorder.into_result(FinishReason::Stop, Provenance::new("beta".into()));
+        result.cost = Some(Cost { usd: Usd(2.5), source: CostSource::Reported });
+        begin("0.1 unit 1 work").end(&Ok(result)).unwrap();
+        drop(begin("0.1 unit 1 reminder"));
+        task.update(|state, data| {
+            data.begun = state.attempts;
+            Ok(())
+        })
+        .unwrap();
+        let next = world.another();
+        if is_cancelled {
+            // Also where nothing can be put back.
+            fs::rename(world.project(), world.root.join("elsewhere")).unwrap();
+            next.cancel(TaskCancelRequest { task_id: id.clone() }).await.unwrap();
+        }
+        let logged = || {
+            let events = task.events().unwrap().events;
+            let of_unit = events
+                .into_iter()
+                .filter(|event| event.kind == "turn_ended" && event.data["agent"] == "unit 1");
+            of_unit.map(|event| event.data).collect::<Vec<_>>()
+        };
+        let spent = status(&next, &id).await.spent;
+        world.until(|_| logged().len() == 2).await;
+        status(&world.another(), &id).await;
+        let turns = logged();
+        assert_eq!(turns.len(), 2, "{turns:?}");
+        let [work, reminder] = [&turns[0], &turns[1]];
+        assert_eq!(
+            (&work["purpose"], &work["output_tokens"], &work["failure"]),
+            (&"work".into(), &300.into(), &().into())
+        );
+        assert_eq!((&work["backend"], &work["cost"]["usd"]), (&"beta".into(), &2.5.into()));
+        assert!(
+            reminder["purpose"] == "reminder" && reminder["failure"].as_str().unwrap().contains("cut off")
+        );
+        let spent = if is_cancelled { spent } else { status(&next, &id).await.spent };
+        assert_eq!((spent.output_tokens, spent.usd), (400, 2.5));
+        next.shutdown().await;
+    }
 }

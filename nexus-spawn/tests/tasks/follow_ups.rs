@@ -13,10 +13,10 @@ use std::{
 use async_trait::async_trait;
 use nexus_core::{BuildContext, Registry};
 use nexus_router::Router;
-use nexus_spawn::{CompletedTask, TaskMemory, TaskReopenRequest, Tasks};
+use nexus_spawn::{CompletedTask, TaskErrorKind, TaskMemory, TaskReopenRequest, TaskResultRequest, Tasks};
 use serde_json::{Value, json};
 
-use crate::kit::{Act, World, brief, honest, options, router, run, status, walk};
+use crate::kit::{Act, CopyingClock, World, brief, honest, options, router, run, status, walk};
 
 fn with_cartographer() -> Value {
     json!({ "cartographer": {
@@ -104,7 +104,17 @@ fn a_map_that_a_killed_server_was_drawing_is_drawn_by_the_next_one_and_nothing_i
             let left = to_do(&onlooker(&world), &id).await;
             assert!(left.len() == 1 && left[0].contains("map of the project"), "{left:?}");
         }
-        until_nothing_is_to_do(&server(&world, &memory), &id).await;
+        // Looking at it begins no turn, and leaves nothing of what was copied.
+        let next = server(&world, &memory);
+        for _ in 0..3 {
+            assert_eq!(to_do(&next, &id).await.len(), 1);
+        }
+        world.until(|world| !world.task_folder(&id).join("map").exists()).await;
+        next.shutdown().await;
+        assert_eq!(world.turns("cartographer"), 1);
+        let next = server(&world, &memory);
+        assert_eq!(next.run_turn(run(&id)).await.unwrap_err().kind, TaskErrorKind::WrongStatus);
+        until_nothing_is_to_do(&next, &id).await;
         assert_eq!(world.turns("cartographer"), 2);
         assert_eq!(to_do(&server(&world, &memory), &id).await, [""; 0]);
         assert_eq!(world.turns("cartographer"), 2);
@@ -156,4 +166,72 @@ async fn what_follows_a_completion_is_dropped_where_the_task_is_reopened() {
     // What another attempt came to is no completion.
     assert_eq!(to_do(&tasks, &id).await, [""; 0]);
     assert_eq!((memory.told.load(Ordering::SeqCst), world.turns("cartographer")), (1, 1));
+}
+
+#[tokio::test]
+async fn what_follows_is_done_where_the_last_step_was_decided_and_its_server_killed() {
+    for is_ref_moved in [true, false] {
+        let memory = Arc::new(Counter::default());
+        let of_options = Arc::clone(&memory) as Arc<dyn TaskMemory>;
+        let script = |seen: &crate::kit::Seen| match seen.phase {
+            "orchestrate" => vec![Act::Call("submit_brief", brief(&[("src/one.txt", None)]))],
+            _ => honest(seen),
+        };
+        let world = World::with(script, &with_cartographer(), |options| {
+            options.clock = CopyingClock::of(options);
+            options.memory = of_options;
+        });
+        let Some(world) = world else { return };
+        let id = world.framed().await;
+        assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");
+        until_nothing_is_to_do(&world.tasks, &id).await;
+        world.cut_off(&id).await;
+        let next = server(&world, &memory);
+        let task = next.store().open(&id).unwrap();
+        assert!(task.data().unwrap().1.intent.is_some());
+        {
+            let tree = task.tree().unwrap();
+            let (head, base) = (tree.read_ref("head").unwrap(), tree.base().commit.clone());
+            if !is_ref_moved && head.as_ref() != Some(&base) {
+                tree.move_ref("head", head.as_ref(), &base).unwrap();
+            }
+        }
+        assert!(world.task_folder(&id).join("work").exists());
+        let report = next.run_turn(run(&id)).await.unwrap();
+        assert_eq!(report.status, "complete");
+        let result = next.result(TaskResultRequest { task_id: id.clone(), offset: 0 }).await.unwrap();
+        assert_eq!(result.commits.len(), 1);
+        let (again, agents) = (Arc::clone(&memory), |world: &World| world.turns("cartographer"));
+        world.until(|world| again.told.load(Ordering::SeqCst) == 2 && agents(world) == 2).await;
+        let left = |name: &str| world.task_folder(&id).join(name).exists();
+        world.until(|_| task.data().unwrap().1.follow_ups.is_empty()).await;
+        assert_eq!(["work", "checks", "map"].map(left), [false; 3]);
+        assert_eq!((world.turns("implement"), world.turns("review")), (1, 2), "no agent works again");
+        next.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_remembered_twice_where_that_cannot_be_noted_the_first_time() {
+    let Some((world, memory)) = world() else { return };
+    memory.hangs.store(true, Ordering::SeqCst);
+    let id = world.framed().await;
+    assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");
+    // The status can be read, and nobody can write it.
+    let lock = world.task_folder(&id).join(".lock");
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    memory.hangs.store(false, Ordering::SeqCst);
+    world.until(|_| memory.told.load(Ordering::SeqCst) == 1).await;
+    let is_free = |world: &World| {
+        let path = world.task_folder(&id).join(".follow-ups");
+        std::fs::File::open(path).unwrap().try_lock().is_ok()
+    };
+    world.until(is_free).await;
+    assert_eq!(to_do(&onlooker(&world), &id).await.len(), 2);
+    std::fs::remove_dir(&lock).unwrap();
+    world.tasks.run_turn(crate::kit::run_entry(&id, 0)).await.unwrap();
+    world.until(|world| world.turns("cartographer") == 1).await;
+    assert_eq!(memory.told.load(Ordering::SeqCst), 1);
+    world.tasks.shutdown().await;
 }

@@ -5,14 +5,15 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::{Arc, Mutex},
+    time::SystemTime,
 };
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, Cost, CostSource,
-    Enforcement, ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LimitSupport,
-    LoopMode, Provenance, Recorder, Registry, ResumeHandle, Support, ToolCall, ToolContent, ToolResult,
-    TurnError, TurnHost, TurnRequest, TurnResult, Usage, Usd, VendorId,
+    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, Clock, Cost,
+    CostSource, Enforcement, ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten,
+    LimitSupport, LoopMode, Provenance, Recorder, Registry, ResumeHandle, Support, ToolCall, ToolContent,
+    ToolResult, TurnError, TurnHost, TurnRequest, TurnResult, Usage, Usd, VendorId,
 };
 use nexus_router::Router;
 use nexus_spawn::{
@@ -285,7 +286,46 @@ pub(crate) fn make_project(root: &Path) -> PathBuf {
     project
 }
 
+/// A clock that copies the folder of a task when it is asked while a settling is decided and not carried out: what is left of a
+/// server that is killed then.
+#[derive(Debug)]
+pub(crate) struct CopyingClock {
+    home: PathBuf,
+}
+
+impl CopyingClock {
+    /// One for the tasks of these options.
+    pub(crate) fn of(options: &TasksOptions) -> Arc<dyn Clock> {
+        Arc::new(Self { home: options.home.clone() })
+    }
+}
+
+impl Clock for CopyingClock {
+    fn now(&self) -> SystemTime {
+        let copies = self.home.with_file_name("cut-off");
+        for folder in fs::read_dir(self.home.join("tasks")).into_iter().flatten().flatten() {
+            let status = fs::read(folder.path().join("status.json")).unwrap_or_default();
+            let status: Value = serde_json::from_slice(&status).unwrap_or_default();
+            let copy = copies.join(folder.file_name());
+            if status["data"]["intent"].is_object() && !copy.exists() {
+                fs::create_dir_all(&copies).unwrap();
+                let copied = Command::new("cp").arg("-a").arg(folder.path()).arg(copy).status().unwrap();
+                assert!(copied.success());
+            }
+        }
+        SystemTime::now()
+    }
+}
+
 impl World {
+    /// Makes a task that was completed what it was when its first settling was decided and not carried out: see [`CopyingClock`].
+    pub(crate) async fn cut_off(&self, id: &str) {
+        self.tasks.shutdown().await;
+        let folder = self.task_folder(id);
+        fs::remove_dir_all(&folder).unwrap();
+        fs::rename(self.root.join("cut-off").join(id), folder).unwrap();
+    }
+
     /// `None`, which is printed, where there is no git.
     pub(crate) fn new(script: impl Fn(&Seen) -> Vec<Act> + Send + Sync + 'static) -> Option<Self> {
         Self::with(script, &json!({}), |_| {})

@@ -1,6 +1,11 @@
 //! Projects as they are found: repositories in odd states, tests that fail, a machine without a sandbox, and landing.
 
-use std::{env, fs, path::Path, process::Command};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Arc, OnceLock},
+};
 
 use nexus_spawn::{
     LandingOutcome, SandboxKind, TaskCreateRequest, TaskErrorKind, TaskLandRequest, TaskLanding,
@@ -180,6 +185,81 @@ async fn submodules_and_files_under_a_filter_are_told_and_cannot_be_changed() {
         );
     }
     assert!(!plain.contains("nothing was changed"), "{plain}");
+    let request = nexus_spawn::TaskResultRequest { task_id: id, offset: 0 };
+    assert_eq!(world.tasks.result(request).await.unwrap().files, ["added src/one.txt"]);
+}
+
+#[tokio::test]
+async fn what_gets_into_a_submodule_or_under_a_filter_beside_the_tools_is_not_committed() {
+    for path in ["module/new", "new.bin", "big.bin"] {
+        let root = Arc::new(OnceLock::<PathBuf>::new());
+        let known = Arc::clone(&root);
+        let script = move |seen: &crate::kit::Seen| match seen.phase {
+            "orchestrate" => {
+                let mut draft = brief(&[("src/one.txt", None)]);
+                draft["write"] = json!(["."]);
+                vec![Act::Call("submit_brief", draft)]
+            }
+            "implement" => {
+                // As a test of the project's could: it lies in the unit's own folder, and no tool was asked.
+                for task in fs::read_dir(known.get().unwrap().join("home/tasks")).unwrap() {
+                    for unit in fs::read_dir(task.unwrap().path().join("work")).unwrap() {
+                        let unit = unit.unwrap().path();
+                        fs::create_dir_all(unit.join("module")).unwrap();
+                        fs::write(unit.join(path), "smuggled\n").unwrap();
+                    }
+                }
+                work(seen, "step_done")
+            }
+            _ => honest(seen),
+        };
+        let Some(world) = World::new(script) else { return };
+        root.set(world.root.clone()).unwrap();
+        let (project, other) = (world.project(), world.root.join("other"));
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("inside"), "1\n").unwrap();
+        commit_all(&other);
+        fs::write(project.join("big.bin"), "version https://git-lfs.github.com/spec/v1\n").unwrap();
+        git(&project, &["init", "--quiet"]);
+        git(&project, &["submodule", "--quiet", "add", other.to_str().unwrap(), "module"]);
+        git(&project, &["add", "-A"]);
+        git(&project, &["commit", "--quiet", "-m", "first"]);
+        fs::write(project.join(".gitattributes"), "*.bin filter=lfs -text\n").unwrap();
+        git(&project, &["add", ".gitattributes"]);
+        git(&project, &["commit", "--quiet", "-m", "filter"]);
+        let id = world.framed().await;
+        let report = world.tasks.run_turn(crate::kit::run(&id)).await.unwrap();
+        let said = format!("{report:?}");
+        assert_eq!(report.status, "escalated", "{path}: {said}");
+        assert!(said.contains(path.split('/').next().unwrap()), "{path}: {said}");
+        let request = nexus_spawn::TaskResultRequest { task_id: id, offset: 0 };
+        let result = world.tasks.result(request).await.unwrap();
+        assert_eq!((result.commits.len(), result.files), (0, Vec::new()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_project_of_ten_thousand_files_is_walked_and_only_what_changed_is_in_the_result() {
+    let script = |seen: &crate::kit::Seen| match seen.phase {
+        "orchestrate" => vec![Act::Call("submit_brief", brief(&[("src/one.txt", None)]))],
+        _ => honest(seen),
+    };
+    let Some(world) = World::new(script) else { return };
+    let project = world.project();
+    for folder in 0..100 {
+        let folder = project.join(format!("many/{folder}"));
+        fs::create_dir_all(&folder).unwrap();
+        for file in 0..100 {
+            fs::write(folder.join(format!("{file}.txt")), format!("{file}\n")).unwrap();
+        }
+    }
+    commit_all(&project);
+    let began = std::time::Instant::now();
+    let id = world.framed().await;
+    let report = world.tasks.run_turn(crate::kit::run(&id)).await.unwrap();
+    assert_eq!(report.status, "complete", "{report:?}");
+    // Far above what it takes: a cost by file that is not linear is noticed.
+    assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
     let request = nexus_spawn::TaskResultRequest { task_id: id, offset: 0 };
     assert_eq!(world.tasks.result(request).await.unwrap().files, ["added src/one.txt"]);
 }

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{CommitId, Project, TreeError, TreeErrorKind, text::PathText};
-use crate::file;
+use crate::{WorkspaceId, file};
 
 const NAME: &str = "tree.json";
 const VERSION: u64 = 1;
 /// The largest such file, in bytes. It names every file under a filter.
 const MAX_BYTES: u64 = 256 << 20;
+
+/// Begins the names of the refs in a person's repository that keep bases.
+const PINS: &str = "refs/nexus/base/";
 
 /// What a tree begins with.
 #[non_exhaustive]
@@ -105,12 +108,20 @@ impl Record {
             let message = format!("{path:?} is not what was written there: {error}; create the tree anew");
             TreeError::new(TreeErrorKind::Malformed, message)
         })?;
-        if record.version == VERSION {
-            return Ok(record);
+        if record.version != VERSION {
+            let message = format!(
+                "{path:?} is of version {}, which this Nexus does not know: update it",
+                record.version
+            );
+            return Err(TreeError::new(TreeErrorKind::Malformed, message));
         }
-        let message =
-            format!("{path:?} is of version {}, which this Nexus does not know: update it", record.version);
-        Err(TreeError::new(TreeErrorKind::Malformed, message))
+        // Deleting the tree deletes this ref in the person's repository, and its lock is removed by its path.
+        if let Some(pin) = record.pin.as_deref().filter(|pin| !is_pin(pin)) {
+            let message =
+                format!("{path:?} names {pin:?}, which is no ref of a tree: put the file back as it was");
+            return Err(TreeError::new(TreeErrorKind::Malformed, message));
+        }
+        Ok(record)
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), TreeError> {
@@ -118,4 +129,14 @@ impl Record {
             .map_err(|error| TreeError::new(TreeErrorKind::Malformed, error.to_string()))?;
         Ok(file::replace(folder, NAME, &bytes)?)
     }
+}
+
+/// A name for a ref that keeps a base, which no other tree has.
+pub(super) fn new_pin() -> String {
+    format!("{PINS}{}", WorkspaceId::random())
+}
+
+/// Whether a ref is one that [`new_pin`] can have named.
+fn is_pin(name: &str) -> bool {
+    name.strip_prefix(PINS).is_some_and(|id| id.parse::<WorkspaceId>().is_ok())
 }

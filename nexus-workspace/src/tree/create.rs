@@ -12,7 +12,7 @@ use nexus_core::{Clock, SystemClock};
 
 use super::{
     Base, CommitId, CommitIntent, Git, Project, Tree, TreeError, TreeErrorKind, TreeId, TreeLimits,
-    base::Record,
+    base::{Record, new_pin},
     bundle, check,
     ignore::IgnoreRules,
     person,
@@ -130,7 +130,7 @@ impl Tree {
             None => base_of_folder(&repo, &staging, project, options)?,
         };
         complete(&repo, &staging, &mut base)?;
-        let pin = project.repository().map(|_| format!("refs/nexus/base/{}", WorkspaceId::random()));
+        let pin = project.repository().map(|_| new_pin());
         Record::new(Some(project.clone()), pin, format, &base).write(&staging)?;
         staging.put_in_place(&workspace)?;
         Self::open(git, &workspace).map(|tree| tree.with_limits(options.limits.clone()))
@@ -203,7 +203,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// Those of git and of the operating system. A repository that is gone is no error.
+    /// Those of git and of the operating system. A repository that is gone, or that git does not open, is no error.
     pub fn delete(self) -> Result<(), TreeError> {
         Self::delete_at(self.repo.git(), &self.folder, &self.record)
     }
@@ -226,7 +226,7 @@ impl Tree {
         if let Some(person) = record.project.as_ref().and_then(Project::repository)
             && let Some(pin) = &record.pin
             && person.git_dir().exists()
-            && let Some(found) = person.read_ref(git, pin)?
+            && let Some(found) = pinned(git, person, pin)?
             && let Err(words) = person::move_ref(git, person, pin, None, Some(&found), &[])?
         {
             return Err(TreeError::new(TreeErrorKind::Git, format!("{pin} cannot be removed: {words}")));
@@ -268,6 +268,17 @@ impl Tree {
             }
             (Ok(()), _) => Err(text::unexpected("success, and made no ref")),
         }
+    }
+}
+
+/// What the ref that keeps a base points to: `None` where git does not open the repository, which then has no refs to remove.
+fn pinned(git: &Git, person: &Repository, pin: &str) -> Result<Option<CommitId>, TreeError> {
+    match person.read_ref(git, pin) {
+        Err(error) if error.kind() == TreeErrorKind::Git => match person.object_format(git) {
+            Err(unopened) if unopened.kind() == TreeErrorKind::Git => Ok(None),
+            _ => Err(error),
+        },
+        read => read,
     }
 }
 

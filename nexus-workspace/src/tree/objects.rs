@@ -104,6 +104,10 @@ impl ObjectReader {
                 return Err(reason(reading.running, unexpected("no object")));
             };
             let words: Vec<&str> = header.split(' ').collect();
+            // An answer to another question would be taken for this object, and every later answer for the one before it.
+            if words.first() != Some(&id) {
+                return Err(unexpected(&format!("{header:?} where {id} was asked for")));
+            }
             let object = match words[..] {
                 [_, "missing"] => None,
                 [_, kind, size] => {

@@ -155,6 +155,25 @@ fn a_git_that_ends_before_it_has_answered_is_an_error_and_the_next_call_is_well(
 }
 
 #[test]
+fn an_answer_about_another_object_is_an_error_and_its_git_is_not_asked_again() {
+    let git = needs_git!();
+    let place = place(&git);
+    let counted = Counted::new(
+        &place,
+        "read id; printf '%s missing\\n' $(echo $id | tr 0-9a-f 1-9a-f0); while read id; do echo \"$id missing\"; done",
+    );
+    let tree = place.create().unwrap();
+    let base = tree.base().commit.clone();
+    let reading = tree.with_git(&counted.git);
+    let error = reading.tree_of(&base).unwrap_err();
+    assert_eq!(error.kind(), TreeErrorKind::Git);
+    assert!(error.to_string().contains(base.as_str()), "{error}");
+    assert!(counted.is_none_left());
+    assert_eq!(kind(reading.tree_of(&base)), TreeErrorKind::Git);
+    assert_eq!(counted.readers().len(), 2);
+}
+
+#[test]
 fn a_caller_that_cancels_in_the_middle_of_reading_leaves_no_git() {
     let git = needs_git!();
     let place = place(&git);

@@ -52,6 +52,50 @@ fn a_tree_is_opened_again_and_not_taken_for_that_of_another_project() {
 }
 
 #[test]
+fn a_record_that_names_another_ref_than_one_of_ours_moves_and_deletes_nothing() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let tree = place.create().unwrap();
+    let pin = place.person(&["for-each-ref", "--format=%(refname)", "refs/nexus"]);
+    let record = tree.path().join("tree.json");
+    let good = fs::read_to_string(&record).unwrap();
+    // A lock that the joined path of the last one would lead to.
+    write(&place.folder.path().join("other.lock"), "theirs\n");
+    let refs = place.person(&["for-each-ref"]);
+    for other in [
+        "refs/heads/main",
+        "HEAD",
+        "refs/nexus/base/",
+        "refs/nexus/base/a/b",
+        "refs/nexus/base/../../heads/main",
+        "refs/nexus/base/../../../../../other",
+        "../../other",
+    ] {
+        fs::write(&record, good.replace(&pin, other)).unwrap();
+        assert_eq!(kind(Tree::open(&git, place.workspace())), TreeErrorKind::Malformed, "{other}");
+        let deleted = Tree::delete_in(&git, place.workspace()).unwrap_err();
+        assert_eq!(deleted.kind(), TreeErrorKind::Malformed, "{other}");
+        assert!(deleted.to_string().contains("tree.json"), "{deleted}");
+        assert_eq!(place.person(&["for-each-ref"]), refs, "{other}");
+        assert!(record.exists() && place.folder.path().join("other.lock").exists(), "{other}");
+    }
+    fs::write(&record, good).unwrap();
+    Tree::delete_in(&git, place.workspace()).unwrap();
+    assert_eq!(place.person(&["for-each-ref", "refs/nexus"]), "");
+}
+
+#[test]
+fn a_tree_whose_project_git_does_not_open_any_more_can_be_deleted() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let tree = place.create().unwrap();
+    // What is left is a folder of this name, and no repository.
+    fs::remove_file(place.project().join(".git/HEAD")).unwrap();
+    Tree::delete_in(&git, place.workspace()).unwrap();
+    assert!(!tree.path().exists());
+}
+
+#[test]
 fn the_base_outlives_what_the_person_throws_away() {
     let git = needs_git!();
     let place = Place::with(&git, FILES);

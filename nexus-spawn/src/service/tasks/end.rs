@@ -57,16 +57,16 @@ impl Tasks {
             let _hold = self.0.hold(&task, MOST_WAIT).await?;
             let inner = self.0.handle();
             blocking(move || {
-                // A tree that is gone keeps nobody from ending the task.
-                if let Ok(tree) = inner.prepare_tree(&ending) {
-                    recover(&ending, &tree)?;
-                }
+                // A tree that is gone or damaged keeps nobody from ending the task.
+                let _ = inner.prepare_tree(&ending).and_then(|tree| recover(&ending, &tree));
                 finish_cancel(&ending)?;
                 clear_copies(&ending);
                 Ok(())
             })
             .await?;
             self.0.forget_unsettled(&task);
+            // What was decided before the call may have completed it.
+            self.0.follow_up_recovered(&task);
         }
         Ok(read(&task, ReportParts::read).await?.report(&RunningNow::default()))
     }

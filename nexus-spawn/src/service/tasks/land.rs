@@ -9,7 +9,7 @@ use super::{
         artifact::ArtifactName,
         holding::LOOK,
         inner::read,
-        recovery::recover,
+        recovery::{clear_copies, recover},
         request::TaskLandRequest,
     },
     Tasks,
@@ -23,9 +23,10 @@ impl Tasks {
         let task = self.0.open(&request.task_id).await?;
         let _hold = self.0.hold(&task, LOOK).await?;
         let inner = self.0.handle();
-        read(&task, move |task| {
+        let landed = read(&task, move |task| {
             let tree = inner.prepare_tree(task)?;
             recover(task, &tree)?;
+            clear_copies(task);
             let (_, data) = task.data()?;
             let mut landing = TaskLanding {
                 task_id: task.id().to_string(),
@@ -64,6 +65,9 @@ impl Tasks {
             });
             Ok(landing)
         })
-        .await
+        .await;
+        // What was decided before the call may have completed it.
+        self.0.follow_up_recovered(&task);
+        landed
     }
 }

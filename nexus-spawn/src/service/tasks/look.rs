@@ -33,9 +33,6 @@ impl Tasks {
                     false => self.0.recover_if_free(&task).await.err(),
                 };
                 let parts = read(&task, ReportParts::read).await?;
-                if !parts.snapshot.data.follow_ups.is_empty() {
-                    self.0.follow_up(&task);
-                }
                 let mut report = parts.report(&now);
                 // Where the task is can be told nevertheless, as on a full disk.
                 let warning = unrecovered.map(|error| cut(&error.to_string(), 300));

@@ -71,7 +71,10 @@ impl Tasks {
                                 TaskStatus::Framing | TaskStatus::ClarificationNeeded { .. } => {
                                     inner.frame(&task, &cancel, &said).await
                                 }
-                                _ => Ok(()),
+                                _ => {
+                                    inner.after_step(&task).await;
+                                    Ok(())
+                                }
                             }
                         })
                     },

@@ -38,7 +38,11 @@ impl Tasks {
             None => {
                 let (reading, entry) = (task.clone(), request.entry);
                 match blocking(move || next_turn(&reading, entry)).await? {
-                    NextTurn::Tell { attempt } => return self.0.told(&task, attempt).await,
+                    NextTurn::Tell { attempt } => {
+                        // What follows its completion was perhaps not done, as on a full disk.
+                        self.0.follow_up(&task);
+                        return self.0.told(&task, attempt).await;
+                    }
                     NextTurn::Run { entry } => self.0.start_step(&task, entry)?,
                 }
             }
