@@ -8,8 +8,8 @@ use std::{
 };
 
 use nexus::{
-    CostSource, EventEnvelope, EventSink, MessageId, ToolCallStatus, ToolContent, TurnError, TurnEvent,
-    TurnResult, Usage,
+    CostSource, EventEnvelope, EventSink, Handover, MessageId, ToolCallStatus, ToolContent, TurnError,
+    TurnEvent, TurnResult, Usage,
 };
 use serde_json::Value;
 
@@ -206,9 +206,14 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
             }
             TurnEvent::Fallback(fallback) => {
                 let skipped = &fallback.skipped;
+                let takes_over = match skipped.handover {
+                    Handover::Continued => "goes on from what it did",
+                    Handover::Restored => "takes over; what it did was put back",
+                    _ => "takes over",
+                };
                 self.note(
                     "~",
-                    &format!("{}: {}; {} takes over", skipped.backend, skipped.reason, fallback.to),
+                    &format!("{}: {}; {} {takes_over}", skipped.backend, skipped.reason, fallback.to),
                 );
             }
             TurnEvent::Warning(warning) => self.note("!", &warning.text),

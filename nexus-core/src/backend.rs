@@ -12,6 +12,7 @@ use crate::{
     cancel::CancelToken,
     capabilities::Capabilities,
     error::TurnError,
+    file_changes::FileChanges,
     forget::{ForgetError, Forgotten},
     id::BackendId,
     scope::{ParticipantScope, Session, TurnSession},
@@ -232,6 +233,8 @@ pub struct TurnHost {
     pub trace_context: Option<TraceContext>,
     /// Puts back what a failed attempt changed, for the fallback rule `restore`. A backend leaves it alone.
     pub before_retry: Option<BeforeRetry>,
+    /// Says what changed in the turn's files, for the fallback rule `continue`. A backend leaves it alone.
+    pub file_changes: Option<FileChanges>,
     /// What this turn and others may use together. The router keeps it, and hands a backend none.
     pub budget: Option<Budget>,
 }
@@ -244,6 +247,7 @@ impl TurnHost {
             cancel: CancelToken::new(),
             trace_context: None,
             before_retry: None,
+            file_changes: None,
             budget: None,
         }
     }
@@ -294,6 +298,16 @@ impl TurnHost {
     #[must_use]
     pub fn with_before_retry(mut self, hook: BeforeRetry) -> Self {
         self.before_retry = Some(hook);
+        self
+    }
+
+    /// Lets `hook` say what changed in the turn's files, to a backend that goes on with what another one began. The fallback rule
+    /// `continue` calls it; without it that backend is told of the calls alone.
+    ///
+    /// What changed while a backend says that it changed nothing ends the turn. So whoever else changes files there has that effect, too.
+    #[must_use]
+    pub fn with_file_changes(mut self, hook: FileChanges) -> Self {
+        self.file_changes = Some(hook);
         self
     }
 

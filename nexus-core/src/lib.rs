@@ -35,6 +35,7 @@ pub mod clock;
 pub mod credential;
 pub mod credential_source;
 pub mod error;
+pub mod file_changes;
 #[cfg(feature = "files")]
 mod file_tools;
 mod forget;
@@ -70,9 +71,10 @@ pub use clock::{Clock, SystemClock};
 pub use credential::Credential;
 pub use credential_source::{CredentialError, CredentialSource, Standing};
 pub use error::{
-    ErrorKind, Limit, Partial, Phase, ProcessExit, ProcessReport, Retry, Skipped, Survivor, TurnError,
-    TurnErrorReport,
+    ErrorKind, Handover, Limit, Partial, Phase, ProcessExit, ProcessReport, Retry, Skipped, Survivor,
+    TurnError, TurnErrorReport,
 };
+pub use file_changes::FileChanges;
 #[cfg(feature = "files")]
 pub use file_tools::FileTools;
 pub use forget::{ForgetError, Forgotten};

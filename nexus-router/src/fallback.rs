@@ -18,9 +18,21 @@
 //!
 //! # After a write
 //!
-//! What a backend wrote stops the chain, unless the type's rule says otherwise ([`FallbackRule`]). By `after-writes` the next
-//! backend finds what the last one left. By `restore` the host puts it back first
-//! ([`TurnHost::with_before_retry`](nexus_core::TurnHost::with_before_retry)), and each backend begins anew:
+//! What a backend wrote stops the chain, unless the type's rule says otherwise ([`FallbackRule`]). By `continue` it stands, and the next
+//! backend goes on from there:
+//!
+//! - It is given the same request and, after its prompt, a record of what was done: each call with its arguments, how it ended and what it
+//!   answered, what had been said, and what changed in the files, where the host says that
+//!   ([`TurnHost::with_file_changes`](nexus_core::TurnHost::with_file_changes)). The record is JSON, so that no text in it passes for
+//!   another, and names no backend. A call whose outcome is not known is told as that.
+//! - No call is left out. Arguments and answers are cut so that the record has 64 KiB at most; if that cannot be, the chain stops.
+//! - Where it cannot be told what was done, the chain stops: effects [`Unknown`](Effects::Unknown), or files that changed while
+//!   the backend says that it changed nothing.
+//! - Effects, calls, tokens and cost of all backends add up, and so do limits.
+//! - [`Skipped::handover`] says it, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
+//!
+//! By `restore` the host puts it back first ([`TurnHost::with_before_retry`](nexus_core::TurnHost::with_before_retry)), and each backend
+//! begins anew:
 //!
 //! - The host is asked only when the next backend is about to run, and only if the last one may have changed something, by
 //!   whatever tools. Deadline and cancellation hold meanwhile. If it cannot put things back, the turn ends with the error of the
@@ -30,7 +42,7 @@
 //!   decisions. Calls count anew for each backend, for the limit of the turn and the budget of the session: the work is to be
 //!   done again, and a backend that had the last two of sixty calls could not do it. What bounds it is the chain, which is gone
 //!   down once. Time, tokens and money are gone, and stay counted.
-//! - [`Skipped::is_restored`] says it, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
+//! - [`Skipped::handover`] says it, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
 //! - A turn whose host cannot put anything back is refused before anything runs.
 //!
 //! # Example
@@ -88,7 +100,7 @@
 //!     .backend(Arc::new(beta))
 //!     .from_value(serde_json::json!({
 //!         "groups": { "anyone": ["alpha", "beta"] },
-//!         // `fallback: never` asks the first one alone; `after-writes` goes on whatever was written.
+//!         // `fallback: never` asks the first one alone; `continue` goes on from what was written.
 //!         "types": { "writer": { "group": "anyone", "fallback": "before-writes" } },
 //!     }))?;
 //!
@@ -108,8 +120,8 @@
 use std::time::SystemTime;
 
 use nexus_core::{
-    BackendId, Cost, CostSource, Effects, ErrorKind, FailedAttempt, FinishReason, Limit, Retry, Skipped,
-    ToolCallRecord, TurnError, TurnResult, Usage, Usd,
+    BackendId, Cost, CostSource, Effects, ErrorKind, FailedAttempt, FinishReason, Handover, Limit, Retry,
+    Skipped, ToolCallRecord, TurnError, TurnResult, Usage, Usd,
 };
 
 use crate::{
@@ -122,7 +134,8 @@ pub(crate) fn may_go_on(error: &TurnError, rule: FallbackRule, asks_again: bool)
     let bears_it = match rule {
         FallbackRule::Never => false,
         FallbackRule::BeforeWrites => error.partial().effects.allow_another_try(),
-        FallbackRule::Restore | FallbackRule::AfterWrites => true,
+        FallbackRule::Continue => error.partial().effects != Effects::Unknown,
+        FallbackRule::Restore => true,
     };
     bears_it && (error.kind().could_not_run() || asks_again && may_answer_elsewhere(error.kind()))
 }
@@ -218,22 +231,39 @@ impl Spent {
     /// The last attempt, if it may have changed something that still stands; `is_handed_in` if an answer was handed in.
     pub(crate) fn standing_attempt(&self, next: &BackendId, is_handed_in: bool) -> Option<FailedAttempt> {
         let stands = is_handed_in || !self.effects.allow_another_try();
-        let (backend, error) = self.last.as_ref().filter(|_| stands)?;
-        Some(FailedAttempt::new(backend.clone(), error.kind(), words_of(error), self.effects, next.clone()))
+        self.last_attempt(next).filter(|_| stands)
     }
 
     /// Everything that was changed so far has been put back. What of it was told already is in `told`.
     pub(crate) fn put_back(&mut self, failed: &FailedAttempt, told: &mut [Skipped]) {
         self.effects = Effects::None;
         self.tool_calls.iter_mut().for_each(|call| call.is_undone = true);
-        let skipped = self.skipped.iter_mut().chain(told);
-        skipped
-            .filter(|skipped| skipped.backend == failed.backend)
-            .for_each(|skipped| skipped.is_restored = true);
+        self.hand_over(&failed.backend, told, Handover::Restored);
     }
 
-    /// What was changed may have been put back in part.
-    pub(crate) fn may_be_half_put_back(&mut self) {
+    /// The next backend goes on from what was done so far. What of it was told already is in `told`.
+    pub(crate) fn continued(&mut self, failed: &FailedAttempt, told: &mut [Skipped]) {
+        self.hand_over(&failed.backend, told, Handover::Continued);
+    }
+
+    fn hand_over(&mut self, failed: &BackendId, told: &mut [Skipped], handover: Handover) {
+        let skipped = self.skipped.iter_mut().chain(told);
+        skipped.filter(|skipped| skipped.backend == *failed).for_each(|skipped| skipped.handover = handover);
+    }
+
+    /// The last attempt, whatever it did.
+    pub(crate) fn last_attempt(&self, next: &BackendId) -> Option<FailedAttempt> {
+        let (backend, error) = self.last.as_ref()?;
+        Some(FailedAttempt::new(backend.clone(), error.kind(), words_of(error), self.effects, next.clone()))
+    }
+
+    /// What the last attempt had said.
+    pub(crate) fn last_words(&self) -> &str {
+        self.last.as_ref().map_or("", |(_, error)| &error.partial().text)
+    }
+
+    /// It cannot be told what is changed: something was put back in part, or changed by what is in no record.
+    pub(crate) fn may_have_changed_more(&mut self) {
         self.effects = Effects::Unknown;
     }
 

@@ -24,6 +24,7 @@ mod budgeted;
 mod config;
 mod explain;
 pub mod fallback;
+mod hand_over;
 pub mod hold;
 pub mod panel;
 mod panel_outcome;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Why the next backend does not run.
-enum Obstacle {
+pub(crate) enum Obstacle {
     /// The turn is over.
     Over(ErrorKind),
     /// The host could not, for this reason.
@@ -59,7 +59,7 @@ impl Run<'_> {
                 Ok(()) => spent.put_back(&failed, told),
                 Err(obstacle) => {
                     let mut spent = std::mem::take(spent);
-                    spent.may_be_half_put_back();
+                    spent.may_have_changed_more();
                     return Err(match obstacle {
                         Obstacle::Over(kind) => {
                             let message =
@@ -90,7 +90,17 @@ impl Run<'_> {
             return Err(Obstacle::Failed("the host does not say how".to_owned()));
         };
         tracing::info!(backend = %failed.backend, to = %failed.next, "what it changed is put back");
-        let mut restored = pin!(caught(async { hook.call(failed.clone()).await }));
+        self.ask(async { hook.call(failed.clone()).await }, events, deadline).await
+    }
+
+    /// What a hook of the host comes to, as long as the turn may live.
+    pub(crate) async fn ask<T, E: std::fmt::Display>(
+        &self,
+        hook: impl Future<Output = Result<T, E>>,
+        events: &mut TurnEvents<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<T, Obstacle> {
+        let mut asked = pin!(caught(hook));
         let mut cancelled = pin!(self.host.cancel.cancelled());
         let mut late = pin!(until(deadline));
         poll_fn(|context| {
@@ -101,9 +111,8 @@ impl Run<'_> {
             if late.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(Obstacle::Over(ErrorKind::LimitReached(Limit::Deadline))));
             }
-            restored.as_mut().poll(context).map(|restored| match restored {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(Obstacle::Failed(error.to_string())),
+            asked.as_mut().poll(context).map(|answer| match answer {
+                Ok(answer) => answer.map_err(|error| Obstacle::Failed(error.to_string())),
                 Err(panic) => {
                     Err(Obstacle::Failed(format!("the hook panicked: {}", words_of_panic(&*panic))))
                 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, Effects, ErrorKind, EventSink, ExecutionBackend, Limit, Retry, Session, Skipped,
+    BackendId, Effects, ErrorKind, EventSink, ExecutionBackend, Limit, PromptBlock, Retry, Session, Skipped,
     ToolCallRecord, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
     harness::is_submitted,
     turn::{Fallback, ToolOrigin},
@@ -131,6 +131,8 @@ impl Run<'_> {
                 Err(limit) => return Err(spent.into_own_error(used_up(limit))),
             };
             self.restore(&mut spent, &mut passed_over, &entry.id, &mark, events, deadline).await?;
+            let done = self.hand_over(&mut spent, &mut passed_over, &entry.id, events, deadline).await?;
+            request.prompt.extend(done.map(PromptBlock::text));
             // The host may have taken its time.
             match time_left(deadline) {
                 Ok(left) => request.limits.deadline = left.or(request.limits.deadline),

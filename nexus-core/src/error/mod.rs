@@ -66,5 +66,5 @@ pub use kind::{ErrorKind, Limit, Phase};
 pub use partial::Partial;
 pub use process::{ProcessExit, ProcessReport, Survivor};
 pub use retry::Retry;
-pub use skipped::Skipped;
+pub use skipped::{Handover, Skipped};
 pub use turn_error::{TurnError, TurnErrorReport};

@@ -7,6 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::ErrorKind;
 use crate::id::BackendId;
 
+/// What became of the changes of a backend that tried in vain, before the next one ran.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Handover {
+    /// There were none that are known, or no other backend ran.
+    #[default]
+    Nothing,
+    /// The host put them back, and the next backend began anew.
+    Restored,
+    /// They stand: the next backend was told what was done, and went on.
+    Continued,
+}
+
 /// A backend that was passed over, or tried in vain, and why.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,15 +33,15 @@ pub struct Skipped {
     pub reason: String,
     /// Until when it is set aside.
     pub until: Option<SystemTime>,
-    /// Whether what it had changed was put back before the next one ran.
+    /// What became of its changes.
     #[serde(default)]
-    pub is_restored: bool,
+    pub handover: Handover,
 }
 
 impl Skipped {
     /// `backend` was passed over.
     pub fn new(backend: BackendId, reason: impl Into<String>) -> Self {
-        Self { backend, kind: None, reason: reason.into(), until: None, is_restored: false }
+        Self { backend, kind: None, reason: reason.into(), until: None, handover: Handover::Nothing }
     }
 
     /// States the kind of the error it ended with.
@@ -44,10 +58,10 @@ impl Skipped {
         self
     }
 
-    /// States whether what it had changed was put back.
+    /// States what became of its changes.
     #[must_use]
-    pub fn with_restored(mut self, is_restored: bool) -> Self {
-        self.is_restored = is_restored;
+    pub fn with_handover(mut self, handover: Handover) -> Self {
+        self.handover = handover;
         self
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    error::Partial,
+    error::{Handover, Partial},
     id::{CallId, MessageId},
     turn::{
         Cost, Effects, FinishReason, Message, MessageVoided, Provenance, ResumeHandle, ToolCallRecord,
@@ -97,7 +97,7 @@ impl Recorder {
                 }
             }
             // What everybody before had changed was put back.
-            TurnEvent::Fallback(fallback) if fallback.skipped.is_restored => {
+            TurnEvent::Fallback(fallback) if fallback.skipped.handover == Handover::Restored => {
                 self.tool_calls.iter_mut().for_each(|call| call.is_undone = true);
                 self.effects = Effects::None;
             }
@@ -356,7 +356,7 @@ mod tests {
         let skipped = Skipped::new("alpha".into(), "gone");
         recorder.observe(&Fallback::new(skipped.clone(), "beta".into()).into());
         assert_eq!(recorder.effects(), Effects::Unknown, "nothing was put back");
-        recorder.observe(&Fallback::new(skipped.with_restored(true), "gamma".into()).into());
+        recorder.observe(&Fallback::new(skipped.with_handover(Handover::Restored), "gamma".into()).into());
         recorder.observe(&start("2", Effects::Read));
         assert_eq!(recorder.effects(), Effects::Read);
         let undone: Vec<_> = recorder.tool_calls().iter().map(|call| call.is_undone).collect();

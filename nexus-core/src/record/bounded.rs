@@ -259,7 +259,7 @@ impl<'a> Bounded<'a> {
     }
 
     fn skipped(&mut self, skipped: &mut [Skipped]) {
-        for Skipped { backend, kind: _, reason, until, is_restored: _ } in skipped {
+        for Skipped { backend, kind: _, reason, until, handover: _ } in skipped {
             self.id("skipped", backend);
             self.text("skipped", reason);
             until.iter_mut().for_each(since_1970);

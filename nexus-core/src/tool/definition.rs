@@ -25,6 +25,10 @@ pub struct ToolDefinition {
     /// Whether it hands in the answer. Such a tool is exempt from the tool budget, so that an agent can
     /// always finish, and its first call that succeeds ends the turn.
     pub terminal: bool,
+    /// Whether a call that was made already may be made again: it has no further effect then. Who goes on with work that another
+    /// backend began is told so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub idempotent: bool,
     /// Which arguments are paths, and what is done there. A session holds them against its scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathArgument>,
@@ -39,6 +43,7 @@ impl ToolDefinition {
             input_schema,
             effects: Effects::Unknown,
             terminal: false,
+            idempotent: false,
             paths: Vec::new(),
         }
     }
@@ -54,6 +59,13 @@ impl ToolDefinition {
     #[must_use]
     pub fn terminal(mut self) -> Self {
         self.terminal = true;
+        self
+    }
+
+    /// Marks the tool as one whose calls may be repeated.
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.idempotent = true;
         self
     }
 

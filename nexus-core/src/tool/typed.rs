@@ -159,6 +159,13 @@ impl Tool {
         self
     }
 
+    /// Marks it as one whose calls may be repeated: see [`ToolDefinition::idempotent`].
+    #[must_use]
+    pub fn idempotent(mut self) -> Self {
+        self.definition = self.definition.idempotent();
+        self
+    }
+
     /// States that the argument at `pointer` is a path that is read. A session lets a call through only if the path
     /// is in its scope, and the closure gets the path that was checked; see
     /// [`PathArgument`](crate::PathArgument).

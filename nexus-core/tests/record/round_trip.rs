@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use nexus_core::{
-    BackendId, Cost, CostSource, Effects, ErrorKind, FinishReason, Limit, Limits, Partial, Phase,
+    BackendId, Cost, CostSource, Effects, ErrorKind, FinishReason, Handover, Limit, Limits, Partial, Phase,
     ProcessExit, ProcessReport, RecordFile, RecordedOutcome, ResumeHandle, Retry, Skipped, Survivor, Tool,
     ToolAccess, ToolCallStatus, ToolContent, Toolbox, TurnError, TurnEvent, TurnHost, TurnRequest, Usage,
     Usd,
@@ -71,10 +71,14 @@ fn time() -> impl Strategy<Value = SystemTime> {
     any::<u32>().prop_map(|seconds| SystemTime::UNIX_EPOCH + Duration::new(seconds.into(), seconds % 1000))
 }
 
+fn handover() -> impl Strategy<Value = Handover> {
+    select(vec![Handover::Nothing, Handover::Restored, Handover::Continued])
+}
+
 fn skipped() -> impl Strategy<Value = Skipped> {
-    (words(), words(), option::of(kind()), option::of(time()), any::<bool>()).prop_map(
-        |(backend, reason, kind, until, is_restored)| {
-            Skipped::new(backend.into(), reason).with_kind(kind).with_until(until).with_restored(is_restored)
+    (words(), words(), option::of(kind()), option::of(time()), handover()).prop_map(
+        |(backend, reason, kind, until, handover)| {
+            Skipped::new(backend.into(), reason).with_kind(kind).with_until(until).with_handover(handover)
         },
     )
 }

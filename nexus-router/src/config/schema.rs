@@ -39,22 +39,23 @@ pub enum FallbackRule {
     /// Also after something was written, once the host has put it back. It needs a host that can
     /// ([`TurnHost::with_before_retry`](nexus_core::TurnHost::with_before_retry)); a turn of any other is refused before it runs.
     Restore,
-    /// Also after something was written: the work must bear being done twice.
-    AfterWrites,
+    /// Also after something was written: what was done stands, and the next backend is told of it and goes on. Not where it cannot be told
+    /// what was done.
+    Continue,
     /// Never: the first backend of the chain that could be tried decides.
     Never,
 }
 
 impl FallbackRule {
     /// Every rule.
-    pub const ALL: [Self; 4] = [Self::BeforeWrites, Self::Restore, Self::AfterWrites, Self::Never];
+    pub const ALL: [Self; 4] = [Self::BeforeWrites, Self::Restore, Self::Continue, Self::Never];
 
     /// The rule's name in `nexus.yaml`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BeforeWrites => "before-writes",
             Self::Restore => "restore",
-            Self::AfterWrites => "after-writes",
+            Self::Continue => "continue",
             Self::Never => "never",
         }
     }

@@ -170,8 +170,8 @@ fn an_unknown_lens_and_an_unknown_panel() {
 #[test]
 fn an_effort_and_a_rule_that_do_not_exist() {
     assert_problem(&broken("effort: high", "effort: hihg"), 10, 83, "unknown effort", Some("high"));
-    let problem = broken("panel: review }", "panel: review, fallback: after-write }");
-    assert_problem(&problem, 11, 71, "unknown rule of `fallback`", Some("after-writes"));
+    let problem = broken("panel: review }", "panel: review, fallback: continu }");
+    assert_problem(&problem, 11, 71, "unknown rule of `fallback`", Some("continue"));
 }
 
 #[test]

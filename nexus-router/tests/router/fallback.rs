@@ -103,7 +103,7 @@ async fn after_a_write_it_stops_with_everything_known() {
 
 #[tokio::test]
 async fn a_type_may_say_otherwise() {
-    let text = "groups: { main: [alpha, beta] }\ntypes: { work: { group: main, fallback: after-writes } }\n";
+    let text = "groups: { main: [alpha, beta] }\ntypes: { work: { group: main, fallback: continue } }\n";
     let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Wrote)]);
     let beta = Fake::answering("beta");
     let (_, outcome) = run(&router(text, &[&alpha, &beta]), TurnRequest::new("x")).await;

@@ -2,6 +2,7 @@
 
 mod budget;
 mod config_errors;
+mod continue_on;
 mod explain;
 mod fallback;
 mod hold_store;

@@ -19,7 +19,7 @@ models:
   strong: { one: big, two: large }
 types:
   writer: { tier: execution, phase: implement, group: one, model: strong, effort: high }
-  other: { group: two, model: { exact: \"x-5.5\" }, fallback: after-writes }
+  other: { group: two, model: { exact: \"x-5.5\" }, fallback: continue }
   checker: { tier: execution, phase: review, panel: review }
 panels:
   review:

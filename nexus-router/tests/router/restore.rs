@@ -9,8 +9,8 @@ use std::{
 use async_trait::async_trait;
 use nexus_core::{
     BeforeRetry, CallId, CancelToken, Effects, ErrorKind, EventEnvelope, EventSink, ExecutionBackend,
-    FailedAttempt, Limit, Limits, ParticipantScope, Recorder, Retry, Session, Tool, ToolCall, ToolCallStatus,
-    Toolbox, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
+    FailedAttempt, Handover, Limit, Limits, ParticipantScope, Recorder, Retry, Session, Tool, ToolCall,
+    ToolCallStatus, Toolbox, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
     turn::{ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use nexus_router::Router;
@@ -43,7 +43,9 @@ fn fails(id: &str, effects: Effects) -> Arc<Fake> {
 
 fn fallbacks(events: &[EventEnvelope]) -> Vec<(String, bool)> {
     let fallback = |envelope: &EventEnvelope| match &envelope.event {
-        TurnEvent::Fallback(fell) => Some((fell.skipped.backend.to_string(), fell.skipped.is_restored)),
+        TurnEvent::Fallback(fell) => {
+            Some((fell.skipped.backend.to_string(), fell.skipped.handover == Handover::Restored))
+        }
         _ => None,
     };
     events.iter().filter_map(fallback).collect()
@@ -66,7 +68,7 @@ async fn after_a_write_the_next_one_runs_on_what_was_put_back() {
         assert_eq!(attempt.reason, "alpha lost its connection");
 
         assert_eq!(result.effects, Effects::None, "what was put back is nobody's effect");
-        assert!(result.provenance.skipped[0].is_restored);
+        assert_eq!(result.provenance.skipped[0].handover, Handover::Restored);
         assert_eq!(fallbacks(&events), [("alpha".to_owned(), true)]);
         assert_eq!(result.usage.input_tokens, Some(20), "tokens are gone");
         let [call] = result.tool_calls.as_slice() else { panic!("{:?}", result.tool_calls) };
@@ -125,13 +127,16 @@ async fn each_attempt_that_wrote_is_put_back_once() {
     let restored = [("alpha", true), ("beta", false), ("gamma", true)];
     assert_eq!(fallbacks(&events), restored.map(|(id, is_restored)| (id.to_owned(), is_restored)));
     let skipped = result.provenance.skipped.iter();
-    assert_eq!(skipped.map(|one| one.is_restored).collect::<Vec<_>>(), [true, false, true]);
+    assert_eq!(
+        skipped.map(|one| one.handover == Handover::Restored).collect::<Vec<_>>(),
+        [true, false, true]
+    );
     assert_eq!(result.tool_calls.len(), 3);
 }
 
 #[tokio::test]
 async fn other_rules_put_nothing_back() {
-    for (rule, turns) in [("after-writes", 1), ("before-writes", 0), ("never", 0)] {
+    for (rule, turns) in [("continue", 1), ("before-writes", 0), ("never", 0)] {
         let (alpha, beta) = (fails("alpha", Effects::Wrote), Fake::answering("beta"));
         let (host, asked) = host();
         let text = restoring("alpha, beta").replace("restore", rule);

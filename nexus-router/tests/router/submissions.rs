@@ -11,8 +11,8 @@ use std::{
 use async_trait::async_trait;
 use nexus_core::{
     Availability, BackendId, BeforeRetry, Capabilities, Effects, ErrorKind, EventEnvelope, EventSink,
-    ExecutionBackend, FailedAttempt, FinishReason, OutputSchema, Submission, Tool, ToolCall, Toolbox,
-    TurnError, TurnHost, TurnRequest, TurnResult,
+    ExecutionBackend, FailedAttempt, FinishReason, Handover, OutputSchema, Submission, Tool, ToolCall,
+    Toolbox, TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{Failure, RunningTurn},
 };
 use nexus_router::{Router, Vote};
@@ -142,7 +142,7 @@ async fn what_was_handed_in_is_put_back_as_well() {
     let result = outcome.unwrap();
     assert_eq!(*asked.lock().unwrap(), [(Some("alpha".to_owned()), Effects::None)]);
     assert_eq!(result.output, Some(json!({ "error": false })), "the next one may hand in");
-    assert!(result.provenance.skipped[0].is_restored);
+    assert_eq!(result.provenance.skipped[0].handover, Handover::Restored);
     assert_eq!(word(&place).unwrap(), "beta");
 }
 
@@ -157,7 +157,7 @@ async fn an_answer_in_shape_is_still_owed_by_the_next_one_after_a_submission() {
 
 #[tokio::test]
 async fn a_backend_that_breaks_down_after_a_submission_is_followed_by_none() {
-    for rule in ["before-writes", "after-writes"] {
+    for rule in ["before-writes", "continue"] {
         let (alpha, beta) = (Submitter::new("alpha", Then::Panics), Submitter::new("beta", Then::IsSilent));
         let place = Submission::new();
         let (_, outcome) = run_with(&router(rule, &alpha, &beta), TurnRequest::new("x"), host(&place)).await;

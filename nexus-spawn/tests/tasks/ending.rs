@@ -175,8 +175,8 @@ async fn what_a_killed_turn_reported_is_booked_and_in_the_log_once() {
     let first = world.another();
     let looking = async {
         loop {
-            let report = status(&first, &id).await;
-            if !report.running && report.spent.turns == 2 {
+            status(&first, &id).await;
+            if task.data().unwrap().1.interrupted == 1 && task.try_hold_step().unwrap().is_some() {
                 break;
             }
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;

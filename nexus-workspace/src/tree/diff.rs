@@ -2,6 +2,8 @@
 
 use std::{fmt, path::PathBuf};
 
+use nexus_core::{FileChanges, harness::run_blocking};
+
 use super::{CommitId, Tree, TreeError, TreeId, refusal::to_path, repo::Entry};
 
 /// One path that differs between two trees.
@@ -126,6 +128,34 @@ impl<'a> From<&'a CommitId> for Treeish<'a> {
 impl<'a> From<&'a TreeId> for Treeish<'a> {
     fn from(id: &'a TreeId) -> Self {
         Self(id.as_str())
+    }
+}
+
+impl Tree {
+    /// Tells what changed in a folder since this call, for a backend that goes on with what another one began there: the host's part of the
+    /// fallback rule `continue`. What git ignores by the base's rules is not told of.
+    ///
+    /// Like every call this one blocks; what it returns does not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tree::snapshot`].
+    pub fn file_changes(&self, folder: impl Into<PathBuf>) -> Result<FileChanges, TreeError> {
+        let (tree, folder) = (self.clone(), folder.into());
+        let before = tree.snapshot(&folder)?;
+        Ok(FileChanges::new(move || {
+            let (tree, folder, before) = (tree.clone(), folder.clone(), before.clone());
+            let look = move || {
+                let now = tree.snapshot(&folder)?;
+                Ok(tree.patch(&before, &now)?.text())
+            };
+            async {
+                match run_blocking(look).await {
+                    Ok(patch) => patch.map_err(|error: TreeError| error.to_string()),
+                    Err(_) => Err("the look at the files was broken off".to_owned()),
+                }
+            }
+        }))
     }
 }
 
