@@ -163,6 +163,51 @@ async fn runs_that_were_changed_are_refused_with_their_line() {
     );
 }
 
+/// Names the folder in a child that may not write much.
+const ROLE: &str = "NEXUS_TEST_FULL_DISK";
+
+/// A limit on the size of files stands for a full disk.
+#[test]
+fn a_turn_that_cannot_be_written_down_stops_the_experiment_and_is_no_result() {
+    if !can_run() {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let open =
+        |root: &Path| Experiment::open(root.join("e"), plan(&["bounds"], &[Script::Probing], 1)).unwrap();
+    if let Some(root) = std::env::var_os(ROLE) {
+        let root = Path::new(&root);
+        let mut experiment = open(root);
+        let (context, cancel) = (context(root), CancelToken::new());
+        let error = runtime.block_on(experiment.run(&context, &cancel, |_| ())).unwrap_err();
+        assert!(matches!(error, TestbedError::Run { .. }), "{error:?}");
+        assert!(error.to_string().contains("turns.jsonl"), "{error}");
+        return println!("the role was played");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let (context, cancel) = (context(&root), CancelToken::new());
+    let mut experiment = open(&root);
+    let run = experiment.run(&context, &cancel, |_| cancel.cancel());
+    assert!(matches!(runtime.block_on(run), Err(TestbedError::Cancelled)));
+    drop(experiment);
+    // Longer than any other file of a run, so that it alone meets the limit.
+    let turns = root.join("e/turns.jsonl");
+    let text = fs::read_to_string(&turns).unwrap();
+    fs::write(&turns, text.repeat((4 << 20) / text.len() + 1)).unwrap();
+    let output = std::process::Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -S -f 4096; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "a_turn_that_cannot_be_written_down_stops_the_experiment_and_is_no_result"])
+        .args(["--nocapture", "--test-threads=1"])
+        .env(ROLE, &root)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("the role was played"), "{output:?}");
+    assert_eq!(ExperimentResults::read(&root.join("e")).unwrap().runs.len(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_arm_of_a_vendor_without_a_sandbox_does_not_run() {
     let folder = tempfile::tempdir().unwrap();

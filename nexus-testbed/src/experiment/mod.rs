@@ -205,7 +205,8 @@ impl Experiment {
     ///
     /// [`TestbedError::Cancelled`]: what is finished is kept, and the next call goes on. [`TestbedError::Experiment`] for an arm with a
     /// vendor's backend whose agents could reach the ground truth. Else as [`ReviewAlone::run`](crate::ReviewAlone::run),
-    /// [`WholeTask::run`](crate::WholeTask::run) and [`GroundTruth::of`](crate::GroundTruth::of); and what cannot be written down.
+    /// [`WholeTask::run`](crate::WholeTask::run) and [`GroundTruth::of`](crate::GroundTruth::of); and what cannot be written down, be it a run
+    /// or, as [`TestbedError::Run`], a turn of its agents.
     pub async fn run(
         &mut self,
         context: &ArmContext,
