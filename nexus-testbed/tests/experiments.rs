@@ -163,6 +163,39 @@ async fn runs_that_were_changed_are_refused_with_their_line() {
     );
 }
 
+#[test]
+fn links_and_pipes_in_place_of_the_files_of_an_experiment_are_neither_followed_nor_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let victim = root.join("victim");
+    let plan = || plan(&["bounds"], &[Script::Anchored], 1);
+    let causes = |error: TestbedError| std::error::Error::source(&error).unwrap().to_string();
+    for name in ["experiment.json.new", "experiment.json", "runs.jsonl"] {
+        let place = root.join(format!("link-{name}"));
+        drop((name == "runs.jsonl").then(|| Experiment::open(&place, plan()).unwrap()));
+        fs::create_dir_all(&place).unwrap();
+        let _ = fs::remove_file(place.join(name));
+        fs::write(&victim, "dear").unwrap();
+        std::os::unix::fs::symlink(&victim, place.join(name)).unwrap();
+        let error = Experiment::open(&place, plan()).unwrap_err();
+        if name == "experiment.json.new" {
+            assert!(error.to_string().contains("is not empty, and holds no experiment"), "{error}");
+        } else {
+            assert_eq!(causes(error), "it is no regular file");
+        }
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "dear", "{name}");
+    }
+    for name in ["experiment.json", "runs.jsonl"] {
+        let place = root.join(format!("pipe-{name}"));
+        drop(Experiment::open(&place, plan()).unwrap());
+        fs::remove_file(place.join(name)).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(place.join(name)).status().unwrap();
+        assert!(made.success());
+        assert_eq!(causes(ExperimentResults::read(&place).unwrap_err()), "it is no regular file");
+        assert_eq!(causes(Experiment::open(&place, plan()).unwrap_err()), "it is no regular file");
+    }
+}
+
 /// Names the folder in a child that may not write much.
 const ROLE: &str = "NEXUS_TEST_FULL_DISK";
 

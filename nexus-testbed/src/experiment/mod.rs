@@ -6,9 +6,8 @@ mod out_of_reach;
 mod run_file;
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    ffi::OsStr,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -16,7 +15,7 @@ use std::{
 use nexus_core::CancelToken;
 use nexus_process::private_home::private_folder;
 use nexus_spawn::BriefLimits;
-use nexus_workspace::private_file::FileHold;
+use nexus_workspace::private_file::{self, FileHold};
 
 pub use description::{ExperimentDescription, Named, NamedTrap, RunMode};
 
@@ -133,14 +132,12 @@ impl Experiment {
             }
             None => {
                 let mut others = fs::read_dir(&folder).map_err(|error| TestbedError::io(&folder, error))?;
-                if others.any(|entry| {
-                    entry.is_ok_and(|entry| entry.file_name() != LOCK && entry.file_name() != NEW)
-                }) {
+                if others.any(|entry| entry.is_ok_and(|entry| !is_of_a_beginning(&entry.file_name()))) {
                     return Err(fault(
                         "is not empty, and holds no experiment: take another folder".to_owned(),
                     ));
                 }
-                write_description(&folder, &description)?;
+                write_description(&path, &description)?;
             }
         }
         let runs = folder.join("runs.jsonl");
@@ -271,7 +268,6 @@ impl ExperimentResults {
 }
 
 const LOCK: &str = ".lock";
-const NEW: &str = "experiment.json.new";
 
 fn lock(folder: &Path) -> Result<FileHold, TestbedError> {
     let path = folder.join(LOCK);
@@ -284,14 +280,8 @@ fn lock(folder: &Path) -> Result<FileHold, TestbedError> {
 }
 
 fn read_description(path: &Path) -> Result<Option<ExperimentDescription>, TestbedError> {
-    let failed = |error| TestbedError::io(path, error);
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    let read = private_file::read(path, MOST_BYTES).map_err(|error| TestbedError::io(path, error))?;
+    let Some(bytes) = read else { return Ok(None) };
     let fault = |problem: String| TestbedError::Experiment { path: path.to_owned(), problem };
     let read: ExperimentDescription =
         serde_json::from_slice(&bytes).map_err(|error| fault(format!("is no experiment: {error}")))?;
@@ -300,14 +290,14 @@ fn read_description(path: &Path) -> Result<Option<ExperimentDescription>, Testbe
 }
 
 /// It is there as a whole, or not at all.
-fn write_description(folder: &Path, description: &ExperimentDescription) -> Result<(), TestbedError> {
-    let (new, path) = (folder.join(NEW), folder.join("experiment.json"));
-    let write = || -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec_pretty(description)?)?;
-        file.sync_all()?;
-        fs::rename(&new, &path)
-    };
-    write().map_err(|error| TestbedError::io(&path, error))
+fn write_description(path: &Path, description: &ExperimentDescription) -> Result<(), TestbedError> {
+    let text = serde_json::to_vec_pretty(description).map_err(io::Error::from);
+    let written = text.and_then(|text| private_file::replace(path, &text));
+    written.map_err(|error| TestbedError::io(path, error))
+}
+
+/// Whether a file of the folder is what a beginning that was cut off leaves: the lock, and a description that has not its name yet.
+fn is_of_a_beginning(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name == LOCK || (name.starts_with(".experiment.json.") && name.ends_with(".new"))
 }
