@@ -116,6 +116,7 @@ async fn a_folder_of_another_experiment_is_refused_with_what_differs() {
     fs::write(root.join("full/letter"), "dear").unwrap();
     let said = refused(&root.join("full"), plan(&["bounds"], &[Script::Anchored], 1));
     assert!(said.contains("is not empty, and holds no experiment"), "{said}");
+    assert_eq!(fs::read_dir(root.join("full")).unwrap().count(), 1, "nothing is written there");
     for none in
         [plan(&[], &[Script::Anchored], 1), plan(&["bounds"], &[], 1), plan(&["bounds"], &[Script::Wary], 0)]
     {
@@ -255,7 +256,7 @@ async fn an_arm_of_a_vendor_without_a_sandbox_does_not_run() {
     let (bounds, real) = experiment.turns(&context).unwrap();
     assert_eq!((bounds, real), (TurnBounds { fewest: 2, most: 12 }, vec!["single"]));
     let error = experiment.run(&context, &CancelToken::new(), |_| ()).await.unwrap_err().to_string();
-    assert!(error.contains("the agents of the arm single could reach the ground truth"), "{error}");
+    assert!(error.contains("the arm \"single\": its agents could reach the ground truth"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
