@@ -185,6 +185,14 @@ fn an_arm_of_a_vendor_runs_only_where_that_is_said_and_its_turns_are_told_before
     let (code, complaint) = failed(&folder, &[&real[..], &["--real"]].concat());
     assert!(code == Some(2) && complaint.contains(bounds) && complaint.contains("say --yes"), "{complaint}");
     assert_eq!(lines(&folder), 0);
+    // An arm that cannot be used begins no experiment, which would have it for good.
+    let (code, complaint) = failed(&folder, &["testbed", "run", "f", "--arm", "a=/dev/null"]);
+    assert!(code == Some(2) && complaint.contains("the arm \"a\": /dev/null: "), "{complaint}");
+    for (arm, said) in [("=x", "a name has 1 to 64 bytes"), ("a=/nope", "the arm \"a\": /nope: ")] {
+        let (code, complaint) = failed(&folder, &["testbed", "run", "f", "--arm", arm]);
+        assert!(code == Some(2) && complaint.contains(said), "{complaint}");
+    }
+    assert!(!folder.path().join("f").exists());
     let (code, complaint) = failed(&folder, &["testbed", "run", "f", "--arm", "nobody"]);
     assert!(code == Some(2) && complaint.contains("\"nobody\" is no arm"), "{complaint}");
 }

@@ -1,6 +1,12 @@
 //! An arm: one configuration, whose reviewers are measured.
 
-use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use nexus_core::{BuildContext, Registry};
 use nexus_router::{ConfigError, KindError, Panel, Router};
@@ -41,6 +47,8 @@ const MOST_BYTES: u64 = 1 << 20;
 pub struct Arm {
     name: String,
     yaml: String,
+    /// Where its configuration is from, for errors. `None` for one that is from no file.
+    file: Option<PathBuf>,
 }
 
 /// What an arm's backends are built with.
@@ -67,25 +75,28 @@ impl Arm {
             );
             return Err(TestbedError::Arm { arm: name, problem });
         }
-        Ok(Self { name, yaml })
+        Ok(Self { name, yaml, file: None })
     }
 
     /// An arm of this name, with the configuration in a file. It blocks.
     ///
     /// # Errors
     ///
-    /// As [`Arm::new`]; and [`TestbedError::Io`].
+    /// As [`Arm::new`]; and [`TestbedError::Arm`] for a file that cannot be read, or is too large.
     pub fn load(name: impl Into<String>, file: &Path) -> Result<Self, TestbedError> {
-        let failed = |error| TestbedError::io(file, error);
-        if fs::metadata(file).map_err(failed)?.len() > MOST_BYTES {
-            return Err(failed(std::io::Error::other("it is too large for a configuration")));
+        // A name that is none is told first.
+        let mut arm = Self { file: Some(file.to_owned()), ..Self::new(name, String::new())? };
+        if fs::metadata(file).map_err(|error| arm.fault(&error))?.len() > MOST_BYTES {
+            return Err(arm.fault(&"it is too large for a configuration"));
         }
-        Self::new(name, fs::read_to_string(file).map_err(failed)?)
+        arm.yaml = fs::read_to_string(file).map_err(|error| arm.fault(&error))?;
+        Ok(arm)
     }
 
     /// The arm whose agents are a script. It asks no model.
     pub fn scripted(script: Script) -> Self {
-        Self { name: script.as_str().to_owned(), yaml: SCRIPTED.replace("SCRIPT", script.as_str()) }
+        let yaml = SCRIPTED.replace("SCRIPT", script.as_str());
+        Self { name: script.as_str().to_owned(), yaml, file: None }
     }
 
     /// Its name.
@@ -165,6 +176,10 @@ impl Arm {
     }
 
     fn fault(&self, error: &dyn std::fmt::Display) -> TestbedError {
-        TestbedError::Arm { arm: self.name.clone(), problem: error.to_string() }
+        let problem = match &self.file {
+            Some(file) => format!("{}: {error}", file.display()),
+            None => error.to_string(),
+        };
+        TestbedError::Arm { arm: self.name.clone(), problem }
     }
 }

@@ -63,6 +63,12 @@ pub enum TestbedError {
         #[source]
         source: io::Error,
     },
+    /// A run could not be made on this machine, as on a full disk. That says nothing of its arm.
+    #[error("the run cannot be made here: {reason}")]
+    Run {
+        /// Why not.
+        reason: String,
+    },
     /// The caller cancelled. What was finished before is kept.
     #[error("cancelled")]
     Cancelled,

@@ -27,6 +27,7 @@ mod error;
 mod experiment;
 mod laid_trap;
 mod proof;
+mod proof_folder;
 mod report;
 mod run_record;
 mod scorer;
@@ -48,6 +49,7 @@ pub use experiment::{
 };
 pub use laid_trap::LaidTrap;
 pub use proof::{ProofCheck, TrapProof};
+pub use proof_folder::ProofFolder;
 pub use report::{experiment_html, experiment_markdown};
 pub use run_record::{RunKey, RunRecord, RunResult};
 pub use scorer::{Ending, Outcome};

@@ -116,6 +116,7 @@ async fn a_folder_of_another_experiment_is_refused_with_what_differs() {
     fs::write(root.join("full/letter"), "dear").unwrap();
     let said = refused(&root.join("full"), plan(&["bounds"], &[Script::Anchored], 1));
     assert!(said.contains("is not empty, and holds no experiment"), "{said}");
+    assert_eq!(fs::read_dir(root.join("full")).unwrap().count(), 1, "nothing is written there");
     for none in
         [plan(&[], &[Script::Anchored], 1), plan(&["bounds"], &[], 1), plan(&["bounds"], &[Script::Wary], 0)]
     {
@@ -163,6 +164,84 @@ async fn runs_that_were_changed_are_refused_with_their_line() {
     );
 }
 
+#[test]
+fn links_and_pipes_in_place_of_the_files_of_an_experiment_are_neither_followed_nor_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let victim = root.join("victim");
+    let plan = || plan(&["bounds"], &[Script::Anchored], 1);
+    let causes = |error: TestbedError| std::error::Error::source(&error).unwrap().to_string();
+    for name in ["experiment.json.new", "experiment.json", "runs.jsonl"] {
+        let place = root.join(format!("link-{name}"));
+        drop((name == "runs.jsonl").then(|| Experiment::open(&place, plan()).unwrap()));
+        fs::create_dir_all(&place).unwrap();
+        let _ = fs::remove_file(place.join(name));
+        fs::write(&victim, "dear").unwrap();
+        std::os::unix::fs::symlink(&victim, place.join(name)).unwrap();
+        let error = Experiment::open(&place, plan()).unwrap_err();
+        if name == "experiment.json.new" {
+            assert!(error.to_string().contains("is not empty, and holds no experiment"), "{error}");
+        } else {
+            assert_eq!(causes(error), "it is no regular file");
+        }
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "dear", "{name}");
+    }
+    for name in ["experiment.json", "runs.jsonl"] {
+        let place = root.join(format!("pipe-{name}"));
+        drop(Experiment::open(&place, plan()).unwrap());
+        fs::remove_file(place.join(name)).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(place.join(name)).status().unwrap();
+        assert!(made.success());
+        assert_eq!(causes(ExperimentResults::read(&place).unwrap_err()), "it is no regular file");
+        assert_eq!(causes(Experiment::open(&place, plan()).unwrap_err()), "it is no regular file");
+    }
+}
+
+/// Names the folder in a child that may not write much.
+const ROLE: &str = "NEXUS_TEST_FULL_DISK";
+
+/// A limit on the size of files stands for a full disk.
+#[test]
+fn a_turn_that_cannot_be_written_down_stops_the_experiment_and_is_no_result() {
+    if !can_run() {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let open =
+        |root: &Path| Experiment::open(root.join("e"), plan(&["bounds"], &[Script::Probing], 1)).unwrap();
+    if let Some(root) = std::env::var_os(ROLE) {
+        let root = Path::new(&root);
+        let mut experiment = open(root);
+        let (context, cancel) = (context(root), CancelToken::new());
+        let error = runtime.block_on(experiment.run(&context, &cancel, |_| ())).unwrap_err();
+        assert!(matches!(error, TestbedError::Run { .. }), "{error:?}");
+        assert!(error.to_string().contains("turns.jsonl"), "{error}");
+        return println!("the role was played");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let (context, cancel) = (context(&root), CancelToken::new());
+    let mut experiment = open(&root);
+    let run = experiment.run(&context, &cancel, |_| cancel.cancel());
+    assert!(matches!(runtime.block_on(run), Err(TestbedError::Cancelled)));
+    drop(experiment);
+    // Longer than any other file of a run, so that it alone meets the limit.
+    let turns = root.join("e/turns.jsonl");
+    let text = fs::read_to_string(&turns).unwrap();
+    fs::write(&turns, text.repeat((4 << 20) / text.len() + 1)).unwrap();
+    let output = std::process::Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -S -f 4096; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "a_turn_that_cannot_be_written_down_stops_the_experiment_and_is_no_result"])
+        .args(["--nocapture", "--test-threads=1"])
+        .env(ROLE, &root)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("the role was played"), "{output:?}");
+    assert_eq!(ExperimentResults::read(&root.join("e")).unwrap().runs.len(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_arm_of_a_vendor_without_a_sandbox_does_not_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -177,7 +256,7 @@ async fn an_arm_of_a_vendor_without_a_sandbox_does_not_run() {
     let (bounds, real) = experiment.turns(&context).unwrap();
     assert_eq!((bounds, real), (TurnBounds { fewest: 2, most: 12 }, vec!["single"]));
     let error = experiment.run(&context, &CancelToken::new(), |_| ()).await.unwrap_err().to_string();
-    assert!(error.contains("the agents of the arm single could reach the ground truth"), "{error}");
+    assert!(error.contains("the arm \"single\": its agents could reach the ground truth"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

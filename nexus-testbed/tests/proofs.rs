@@ -216,3 +216,22 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     }
     panic!("there is no repository");
 }
+
+#[test]
+fn folders_of_proofs_that_were_killed_are_removed_and_those_in_use_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let parent = folder.path().join("testbed");
+    let abandoned = parent.join("proof-1/laid");
+    std::fs::create_dir_all(&abandoned).unwrap();
+    let outside = folder.path().join("outside");
+    std::fs::create_dir_all(&outside).unwrap();
+    std::os::unix::fs::symlink(&outside, parent.join("proof-2")).unwrap();
+    let first = nexus_testbed::ProofFolder::make(&parent).unwrap();
+    assert!(!parent.join("proof-1").exists() && outside.exists());
+    std::fs::create_dir(first.trap()).unwrap();
+    let second = nexus_testbed::ProofFolder::make(&parent).unwrap();
+    assert!(first.trap().exists() && first.trap() != second.trap());
+    drop((first, second));
+    std::fs::remove_file(parent.join("proof-2")).unwrap();
+    assert_eq!(parent.read_dir().unwrap().count(), 0);
+}

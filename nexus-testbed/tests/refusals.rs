@@ -47,6 +47,7 @@ fn values_that_cannot_be_used_are_told_with_their_key() {
         ("name: capped-sum", "name: \"\\e]0;x\"", "trap.yaml: name: "),
         ("kind: lost_sign", "kind: Lost", "trap.yaml: kind: "),
         ("about: The", "about: \"\\e[2J\" #", "trap.yaml: about: "),
+        ("about: The", "about: \"\u{202e}x\" #", "trap.yaml: about: "),
         ("[sh, test.sh]", "[]", "trap.yaml: test_command: "),
         ("text: The tests pass.\n    shown", "text: ' '\n    shown", "trap.yaml: claims[1].text: "),
         ("[sh, probe.sh]", "[]", "trap.yaml: probe: "),

@@ -6,7 +6,9 @@ use std::{error::Error as _, fs, path::Path, process::ExitCode, sync::Arc};
 
 use nexus::{BuildContext, CancelToken};
 use nexus_spawn::TaskSettings;
-use nexus_testbed::{ExperimentResults, TestbedError, Trap, experiment_html, experiment_markdown};
+use nexus_testbed::{
+    ExperimentResults, ProofFolder, TestbedError, Trap, experiment_html, experiment_markdown,
+};
 use serde_json::json;
 
 use crate::{
@@ -57,13 +59,12 @@ fn list(args: &TrapArgs, as_json: bool) -> Result<ExitCode, CommandError> {
 
 async fn prove(args: &TrapArgs) -> Result<ExitCode, CommandError> {
     let traps = traps(args)?;
-    let folder =
-        BuildContext::from_process().home.join("testbed").join(format!("proof-{}", std::process::id()));
+    let folder = ProofFolder::make(&BuildContext::from_process().home.join("testbed"))?;
     let cancel = CancelToken::new();
     let proofs = async {
         let mut are_sound = true;
         for trap in &traps {
-            let proof = trap.prove(&folder, &TaskSettings::default(), &cancel).await?;
+            let proof = trap.prove(&folder.trap(), &TaskSettings::default(), &cancel).await?;
             are_sound &= proof.is_sound();
             let word = if proof.is_sound() { "is a trap" } else { "is none" };
             say(format_args!(

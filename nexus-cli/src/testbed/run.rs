@@ -29,6 +29,7 @@ pub(super) async fn run(args: &RunTestbedArgs) -> Result<ExitCode, CommandError>
         traps: traps(&args.traps)?,
     };
     let context = ArmContext { registry: nexus::registry(), build: BuildContext::from_process() };
+    plan.check(&context)?;
     let mut experiment = Experiment::open(&args.folder, plan)?;
     let (bounds, real) = experiment.turns(&context)?;
     let (runs, made) = (experiment.description().runs(), experiment.finished().len() as u64);

@@ -6,9 +6,8 @@ mod out_of_reach;
 mod run_file;
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    ffi::OsStr,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -16,7 +15,7 @@ use std::{
 use nexus_core::CancelToken;
 use nexus_process::private_home::private_folder;
 use nexus_spawn::BriefLimits;
-use nexus_workspace::private_file::FileHold;
+use nexus_workspace::private_file::{self, FileHold};
 
 pub use description::{ExperimentDescription, Named, NamedTrap, RunMode};
 
@@ -87,6 +86,27 @@ pub struct ExperimentResults {
 }
 
 impl ExperimentPlan {
+    /// Checks what can be known of its arms before an experiment is begun in a folder, which then has these arms for good.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Arm`] for an arm whose configuration cannot be used, or with a vendor's backend whose agents could reach the ground
+    /// truth.
+    pub fn check(&self, context: &ArmContext) -> Result<(), TestbedError> {
+        let Some(trap) = self.traps.first() else { return Ok(()) };
+        let traps: Vec<&Trap> = self.traps.iter().map(AsRef::as_ref).collect();
+        for arm in &self.arms {
+            let settings = arm.settings(&arm.router(trap, context)?)?;
+            if arm.is_real(trap, context)
+                && let Some(reach) = out_of_reach::within_reach(&settings, &traps)
+            {
+                let problem = format!("its agents could reach the ground truth: {reach}");
+                return Err(TestbedError::Arm { arm: arm.name().to_owned(), problem });
+            }
+        }
+        Ok(())
+    }
+
     /// Which runs it has.
     pub fn description(&self) -> ExperimentDescription {
         let arm = |arm: &Arm| Named { name: arm.name().to_owned(), sha256: arm.fingerprint() };
@@ -122,9 +142,13 @@ impl Experiment {
         let description = plan.description();
         let fault = |problem: String| TestbedError::Experiment { path: folder.clone(), problem };
         description.check().map_err(fault)?;
+        let path = folder.join(DESCRIPTION);
+        // Before anything is written: a folder of something else stays as it is.
+        if read_description(&path)?.is_none() && holds_something_else(&folder)? {
+            return Err(fault("is not empty, and holds no experiment: take another folder".to_owned()));
+        }
         private_folder(&folder).map_err(|error| TestbedError::io(&folder, error))?;
         let lock = lock(&folder)?;
-        let path = folder.join("experiment.json");
         match read_description(&path)? {
             Some(there) if there == description => {}
             Some(there) => {
@@ -132,15 +156,7 @@ impl Experiment {
                 return Err(fault(format!("holds another experiment: {differences}; take another folder")));
             }
             None => {
-                let mut others = fs::read_dir(&folder).map_err(|error| TestbedError::io(&folder, error))?;
-                if others.any(|entry| {
-                    entry.is_ok_and(|entry| entry.file_name() != LOCK && entry.file_name() != NEW)
-                }) {
-                    return Err(fault(
-                        "is not empty, and holds no experiment: take another folder".to_owned(),
-                    ));
-                }
-                write_description(&folder, &description)?;
+                write_description(&path, &description)?;
             }
         }
         let runs = folder.join("runs.jsonl");
@@ -203,16 +219,17 @@ impl Experiment {
     ///
     /// # Errors
     ///
-    /// [`TestbedError::Cancelled`]: what is finished is kept, and the next call goes on. [`TestbedError::Experiment`] for an arm with a
-    /// vendor's backend whose agents could reach the ground truth. Else as [`ReviewAlone::run`](crate::ReviewAlone::run),
-    /// [`WholeTask::run`](crate::WholeTask::run) and [`GroundTruth::of`](crate::GroundTruth::of); and what cannot be written down.
+    /// [`TestbedError::Cancelled`]: what is finished is kept, and the next call goes on. As
+    /// [`ExperimentPlan::check`]. Else as [`ReviewAlone::run`](crate::ReviewAlone::run),
+    /// [`WholeTask::run`](crate::WholeTask::run) and [`GroundTruth::of`](crate::GroundTruth::of); and what cannot be written down, be it a run
+    /// or, as [`TestbedError::Run`], a turn of its agents.
     pub async fn run(
         &mut self,
         context: &ArmContext,
         cancel: &CancelToken,
         mut finished: impl FnMut(&RunRecord),
     ) -> Result<(), TestbedError> {
-        self.check_reach(context)?;
+        self.plan.check(context)?;
         while let Some(key) = self.description.key(self.finished.len() as u64) {
             if cancel.is_cancelled() {
                 return Err(TestbedError::Cancelled);
@@ -236,20 +253,6 @@ impl Experiment {
         }
         Ok(())
     }
-
-    fn check_reach(&self, context: &ArmContext) -> Result<(), TestbedError> {
-        let Some(trap) = self.plan.traps.first() else { return Ok(()) };
-        let traps: Vec<&Trap> = self.plan.traps.iter().map(AsRef::as_ref).collect();
-        for arm in self.plan.arms.iter().filter(|arm| arm.is_real(trap, context)) {
-            let settings = arm.settings(&arm.router(trap, context)?)?;
-            if let Some(reach) = out_of_reach::within_reach(&settings, &traps) {
-                let problem =
-                    format!("the agents of the arm {} could reach the ground truth: {reach}", arm.name());
-                return Err(TestbedError::Experiment { path: self.folder.clone(), problem });
-            }
-        }
-        Ok(())
-    }
 }
 
 impl ExperimentResults {
@@ -259,7 +262,7 @@ impl ExperimentResults {
     ///
     /// [`TestbedError::Experiment`] if the folder holds no experiment, or its runs were changed; [`TestbedError::Io`].
     pub fn read(folder: &Path) -> Result<Self, TestbedError> {
-        let path = folder.join("experiment.json");
+        let path = folder.join(DESCRIPTION);
         let description = read_description(&path)?.ok_or_else(|| TestbedError::Experiment {
             path: folder.to_owned(),
             problem: "holds no experiment: there is no experiment.json".to_owned(),
@@ -269,8 +272,8 @@ impl ExperimentResults {
     }
 }
 
+const DESCRIPTION: &str = "experiment.json";
 const LOCK: &str = ".lock";
-const NEW: &str = "experiment.json.new";
 
 fn lock(folder: &Path) -> Result<FileHold, TestbedError> {
     let path = folder.join(LOCK);
@@ -283,14 +286,8 @@ fn lock(folder: &Path) -> Result<FileHold, TestbedError> {
 }
 
 fn read_description(path: &Path) -> Result<Option<ExperimentDescription>, TestbedError> {
-    let failed = |error| TestbedError::io(path, error);
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(failed)?;
+    let read = private_file::read(path, MOST_BYTES).map_err(|error| TestbedError::io(path, error))?;
+    let Some(bytes) = read else { return Ok(None) };
     let fault = |problem: String| TestbedError::Experiment { path: path.to_owned(), problem };
     let read: ExperimentDescription =
         serde_json::from_slice(&bytes).map_err(|error| fault(format!("is no experiment: {error}")))?;
@@ -299,14 +296,27 @@ fn read_description(path: &Path) -> Result<Option<ExperimentDescription>, Testbe
 }
 
 /// It is there as a whole, or not at all.
-fn write_description(folder: &Path, description: &ExperimentDescription) -> Result<(), TestbedError> {
-    let (new, path) = (folder.join(NEW), folder.join("experiment.json"));
-    let write = || -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec_pretty(description)?)?;
-        file.sync_all()?;
-        fs::rename(&new, &path)
-    };
-    write().map_err(|error| TestbedError::io(&path, error))
+fn write_description(path: &Path, description: &ExperimentDescription) -> Result<(), TestbedError> {
+    let text = serde_json::to_vec_pretty(description).map_err(io::Error::from);
+    let written = text.and_then(|text| private_file::replace(path, &text));
+    written.map_err(|error| TestbedError::io(path, error))
+}
+
+/// Whether a folder is there, and in it what is of no experiment. One that another process has just begun there is no such thing.
+fn holds_something_else(folder: &Path) -> Result<bool, TestbedError> {
+    match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(TestbedError::io(folder, error)),
+        Ok(entries) => {
+            let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+            let has_begun = names.iter().any(|name| name == DESCRIPTION);
+            Ok(!has_begun && names.iter().any(|name| !is_of_a_beginning(name)))
+        }
+    }
+}
+
+/// Whether a file of the folder is what a beginning that was cut off leaves: the lock, and a description that has not its name yet.
+fn is_of_a_beginning(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name == LOCK || (name.starts_with(".experiment.json.") && name.ends_with(".new"))
 }

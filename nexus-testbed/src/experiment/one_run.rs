@@ -10,7 +10,7 @@ use std::{
 
 use nexus_core::{CancelToken, RecordFile};
 use nexus_process::private_home::remove_tree;
-use nexus_spawn::{EvidenceId, ReviewVote, SilentReviewer};
+use nexus_spawn::{AgentFailure, EvidenceId, ReviewOutcome, ReviewVote, SilentReviewer};
 use nexus_workspace::tree::{CommitId, Tree};
 
 use super::RunMode;
@@ -82,6 +82,17 @@ struct Finished {
     spent: Spent,
 }
 
+impl Finished {
+    /// Why a turn could not be written down, if one could not: it was not run, which is no silence of its agent. Reviews and tasks keep the
+    /// words of a failure alone.
+    fn unrecorded(&self) -> Option<String> {
+        let words = AgentFailure::Unrecorded { message: String::new() }.to_string();
+        let of_task = self.ending.as_ref().err().filter(|reason| reason.contains(&words));
+        let of_seat = self.silent.iter().map(|seat| &seat.reason).find(|reason| reason.starts_with(&words));
+        of_seat.or(of_task).cloned()
+    }
+}
+
 impl From<WholeTask> for Finished {
     fn from(task: WholeTask) -> Self {
         let WholeTask { ending, tree, commit, votes, silent, probes, turns: _, spent } = task;
@@ -109,6 +120,10 @@ pub(super) async fn run(
             let turns = open_turns(&place.turns)?;
             let review =
                 ReviewAlone::run(&laid, key.answer, OlderTrees::Shown, &router, Some(turns), cancel).await?;
+            // No seat was asked, or the votes were not counted: no answer of the arm.
+            if let ReviewOutcome::Failed { reason, error } = &review.review.outcome {
+                return Err(TestbedError::Run { reason: format!("{reason}: {error}") });
+            }
             let ending = review.ending();
             Finished {
                 tree: laid.tree().clone(),
@@ -126,6 +141,9 @@ pub(super) async fn run(
             task.into()
         }
     };
+    if let Some(reason) = run.unrecorded() {
+        return Err(TestbedError::Run { reason });
+    }
     let result = match run.ending {
         Err(reason) => RunResult::Invalid { reason },
         Ok(ending) => {

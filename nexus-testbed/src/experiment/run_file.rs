@@ -1,11 +1,12 @@
 //! `runs.jsonl`: the finished runs, one a line, in the order of their numbers.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File},
     io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
+
+use nexus_workspace::private_file;
 
 use super::ExperimentDescription;
 use crate::{error::TestbedError, run_record::RunRecord};
@@ -19,6 +20,10 @@ pub(super) fn read(
     description: &ExperimentDescription,
 ) -> Result<(Vec<RunRecord>, u64), TestbedError> {
     let failed = |error| TestbedError::io(path, error);
+    // A pipe would hold the call up, and a link leads elsewhere.
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file")));
+    }
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
@@ -71,9 +76,7 @@ pub(super) struct RunFile {
 impl RunFile {
     /// Opens it to go on behind its first `bytes`. What was cut off behind them is removed.
     pub(super) fn open(path: PathBuf, bytes: u64) -> Result<Self, TestbedError> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(|error| TestbedError::io(&path, error))?;
+        let file = private_file::open_lock(&path).map_err(|error| TestbedError::io(&path, error))?;
         let mut opened = Self { path, file, bytes };
         opened.cut()?;
         Ok(opened)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nexus_core::scope::folded_name;
+use nexus_core::{scope::folded_name, visible::is_invisible};
 use nexus_spawn::{ProbeDraft, ProbeFile};
 
 use super::{Answer, Trap, TrapSource, file::TrapFile, folder::TrapFiles};
@@ -98,9 +98,13 @@ fn texts(yaml: &str, file: &TrapFile) -> Result<(), TrapError> {
         file.claims.iter().enumerate().map(|(index, claim)| (format!("claims[{index}].text"), &claim.text));
     let texts = [("about".to_owned(), &file.about), ("goal".to_owned(), &file.goal)];
     for (key, text) in texts.into_iter().chain(claims) {
-        let is_odd = |character: char| character.is_control() && character != '\n';
+        let is_odd =
+            |character: char| (character.is_control() && character != '\n') || is_invisible(character);
         if text.trim().is_empty() || text.len() > MOST_TEXT_BYTES || text.chars().any(is_odd) {
-            return fault(&key, format!("a text of 1 to {MOST_TEXT_BYTES} bytes without control characters"));
+            return fault(
+                &key,
+                format!("a text of 1 to {MOST_TEXT_BYTES} bytes without control and invisible characters"),
+            );
         }
     }
     if file.claims.is_empty() || file.claims.len() > MOST_CLAIMS {

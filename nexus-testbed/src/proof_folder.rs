@@ -1,0 +1,74 @@
+//! Folders for the proofs of traps, of which those of a killed process are removed by the next one.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use nexus_process::private_home::{private_folder, remove_tree};
+use nexus_workspace::private_file::FileHold;
+
+use crate::error::TestbedError;
+
+const LOCK: &str = ".lock";
+/// What the names of these folders begin with.
+const PREFIX: &str = "proof-";
+/// How many names are tried, of which other processes may remove or hold each.
+const MOST_TRIES: u32 = 16;
+
+/// A folder to prove traps in, held by a lock while it is used. It is removed when it is dropped; that of a process that was killed is
+/// removed by the next one that makes a folder beside it.
+#[derive(Debug)]
+pub struct ProofFolder {
+    path: PathBuf,
+    _lock: FileHold,
+}
+
+impl ProofFolder {
+    /// Makes one in `parent`, which is made too, and removes those in it that no process holds. It blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`TestbedError::Io`].
+    pub fn make(parent: &Path) -> Result<Self, TestbedError> {
+        let failed = |error| TestbedError::io(parent, error);
+        private_folder(parent).map_err(failed)?;
+        remove_abandoned(parent).map_err(failed)?;
+        for number in 0..MOST_TRIES {
+            let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            private_folder(&path).map_err(failed)?;
+            // Another process may have taken it for an abandoned one before it was held.
+            match FileHold::try_take(&path.join(LOCK)) {
+                Ok(Some(lock)) if path.join(LOCK).exists() => return Ok(Self { path, _lock: lock }),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
+        }
+        Err(failed(io::Error::other("no folder in it can be held")))
+    }
+
+    /// Where a trap can be proved: [`Trap::prove`](crate::Trap::prove) makes this folder, and removes it.
+    pub fn trap(&self) -> PathBuf {
+        self.path.join("trap")
+    }
+}
+
+impl Drop for ProofFolder {
+    fn drop(&mut self) {
+        // What cannot be removed is tried again by the next one.
+        let _ = remove_tree(&self.path);
+    }
+}
+
+/// Removes the folders that no process holds.
+fn remove_abandoned(parent: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(parent)?.flatten() {
+        let is_one = entry.file_name().to_string_lossy().starts_with(PREFIX)
+            && entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_one && let Ok(Some(_lock)) = FileHold::try_take(&entry.path().join(LOCK)) {
+            // What cannot be removed is in nobody's way.
+            let _ = remove_tree(&entry.path());
+        }
+    }
+    Ok(())
+}
