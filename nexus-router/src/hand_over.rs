@@ -164,3 +164,40 @@ fn cut(text: &str, most: usize) -> String {
     let end = text.floor_char_boundary(most);
     format!("{} (and {} bytes more)", &text[..end], text.len() - end)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nexus_core::{Recorder, Tool, Toolbox, TurnHost, turn::ToolCallStarted};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn calls_of_the_callers_tools_that_may_be_repeated_are_told_as_that() {
+        let tools = Toolbox::new()
+            .with(Tool::without_arguments("set", "", || async {}).idempotent())
+            .with(Tool::without_arguments("append", "", || async {}));
+        let host = TurnHost::new().with_tools(Arc::new(tools));
+        let mut recorder = Recorder::new();
+        for (call, name, origin) in [
+            ("1", "set", ToolOrigin::Caller),
+            ("2", "append", ToolOrigin::Caller),
+            // One of a program's own that is called the same.
+            ("3", "set", ToolOrigin::Harness),
+        ] {
+            recorder.observe(&ToolCallStarted::new(call.into(), name, origin, Effects::Wrote).into());
+        }
+        let record = record(recorder.tool_calls(), " ", None, host.session()).unwrap();
+        let (_, record) = record.split_once("\n\n").unwrap();
+        assert_eq!(
+            serde_json::from_str::<Value>(record).unwrap(),
+            json!({ "calls": [
+                { "tool": "set", "outcome": "unknown", "may_be_repeated": true },
+                { "tool": "append", "outcome": "unknown" },
+                { "tool": "set", "outcome": "unknown" },
+            ] })
+        );
+    }
+}

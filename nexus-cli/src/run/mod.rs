@@ -46,7 +46,7 @@ pub(crate) async fn run(
         Err(error) => return Err(error.into()),
     };
     let request = request(args, is_panel)?;
-    let interrupts = Interrupts::listen();
+    let interrupts = TurnInterrupts::listen();
     let cancel = interrupts.cancel.clone();
     let host = TurnHost::new().with_cancel(cancel.clone()).with_trace_context(trace_context);
     let work = async {
@@ -158,12 +158,12 @@ fn style() -> PrintStyle {
 }
 
 /// The first Ctrl-C stops the turn politely; the second drops it, which ends its processes at once.
-struct Interrupts {
+struct TurnInterrupts {
     cancel: CancelToken,
     second: tokio::sync::oneshot::Receiver<()>,
 }
 
-impl Interrupts {
+impl TurnInterrupts {
     fn listen() -> Self {
         let cancel = CancelToken::new();
         let (sender, second) = tokio::sync::oneshot::channel();

@@ -14,8 +14,14 @@ use crate::spawn::{Bounds, EndedBy, Exit, ExitStatus, Invocation, Process, Stdin
 use nexus_core::harness::run_blocking;
 use rustix::process::Signal;
 
-/// What `unshare` of util-linux says when what it started is killed, through no fault of the program's.
-const UNSHARE_SAYS: &[u8] = b"unshare: sigprocmask unblock failed: Invalid argument\n";
+/// What `unshare` of util-linux says when what it started is killed, through no fault of the program's: it writes in pieces, and may be
+/// killed after any of them. Source: seen; glibc's `err`.
+const UNSHARE_SAYS: [&[u8]; 4] = [
+    b"unshare: sigprocmask unblock failed: Invalid argument\n",
+    b"unshare: sigprocmask unblock failed: ",
+    b"unshare: sigprocmask unblock failed",
+    b"unshare: ",
+];
 /// Longest piece of what bubblewrap said that is told, in characters.
 const SAID_CHARACTERS: usize = 500;
 
@@ -101,7 +107,11 @@ impl Running {
         is_cancelled: bool,
     ) -> Result<SandboxOutcome, SandboxError> {
         let [stdout, mut stderr] = self.process.take_kept();
-        stderr.remove_end(UNSHARE_SAYS);
+        for said in UNSHARE_SAYS {
+            if stderr.remove_end(said) {
+                break;
+            }
+        }
         let end = match (exit.ended_by, self.reached.limit()) {
             (EndedBy::TimeLimit, _) => SandboxEnd::Limit(SandboxLimit::Wall),
             (EndedBy::OutputLimit, _) => SandboxEnd::Limit(SandboxLimit::Output),

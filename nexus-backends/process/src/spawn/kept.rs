@@ -30,15 +30,18 @@ impl KeptOutput {
         self.tail.extend(bytes);
     }
 
-    /// Takes `end` off the end, if it is there.
-    pub(crate) fn remove_end(&mut self, end: &[u8]) {
+    /// Takes `end` off the end, if it is there, and says whether it was.
+    pub(crate) fn remove_end(&mut self, end: &[u8]) -> bool {
         let bytes = self.head.iter().chain(&self.tail).rev();
-        if bytes.take(end.len()).eq(end.iter().rev()) && self.tail.len() + self.head.len() >= end.len() {
+        let is_there =
+            bytes.take(end.len()).eq(end.iter().rev()) && self.tail.len() + self.head.len() >= end.len();
+        if is_there {
             let from_tail = end.len().min(self.tail.len());
             self.tail.truncate(self.tail.len() - from_tail);
             self.head.truncate(self.head.len() - (end.len() - from_tail));
             self.total_bytes -= end.len() as u64;
         }
+        is_there
     }
 
     /// Everything that was written, in bytes.
@@ -106,7 +109,7 @@ mod tests {
         ] {
             let mut kept = KeptOutput::new(bound);
             kept.push(written.as_bytes());
-            kept.remove_end(b"unshare\n");
+            assert_eq!(kept.remove_end(b"unshare\n"), written.ends_with("unshare\n") && bound != 3);
             assert!(kept.text().starts_with(expected) || bound == 3, "{kept:?}");
             assert!(bound == 3 || !kept.text().contains("unshare"));
         }
