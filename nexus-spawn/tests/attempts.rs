@@ -185,6 +185,29 @@ async fn a_verdict_cites_what_was_run_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn whatever_the_fallback_rule_work_is_put_back_before_another_backend_does_it() {
+    for rule in [None, Some("before-writes"), Some("continue"), Some("restore"), Some("never")] {
+        let Some(world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
+        let broken = vec![write("src/left-behind", "half\n"), Act::Fail(ErrorKind::UsageLimit)];
+        let (broken, sound) = (Scripted::new("broken", vec![broken]), Scripted::new("sound", vec![work()]));
+        let [one, two] = ["one", "two"].map(|id| Scripted::new(id, vec![vec![advance()]]));
+        let cast = Cast {
+            executors: vec![(&broken, "acme"), (&sound, "acme")],
+            seats: vec![vec![(&one, "acme")], vec![(&two, "zenith")]],
+            fallback: rule,
+            ..Cast::default()
+        };
+        let record = world.attempt(&cast.router()).run().await.unwrap();
+        if rule == Some("never") {
+            assert!(matches!(record.end, StepEnd::Escalated { .. }) && sound.turns_run() == 0, "{record:?}");
+            continue;
+        }
+        assert_eq!(record.end, StepEnd::Advanced, "{rule:?}: {record:?}");
+        assert_eq!(world.changed(record.work.as_ref().unwrap()), ["src/new"], "{rule:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_silent_seat_is_asked_once_more_on_the_next_backend_of_its_group() {
     let say = || vec![Act::Say("I advance it.")];
     // It talks and hands nothing in, says nothing at all, or crashes.

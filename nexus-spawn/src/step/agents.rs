@@ -37,7 +37,8 @@ impl StepAttempt<'_> {
     pub(super) fn route_of(&self, router: &Router, entry: &PlanEntry) -> AgentRoute {
         let kind = self.kind_of(router, entry);
         match router.seat(0, &kind) {
-            Ok(seat) if seat.fallback == FallbackRule::BeforeWrites => {
+            // Also in place of `continue`: in a task work is not gone on from, but done anew, so that its evidence is one agent's.
+            Ok(seat) if matches!(seat.fallback, FallbackRule::BeforeWrites | FallbackRule::Continue) => {
                 AgentRoute::Seat(Box::new(seat.with_fallback(FallbackRule::Restore)))
             }
             // What is wrong with the kind is told by the turn.

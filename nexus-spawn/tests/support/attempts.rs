@@ -196,6 +196,8 @@ pub(crate) struct Cast<'a> {
     pub(crate) reflector: Option<(&'a Arc<Scripted>, &'a str)>,
     /// Of the panel. `None` leaves it out.
     pub(crate) min_vendors: Option<usize>,
+    /// Of the executor's type. `None` leaves it out.
+    pub(crate) fallback: Option<&'a str>,
     /// Whether the reviewer is bound to the group of the first seat, and there is no panel.
     pub(crate) without_panel: bool,
 }
@@ -225,6 +227,9 @@ impl Cast<'_> {
             },
             "reviewer": { "tier": "operations", "phase": "review", "panel": "review" },
         });
+        if let Some(rule) = self.fallback {
+            types["executor"]["fallback"] = json!(rule);
+        }
         if self.without_panel {
             types["reviewer"] = json!({
                 "tier": "operations", "phase": "review", "group": "readers-0", "model": { "exact": "any" },
