@@ -33,6 +33,9 @@ struct Hands {
     look: fn() -> ToolCall,
 }
 
+/// What becomes of a reply that a model would have given.
+type Trouble = fn(Reply) -> Reply;
+
 /// By tools of the program's.
 const TOOLS: Hands = Hands {
     append: |number| ToolCall::function("append", json!({ "line": line(number) })),
@@ -91,7 +94,7 @@ fn told(conversation: &Conversation) -> Option<Value> {
 }
 
 /// The server of a model that does its part, after so many calls meets with `trouble`, and does its part no more.
-fn failing_after(dialect: Dialect, calls: usize, hands: Hands, trouble: fn(Reply) -> Reply) -> Sim {
+fn failing_after(dialect: Dialect, calls: usize, hands: Hands, trouble: Trouble) -> Sim {
     let reply = move |conversation: &Conversation| {
         let next = next(conversation, hands);
         Some(if conversation.tool_results().len() < calls { next } else { trouble(next) })
@@ -143,7 +146,7 @@ fn assert_each_line_once(file: &Path, context: &str) {
 
 #[tokio::test]
 async fn whenever_the_first_one_fails_nothing_is_done_twice_and_nothing_forgotten() {
-    let troubles: [(&str, fn(Reply) -> Reply); 5] = [
+    let troubles: [(&str, Trouble); 5] = [
         ("the plan is used up", used_up),
         ("there is no capacity", |_| Reply::fault(Fault::overloaded())),
         ("the call that it wanted to make is cut off", |next| next.torn(Cut::Reset)),
@@ -161,7 +164,7 @@ async fn whenever_the_first_one_fails_nothing_is_done_twice_and_nothing_forgotte
 }
 
 /// One round over two models, of which the first one meets with trouble. Where there is git, files are looked at, too.
-async fn round_of(round: usize, what: &str, trouble: fn(Reply) -> Reply, git: Option<&tree::Git>) {
+async fn round_of(round: usize, what: &str, trouble: Trouble, git: Option<&tree::Git>) {
     let after = round % (LINES + 1);
     let context = format!("round {round}: {what}, after {after} calls");
     let folder = tempfile::tempdir().unwrap();
@@ -267,13 +270,7 @@ async fn a_call_that_killed_its_program_is_looked_after_and_not_repeated() {
 }
 
 /// The work, begun by one program and finished by the other. What the second one was told is the answer.
-async fn continued(
-    from: &str,
-    to: &str,
-    after: usize,
-    trouble: fn(Reply) -> Reply,
-    context: &str,
-) -> Option<Value> {
+async fn continued(from: &str, to: &str, after: usize, trouble: Trouble, context: &str) -> Option<Value> {
     static ROUNDS: AtomicUsize = AtomicUsize::new(0);
     let folder = tempfile::tempdir().unwrap();
     let dialect = |name: &str| if name == "claude-cli" { Dialect::Anthropic } else { Dialect::Responses };
